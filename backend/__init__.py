@@ -16,26 +16,39 @@ if __name__ != "tileir.backend":
 
 from typing import TYPE_CHECKING, Any
 
-from tileir.collector import collector_paused
+from tileir.gc_pause import collector_paused
 
 with collector_paused():  # what is imported stays
-    from tileir.backend.compile import Compiled, Metadata, Options, compile  # noqa: A004
+    from tileir.backend.compile import CompiledKernel, Metadata, Options, compile  # noqa: A004
     from tileir.backend.metadata import Argument, HostStep
     from tileir.backend.target import TARGETS, Target, target
 
 if TYPE_CHECKING:
+    from tileir.backend.op_support import Support, SupportLevel, supports
     from tileir.backend.runtime.cache import Cache
     from tileir.backend.runtime.jit import Jit, jit
-    from tileir.backend.support import How, Support, supports
 
 __all__ = [
-    "TARGETS", "Argument", "Cache", "Compiled", "HostStep", "How", "Jit", "Metadata", "Options",
-    "Support", "Target", "compile", "jit", "supports", "target",
-]  # fmt: skip
+    "TARGETS",
+    "Argument",
+    "Cache",
+    "CompiledKernel",
+    "HostStep",
+    "Jit",
+    "Metadata",
+    "Options",
+    "Support",
+    "SupportLevel",
+    "Target",
+    "compile",
+    "jit",
+    "supports",
+    "target",
+]
 
 _HOMES = {
     "Cache": "runtime.cache", "Jit": "runtime.jit", "jit": "runtime.jit",
-    **dict.fromkeys(("How", "Support", "supports"), "support"),
+    **dict.fromkeys(("SupportLevel", "Support", "supports"), "op_support"),
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tileir import records
-from tileir.backend.ptxas import assembled_by, ptxas
+from tileir.backend.ptxas import assemble_with_ptxas, ptxas
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 
@@ -52,7 +52,7 @@ def assemble(ptx: str, kernel: str, target: Target, libraries: Sequence[str] = (
     Raises `CompileError` (TIR0705) with the assembler's log."""
     tool = ptxas() if "wgmma" in ptx and not libraries else None
     if tool is not None:
-        return _measured(*assembled_by(tool, ptx, target, ["-O1"] * (len(ptx) > _LARGE)))
+        return _measured(*assemble_with_ptxas(tool, ptx, target, ["-O1"] * (len(ptx) > _LARGE)))
     library = _library()
     options = [f"-arch={target.name}".encode(), b"-verbose", b"-O3", _ANEW]
     options += [b"-Xptxas=-O1"] if len(ptx) > _LARGE else []

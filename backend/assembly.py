@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tileir.backend.llvm.text import kernel_name
+from tileir.backend.nvptx.text import kernel_name
 from tileir.errors import CompileError, Diagnostic
 from tileir.op import Op
 from tileir.types import Scalar, element_of
@@ -134,7 +134,9 @@ def _text_faults(text: str, count: int) -> Iterator[str]:
 
 
 def _symbol_fault(op: Any, declared: dict[str, tuple[Any, ...]]) -> str | None:
-    from tileir.backend.rules.math import libdevice  # all functions, needed for this op alone
+    from tileir.backend.codegen.rules.math import (
+        libdevice,  # all functions, needed for this op alone
+    )
 
     if libdevice(op) is not None:
         return None

@@ -6,29 +6,38 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from tileir import records
-from tileir.backend.compiled import STAGES, Compiled
+from tileir.backend.compiled_kernel import STAGES, CompiledKernel
 from tileir.backend.demand import check_dots
+from tileir.backend.error_kinds import classify_errors
 from tileir.backend.isolation import Machine, Task, run as run_isolated
 from tileir.backend.legal import within
-from tileir.backend.llvm.emit import Unit, emit
-from tileir.backend.llvm.optimise import level_of, to_ptx
-from tileir.backend.memory.role_allocation import plan_with_roles
-from tileir.backend.memory.scratch import Plan
 from tileir.backend.metadata import Metadata, metadata_of
+from tileir.backend.nvptx.emit import KernelUnit, emit
+from tileir.backend.nvptx.llvm_codegen import level_of, to_ptx
 from tileir.backend.options import Options
-from tileir.backend.outcome import typed
+from tileir.backend.pipeline import GPU, Context
 from tileir.backend.requests import Made, lowered_level, unfollowed
-from tileir.backend.roles.wanted import Front, Wanted
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan
+from tileir.backend.shared_memory.role_allocation import plan_with_roles
 from tileir.backend.stage import StageRun, has_op
-from tileir.backend.stage_tables import GPU, Context
 from tileir.backend.target import Target, target as target_named
-from tileir.collector import collector_paused
+from tileir.backend.warp_specialize.options import WarpSpecializeOptions, WarpSpecializeResult
 from tileir.errors import CompileError, Diagnostic, InfeasibleError
+from tileir.gc_pause import collector_paused
 from tileir.ir import Function, Module
 from tileir.isolating import chosen
 from tileir.limits import Limits, check_tiles, limits
 
-__all__ = ["STAGES", "Compiled", "Metadata", "Options", "Staged", "compile", "metadata", "staged"]
+__all__ = [
+    "STAGES",
+    "CompiledKernel",
+    "LoweredKernel",
+    "Metadata",
+    "Options",
+    "compile",
+    "metadata_of_lowered",
+    "run_pipeline",
+]
 
 
 @collector_paused()
@@ -40,7 +49,7 @@ def compile(
     *,
     isolate: bool | None = None,
     recorder: Any = None,
-) -> Compiled:
+) -> CompiledKernel:
     """Compile `kernel`, or the only kernel of `module`, for `target`; with `isolate`, code is
     generated and assembled in a process of its own (`tileir.backend.isolation`). `recorder`, a
     `tileir.passmanager.Recorder`, verifies and times every pass, and tells its observers of each.
@@ -53,19 +62,19 @@ def compile(
     """
     if not isinstance(module, Module):
         raise TypeError(f"a module is compiled, and not a {type(module).__name__}")
-    with typed():
+    with classify_errors():
         asked, machine = Options.of(options), target_named(target)
         with limits(Limits.of(dict(asked.limits))):
-            done = staged(module, machine, asked, kernel, recorder)
+            done = run_pipeline(module, machine, asked, kernel, recorder)
             return _generated(module, machine, asked, done, chosen(isolate))
 
 
 def _generated(
-    module: Module, machine: Target, options: Options, done: Staged, isolate: bool
-) -> Compiled:
+    module: Module, machine: Target, options: Options, done: LoweredKernel, isolate: bool
+) -> CompiledKernel:
     """PTX of what was staged."""
     last, limited = done.stages["barriers"], done.registers != options.registers
-    unit = Unit(
+    unit = KernelUnit(
         last, done.kernel, done.memory, done.num_warps, done.registers, options.watch_waits,
         options.lines,
     )  # fmt: skip
@@ -75,22 +84,22 @@ def _generated(
         ptx = run_isolated(task, to_ptx, text, Machine.of(machine), options.optimize)
     else:
         ptx = to_ptx(text, machine, options.optimize)
-    plan = metadata(done, machine)
+    plan = metadata_of_lowered(done, machine)
     level = level_of(text, options.optimize)
     notes = (*done.notes, *lowered_level(options, level, module.functions[done.kernel]))
-    return Compiled(
+    return CompiledKernel(
         done.stages, text, ptx, plan, options.libraries, notes, limited, options, isolate=isolate
     )
 
 
 @records.frozen(eq=False)
-class Staged:
+class LoweredKernel:
     """A kernel before code is written: the module after every stage, the plan of its shared
     memory, and the warps of a block."""
 
     stages: Mapping[str, Module]
     kernel: str
-    memory: Plan
+    memory: SharedMemoryPlan
     num_warps: int
     notes: tuple[Diagnostic, ...] = ()
     """What passes remarked as they ran."""
@@ -99,9 +108,9 @@ class Staged:
 
 
 @collector_paused()
-def staged(
+def run_pipeline(
     module: Module, machine: Target, options: Options, kernel: str | None, recorder: Any = None
-) -> Staged:
+) -> LoweredKernel:
     """The stages up to where code is written. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
     check_tiles(module, InfeasibleError)
@@ -113,7 +122,7 @@ def staged(
         except CompileError as error:
             if not started.made or error.code != "TIR0708":
                 raise
-    return _through_stages(module, Front(module), machine, options, name, recorder)
+    return _through_stages(module, WarpSpecializeResult(module), machine, options, name, recorder)
 
 
 _SHARED_FOR_ROLES = (227 << 10, 195 << 10, 163 << 10, 131 << 10)
@@ -122,8 +131,13 @@ else of a kernel passes through shared memory."""
 
 
 def _through_stages(
-    module: Module, started: Front, machine: Target, options: Options, name: str, recorder: Any
-) -> Staged:
+    module: Module,
+    started: WarpSpecializeResult,
+    machine: Target,
+    options: Options,
+    name: str,
+    recorder: Any,
+) -> LoweredKernel:
     asked = options
     if started.made:
         options = records.evolve(options, num_warps=None)
@@ -134,37 +148,41 @@ def _through_stages(
     context, memory = run.context, plan_with_roles(run.module, name, tuple(run.context.roles))
     made = Made(run.module, name, started.made, run.remarks, context.prefetched)
     notes = (*run.remarks, *unfollowed(within(module, name), asked, machine, made))
-    return Staged(
-        {"input": module, **run.snapshots}, name, memory, context.num_warps, notes,
+    return LoweredKernel(
+        {"input": module, **run.snapshots},
+        name,
+        memory,
+        context.num_warps,
+        notes,
         context.max_registers,
-    )  # fmt: skip
+    )
 
 
 def _started(
     module: Module, name: str, machine: Target, options: Options, shared: int, recorder: Any
-) -> Front:
+) -> WarpSpecializeResult:
     """The module with the kernel's roles, where it has them, which share `shared` bytes."""
     said = module.functions[name].attributes
     if not (machine.wgmma and machine.tma) or module.stage is not None:
-        return Front(module)
+        return WarpSpecializeResult(module)
     if not (said.get("roles", True) if options.roles is None else options.roles):
-        return Front(module)
+        return WarpSpecializeResult(module)
     asked = said.get("num_warps", 0)
     warps = options.num_warps or (asked if isinstance(asked, int) else 0)
     many = not said.get("once", False) if options.persistent is None else options.persistent
     turns = said.get("pingpong", False) if options.pingpong is None else options.pingpong
-    wanted = Wanted(
+    wanted = WarpSpecializeOptions(
         options.stages or 0, warps, shared, many, bool(turns),
         unmapped=options.unmapped, turns=options.turns is not False,
     )  # fmt: skip
     split = cast(int, options.split or said.get("split", 1))
     multicast = cast(int, options.multicast or said.get("multicast", 1))
     if not any(has_op(f, "dot", "dot_scaled") for f in module.functions.values()):
-        return Front(module)
-    from tileir.backend.roles.front import with_roles
+        return WarpSpecializeResult(module)
+    from tileir.backend.warp_specialize.driver import warp_specialize
 
     wanted = records.evolve(wanted, split=split, multicast=multicast)
-    return with_roles(module, name, wanted, recorder)
+    return warp_specialize(module, name, wanted, recorder)
 
 
 def _kernel(module: Module, name: str | None) -> Function:
@@ -174,7 +192,7 @@ def _kernel(module: Module, name: str | None) -> Function:
         raise CompileError(Diagnostic("TIR0707", str(error.args[0]))) from error
 
 
-def metadata(done: Staged, machine: Target) -> Metadata:
+def metadata_of_lowered(done: LoweredKernel, machine: Target) -> Metadata:
     """What a launcher needs of a kernel that was staged."""
     kernel, memory = done.stages["input"].functions[done.kernel], done.memory
     prepared = done.stages["prepared"].functions[done.kernel]

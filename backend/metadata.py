@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tileir import records
+from tileir.analysis.argument_effects import effects
 from tileir.analysis.clusters import ranks
-from tileir.analysis.effects import effects
 from tileir.backend.legal import within
-from tileir.backend.llvm.text import kernel_name
+from tileir.backend.nvptx.text import kernel_name
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import AttributeValue, Function, Module
 from tileir.ops.program import GridQuery

@@ -47,7 +47,9 @@ def _kind(op: Any) -> str | None:
     if op.mnemonic == "inline_asm":
         return "inline_asm"
     if op.mnemonic == "extern_elementwise":
-        from tileir.backend.rules.math import libdevice  # all functions, needed for this op alone
+        from tileir.backend.codegen.rules.math import (
+            libdevice,  # all functions, needed for this op alone
+        )
 
         return "extern" if libdevice(op) is None else None
     return None

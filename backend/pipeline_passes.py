@@ -16,21 +16,21 @@ def gpu_pipeline(
 
     `kernel` is needed where there are several; `warps` 0 leaves the choice to the kernel or the
     backend. What comes has layouts, shared memory and barriers. The stages are
-    `tileir.backend.stage_tables.GPU`; a warp-specialized kernel passes through the tables of
-    `tileir.backend.roles.front` before. Raises CompileError.
+    `tileir.backend.pipeline.GPU`; a warp-specialized kernel passes through the tables of
+    `tileir.backend.warp_specialize.driver` before. Raises CompileError.
     """
-    from tileir.backend.compile import staged
+    from tileir.backend.compile import run_pipeline
     from tileir.backend.options import Options
     from tileir.backend.target import target as target_named
 
     options = Options(num_warps=warps or None)
-    lowered = staged(module, target_named(target), options, kernel or None, recorder)
+    lowered = run_pipeline(module, target_named(target), options, kernel or None, recorder)
     return lowered.stages["barriers"]
 
 
 @pass_("cpu-pipeline")
 def cpu_pipeline(module: Module, recorder: Recorder, *, kernel: str = "") -> Module:
-    """Run the stages of the CPU backend (`tileir.backend.stage_tables.CPU`): what native code is
+    """Run the stages of the CPU backend (`tileir.backend.pipeline.CPU`): what native code is
     written from. Raises CompileError."""
     from tileir.backend.cpu.compile import lowered
 

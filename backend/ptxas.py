@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from tileir.backend.allocator import with_large_pages
+from tileir.backend.malloc_options import with_large_pages
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 
@@ -33,7 +33,9 @@ def ptxas() -> str | None:
     return None
 
 
-def assembled_by(tool: str, ptx: str, target: Target, options: Sequence[str]) -> tuple[bytes, str]:
+def assemble_with_ptxas(
+    tool: str, ptx: str, target: Target, options: Sequence[str]
+) -> tuple[bytes, str]:
     """The cubin of `ptx` and what `tool` says of it. Raises `CompileError`: TIR0708 where a
     thread may have too few registers, else TIR0705."""
     import subprocess  # which few kernels need

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-from tileir.backend.layouts.anchors import fastest, is_access, run
-from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.layouts.idle import idle
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.anchors import contiguous_dim, is_access, vector_run
+from tileir.backend.layouts.idle_threads import idle
 from tileir.errors import Diagnostic
 from tileir.ir import Function
 from tileir.op import Op
@@ -23,7 +23,7 @@ _BYTES = 16
 """The widest access of one thread (PTX ISA, ld: .v4.b32)."""
 
 
-def described(function: Function) -> Iterator[Diagnostic]:
+def access_remarks(function: Function) -> Iterator[Diagnostic]:
     """Remarks about `function`, whose tiles have layouts: TIR0754 for threads without work,
     TIR0755 for its accesses to global memory, TIR0756 for its pipelined loads."""
     yield from idle(function)
@@ -44,18 +44,18 @@ def _pipelined(function: Function) -> Iterator[Diagnostic]:
 
 
 def _accesses(function: Function) -> Iterator[Diagnostic]:
-    contiguity = Contiguity(function)
+    contiguity = AccessWidths(function)
     for op in function.ops:
         if is_access(op) and op.mnemonic in ("load", "store"):
             yield _access(op, contiguity)
 
 
-def _access(op: Op, contiguity: Contiguity) -> Diagnostic:
+def _access(op: Op, contiguity: AccessWidths) -> Diagnostic:
     """How many elements a thread accesses at once, and what keeps it from more."""
     tile = cast(Any, op.inputs[0].type)
     size = tile.element.pointee.bytes
-    dim, most = fastest(op, contiguity), max(1, _BYTES // size)
-    held = run(tile.layout, dim)
+    dim, most = contiguous_dim(op, contiguity), max(1, _BYTES // size)
+    held = vector_run(tile.layout, dim)
     width = min(held, most, contiguity.width(op, dim))
     at_once = f"{width} elements ({width * size} bytes) at a time"
     message = f"{op.mnemonic}: {at_once if width > 1 else 'element by element'}"
@@ -64,7 +64,7 @@ def _access(op: Op, contiguity: Contiguity) -> Diagnostic:
     return remark("TIR0755", message, op.location)
 
 
-def _limit(op: Op, contiguity: Contiguity, dim: int, wider: int, held: int) -> str:
+def _limit(op: Op, contiguity: AccessWidths, dim: int, wider: int, held: int) -> str:
     """Why an access has less than `wider` elements along `dim`."""
     tile = cast(Tile, op.inputs[0].type)
     facts, size = contiguity.facts.of(op.inputs[0]), cast(Pointer, tile.element).pointee.bytes

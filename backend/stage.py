@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 from tileir import records
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
-from tileir.passmanager.registry import Outcome
+from tileir.passmanager.registry import PassResult
 
 _C = TypeVar("_C")
 
@@ -34,8 +34,8 @@ def always(subject: Any, context: Any) -> bool:
 class Stage:
     """One row of a table.
 
-    `apply(subject, context)` gives the new function or module, an `Outcome`, or an `Outcome` and
-    the context for what follows; it imports what it needs, so that a kernel which does not need
+    `apply(subject, context)` gives the new function or module, an `PassResult`, or an `PassResult`
+    and the context for what follows; it imports what it needs, so that a kernel which does not need
     the stage does not load it. `applies(subject, context)` says whether the subject needs it.
     `snapshot` names the module after the stage; `marker` is its `stage` line from then on.
     """
@@ -93,7 +93,7 @@ class StageRun(Generic[_C]):
         return self.roles or getattr(self.context, "roles", ())
 
     def _apply(self, stage: Stage, name: str | None, subject: Any) -> None:
-        def change() -> Outcome:
+        def change() -> PassResult:
             outcome, self.context = _normalized(stage.apply(subject, self.context), self.context)
             return outcome
 
@@ -127,10 +127,10 @@ def has_op(function: Function, *mnemonics: str) -> bool:
     return any(op.mnemonic in mnemonics for op in function.ops)
 
 
-def _normalized(answer: Any, context: Any) -> tuple[Outcome, Any]:
+def _normalized(answer: Any, context: Any) -> tuple[PassResult, Any]:
     if isinstance(answer, tuple):
-        return cast(tuple[Outcome, Any], answer)
-    return (answer if isinstance(answer, Outcome) else Outcome(answer)), context
+        return cast(tuple[PassResult, Any], answer)
+    return (answer if isinstance(answer, PassResult) else PassResult(answer)), context
 
 
 def _node(name: str) -> Any:

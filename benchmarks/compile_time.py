@@ -33,12 +33,12 @@ from typing import Any
 
 from compile_time_kernels import KERNELS, LONG
 
-from tileir.backend import Compiled, Options
-from tileir.backend.compile import metadata, staged
-from tileir.backend.llvm.emit import Unit, emit
-from tileir.backend.llvm.optimise import to_ptx
+from tileir.backend import CompiledKernel, Options
+from tileir.backend.compile import metadata_of_lowered, run_pipeline
+from tileir.backend.nvptx.emit import KernelUnit, emit
+from tileir.backend.nvptx.llvm_codegen import to_ptx
 from tileir.backend.target import target as target_named
-from tileir.collector import collector_paused
+from tileir.gc_pause import collector_paused
 from tileir.ir import Module
 
 HERE = Path(__file__).parent
@@ -66,15 +66,15 @@ def once(
     machine, times, start = target_named(target), [seconds()], time.perf_counter()
     module = make()
     times.append(seconds())
-    done = staged(module, machine, options or Options(), None)
+    done = run_pipeline(module, machine, options or Options(), None)
     times.append(seconds())
     last, limit = done.stages["barriers"], done.registers
-    text = emit(Unit(last, done.kernel, done.memory, done.num_warps, limit), machine)
+    text = emit(KernelUnit(last, done.kernel, done.memory, done.num_warps, limit), machine)
     times.append(seconds())
     ptx = to_ptx(text, machine)
     times.append(seconds())
-    plan, limited = metadata(done, machine), limit is not None
-    whole = Compiled(done.stages, text, ptx, plan, limited=limited)
+    plan, limited = metadata_of_lowered(done, machine), limit is not None
+    whole = CompiledKernel(done.stages, text, ptx, plan, limited=limited)
     assembled = whole.assembled
     times.append(seconds())
     parts = (1000 * (b - a) for a, b in itertools.pairwise(times))

@@ -19,18 +19,18 @@ from typing import Any
 
 import torch
 
-from tileir.backend.compile import Compiled
+from tileir.backend.codegen.conversion_plan import conversion
+from tileir.backend.compile import CompiledKernel
 from tileir.backend.driver.launch import Kernel
-from tileir.backend.llvm.emit import Unit, emit
-from tileir.backend.llvm.optimise import to_ptx
-from tileir.backend.lower.conversion import conversion
-from tileir.backend.memory import staging as stagings
-from tileir.backend.memory.allocation import allotted
-from tileir.backend.memory.banks import conflicts, wavefronts
-from tileir.backend.memory.barriers import synchronised
-from tileir.backend.memory.scratch import Plan
-from tileir.backend.memory.swizzle import Columns, Swizzle, swizzle
 from tileir.backend.metadata import metadata_of
+from tileir.backend.nvptx.emit import KernelUnit, emit
+from tileir.backend.nvptx.llvm_codegen import to_ptx
+from tileir.backend.shared_memory import conversion_staging as stagings
+from tileir.backend.shared_memory.allocate import allocate_function
+from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
+from tileir.backend.shared_memory.barriers import insert_barriers_into
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan
+from tileir.backend.shared_memory.swizzle import Columns, Swizzle, swizzle
 from tileir.backend.target import target
 from tileir.layout_tilings import blocked
 from tileir.textual import parse
@@ -71,7 +71,7 @@ exit:
 """
 
 
-def compiled(element: str, size: int, shape: tuple[int, int], machine: str) -> Compiled:
+def compiled(element: str, size: int, shape: tuple[int, int], machine: str) -> CompiledKernel:
     """The kernel that turns a tile."""
     rows, columns = (blocked(shape, order, 16 // size, WARPS) for order in ((1, 0), (0, 1)))
     text = TEXT.format(
@@ -80,12 +80,12 @@ def compiled(element: str, size: int, shape: tuple[int, int], machine: str) -> C
     )  # fmt: skip
     module, chosen = parse(text), target(machine)
     function = module.functions["turn"]
-    function = synchronised(allotted(function, chosen.shared_bytes))
-    memory, placed = Plan.of(function), module.evolve(functions={"turn": function})
-    llvm = emit(Unit(placed, "turn", memory, WARPS), chosen)
+    function = insert_barriers_into(allocate_function(function, chosen.shared_bytes))
+    memory, placed = SharedMemoryPlan.of(function), module.evolve(functions={"turn": function})
+    llvm = emit(KernelUnit(placed, "turn", memory, WARPS), chosen)
     ptx = to_ptx(llvm, chosen, 3)
     about = metadata_of(function, function, placed, machine, WARPS, memory.size, memory.dynamic)
-    return Compiled({"barriers": placed}, llvm, ptx, about)
+    return CompiledKernel({"barriers": placed}, llvm, ptx, about)
 
 
 def plain(source: Columns, target: Columns, bits: int, size: int) -> Swizzle:

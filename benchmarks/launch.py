@@ -25,11 +25,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tileir.backend.llvm.optimise import loaded
-from tileir.backend.runtime import native
+from tileir.backend.nvptx.llvm_codegen import loaded
+from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.calls import Calls
-from tileir.backend.runtime.dispatch import Bound, Dispatcher
+from tileir.backend.runtime.dispatch import BoundCall, Dispatcher
+from tileir.backend.runtime.frontend_calls import Calls
 
 CALLS = 400
 KERNELS = """
@@ -212,7 +212,7 @@ def prepared(machine: Any, kernel: Any) -> Dispatcher:
     """Launches of a compiled kernel by numbers and addresses."""
     plan = kernel.compiled.plan
     names = [p.name for p in plan.parameters]
-    return Dispatcher(machine, lambda _, a, __: Bound(kernel, plan, a, names), names)
+    return Dispatcher(machine, lambda _, a, __: BoundCall(kernel, plan, a, names), names)
 
 
 def on_gpu(rounds: int) -> dict[str, Any]:
@@ -310,7 +310,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    assert native.supported(), "this Python has no launcher in machine code"
+    assert native_launcher.supported(), "this Python has no launcher in machine code"
     found = here(options.rounds) if options.here else on_gpu(options.rounds)
     sys.stdout.write(shown(found) + "\n")
     if options.out:

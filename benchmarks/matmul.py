@@ -30,7 +30,7 @@ import triton.language as tl
 import tileir.backend
 from tileir.backend import Options
 from tileir.backend.driver.launch import Kernel
-from tileir.backend.executor import gpu_target
+from tileir.backend.executors import gpu_target
 from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
 
 SIZES = (512, 1024, 2048, 4096, 8192)

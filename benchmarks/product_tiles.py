@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 from tileir import records
 from tileir.backend import Options
-from tileir.backend.compile import Staged, staged
-from tileir.backend.prepare import prepare
+from tileir.backend.compile import LoweredKernel, run_pipeline
+from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.target import target as target_named
 from tileir.backend.tuning.cost import estimate, machine_of
-from tileir.backend.tuning.launched import Units, launched
-from tileir.backend.tuning.use import use_of
+from tileir.backend.tuning.launch_variant import Units, launched
+from tileir.backend.tuning.resource_use import use_of
 from tileir.backend.tuning.work import work_of
 from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
 from tileir.testing.kernels import matmul
@@ -179,17 +179,17 @@ def predicted(problem: Problem, tile: Tile, size: tuple[int, int, int]) -> float
 
 
 @cache
-def _staged(problem: Problem, tile: Tile, units: Units) -> Staged:
+def _staged(problem: Problem, tile: Tile, units: Units) -> LoweredKernel:
     """The stages of a kernel."""
     options = records.evolve(options_of(tile), unmapped=units)
-    return staged(program(problem, tile), target_named("sm_90a"), options, None)
+    return run_pipeline(program(problem, tile), target_named("sm_90a"), options, None)
 
 
 @cache
 def _portable(problem: Problem, tile: Tile) -> Any:
     """The kernel before any stage."""
     done = _staged(problem, tile, ())
-    return prepare(done.stages["input"], done.kernel).functions[done.kernel]
+    return legalize(done.stages["input"], done.kernel).functions[done.kernel]
 
 
 class Favourite(NamedTuple):

@@ -20,7 +20,7 @@ import workloads
 import tileir.backend
 from tileir import records
 from tileir.backend.driver.launch import Kernel
-from tileir.backend.executor import gpu_target
+from tileir.backend.executors import gpu_target
 
 WARM = 3
 """Calls before the one that is profiled."""

@@ -130,7 +130,7 @@ def ours(task: str) -> dict[str, Callable[..., Any]]:
 
     import tileir.backend
     from tileir.backend.driver.launch import Kernel
-    from tileir.backend.executor import gpu_target
+    from tileir.backend.executors import gpu_target
     from tileir.textual import parse
 
     launches, found = json.loads((FOLDER / "launches.json").read_text()), {}

@@ -121,15 +121,16 @@ def _boxes(
 
 def _turned(
     size: tuple[int, ...], filter: Filter, sizes: list[int]
-) -> Iterator[tuple[str, Variant]]:  # fmt: skip
+) -> Iterator[tuple[str, Variant]]:
     """Boxes of pixels of the image with its channels last, which another kernel makes before."""
     h, w, c, b, _ = size
     block, even = min(64, c), (math.gcd(h * w, 8), 8)
     last = functools.cache(lambda: torch.empty(b, h * w, c, device="cuda", dtype=torch.float16))
     before = Variant(
-        lambda: convolution.channels_last(64, block, of=even), (-(-h * w // 64), c // block, b),
+        lambda: convolution.channels_last(64, block, of=even),
+        (-(-h * w // 64), c // block, b),
         lambda x, taps, theirs, y: [x, last(), h * w, c],
-    )  # fmt: skip
+    )
     for name, variant in _boxes(size, filter, sizes, first=True):
         arguments = lambda x, taps, theirs, y, own=variant.arguments: own(last(), taps, theirs, y)  # noqa: E731
         yield f"turned {name}", records.evolve(variant, arguments=arguments, before=before)

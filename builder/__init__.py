@@ -16,9 +16,9 @@ if __name__ != "tileir.builder":
 
 from tileir.builder.blocks import BlockRef, Target
 from tileir.builder.builder import Builder
+from tileir.builder.caller_location import source_name
 from tileir.builder.expr import Expr
 from tileir.builder.functions import Argument, arg
-from tileir.builder.place import source_name
 from tileir.builder.variables import Var
 from tileir.errors import BuildError, Location
 from tileir.types import (

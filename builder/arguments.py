@@ -1,7 +1,7 @@
 """From the arguments of a builder method to the fields of an op.
 
-One `Plan` per op class, derived from its schema: which arguments there are, how a Python object
-becomes the value of each field, and the type a Python number takes from the others.
+One `MethodSignature` per op class, derived from its schema: which arguments there are, how a Python
+object becomes the value of each field, and the type a Python number takes from the others.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
 from tileir import records
-from tileir.builder.mistakes import mistake
-from tileir.builder.wrapped import Wrapped
+from tileir.builder.builder_value import Wrapped
+from tileir.builder.errors import mistake
 from tileir.field import READING, SEVERAL, Field, FieldKind
 from tileir.op import Op
 from tileir.signature import Pattern
@@ -47,7 +47,7 @@ class Number:
 
 
 @records.frozen(eq=False)
-class Plan:
+class MethodSignature:
     """How calls of one builder method become ops of `kind`."""
 
     kind: type[Op]
@@ -147,7 +147,7 @@ class Plan:
         return literal(found, item.number)
 
 
-def plan_of(kind: type[Op]) -> Plan:
+def plan_of(kind: type[Op]) -> MethodSignature:
     """The plan of an op class: operands, types, symbols and edges by position in the order of
     its fields, everything also by keyword."""
     positional = tuple(f for f in kind.schema if f.kind is not FieldKind.ATTRIBUTE)
@@ -155,7 +155,7 @@ def plan_of(kind: type[Op]) -> Plan:
     required = any(
         f.default is records.NOTHING for f in kind.schema if f.kind is FieldKind.ATTRIBUTE
     )
-    return Plan(
+    return MethodSignature(
         kind,
         positional,
         {keyword_of(f): f for f in kind.schema},
@@ -196,11 +196,11 @@ def as_number(item: object) -> int | float | bool | None:
 # Fields ------------------------------------------------------------------------------------
 
 
-def _field_value(builder: Builder, plan: Plan, field: Field, given: Any) -> Any:
+def _field_value(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> Any:
     return _CONVERT[field.kind](builder, plan, field, given)
 
 
-def _operand(builder: Builder, plan: Plan, field: Field, given: Any) -> Operand | Number:
+def _operand(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> Operand | Number:
     if isinstance(given, Wrapped):
         return given.value
     if isinstance(given, (Value, Constant, Undef)):
@@ -212,31 +212,31 @@ def _operand(builder: Builder, plan: Plan, field: Field, given: Any) -> Operand 
     return Number(number)
 
 
-def _optional(builder: Builder, plan: Plan, field: Field, given: Any) -> Any:
+def _optional(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> Any:
     return None if given is None else _operand(builder, plan, field, given)
 
 
-def _operands(builder: Builder, plan: Plan, field: Field, given: Any) -> tuple[Any, ...]:
+def _operands(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> tuple[Any, ...]:
     if isinstance(given, (Wrapped, Value, Constant, Undef)) or not isinstance(given, Iterable):
         given = (given,)
     return tuple([_operand(builder, plan, field, item) for item in cast(Iterable[Any], given)])
 
 
-def _pairs(builder: Builder, plan: Plan, field: Field, given: Any) -> tuple[Any, ...]:
+def _pairs(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> tuple[Any, ...]:
     flat: list[Any] = []
     for item in cast(Iterable[Any], given):
         flat.extend(cast(Any, item) if isinstance(item, (tuple, list)) else (item,))
     return _operands(builder, plan, field, flat)
 
 
-def _symbol(builder: Builder, plan: Plan, field: Field, given: Any) -> str:
+def _symbol(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> str:
     name = given if isinstance(given, str) else getattr(given, "name", None)
     if not isinstance(name, str):
         raise plan.misuse(f"wants the name of a symbol for {keyword_of(field)}, not {given!r}")
     return name
 
 
-def _result_type(builder: Builder, plan: Plan, field: Field, given: Any) -> Any:
+def _result_type(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> Any:
     if field.pattern is None:  # the types of all results
         return (given,) if isinstance(given, TYPES) else tuple(given)
     if not isinstance(given, TYPES):
@@ -244,7 +244,7 @@ def _result_type(builder: Builder, plan: Plan, field: Field, given: Any) -> Any:
     return given
 
 
-def _attribute(builder: Builder, plan: Plan, field: Field, given: Any) -> Any:
+def _attribute(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> Any:
     kind = field.attribute
     if kind is None:
         return given
@@ -265,11 +265,11 @@ def word(enum: type[Enum], text: str) -> Enum | str:
         return text
 
 
-def _as_given(builder: Builder, plan: Plan, field: Field, given: Any) -> Any:
+def _as_given(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> Any:
     return given
 
 
-_CONVERT: dict[FieldKind, Callable[[Any, Plan, Field, Any], Any]] = {
+_CONVERT: dict[FieldKind, Callable[[Any, MethodSignature, Field, Any], Any]] = {
     FieldKind.OPERAND: _operand,
     FieldKind.OPTIONAL: _optional,
     FieldKind.VARIADIC: _operands,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileir.builder.arguments import literal
-from tileir.builder.mistakes import mistake
+from tileir.builder.errors import mistake
 from tileir.builder.promotion import (
     at,
     broadcast_shape,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileir import records
-from tileir.builder.mistakes import mistake
+from tileir.builder.errors import mistake
 from tileir.builder.promotion import convert, operand_of
 from tileir.builder.ssa import OpenBlock
 from tileir.types import element_of

@@ -12,9 +12,9 @@ from tileir.builder.arguments import as_number, literal, typed
 from tileir.builder.blocks import BlockRef, Target, known_block, target_of
 from tileir.builder.control import Else, For, If, While, condition_of, leave_loop
 from tileir.builder.core import Core
+from tileir.builder.errors import blamed, mistake
 from tileir.builder.expr import Expr
 from tileir.builder.functions import Argument, parameters_of
-from tileir.builder.mistakes import blamed, mistake
 from tileir.builder.ops import DerivedOps, wrapped
 from tileir.builder.promotion import operand_of
 from tileir.builder.variables import Var, variable
@@ -76,9 +76,11 @@ class Builder(Core, DerivedOps):
         are given as members or by the words of the text format: `inline="noinline"`."""
         function = self.current
         given = {
-            "visibility": _member(Visibility, visibility), "linkage": _member(Linkage, linkage),
-            "inline": _member(Inline, inline), "alignment": alignment,
-        }  # fmt: skip
+            "visibility": _member(Visibility, visibility),
+            "linkage": _member(Linkage, linkage),
+            "inline": _member(Inline, inline),
+            "alignment": alignment,
+        }
         changes: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
         merged = {**function.header.attributes, **attributes}
         function.header = function.header.evolve(attributes=merged, **changes)
@@ -102,9 +104,14 @@ class Builder(Core, DerivedOps):
         given: Any = (initial,) if isinstance(initial, (int, float)) else initial
         literals = None if given is None else tuple(literal(element, n) for n in given)
         self._globals[name] = Global(
-            name, element, count, constant=constant, initial=literals, location=self.here(),
+            name,
+            element,
+            count,
+            constant=constant,
+            initial=literals,
+            location=self.here(),
             **settings,
-        )  # fmt: skip
+        )
         return name
 
     def combiner(self, combine: Callable[..., Any], values: Sequence[Any]) -> str:

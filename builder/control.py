@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tileir import records
+from tileir.builder.errors import mistake
 from tileir.builder.expr import Expr
 from tileir.builder.functions import Loop, OpenFunction
-from tileir.builder.mistakes import mistake
 from tileir.builder.promotion import common_element, convert, operand_of
 from tileir.builder.ssa import Edge, Ending, OpenBlock
 from tileir.errors import Location

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from tileir import records
-from tileir.builder.arguments import Plan, plan_of
+from tileir.builder.arguments import MethodSignature, plan_of
+from tileir.builder.caller_location import Places
+from tileir.builder.errors import blamed, known_place, mistake
 from tileir.builder.expr import Expr
 from tileir.builder.functions import Argument, OpenFunction, parameters_of
-from tileir.builder.mistakes import blamed, known_place, mistake
 from tileir.builder.ops import insert_fields
-from tileir.builder.place import Places
 from tileir.builder.ssa import Ending, OpenBlock
 from tileir.errors import BuildError, Location, TileirError, VerifyError
 from tileir.ir import AttributeValue, Function, Global, Module
@@ -48,7 +48,7 @@ class Core:
         self._globals: dict[str, Global] = {}
         self._metadata: dict[str, AttributeValue] = dict(metadata or {})
         self._source = source
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, MethodSignature] = {}
 
     # Places ---------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class Core:
             fields[name] = plan.member(name, value)
         return insert_fields(cast("Builder", self), plan.kind, fields, self.here(), {})
 
-    def _plan(self, mnemonic: str) -> Plan:
+    def _plan(self, mnemonic: str) -> MethodSignature:
         kind = lookup(mnemonic)
         assert kind is not None, mnemonic
         return self._plans.setdefault(mnemonic, plan_of(kind))

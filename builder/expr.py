@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tileir.builder import arithmetic as rules, tiles
-from tileir.builder.mistakes import mistake
+from tileir.builder.builder_value import Wrapped
+from tileir.builder.errors import mistake
 from tileir.builder.promotion import at, to_element
-from tileir.builder.wrapped import Wrapped
 from tileir.types import Element, Pointer, Scalar
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class Expr(Wrapped):
 
     def sum(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
         """Sum along `axis`, or of all elements; of i1 how many hold, an i32."""
-        return tiles.reduce(tiles.counted(self), axis, keepdims, "add", "fadd")
+        return tiles.reduce(tiles.bool_to_i32(self), axis, keepdims, "add", "fadd")
 
     def max(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
         """Largest element, signed; NaN where there is one."""
@@ -255,7 +255,7 @@ class Expr(Wrapped):
     def cumsum(self, axis: int = 0) -> Expr:
         """Running sum along `axis`, of i1 in i32."""
         combiner = "fadd" if rules.is_float(self.value) else "add"
-        return tiles.scan(tiles.counted(self), axis, combiner, False)
+        return tiles.scan(tiles.bool_to_i32(self), axis, combiner, False)
 
     # Memory ---------------------------------------------------------------------------------------
 

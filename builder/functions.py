@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileir import records
 from tileir.builder.arguments import typed
-from tileir.builder.mistakes import mistake
+from tileir.builder.errors import mistake
 from tileir.builder.ssa import Edge, Ending, Graph, OpenBlock, reachable
 from tileir.errors import Location
 from tileir.ir import Function, Parameter, ParameterAttributes

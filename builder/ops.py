@@ -16,10 +16,10 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from tileir import records
-from tileir.builder.arguments import Plan, plan_of
+from tileir.builder.arguments import MethodSignature, plan_of
+from tileir.builder.builder_value import Wrapped
+from tileir.builder.errors import blamed, known_place, mistake
 from tileir.builder.expr import Expr
-from tileir.builder.mistakes import blamed, known_place, mistake
-from tileir.builder.wrapped import Wrapped
 from tileir.effects import Effects
 from tileir.errors import TileirError
 from tileir.field import FieldKind
@@ -78,14 +78,14 @@ class _Signed:
     """What `inspect.signature` finds behind a derived method, whose signature it asks for: none
     is made before."""
 
-    plan: Plan
+    plan: MethodSignature
 
     @property
     def __signature__(self) -> Signature:
         return signature(self.plan)
 
 
-def _of_any(kind: type[Op], plan: Plan) -> Callable[..., Any]:
+def _of_any(kind: type[Op], plan: MethodSignature) -> Callable[..., Any]:
     simple, make = plan.simple, cast(Callable[..., Op], kind)
 
     def method(self: Builder, *arguments: Any, **named: Any) -> Any:
@@ -107,7 +107,7 @@ def _of_any(kind: type[Op], plan: Plan) -> Callable[..., Any]:
     return method
 
 
-def _of_two(kind: type[Op], plan: Plan) -> Callable[..., Any]:
+def _of_two(kind: type[Op], plan: MethodSignature) -> Callable[..., Any]:
     """The same for two operands, as most ops have, without a loop over them."""
     make = cast(Callable[..., Op], kind)
 
@@ -130,7 +130,7 @@ def _of_two(kind: type[Op], plan: Plan) -> Callable[..., Any]:
     return method
 
 
-def signature(plan: Plan) -> Signature:
+def signature(plan: MethodSignature) -> Signature:
     """What `help` and editors show for a derived method."""
     from inspect import Parameter, Signature  # which programs that make modules do without
 
@@ -145,7 +145,9 @@ def signature(plan: Plan) -> Signature:
     return Signature(made)
 
 
-def insert(builder: Builder, plan: Plan, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def insert(
+    builder: Builder, plan: MethodSignature, arguments: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
     """Make the op of a call and append it at the insertion point. Raises BuildError."""
     extras = {name: named.pop(name) for name in _EXTRAS if name in named}
     fields = plan.fields(builder, arguments, named)
@@ -157,7 +159,7 @@ def insert(builder: Builder, plan: Plan, arguments: tuple[Any, ...], named: dict
     return wrapped(builder, insert_fields(builder, plan.kind, fields, location, extras).results)
 
 
-def _predicate(plan: Plan, when: Any) -> Operand:
+def _predicate(plan: MethodSignature, when: Any) -> Operand:
     found = when.value if isinstance(when, Wrapped) else when
     if isinstance(found, bool):
         return constant(I1, found)

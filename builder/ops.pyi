@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from inspect import Signature
 from typing import Any, TypeAlias
 
-from tileir.builder.arguments import Plan
+from tileir.builder.arguments import MethodSignature
 from tileir.builder.builder import Builder
 from tileir.builder.expr import Expr
 from tileir.errors import Location
@@ -17,9 +17,9 @@ Item: TypeAlias = Expr | Value | Constant | Undef | Number
 Names: TypeAlias = str | tuple[str, ...] | None
 
 def method_name(mnemonic: str) -> str: ...
-def signature(plan: Plan) -> Signature: ...
+def signature(plan: MethodSignature) -> Signature: ...
 def insert(
-    builder: Builder, plan: Plan, arguments: tuple[Any, ...], named: dict[str, Any]
+    builder: Builder, plan: MethodSignature, arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> Any: ...
 def insert_fields(
     builder: Builder, kind: type[Op], fields: dict[str, Any], location: Any, extras: dict[str, Any]
@@ -984,16 +984,6 @@ class DerivedOps:
         see after. With `warp` every thread waits for those of its warp, with `warpgroup` for
         those of the 4 warps that multiply together."""
 
-    def gpu_check(
-        self,
-        condition: Item,
-        *,
-        result: Names = None,
-        when: Expr | Value | None = None,
-        location: Location | None = None,
-    ) -> None:
-        """End the kernel with an error where `condition` is false."""
-
     def gpu_cluster_arrive(
         self,
         *,
@@ -1005,6 +995,46 @@ class DerivedOps:
         what others of the cluster do behind the `gpu.cluster_wait` that follows. The kernel
         alone does it, while it has no roles; it may start some before it waits."""
 
+    def gpu_cluster_load(
+        self,
+        buffer: Item,
+        slot: Item,
+        rank: Item,
+        row: Item,
+        type: Type,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """The part of a slot of `buffer`, as block `rank` of the cluster has it, that begins in
+        row `row` and column 0. That block must not have come to its end."""
+
+    def gpu_cluster_mbarrier_arrive(
+        self,
+        barrier: Item,
+        index: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """The threads that come here, of the kernel or a role, meet, and arrive once at barrier
+        `index` of every block of the cluster, their own included; what they did before, those
+        see that come behind `gpu.cluster_mbarrier_wait` for the phase."""
+
+    def gpu_cluster_mbarrier_wait(
+        self,
+        barrier: Item,
+        index: Item,
+        parity: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """As `gpu.mbarrier_wait`, for arrivals from all of the cluster."""
+
     def gpu_cluster_rank(
         self,
         *,
@@ -1013,6 +1043,24 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """The number of this block in its cluster, from 0 on."""
+
+    def gpu_cluster_scatter(
+        self,
+        value: Item,
+        buffer: Item,
+        slot: Item,
+        barrier: Item,
+        index: Item,
+        *,
+        blocks: int,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Begin to share the rows of `value` among the `blocks` of the cluster: block r has
+        rows r n and behind, n of them, in a slot of the same buffer. Their bytes count at
+        barrier `index` of that block, whose threads see them behind a wait for the phase (PTX
+        ISA, "st.async")."""
 
     def gpu_cluster_wait(
         self,
@@ -1023,6 +1071,36 @@ class DerivedOps:
     ) -> None:
         """Wait until every block of the cluster has come to its `gpu.cluster_arrive`, or to its
         end."""
+
+    def gpu_conditional_row_max(
+        self,
+        value: Item,
+        scale: Item,
+        bound: Item,
+        most: Item,
+        exponent: Item,
+        *,
+        axis: int = ...,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> tuple[Expr, Expr]:
+        """The largest of `value` along `axis` (`fmaxnum`) times `scale` where that is more than
+        `bound`, elsewhere `most`; and what sums relative to `most` are multiplied by for that:
+        2 to the power of `most` less the new one (`exp2` with `fast = approx`), elsewhere 1. A
+        warp that holds nothing that is more looks no further."""
+
+    def gpu_conditional_scale(
+        self,
+        value: Item,
+        factor: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """`value` times `factor`, as `fmul`; a warp whose factors are all 1 leaves its part as
+        it is."""
 
     def gpu_convert_layout(
         self,
@@ -1035,6 +1113,16 @@ class DerivedOps:
     ) -> Expr:
         """The same tile, held by threads as `layout` says."""
 
+    def gpu_device_assert(
+        self,
+        condition: Item,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """End the kernel with an error where `condition` is false."""
+
     def gpu_join(
         self,
         *,
@@ -1043,6 +1131,24 @@ class DerivedOps:
         location: Location | None = None,
     ) -> None:
         """Wait for the roles that were started."""
+
+    def gpu_local_gather(
+        self,
+        buffer: Item,
+        slot: Item,
+        row: Item,
+        column: Item,
+        type: Type,
+        *,
+        rows: Sequence[int],
+        columns: Sequence[int],
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> Expr:
+        """A tile of elements of a slot of `buffer`, which need be neither neighbours nor
+        different ones: element (i, j, ...) is that in row `row` + i `rows[0]` + j `rows[1]` +
+        ... and column `column` + i `columns[0]` + j `columns[1]` + ...."""
 
     def gpu_local_load(
         self,
@@ -1071,24 +1177,6 @@ class DerivedOps:
     ) -> None:
         """Write `value` to the part of a slot of `buffer` that begins at `offsets`. With
         `columns`, write so many columns of it, a first one and how many, alone."""
-
-    def gpu_local_window(
-        self,
-        buffer: Item,
-        slot: Item,
-        row: Item,
-        column: Item,
-        type: Type,
-        *,
-        rows: Sequence[int],
-        columns: Sequence[int],
-        result: Names = None,
-        when: Expr | Value | None = None,
-        location: Location | None = None,
-    ) -> Expr:
-        """A tile of elements of a slot of `buffer`, which need be neither neighbours nor
-        different ones: element (i, j, ...) is that in row `row` + i `rows[0]` + j `rows[1]` +
-        ... and column `column` + i `columns[0]` + j `columns[1]` + ...."""
 
     def gpu_mbarrier_alloc(
         self,
@@ -1147,18 +1235,7 @@ class DerivedOps:
         """Wait until the phase of barrier `index` whose parity is `parity`, 0 or 1, has ended.
         The first phase has parity 0; the one before it, which never was, has ended."""
 
-    def gpu_order(
-        self,
-        value: Item,
-        *,
-        result: Names = None,
-        when: Expr | Value | None = None,
-        location: Location | None = None,
-    ) -> None:
-        """Threads have computed `value` before they begin what stands behind: an assembler that
-        moves waits for products ahead of what runs beside these is kept from it."""
-
-    def gpu_pass_turn(
+    def gpu_named_barrier_arrive(
         self,
         *,
         begin: bool = ...,
@@ -1168,6 +1245,17 @@ class DerivedOps:
     ) -> None:
         """It is the next warpgroup's turn. With `begin` only the last warpgroup does so: it is
         the first one's."""
+
+    def gpu_named_barrier_sync(
+        self,
+        *,
+        result: Names = None,
+        when: Expr | Value | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """The warpgroups of a role come by here in turns, each after the one before it has come
+        by `gpu.named_barrier_arrive` as often as it itself by here, the first after the
+        last."""
 
     def gpu_private_alloc(
         self,
@@ -1203,64 +1291,6 @@ class DerivedOps:
     ) -> None:
         """Write `value` as tile number `slot` of a private buffer."""
 
-    def gpu_remote_arrive(
-        self,
-        barrier: Item,
-        index: Item,
-        *,
-        result: Names = None,
-        when: Expr | Value | None = None,
-        location: Location | None = None,
-    ) -> None:
-        """The threads that come here, of the kernel or a role, meet, and arrive once at barrier
-        `index` of every block of the cluster, their own included; what they did before, those
-        see that come behind `gpu.remote_wait` for the phase."""
-
-    def gpu_remote_load(
-        self,
-        buffer: Item,
-        slot: Item,
-        rank: Item,
-        row: Item,
-        type: Type,
-        *,
-        result: Names = None,
-        when: Expr | Value | None = None,
-        location: Location | None = None,
-    ) -> Expr:
-        """The part of a slot of `buffer`, as block `rank` of the cluster has it, that begins in
-        row `row` and column 0. That block must not have come to its end."""
-
-    def gpu_remote_scatter(
-        self,
-        value: Item,
-        buffer: Item,
-        slot: Item,
-        barrier: Item,
-        index: Item,
-        *,
-        blocks: int,
-        result: Names = None,
-        when: Expr | Value | None = None,
-        location: Location | None = None,
-    ) -> None:
-        """Begin to share the rows of `value` among the `blocks` of the cluster: block r has
-        rows r n and behind, n of them, in a slot of the same buffer. Their bytes count at
-        barrier `index` of that block, whose threads see them behind a wait for the phase (PTX
-        ISA, "st.async")."""
-
-    def gpu_remote_wait(
-        self,
-        barrier: Item,
-        index: Item,
-        parity: Item,
-        *,
-        result: Names = None,
-        when: Expr | Value | None = None,
-        location: Location | None = None,
-    ) -> None:
-        """As `gpu.mbarrier_wait`, for arrivals from all of the cluster."""
-
     def gpu_role(
         self,
         callee: str,
@@ -1278,35 +1308,16 @@ class DerivedOps:
         The next `gpu.join` waits for all roles. Only a kernel starts roles, and every warp of
         it is free then."""
 
-    def gpu_running_max(
+    def gpu_schedule_barrier(
         self,
         value: Item,
-        scale: Item,
-        bound: Item,
-        most: Item,
-        exponent: Item,
-        *,
-        axis: int = ...,
-        result: Names = None,
-        when: Expr | Value | None = None,
-        location: Location | None = None,
-    ) -> tuple[Expr, Expr]:
-        """The largest of `value` along `axis` (`fmaxnum`) times `scale` where that is more than
-        `bound`, elsewhere `most`; and what sums relative to `most` are multiplied by for that:
-        2 to the power of `most` less the new one (`exp2` with `fast = approx`), elsewhere 1. A
-        warp that holds nothing that is more looks no further."""
-
-    def gpu_scale(
-        self,
-        value: Item,
-        factor: Item,
         *,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
-    ) -> Expr:
-        """`value` times `factor`, as `fmul`; a warp whose factors are all 1 leaves its part as
-        it is."""
+    ) -> None:
+        """Threads have computed `value` before they begin what stands behind: an assembler that
+        moves waits for products ahead of what runs beside these is kept from it."""
 
     def gpu_shared_alloc(
         self,
@@ -1326,16 +1337,6 @@ class DerivedOps:
         banks. The pointer is only an operand of the ops below; the room lasts for the whole
         program instance. `panel` breaks rows into panels of so many elements, each as a tile of
         its own, one behind the other."""
-
-    def gpu_take_turn(
-        self,
-        *,
-        result: Names = None,
-        when: Expr | Value | None = None,
-        location: Location | None = None,
-    ) -> None:
-        """The warpgroups of a role come by here in turns, each after the one before it has come
-        by `gpu.pass_turn` as often as it itself by here, the first after the last."""
 
     def gpu_tensor_map(
         self,

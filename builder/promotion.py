@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileir.builder.arguments import as_number, literal
-from tileir.builder.mistakes import mistake
-from tileir.builder.wrapped import Wrapped
+from tileir.builder.builder_value import Wrapped
+from tileir.builder.errors import mistake
 from tileir.types import (
     F32,
     I1,

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from inspect import Signature
 from typing import Any, TypeAlias
 
-from tileir.builder.arguments import Plan
+from tileir.builder.arguments import MethodSignature
 from tileir.builder.builder import Builder
 from tileir.builder.expr import Expr
 from tileir.errors import Location
@@ -36,9 +36,9 @@ Item: TypeAlias = Expr | Value | Constant | Undef | Number
 Names: TypeAlias = str | tuple[str, ...] | None
 
 def method_name(mnemonic: str) -> str: ...
-def signature(plan: Plan) -> Signature: ...
+def signature(plan: MethodSignature) -> Signature: ...
 def insert(
-    builder: Builder, plan: Plan, arguments: tuple[Any, ...], named: dict[str, Any]
+    builder: Builder, plan: MethodSignature, arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> Any: ...
 def insert_fields(
     builder: Builder, kind: type[Op], fields: dict[str, Any], location: Any, extras: dict[str, Any]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from tileir.builder.arithmetic import binary, is_float, is_pointer, like
-from tileir.builder.mistakes import mistake
+from tileir.builder.errors import mistake
 from tileir.builder.promotion import at, broadcast_shape, common, operand_of, shaped, to_element
 from tileir.types import (
     F32,
@@ -138,7 +138,7 @@ def reduce(x: Expr, axis: int | None, keepdims: bool, integer: Any, floating: An
     return reshape(made, tuple(kept))
 
 
-def counted(x: Expr) -> Expr:
+def bool_to_i32(x: Expr) -> Expr:
     """x, with truths as 0 and 1 of i32, so that their sum is how many hold."""
     return x.to(I32) if element_of(x.type) is I1 else x
 

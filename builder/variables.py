@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileir.builder.arguments import literal
+from tileir.builder.errors import mistake
 from tileir.builder.expr import Expr
-from tileir.builder.mistakes import mistake
 from tileir.builder.promotion import at, operand_of
 from tileir.builder.ssa import Variable
 from tileir.types import F32, I1, I32, Type, shape_of

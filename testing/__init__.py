@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 if __name__ != "tileir.testing":
     raise ImportError(f"import this package as tileir.testing, not as {__name__}")
 
-from tileir.testing.decode import (
+from tileir.testing.policies import Policy, policy_of
+from tileir.testing.program import Buffer, Program, difference, run
+from tileir.testing.program_decoder import (
     Freedom,
     Statement,
     decode,
@@ -24,8 +26,6 @@ from tileir.testing.decode import (
     sample,
     single,
 )
-from tileir.testing.policies import Policy, policy_of
-from tileir.testing.program import Buffer, Program, difference, run
 
 if TYPE_CHECKING:
     from tileir.testing.checking import Case, Verdict, case, check

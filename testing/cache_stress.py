@@ -28,11 +28,11 @@ import numpy as np
 
 from tileir import records
 from tileir.backend.compile import compile as compile_module
-from tileir.backend.compiled import Compiled
+from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.options import Options
 from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.disk_store import Store
 from tileir.backend.runtime.format import loads
-from tileir.backend.runtime.store import Store
 from tileir.builder import I32, Builder, pointer
 from tileir.ir import Module
 
@@ -126,7 +126,7 @@ def _work(plan: Plan, number: int) -> None:
     """One process."""
     rng = random.Random(plan.seed * 1000 + number)
 
-    def make(module: Module, target: str, options: Options, kernel: str | None) -> Compiled:
+    def make(module: Module, target: str, options: Options, kernel: str | None) -> CompiledKernel:
         _log(plan, f"begin {module.metadata['number']} {os.getpid()}")
         return compile_module(module, target, options, kernel)
 
@@ -142,7 +142,7 @@ def _numbered(index: int) -> Module:
     return kernel(index).evolve(metadata={"number": index})
 
 
-def _launch(found: Compiled, index: int) -> None:
+def _launch(found: CompiledKernel, index: int) -> None:
     from tileir.backend.driver.device import driver
     from tileir.backend.driver.launch import Kernel
 

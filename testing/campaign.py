@@ -29,8 +29,8 @@ from tileir import records
 from tileir.passmanager import all_passes
 from tileir.testing.checking import CPU, RANDOM, SIMT, TEXT, case, check
 from tileir.testing.explore import Total, explore
+from tileir.testing.matmul_programs.checking import SIMT as ROLES
 from tileir.testing.policies import WARPS
-from tileir.testing.products.checking import SIMT as ROLES
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,13 +11,13 @@ from tileir.errors import InterpretError
 from tileir.executor import Executor, executor
 from tileir.ir import Module
 from tileir.passmanager import all_passes, run as optimise
-from tileir.testing.decode import Freedom, Statement, decode, drawn
 from tileir.testing.executors import Found, interpreter, launcher, violation
+from tileir.testing.matmul_programs import features, kernels as products
+from tileir.testing.matmul_programs.checking import PRODUCTS, compared
+from tileir.testing.matmul_programs.features import Traits
 from tileir.testing.policies import GPU, WARPS, Policy, policy_of
-from tileir.testing.products import kernels as products, traits
-from tileir.testing.products.checking import PRODUCTS, compared
-from tileir.testing.products.traits import Traits
 from tileir.testing.program import Program
+from tileir.testing.program_decoder import Freedom, Statement, decode, drawn
 
 SIMT, CPU, RANDOM, TEXT = "simt", "cpu", "random", "text"
 """What can be checked besides passes: the backend's threads, on any number of warps (on a given
@@ -53,7 +53,7 @@ class Case:
         if policy.before:
             made = made.with_module(optimise(made.module, policy.before).module)
         if policy.detours:
-            from tileir.testing.detours import detour
+            from tileir.testing.redundant_conversions import detour
 
             made = made.with_module(detour(made.module, self.seed))
         return made
@@ -63,7 +63,7 @@ def case(name: str, seed: int) -> Case:
     """Number `seed` of the programs for the pass `name`."""
     policy = policy_of(name)
     if name in PRODUCTS:
-        return Case(name, seed, tuple(traits.drawn(seed, name)), Freedom())
+        return Case(name, seed, tuple(features.drawn(seed, name)), Freedom())
     statements, freedom = drawn(seed, policy.length, policy)
     return Case(name, seed, tuple(statements), freedom)
 

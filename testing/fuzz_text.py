@@ -85,7 +85,7 @@ def read(text: str, limit: float | None = 1.0) -> Reading:
 def well_formed(folder: str = "tests") -> tuple[str, ...]:
     """Texts to change: the modules below `folder`, in the order of their paths, and generated
     ones."""
-    from tileir.testing.decode import sample
+    from tileir.testing.program_decoder import sample
 
     files = [path.read_text(encoding="utf-8") for path in sorted(Path(folder).rglob("*.tir"))]
     made = [print_module(sample(seed, 8).module) for seed in range(50)]

@@ -84,7 +84,7 @@ def cases(only: Sequence[str], every: bool) -> Iterator[Case]:
 
 def _means_something(op: Op) -> bool:
     """A function of libdevice has its own types only."""
-    from tileir.backend.rules.math import libdevice  # LLVM is not needed to name cells
+    from tileir.backend.codegen.rules.math import libdevice  # LLVM is not needed to name cells
 
     return op.mnemonic != "extern_elementwise" or libdevice(op) is not None
 
@@ -99,7 +99,7 @@ def interpreted(case: Case) -> list[Any]:
 def threaded(case: Case, warps: int) -> str:
     """How the threads differ from the interpreter, "" for not at all. The number of the cell
     says for which target."""
-    from tileir.backend.executor import SimtExecutor
+    from tileir.backend.executors import SimtExecutor
 
     found = case.arguments()
     target = TARGETS[case.number // len(WARPS) % len(TARGETS)]
@@ -163,7 +163,7 @@ def assemble(batch: Sequence[Case], tallies: dict[str, Tally], target: str) -> l
 def on_gpu(batch: Sequence[Case], tallies: dict[str, Tally]) -> None:
     """Run a batch on the GPU and count what agrees."""
     from tileir.backend.driver.batch import Loaded
-    from tileir.backend.executor import gpu_target
+    from tileir.backend.executors import gpu_target
 
     for loaded in map(Loaded, assemble(batch, tallies, gpu_target())):
         for case in (c for c in batch if c.kernel in loaded.batch.plans):

@@ -36,7 +36,8 @@ class Policy:
     before: str = ""
     """The pipeline whose output the pass expects."""
     detours: bool = False
-    """Whether needless conversions between layouts are put in (`tileir.testing.detours`)."""
+    """Whether needless conversions between layouts are put in
+    (`tileir.testing.redundant_conversions`)."""
     stage: str | None = None
     """The module's stage, for passes of the backend."""
     numbers: tuple[str, ...] = ("ieee",)
@@ -76,7 +77,7 @@ _POLICIES: dict[str, Policy] = {
     ),
     "peephole": Policy(undef=_UNDEF, idempotent=True),
     "simplify": Policy(undef=_UNDEF, idempotent=True),
-    "pipeline": Policy(
+    "prefetch-loads": Policy(
         {"walk": 24, "product-loop": 8, "count": 1, "store": 2},
         _UNDEF,
         numbers=_BOTH,
@@ -85,24 +86,32 @@ _POLICIES: dict[str, Policy] = {
     "async-pipeline": Policy(
         {"product-loop": 24, "walk": 8, "count": 1}, stage="pipelined", idempotent=True
     ),
-    "uniform-steps": Policy({"walk": 24, "product-loop": 8, "count": 1}, _UNDEF, idempotent=True),
-    "recompute": Policy({"product-loop": 32, "range": 8, "store": 8}, idempotent=True),
+    "scalarize-pointer-steps": Policy(
+        {"walk": 24, "product-loop": 8, "count": 1}, _UNDEF, idempotent=True
+    ),
+    "rematerialize": Policy({"product-loop": 32, "range": 8, "store": 8}, idempotent=True),
     "strip-mine": Policy(
         {"wide": 32, "walk": 8}, exact=True, pipeline="strip-mine{warps=1,limit=2,piece=1}"
     ),
-    "coalesce": Policy({"call": 0}, _UNDEF, stage="layouts"),
+    "assign-layouts": Policy({"call": 0}, _UNDEF, stage="layouts"),
     "remove-conversions": Policy(
-        {"call": 0}, _UNDEF, stage="layouts", before="coalesce", detours=True, idempotent=True
+        {"call": 0}, _UNDEF, stage="layouts", before="assign-layouts", detours=True, idempotent=True
     ),
-    "running-max": Policy(
-        {"passed": 60, "call": 0}, _UNDEF, stage="layouts", before="coalesce", idempotent=True
+    "conditional-row-max": Policy(
+        {"passed": 60, "call": 0}, _UNDEF, stage="layouts", before="assign-layouts", idempotent=True
     ),
-    "allocate": Policy({"call": 0}, _UNDEF, stage="layouts", before="coalesce", idempotent=True),
-    "barriers": Policy(
-        {"call": 0}, _UNDEF, stage="allocated", before="coalesce,allocate", idempotent=True
+    "allocate-shared": Policy(
+        {"call": 0}, _UNDEF, stage="layouts", before="assign-layouts", idempotent=True
     ),
-    "stage-windows": Policy({"taps": 40}, _UNDEF, stage="windows", idempotent=True),
-    "vectorize": Policy({"bounded": 32}, _UNDEF, numbers=_BOTH),
+    "insert-barriers": Policy(
+        {"call": 0},
+        _UNDEF,
+        stage="allocated",
+        before="assign-layouts,allocate-shared",
+        idempotent=True,
+    ),
+    "stage-halo": Policy({"taps": 40}, _UNDEF, stage="windows", idempotent=True),
+    "version-full-tiles": Policy({"bounded": 32}, _UNDEF, numbers=_BOTH),
     **dict.fromkeys((*SIMT, *GPU), Policy({"poison": 0}, exact=True, length=12)),
     "cpu": _EXECUTED,
 }

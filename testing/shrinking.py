@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tileir.testing.decode import Statement
+from tileir.testing.program_decoder import Statement
 
 Fails: TypeAlias = Callable[[list[Statement]], bool]
 

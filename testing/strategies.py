@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tileir.testing.decode import DIGITS, Statement, decode, kinds
 from tileir.testing.program import Program
+from tileir.testing.program_decoder import DIGITS, Statement, decode, kinds
 
 
 def statements(longest: int = 30) -> st.SearchStrategy[list[Statement]]:

@@ -12,8 +12,8 @@ from tileir.ops.memory import Load, Store
 from tileir.ops.reduce import Combiner, Histogram, Reduce, Scan
 from tileir.ops.shape import GetElementPtr, MakeRange, Reshape
 from tileir.testing.access import COUNTERS, REGION, SLOTS, Base, address, size_of
-from tileir.testing.collective import combiner_for
 from tileir.testing.elementwise import elementwise, elementwise_ops
+from tileir.testing.reduction_statements import combiner_for
 from tileir.testing.shapes import LARGEST
 from tileir.testing.writer import Writer, literal
 from tileir.types import F32, I1, I32, Tile, element_of, shape_of, tile

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tileir.codes import CODES
+from tileir.error_codes import CODES
 from tileir.op import Op, all_ops
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -248,7 +248,7 @@ def test_every_op_is_documented_with_an_example():
 def test_codes_in_use_are_the_codes_explained():
     used = set()
     for path, _ in library():
-        if path.parent != ROOT / "tileir/codes":
+        if path.parent != ROOT / "tileir/error_codes":
             used |= set(re.findall(r"\bTIR\d{4}\b", path.read_text()))
     assert used - CODES.keys() == set()
     assert CODES.keys() - used == set()
@@ -256,7 +256,7 @@ def test_codes_in_use_are_the_codes_explained():
 
 def test_codes_are_explained_in_order_and_in_the_file_of_their_range():
     assert list(CODES) == sorted(CODES)
-    for path in (ROOT / "tileir/codes").glob("[!_]*.py"):
+    for path in (ROOT / "tileir/error_codes").glob("[!_]*.py"):
         text = path.read_text()
         assert {c[:5] for c in re.findall(r"TIR\d{4}", text)} == {text[3:8]}, path
 

@@ -3,8 +3,8 @@
 if __name__ != "tileir.textual":
     raise ImportError("import tileir.textual, not the folder " + __name__)
 
-from tileir.collector import collector_paused
 from tileir.errors import Diagnostic, ParseError, TileirError
+from tileir.gc_pause import collector_paused
 from tileir.ir import Module
 from tileir.textual.module import (
     ModuleReader,
@@ -50,7 +50,7 @@ def parse_with_remarks(
     except TileirError as error:
         if dialect != "triton1":
             raise
-        from tileir.textual.legacy import whole_lines
+        from tileir.textual.triton1 import whole_lines
 
         raise whole_lines(error, text) from None
 
@@ -71,7 +71,7 @@ def _chosen(text: str, file: str, dialect: str) -> tuple[str, type[ModuleReader]
     if dialect == "tir":
         return text, ModuleReader
     if dialect == "triton1":
-        from tileir.textual.legacy import Triton1Reader, triton1
+        from tileir.textual.triton1 import Triton1Reader, triton1
 
         return triton1(text, file), Triton1Reader
     if dialect == "mapl19":

@@ -9,7 +9,7 @@ from tileir import records
 from tileir.errors import Diagnostic, Location, ParseError
 from tileir.op import Op
 from tileir.textual.attributes import read_label, unquoted
-from tileir.textual.fast import LABEL_LINE, LINE, FastReader
+from tileir.textual.fast_reader import LABEL_LINE, LINE, FastReader
 from tileir.textual.lexer import MAX_ERRORS, NAME, STRING, Cursor, ErrorLimitError
 from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.scope import POISON, Scope

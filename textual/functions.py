@@ -21,7 +21,7 @@ from tileir.ir import (
 from tileir.op import Op
 from tileir.textual.attributes import read_dict, read_symbol
 from tileir.textual.body import BodyReader, Phi, RawBlock, predecessors
-from tileir.textual.fast import FastReader
+from tileir.textual.fast_reader import FastReader
 from tileir.textual.lexer import Cursor, Token, suggestion
 from tileir.textual.scope import Scope, hint
 from tileir.textual.statements import read_location

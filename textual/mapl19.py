@@ -16,7 +16,7 @@ from tileir.field import Successor
 from tileir.ir import VERSION, Function, Module, Parameter
 from tileir.ops.control import Branch, Call, Return
 from tileir.textual.body import LABEL, BodyReader, Phi, RawBlock
-from tileir.textual.fast import FastReader
+from tileir.textual.fast_reader import FastReader
 from tileir.textual.functions import PROMISES, FunctionReader
 from tileir.textual.lexer import NAME, Token
 from tileir.textual.mapl19_ops import PaperScope, PaperStatement

@@ -10,7 +10,7 @@ from tileir import records
 from tileir.errors import Diagnostic, Location, ParseError, TileirError
 from tileir.ir import VERSION, Function, Global, Linkage, Module, Visibility
 from tileir.textual.attributes import read_dict, read_string, read_symbol
-from tileir.textual.fast import FastReader
+from tileir.textual.fast_reader import FastReader
 from tileir.textual.functions import FunctionReader, read_modifiers
 from tileir.textual.lexer import MAX_ERRORS, Cursor, ErrorLimitError, Token, describe
 from tileir.textual.literals import is_literal, read_literal

@@ -26,7 +26,14 @@ from tileir.textual.attributes import (
     format_value,
 )
 from tileir.textual.literals import format_bits
-from tileir.textual.plan import Plan, attributes_text, bare_types, field_texts, leading, plan_of
+from tileir.textual.print_plan import (
+    PrintPlan,
+    attributes_text,
+    bare_types,
+    field_texts,
+    leading,
+    plan_of,
+)
 from tileir.types import I1, Buffer, Descriptor, Tile, Type, element_of
 from tileir.values import Constant, Operand, Value
 from tileir.versions import written_for
@@ -325,7 +332,7 @@ class _FunctionPrinter:
         text = self._operand(predicate, I1)
         return f"@({text})" if " " in text else f"@{text}"
 
-    def _attributes(self, op: Op, plan: Plan, values: Any) -> str:
+    def _attributes(self, op: Op, plan: PrintPlan, values: Any) -> str:
         if not plan.stable:
             return attributes_text(op, plan)
         key = (plan.mnemonic, values)
@@ -334,7 +341,7 @@ class _FunctionPrinter:
             text = self._attribute_texts[key] = attributes_text(op, plan)
         return text
 
-    def _operands(self, op: Op, plan: Plan) -> list[str]:
+    def _operands(self, op: Op, plan: PrintPlan) -> list[str]:
         texts = self._inputs(op, plan)
         if plan.plain and (plan.optional is None or leading(plan.optional(op))):
             return texts
@@ -346,7 +353,7 @@ class _FunctionPrinter:
             shown.pop()
         return shown
 
-    def _inputs(self, op: Op, plan: Plan) -> list[str]:
+    def _inputs(self, op: Op, plan: PrintPlan) -> list[str]:
         """Each input as text, literals with their type where it does not follow."""
         inputs, names = op.inputs, self.names
         if all([type(v) is Value for v in inputs]):  # noqa: C419 - faster

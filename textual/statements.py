@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from tileir import records
 from tileir.errors import Diagnostic, Location, ParseError, VerifyError
-from tileir.field import ROOM, SEVERAL, Field, FieldKind, Successor
+from tileir.field import SEVERAL, SHARED_RANGE, Field, FieldKind, Successor
 from tileir.op import Op, all_ops, lookup
 from tileir.textual.attributes import read_dict, read_label, read_string, read_symbol
 from tileir.textual.lexer import Cursor, Token, suggestion
@@ -309,7 +309,7 @@ def read_results(cursor: Cursor) -> Results:
 @lru_cache(maxsize=1024)
 def attribute_schema(cls: type[Op]) -> dict[str, Field]:
     """The attributes of an op class by the names text gives them."""
-    return {f.spelling: f for f in (*cls.fields(FieldKind.ATTRIBUTE), ROOM)}
+    return {f.spelling: f for f in (*cls.fields(FieldKind.ATTRIBUTE), SHARED_RANGE)}
 
 
 def _pending(field: Field, found: Any) -> list[Pending]:

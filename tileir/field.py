@@ -171,11 +171,11 @@ class Successor:
                 raise verify_error("TIR0105", message)
 
 
-ROOM = Field("shared", FieldKind.ATTRIBUTE, None, INTS, None)
+SHARED_RANGE = Field("shared", FieldKind.ATTRIBUTE, None, INTS, None)
 """What any op of a module at a stage may say beside its own attributes: `Op.shared`."""
 
 
-def check_room(self: Any) -> None:
+def check_shared_range(self: Any) -> None:
     """Raise the error (TIR0106) that `self.shared` of an op is no room, if so."""
     room = self.shared
     if type(room) is not tuple or list(map(type, room)) != [int, int] or room[0] < 0 or room[1] < 1:

@@ -109,7 +109,7 @@ def flat_columns(it: Layout, axes: Sequence[str] = AXES) -> tuple[int, ...]:
 # Holding an element more than once ----------------------------------------------------------
 
 
-def holders(it: Layout) -> int:
+def replication(it: Layout) -> int:
     """How many places hold each element: 1 where nothing is replicated."""
     free = len(kernel(flat_columns(it)))
     return prod((r.count for r in it.repeats if r.dim is None), start=1 << free)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from tileir import records
 from tileir.errors import Diagnostic, LinkError, Location
 from tileir.ir import AttributeValue, Function, Global, Linkage, Module, Visibility
-from tileir.linking import called, fingerprint, rename_symbols, type_of
+from tileir.symbol_equality import called, fingerprint, rename_symbols, type_of
 
 _S = TypeVar("_S", Function, Global)
 

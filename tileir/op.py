@@ -46,7 +46,7 @@ from tileir.field import (
     FieldKind,
     Successor,
     attribute,
-    check_room,
+    check_shared_range,
     check_values,
     combiner,
     expected_attribute,
@@ -130,7 +130,7 @@ class Op:
         if self.predicate is not None:
             self._check_predicate()
         if self.shared is not None:
-            check_room(self)
+            check_shared_range(self)
 
     __str__, __repr__ = op_text, op_line
 
@@ -319,7 +319,7 @@ OPS: dict[str, type[Op]] = {}
 FAMILIES = (
     "arith", "floats", "compare", "cast", "control", "shape", "memory", "math", "reduce", "dot",
     "atomic", "program", "predicate", "descriptor", "debug", "gpu", "hopper", "roles", "cluster",
-    "groups", "private",
+    "warpgroup", "private",
 )  # fmt: skip
 """Modules of `tileir.ops`, the most used first."""
 

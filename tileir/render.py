@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from tileir.codes import CODES
+from tileir.error_codes import CODES
 from tileir.errors import Diagnostic, Severity, TileirError
 
 _COLOURS = {

@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Write KERNEL.TARGET.cubin, .json and .h for each target, and name them."""
     from tileir.backend import compile as compile_kernel
+    from tileir.backend.runtime.c_header import header
     from tileir.backend.runtime.format import dumps
-    from tileir.backend.runtime.header import header
 
     module, folder = read_module(options.file), Path(options.output)
     settings = dict(options.option)

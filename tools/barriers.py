@@ -4,7 +4,7 @@
 
 Threads are ordered by barriers alone, so a race is noticed whatever order they happen to run in.
 It may need other data to show: kernels run on several inputs, and then with bins, offsets and
-indices that are drawn anew (`tileir.backend.simt.watch`).
+indices that are drawn anew (`tileir.backend.simt.barrier_removal`).
 
 What is not noticed is proven needless or counted as a survivor. The proof: where no branch
 depends on what is in memory, all data take the path that was looked at; and where neither do the
@@ -25,14 +25,14 @@ from typing import Any
 import numpy as np
 
 from tileir import ir, records
-from tileir.backend.compile import Options, staged
-from tileir.backend.executor import expanded
+from tileir.backend.compile import Options, run_pipeline
+from tileir.backend.executors import expanded
 from tileir.backend.simt import machine as simt
+from tileir.backend.simt.barrier_removal import Barriers, Site
 from tileir.backend.simt.shadow import RaceError
-from tileir.backend.simt.watch import Barriers, Site
 from tileir.backend.target import target
 from tileir.errors import TileirError
-from tileir.tools.needless import needless
+from tileir.tools.data_independence import needless
 
 _INPUTS = 4
 """Inputs that a kernel is run on, each drawn from a seed of its own."""
@@ -122,7 +122,7 @@ def survey(
 ) -> Survey:  # fmt: skip
     """Leave out each barrier that `kernel` waits at on any of the `inputs`. Raises
     AssertionError where the kernel as it is has a defect, and `CompileError`."""
-    done = staged(module, target("sm_90"), Options(num_warps=num_warps), kernel)
+    done = run_pipeline(module, target("sm_90"), Options(num_warps=num_warps), kernel)
     function = module.functions[done.kernel]
     names = [p.name or str(i) for i, p in enumerate(function.parameters)]
     taken = [expanded(function, [values[name] for name in names]) for values in inputs]

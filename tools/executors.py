@@ -38,6 +38,6 @@ def gpu_target() -> str | None:
     """The target of the GPU here; None where there is no GPU."""
     if no_gpu() is not None:
         return None
-    from tileir.backend import executor
+    from tileir.backend import executors
 
-    return executor.gpu_target()
+    return executors.gpu_target()

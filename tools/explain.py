@@ -6,7 +6,7 @@ import argparse
 import sys
 import textwrap
 
-from tileir.codes import CODES
+from tileir.error_codes import CODES
 from tileir.errors import Diagnostic, ToolError
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol, cast
 
-from tileir.tools.guard import guarded
+from tileir.tools.error_exit import guarded
 
 COMMANDS = {
     "run": "run a kernel on the inputs its module describes and check the result",

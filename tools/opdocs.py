@@ -52,7 +52,7 @@ def page() -> str:
     return "\n".join([_HEAD, *_sets(), *map(_family, families()), ""])
 
 
-_OF_THE_COMPILER = frozenset({"gpu", "hopper", "roles", "cluster", "groups"})
+_OF_THE_COMPILER = frozenset({"gpu", "hopper", "roles", "cluster", "warpgroup"})
 
 
 def families() -> Iterator[str]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tileir.tools.guard import guarded
+from tileir.tools.error_exit import guarded
 
 if TYPE_CHECKING:
     import argparse

@@ -22,8 +22,8 @@ from tileir.ir import Module
 from tileir.passmanager import bisect
 from tileir.textual import print_module
 from tileir.tools.files import read_module, write_file
-from tileir.tools.judging import by_command
 from tileir.tools.numbers import amount, natural
+from tileir.tools.predicate_command import by_command
 from tileir.types import Pointer, Scalar
 
 

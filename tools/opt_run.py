@@ -87,7 +87,7 @@ def _check_pass(name: str) -> None:
     try:
         lookup(name)
     except PassError:
-        from tileir.backend.stage_tables import stage_names
+        from tileir.backend.pipeline import stage_names
 
         if name not in stage_names():
             raise

@@ -12,13 +12,13 @@ from tileir.tools.executors import gpu_target
 from tileir.tools.files import file_name
 
 if TYPE_CHECKING:
-    from tileir.backend import Compiled
+    from tileir.backend import CompiledKernel
 
 DEFAULT_TARGET = "sm_80"
 """What is compiled for where there is no GPU to ask."""
 
 
-def compiled_for(module: Module, kernel: str, target: str | None) -> Compiled:
+def compiled_for(module: Module, kernel: str, target: str | None) -> CompiledKernel:
     """`kernel` compiled for `target`, or for the GPU here.
 
     Raises CompileError, and ModuleNotFoundError without llvmlite.
@@ -29,7 +29,7 @@ def compiled_for(module: Module, kernel: str, target: str | None) -> Compiled:
     return compile_kernel(module, target=chosen, kernel=kernel)
 
 
-def usual_path(compiled: Compiled) -> str:
+def usual_path(compiled: CompiledKernel) -> str:
     """Where PTX goes when nobody says: the user's cache."""
     plan = compiled.plan
     return str(cache_folder() / "ptx" / f"{file_name(plan.kernel)}.{plan.target}.ptx")

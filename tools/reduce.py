@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Module
 from tileir.tools.files import read_module, write_file
-from tileir.tools.judging import Predicate, by_command
 from tileir.tools.numbers import amount, natural
+from tileir.tools.predicate_command import Predicate, by_command
 
 if TYPE_CHECKING:
     from tileir.testing.reduction import Progress

@@ -25,7 +25,7 @@ from tileir.tools.safety import add_safety
 from tileir.tools.table import Row, show
 
 if TYPE_CHECKING:
-    from tileir.backend import Compiled
+    from tileir.backend import CompiledKernel
 
 _ON = "auto (a GPU, else the CPU, else the interpreter), gpu, cpu, interpreter, simt, or another"
 
@@ -149,7 +149,7 @@ def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
     return _written(compiled, options.ptx)
 
 
-def _written(compiled: Compiled, path: str | None) -> str:
+def _written(compiled: CompiledKernel, path: str | None) -> str:
     """Where the PTX went: to `path`, else to the user's cache where that can be written."""
     where = path or usual_path(compiled)
     try:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import factorial, log
 
-from tileir.backend.functions import exponential32, trigonometric32
-from tileir.backend.functions.formula import Term, horner, where
+from tileir.backend.codegen.libm import exponential32, trigonometric32
+from tileir.backend.codegen.libm.expression import Term, horner, where
 
 _EXP2 = [log(2) ** k / factorial(k) for k in range(8)]
 _LOG2 = [2 / log(2) / k for k in (1, 3, 5, 7, 9, 11)]

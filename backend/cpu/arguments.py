@@ -9,7 +9,7 @@ import numpy as np
 
 from tileir import records
 from tileir.backend.cpu.regions import Region, address
-from tileir.backend.grids import encoded
+from tileir.backend.launch_arguments import encode_argument
 from tileir.ir import Parameter
 from tileir.types import Descriptor, Pointer
 
@@ -51,13 +51,13 @@ def pass_argument(parameter: Parameter, value: Any) -> Passed:
     `LaunchError` (TIR0710)."""
     kind, name = parameter.type, parameter.name or "an argument"
     if not isinstance(kind, (Pointer, Descriptor)):
-        return Passed(encoded(parameter, value))
+        return Passed(encode_argument(parameter, value))
     if isinstance(value, np.ndarray):
         return Passed(address(value), name, (value,), True)
     if isinstance(kind, Pointer) and isinstance(kind.pointee, Pointer) and _are_arrays(value):
         table = np.array([address(array) for array in value], np.uint64)
         return Passed(address(table), name, (table, *value), True)
-    return Passed(encoded(parameter, value), name, None, True)
+    return Passed(encode_argument(parameter, value), name, None, True)
 
 
 def _are_arrays(value: Any) -> bool:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir.backend.cpu.lanes import (
+from tileir.backend.codegen.thread_interface import Order
+from tileir.backend.cpu.lane_values import (
     WIDTH,
     Lanes,
-    Wide,
+    VectorValue,
     scalar_type,
     stored_type,
     vector_type,
 )
 from tileir.backend.cpu.memory import Memory
-from tileir.backend.lower.thread import Order
 from tileir.types import BF16, F16, I1, I32, AddressSpace, Element, Pointer, Scalar
 
 _ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
@@ -142,7 +142,7 @@ class Atomics(Memory):
     def _each_lane(self, element: Scalar | Pointer | None, one: Callable[[str], str]) -> Lanes:
         """What `one` makes of every lane that runs, given its number; zero for others."""
         held = self.held(None)
-        if isinstance(held, Wide) and held.ones is not None and len(held.ones) == 1:
+        if isinstance(held, VectorValue) and held.ones is not None and len(held.ones) == 1:
             return one(str(min(held.ones)))
         kind = "i1" if element is None else scalar_type(element)
         head, inside = self.fresh_label("lanes"), self.fresh_label("lane")
@@ -175,4 +175,4 @@ class Atomics(Memory):
             f"  {carried} = phi {whole} [ zeroinitializer, %{before} ], [ {joined}, %{latch} ]"
         )
         self.start(done)
-        return Wide(joined)
+        return VectorValue(joined)

@@ -11,7 +11,7 @@ extent, outer ones first, and behind them is how many bytes follow one another.
 
 from __future__ import annotations
 
-from tileir.backend.cpu.lanes import WIDTH
+from tileir.backend.cpu.lane_values import WIDTH
 
 SLOT = 256
 """Bytes for the values that all lanes give a site."""

@@ -11,18 +11,18 @@ from typing import Any
 from tileir import records
 from tileir.backend.cpu.arguments import Array, Passed, pass_argument
 from tileir.backend.cpu.emit import emit, global_bytes
-from tileir.backend.cpu.host import Calls, Site
+from tileir.backend.cpu.host_callbacks import Calls, Site
 from tileir.backend.cpu.jit import Code, load
 from tileir.backend.cpu.launch import WORDS, Launch
-from tileir.backend.cpu.pool import processors, share_out
 from tileir.backend.cpu.private import Room
 from tileir.backend.cpu.regions import Bounds, Region
-from tileir.backend.grids import extents_of
+from tileir.backend.cpu.thread_pool import parallel_for, processors
 from tileir.backend.isolation import Task
-from tileir.backend.memory.scratch import Plan
+from tileir.backend.launch_arguments import extents_of
 from tileir.backend.options import Options
+from tileir.backend.pipeline import CPU as STAGES, Context
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.stage import StageRun
-from tileir.backend.stage_tables import CPU as STAGES, Context
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic, InfeasibleError, LaunchError
 from tileir.forks import Level, hold_at_fork
@@ -123,7 +123,7 @@ class CpuKernel:
 
         with calls.launch.watched():
             workers = threads or processors()
-            share_out(part, prod(extents), workers, lambda: calls.launch.stop_at(-1))
+            parallel_for(part, prod(extents), workers, lambda: calls.launch.stop_at(-1))
         calls.launch.check()
         failure = calls.first_failure()
         if failure is not None:
@@ -179,7 +179,7 @@ def compile(
     there.
     """
     run = lowered(module, kernel, permit=permit, recorder=recorder)
-    made = emit(run.module, run.kernel, Plan.of(run.function), CPU, checked)
+    made = emit(run.module, run.kernel, SharedMemoryPlan.of(run.function), CPU, checked)
     return CpuKernel(
         run.module, run.kernel, made.text, made.sites, optimize, checked, made.private,
         chosen(isolate),

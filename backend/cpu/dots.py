@@ -1,5 +1,5 @@
-"""Matrix products on a CPU: factors and sums lie in buffers on the stack (`homes`), and a function
-of the module multiplies them.
+"""Matrix products on a CPU: factors and sums lie in buffers on the stack (`assign_buffers`), and a
+function of the module multiplies them.
 
 The factors are widened to the type that products are added in, which is exact.
 """
@@ -9,12 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 from tileir import records
-from tileir.backend.cpu.homes import PRODUCT, SLICE, Factor, factors_of, homes, work_of
-from tileir.backend.cpu.matrices import Matrix, call
+from tileir.backend.codegen.lowering import Fragment, Rule, scalar_of
+from tileir.backend.codegen.rules.cast import float_to_float
+from tileir.backend.codegen.rules.memory import loaded
+from tileir.backend.cpu.buffer_assignment import (
+    PRODUCT,
+    SLICE,
+    OperandForm,
+    assign_buffers,
+    factors_of,
+    work_of,
+)
+from tileir.backend.cpu.matrix_buffers import Matrix, call
 from tileir.backend.cpu.microkernel import product_function
-from tileir.backend.lower.lowering import Fragment, Rule, scalar_of
-from tileir.backend.rules.cast import float_to_float
-from tileir.backend.rules.memory import loaded
 from tileir.ir import Function
 from tileir.ops.dot import Dot
 from tileir.ops.shape import ExtractSlice
@@ -23,35 +30,35 @@ from tileir.types import I32, Element
 from tileir.values import Value, is_zero
 
 
-class Product(Dot):
+class CpuDot(Dot):
     """A `dot` whose operands and result may have any layout."""
 
     mnemonic = PRODUCT
 
 
-class Slice(ExtractSlice):
+class BufferSlice(ExtractSlice):
     """An `extract_slice` of a tile that lies in a buffer."""
 
     mnemonic = SLICE
 
 
-def free_dots(function: Function) -> Function:
+def layout_free_dots(function: Function) -> Function:
     """`function` with every `dot` as one without wishes for layouts."""
-    return rewrite(function, {"dot": lambda op, _: _as(Product, op)})
+    return rewrite(function, {"dot": lambda op, _: _as(CpuDot, op)})
 
 
-def held(function: Function) -> frozenset[Value]:
+def buffered_tiles(function: Function) -> frozenset[Value]:
     """The tiles of `function` that lie in buffers where products add to them."""
-    return frozenset(homes(free_dots(function)).sums)
+    return frozenset(assign_buffers(layout_free_dots(function)).sums)
 
 
 def direct_slices(function: Function) -> Function:
-    """`function`, whose dots are `free_dots`, with slices of tiles that lie in buffers as ops that
-    read them there."""
-    sums = homes(function).sums
+    """`function`, whose dots are `layout_free_dots`, with slices of tiles that lie in buffers as
+    ops that read them there."""
+    sums = assign_buffers(function).sums
 
     def direct(op: Any, walk: Walk) -> Any:
-        return _as(Slice, op) if op.value in sums and op.strides is None else op
+        return _as(BufferSlice, op) if op.value in sums and op.strides is None else op
 
     return rewrite(function, {"extract_slice": direct}) if sums else function
 
@@ -61,7 +68,7 @@ def _as(kind: type[Any], op: Any) -> Any:
     return kind(**{f.name: getattr(op, f.name) for f in records.fields(type(op)) if f.init})
 
 
-def read_as(thread: Any, element: Element, factor: Factor, x: Any) -> Any:
+def read_as(thread: Any, element: Element, factor: OperandForm, x: Any) -> Any:
     """An element of a factor as products read it."""
     if element is not factor.work:
         if element.is_integer:

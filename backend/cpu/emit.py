@@ -13,10 +13,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from tileir import limits, records
+from tileir.backend.codegen.lowering import Rule
+from tileir.backend.codegen.rules import rules
 from tileir.backend.cpu.checks import FUNCTIONS as CHECKS
 from tileir.backend.cpu.dots import RULES as OWN
-from tileir.backend.cpu.host import Site
-from tileir.backend.cpu.lanes import scalar_type
+from tileir.backend.cpu.host_callbacks import Site
+from tileir.backend.cpu.lane_values import scalar_type
 from tileir.backend.cpu.launch import HELPERS
 from tileir.backend.cpu.lowering import (
     PLACES,
@@ -27,13 +29,11 @@ from tileir.backend.cpu.lowering import (
     parameters_of,
 )
 from tileir.backend.cpu.thread import CpuThread
-from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.legal import within
-from tileir.backend.llvm.emit import expanded_size, global_text, reached
-from tileir.backend.llvm.text import global_name
-from tileir.backend.lower.lowering import Rule
-from tileir.backend.memory.scratch import Plan
-from tileir.backend.rules import rules
+from tileir.backend.nvptx.emit import expanded_size, global_text, reachable_functions
+from tileir.backend.nvptx.text import global_name
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Global, Module
@@ -60,7 +60,9 @@ _ATTRIBUTES = (
 """Of kernels and what they call; #1: of what stays a function; #2: of what does not."""
 
 
-def emit(module: Module, kernel: str, plan: Plan, target: Target, checked: bool = True) -> Written:
+def emit(
+    module: Module, kernel: str, plan: SharedMemoryPlan, target: Target, checked: bool = True
+) -> Written:
     """The kernel as text; `checked`: accesses are checked first. Raises `CompileError` (TIR0706;
     TIR0708 for globals of more than `GLOBAL_BYTES`)."""
     function, table = module.functions[kernel], ChainMap({**OWN, **RULES}, cast(Any, rules()))
@@ -69,7 +71,7 @@ def emit(module: Module, kernel: str, plan: Plan, target: Target, checked: bool 
     _check_globals(module)
     definitions = [*(global_text(g, "") for g in within(module, kernel).globals.values())]
     private = 0
-    whole = [function, *reached(module, function)]
+    whole = [function, *reachable_functions(module, function)]
     calls = expanded_size(whole) > limits.current().operations
     for found in whole:
         thread = CpuThread()
@@ -126,12 +128,12 @@ def _list_globals(module: Module) -> str:
 
 
 def _function(
-    module: Module, function: Function, plan: Plan, target: Target, thread: CpuThread,
+    module: Module, function: Function, plan: SharedMemoryPlan, target: Target, thread: CpuThread,
     table: Mapping[str, Rule], kernel: str, checked: bool,
 ) -> str:  # fmt: skip
     machine: Any = thread
     offsets = plan.offsets if function.kernel else {}
-    contiguity = Contiguity(function)
+    contiguity = AccessWidths(function)
     lowering = CpuLowering(
         module, function, target, machine, contiguity, offsets, table, checked=checked,
         kernel=kernel,

@@ -12,10 +12,10 @@ import numpy as np
 from tileir import records
 from tileir.analysis.cache import cached
 from tileir.backend.cpu.compile import COMPILING, CpuKernel, compile as compile_kernel
-from tileir.backend.cpu.waiting import may_wait
-from tileir.backend.driver.spans import Span
-from tileir.backend.executor import expanded, ordered
-from tileir.backend.grids import extents_of
+from tileir.backend.cpu.spin_waits import may_spin_wait
+from tileir.backend.driver.array_spans import Span
+from tileir.backend.executors import expanded, ordered
+from tileir.backend.launch_arguments import extents_of
 from tileir.errors import TileirError
 from tileir.ir import Module
 from tileir.measuring import Candidate
@@ -30,7 +30,7 @@ class CpuExecutor:
     def takes(self, module: Module, kernel: str | None) -> bool:
         """Whether the kernel can run here: llvmlite is there, this CPU has code for all of its
         ops, and none of its instances may wait for another."""
-        if importlib.util.find_spec("llvmlite") is None or may_wait(module):
+        if importlib.util.find_spec("llvmlite") is None or may_spin_wait(module):
             return False
         try:
             return bool(_compiled(module, kernel).code)
@@ -80,7 +80,7 @@ class CpuExecutor:
     ) -> list[float | TileirError]:
         """Seconds of each candidate by the host's clock (`tileir.measuring`)."""
         from tileir.backend.tuning.cpu import CpuMeter  # the tuner, for those who tune
-        from tileir.backend.tuning.live import measured_here
+        from tileir.backend.tuning.tune_at_launch import measured_here
 
         return measured_here(CpuMeter(), candidates, arguments, remember=remember)
 

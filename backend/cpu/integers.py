@@ -5,11 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 
-from tileir.backend.cpu.lanes import (
+from tileir.backend.cpu.lane_values import (
     WIDTH,
+    AffineValue,
     Lanes,
-    Linear,
-    Wide,
+    VectorValue,
     number,
     scalar_type,
     stored_type,
@@ -35,7 +35,7 @@ class Integers(Values):
     def linear(self, name: str, element: Element, a: Lanes, b: Lanes, flags: str) -> Lanes | None:
         """`name` of `a` and `b` as a linear value or one that all lanes share; None where it is
         neither, or better left to an instruction."""
-        if element not in (I32, I64) or isinstance(a, Wide) or isinstance(b, Wide):
+        if element not in (I32, I64) or isinstance(a, VectorValue) or isinstance(b, VectorValue):
             return None
         if isinstance(a, str) and isinstance(b, str):
             return self._folded(name, element, a, b)
@@ -59,7 +59,7 @@ class Integers(Values):
             slow = lambda: self._slowly(name, element, x, y)  # noqa: E731
         if step == 0 and given is None:
             return base
-        return Linear(base, step, long, str(given or ""), slow)
+        return AffineValue(base, step, long, str(given or ""), slow)
 
     def _folded(self, name: str, element: Element, a: str, b: str) -> str | None:
         x, y = number(a), number(b)
@@ -78,25 +78,26 @@ class Integers(Values):
         found = self._folded(name, element, a, b)
         return found if found is not None else self.emit(f"{name} {scalar_type(element)} {a}, {b}")
 
-    def _as_linear(self, element: Element, x: str | Linear) -> Linear:
-        if isinstance(x, Linear):
+    def _as_linear(self, element: Element, x: str | AffineValue) -> AffineValue:
+        if isinstance(x, AffineValue):
             return x
         if number(x) is not None or element is I64:
-            return Linear(x, 0, x)
-        return Linear(x, 0, self.emit(f"sext i32 {x} to i64"))
+            return AffineValue(x, 0, x)
+        return AffineValue(x, 0, self.emit(f"sext i32 {x} to i64"))
 
-    def _slowly(self, name: str, element: Element, x: Linear, y: Linear) -> str:
+    def _slowly(self, name: str, element: Element, x: AffineValue, y: AffineValue) -> str:
         kind = vector_type(element)
         return self.emit(f"{name} {kind} {self.wide(element, x)}, {self.wide(element, y)}")
 
-    def linear_cast(self, name: str, source: Element, target: Element, a: Linear) -> Lanes | None:
+    def linear_cast(
+        self, name: str, source: Element, target: Element, a: AffineValue
+    ) -> Lanes | None:
         """A linear integer in another width; None where it is not linear there."""
         if (source, target) == (I64, I32) and name == "trunc":
             base = number(a.base)
-            short = (self.emit(f"trunc i64 {a.base} to i32") if base is None
-                     else _wrapped(base, 32))  # fmt: skip
+            short = self.emit(f"trunc i64 {a.base} to i32") if base is None else _wrapped(base, 32)
             slow = (lambda: self._cast_slowly(name, I64, I32, a)) if a.given else None
-            return Linear(short, a.step, "", a.given, slow)
+            return AffineValue(short, a.step, "", a.given, slow)
         if (source, target) != (I32, I64) or name not in ("sext", "zext"):
             return None
         known = number(a.long) if a.long else None
@@ -104,19 +105,21 @@ class Integers(Values):
             return None
         if a.long:
             slow = (lambda: self._cast_slowly(name, I32, I64, a)) if a.given else None
-            return Linear(a.long, a.step, a.long, a.given, slow)
+            return AffineValue(a.long, a.step, a.long, a.given, slow)
         fits = self.both(self._fits(a), a.given or None)
         long = self.emit(f"sext i32 {a.base} to i64")
-        return Linear(long, a.step, long, str(fits), lambda: self._cast_slowly(name, I32, I64, a))
+        return AffineValue(
+            long, a.step, long, str(fits), lambda: self._cast_slowly(name, I32, I64, a)
+        )
 
-    def _fits(self, a: Linear) -> str:
+    def _fits(self, a: AffineValue) -> str:
         """Whether no lane of an i32 wraps."""
         reach = a.step * _LAST
         if reach >= 0:
             return self.emit(f"icmp sle i32 {a.base}, {max((1 << 31) - 1 - reach, -(1 << 31))}")
         return self.emit(f"icmp sge i32 {a.base}, {min(-(1 << 31) - reach, (1 << 31) - 1)}")
 
-    def _cast_slowly(self, name: str, source: Element, target: Element, a: Linear) -> str:
+    def _cast_slowly(self, name: str, source: Element, target: Element, a: AffineValue) -> str:
         old, new = vector_type(source), vector_type(target)
         return self.emit(f"{name} {old} {self.wide(source, a)} to {new}")
 
@@ -124,12 +127,12 @@ class Integers(Values):
         self, predicate: str, element: Element, a: Lanes, b: Lanes
     ) -> Lanes | None:
         """A comparison decided here: of numbers, and of lanes with a number."""
-        if element not in (I32, I64) or isinstance(a, Wide) or isinstance(b, Wide):
+        if element not in (I32, I64) or isinstance(a, VectorValue) or isinstance(b, VectorValue):
             return None
         parts: list[tuple[int, int]] = []
         for x in (a, b):
             base = number(x) if isinstance(x, str) else number(x.base)
-            if base is None or (isinstance(x, Linear) and x.given):
+            if base is None or (isinstance(x, AffineValue) and x.given):
                 return None
             parts.append((base, 0 if isinstance(x, str) else x.step))
         signed = predicate[0] != "u"
@@ -156,8 +159,8 @@ class Integers(Values):
 
     def moved(self, kind: Pointer, pointer: Lanes, index: Lanes, unit: str, size: int) -> Lanes:
         """The pointer `index` units of `size` bytes on; the index is an i64."""
-        if isinstance(pointer, Wide) or isinstance(index, Wide):
-            return Wide(self._moved_slowly(kind, pointer, index, unit))
+        if isinstance(pointer, VectorValue) or isinstance(index, VectorValue):
+            return VectorValue(self._moved_slowly(kind, pointer, index, unit))
         start, by = self._as_linear(I64, pointer), self._as_linear(I64, index)
         text = f"getelementptr {unit}, {scalar_type(kind)} {start.base}, i64 {by.base}"
         base = start.base if number(by.base) == 0 else self.emit(text)
@@ -165,7 +168,7 @@ class Integers(Values):
         if step == 0 and given is None:
             return base
         slow = (lambda: self._moved_slowly(kind, pointer, index, unit)) if given else None
-        return Linear(base, step, "", str(given or ""), slow)
+        return AffineValue(base, step, "", str(given or ""), slow)
 
     def _moved_slowly(self, kind: Pointer, pointer: Lanes, index: Lanes, unit: str) -> str:
         start, by = f"{scalar_type(kind)} {pointer}", f"i64 {index}"
@@ -178,7 +181,7 @@ class Integers(Values):
         return self.emit(f"getelementptr {unit}, {start}, {by}")
 
 
-def _step(name: str, x: Linear, y: Linear) -> int | None:
+def _step(name: str, x: AffineValue, y: AffineValue) -> int | None:
     """The step of `name` of both."""
     if name in ("add", "sub"):
         return x.step + y.step if name == "add" else x.step - y.step
@@ -194,7 +197,7 @@ def _step(name: str, x: Linear, y: Linear) -> int | None:
 
 def _of_lane(name: str, a: Lanes, b: Lanes) -> Lanes | None:
     """Fields of the lane's index that are all of it, or nothing."""
-    if not isinstance(a, Linear) or not isinstance(b, str) or a.given:
+    if not isinstance(a, AffineValue) or not isinstance(b, str) or a.given:
         return None
     field = number(b)
     if (a.base, a.step) != ("0", 1) or field is None:

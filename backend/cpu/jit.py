@@ -9,7 +9,7 @@ from tileir import records
 from tileir.backend import isolation
 from tileir.backend.cpu.masks import without_partial_masks
 from tileir.backend.isolation import Task
-from tileir.backend.llvm.optimise import loaded
+from tileir.backend.nvptx.llvm_codegen import loaded
 from tileir.errors import CompileError, Diagnostic
 
 _RUN = ctypes.CFUNCTYPE(

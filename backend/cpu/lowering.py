@@ -8,16 +8,16 @@ from typing import Any
 
 from tileir import records
 from tileir.analysis.cfg import cfg
-from tileir.backend.cpu.bounds import Guard
+from tileir.analysis.underlying_pointers import underlying_pointers
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.cpu.bounds_checks import Guard
+from tileir.backend.cpu.buffer_assignment import OperandForm, assign_buffers, source_of
 from tileir.backend.cpu.dots import STORING, read_as
-from tileir.backend.cpu.homes import Factor, homes, source_of
-from tileir.backend.cpu.lanes import WIDTH, Lanes, Wide, scalar_type, vector_type
-from tileir.backend.cpu.matrices import Matrix, Place, placed
+from tileir.backend.cpu.lane_values import WIDTH, Lanes, VectorValue, scalar_type, vector_type
+from tileir.backend.cpu.matrix_buffers import Matrix, PackedOperand, allocate_packed
 from tileir.backend.cpu.thread import CpuThread
-from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.llvm.text import symbol
-from tileir.backend.lower.lowering import Fragment, Lowering, Rule, registers, scalar_of
-from tileir.backend.memory.roots import roots
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.nvptx.text import symbol
 from tileir.effects import Effects
 from tileir.field import Successor
 from tileir.ir import Block, Function, Inline
@@ -36,12 +36,14 @@ class CpuLowering(Lowering):
     kernel: str = records.field(default="", kw_only=True)
     """The kernel that is compiled, which the function is or is called by."""
     _sums: dict[int, Matrix] = records.field(init=False, factory=dict)
-    _factors: dict[tuple[Value, Factor], Place] = records.field(init=False, factory=dict)
+    _factors: dict[tuple[Value, OperandForm], PackedOperand] = records.field(
+        init=False, factory=dict
+    )
     _waiting: list[tuple[str, Successor]] = records.field(init=False, factory=list)
     """Edges that store what they pass, each in a block of its own with a label."""
 
     def lower(self, op: Op) -> list[Fragment]:
-        if op in homes(self.function).unread:
+        if op in assign_buffers(self.function).unread:
             return [[]]
         with self._guarded(op):
             found = super().lower(op)
@@ -51,10 +53,11 @@ class CpuLowering(Lowering):
                 self._settle_all(value, fragment)
         machine: Any = self.thread
         return [
-            fragment if isinstance(value.type, Tile)
+            fragment
+            if isinstance(value.type, Tile)
             else [machine.shared_by_all(scalar_of(value.type), x) for x in fragment]
             for value, fragment in zip(op.results, found, strict=True)
-        ]  # fmt: skip
+        ]
 
     def lower_inlined(self, op: Op) -> list[Fragment]:
         """The fragments of the results of an op of a function of scalars, on all lanes' values."""
@@ -81,7 +84,7 @@ class CpuLowering(Lowering):
         parameters = self.function.parameters
         if not self.function.kernel:
             return self._global_of(pointer)
-        root = roots(self.function).get(pointer)  # type: ignore[arg-type]
+        root = underlying_pointers(self.function).get(pointer)  # type: ignore[arg-type]
         for i, parameter in enumerate(parameters):
             if parameter.value is root:
                 return i
@@ -108,7 +111,7 @@ class CpuLowering(Lowering):
 
     def home(self, operand: Operand) -> Matrix | None:
         """The buffer where a sum of products lies; None for what lies in registers."""
-        number = homes(self.function).sums.get(operand)  # type: ignore[arg-type]
+        number = assign_buffers(self.function).sums.get(operand)  # type: ignore[arg-type]
         if number is None:
             return None
         if number not in self._sums:
@@ -117,7 +120,7 @@ class CpuLowering(Lowering):
             self._sums[number] = found.allocate(self.thread)
         return self._sums[number]
 
-    def factor(self, operand: Operand, factor: Factor) -> Matrix:
+    def factor(self, operand: Operand, factor: OperandForm) -> Matrix:
         """The buffer where products read `operand`."""
         value, found = source_of(self.function, operand, factor)
         if isinstance(value, Value):
@@ -128,19 +131,21 @@ class CpuLowering(Lowering):
         place.finish(self.thread)
         return place.read
 
-    def _place(self, value: Value, factor: Factor) -> Place:
+    def _place(self, value: Value, factor: OperandForm) -> PackedOperand:
         found = self._factors.get((value, factor))
         if found is None:
             found = self._factors[value, factor] = self._placed(value, factor)
         return found
 
-    def _placed(self, operand: Operand, factor: Factor) -> Place:
+    def _placed(self, operand: Operand, factor: OperandForm) -> PackedOperand:
         kind: Any = operand.type
-        return placed(self.thread, kind, factor.work, panels=factor.panels, turned=factor.turned)
+        return allocate_packed(
+            self.thread, kind, factor.work, panels=factor.panels, turned=factor.turned
+        )
 
     def settle(self, value: Value, register: int, x: Any) -> None:
         """Put a register of `value` into the buffers where it lies."""
-        for factor in homes(self.function).factors.get(value, ()):
+        for factor in assign_buffers(self.function).factors.get(value, ()):
             self._put(self._place(value, factor), value, factor, register, x)
         home = self.home(value)
         if home is not None:
@@ -148,23 +153,25 @@ class CpuLowering(Lowering):
 
     def settled(self, value: Value) -> None:
         """All registers of `value` have been put."""
-        for factor in homes(self.function).factors.get(value, ()):
+        for factor in assign_buffers(self.function).factors.get(value, ()):
             self._place(value, factor).finish(self.thread)
 
     def settle_whole(self, value: Value) -> None:
         """Put all of `value`, which is known, where products read it."""
-        for factor in homes(self.function).factors.get(value, ()):
+        for factor in assign_buffers(self.function).factors.get(value, ()):
             place = self._place(value, factor)
             for register, x in enumerate(self.fragment(value)):
                 self._put(place, value, factor, register, x)
             place.finish(self.thread)
 
-    def _put(self, place: Place, operand: Operand, factor: Factor, register: int, x: Any) -> None:
+    def _put(
+        self, place: PackedOperand, operand: Operand, factor: OperandForm, register: int, x: Any
+    ) -> None:
         x = read_as(self.thread, scalar_of(operand.type), factor, x)
         place.put.put(self, operand.type, register, x)  # type: ignore[arg-type]
 
     def _settle_all(self, value: Value, fragment: Fragment) -> None:
-        found = homes(self.function)
+        found = assign_buffers(self.function)
         if value in found.factors or value in found.sums:
             for register, x in enumerate(fragment):
                 self.settle(value, register, x)
@@ -181,7 +188,7 @@ class CpuLowering(Lowering):
                     continue
                 names: list[Any] = [self.thread.fresh() for _ in range(registers(parameter.type))]
                 tiled = isinstance(parameter.type, Tile)
-                fragment: list[Any] = [Wide(n) for n in names] if tiled else names
+                fragment: list[Any] = [VectorValue(n) for n in names] if tiled else names
                 self.values[parameter] = fragment
         places = {block.label: self._block(block) for block in blocks}
         for block in blocks:
@@ -218,9 +225,10 @@ class CpuLowering(Lowering):
         """Parameters that lie in buffers, with arguments that do not lie there."""
         parameters = self.function.blocks[successor.label].parameters
         return [
-            (p, a) for p, a in zip(parameters, successor.arguments, strict=True)
+            (p, a)
+            for p, a in zip(parameters, successor.arguments, strict=True)
             if self.home(p) is not None and self.home(p) is not self.home(a)
-        ]  # fmt: skip
+        ]
 
     def _passed(self, successor: Successor) -> list[str]:
         """The operands for the phis of a block."""
@@ -319,7 +327,7 @@ each call the next twice would double it otherwise, level by level."""
 def _inlined(outer: CpuLowering, function: Function, operands: Sequence[Lanes]) -> list[Lanes]:
     machine: Any = outer.thread
     inner = CpuLowering(
-        outer.module, function, outer.target, machine, Contiguity(function), {}, outer.rules,
+        outer.module, function, outer.target, machine, AccessWidths(function), {}, outer.rules,
         checked=outer.checked, kernel=outer.kernel,
     )  # fmt: skip
     for parameter, x in zip(function.parameters, operands, strict=True):
@@ -367,10 +375,10 @@ def _lane_by_lane(
     operands: Sequence[tuple[Type, Lanes]],
 ) -> list[Lanes]:  # fmt: skip
     elements = [scalar_of(t) for t in results]
-    wide = [(scalar_of(t), Wide(machine.wide(scalar_of(t), x))) for t, x in operands]
+    wide = [(scalar_of(t), VectorValue(machine.wide(scalar_of(t), x))) for t, x in operands]
     mask = machine.mask(machine.active)
-    found = [(e, Wide("zeroinitializer")) for e in elements]
-    runs = [(I1, Wide(mask))]
+    found = [(e, VectorValue("zeroinitializer")) for e in elements]
+    runs = [(I1, VectorValue(mask))]
 
     def step(lane: Any, carried: list[Any]) -> list[Any]:
         given: Any = [
@@ -381,7 +389,7 @@ def _lane_by_lane(
             held, elements, lambda: list(_called(machine, function, results, given))
         )
         return [
-            Wide(machine.emit(
+            VectorValue(machine.emit(
                 f"insertelement {vector_type(e)} {c}, {scalar_type(e)} {x}, i32 {lane}"
             ))
             for e, c, x in zip(elements, carried, made, strict=True)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir.backend.cpu.lanes import (
+from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.cpu.lane_values import (
     WIDTH,
+    AffineValue,
     Lanes,
-    Linear,
-    Wide,
+    VectorValue,
     scalar_type,
     stored_type,
     vector_type,
 )
 from tileir.backend.cpu.numbers import Numbers
-from tileir.backend.lower.thread import Access
 from tileir.types import I1, I8, I32, I64, AddressSpace, Element, Pointer
 
 _SHARED = Pointer(I8, AddressSpace.GENERIC)
@@ -80,9 +80,9 @@ class Memory(Numbers):
 
     def _place(self, offset: Lanes) -> Lanes:
         """The address of a byte of shared memory, whose offsets never wrap."""
-        if isinstance(offset, Linear) and not offset.given:
+        if isinstance(offset, AffineValue) and not offset.given:
             long = offset.long or self.emit(f"sext i32 {offset.base} to i64")
-            index: Lanes = Linear(long, offset.step, long)
+            index: Lanes = AffineValue(long, offset.step, long)
         else:
             index = self.convert("sext", I32, I64, offset)
         return self.moved(_SHARED, "%shared", index, "i8", 1)
@@ -109,7 +109,7 @@ class Memory(Numbers):
                 lambda: self._load_row(kind, count, size, far, held, space),
                 lambda: self._gather(kind, count, size, pointer, held, space),
             )  # fmt: skip
-        return [self._from_memory(element, Wide(x)) for x in raw]
+        return [self._from_memory(element, VectorValue(x)) for x in raw]
 
     def _load_one(
         self, element: Element, count: int, pointer: str, held: Lanes | None, space: int,
@@ -142,9 +142,9 @@ class Memory(Numbers):
     def _places(self, pointer: Lanes, stride: int, space: int) -> tuple[str, str] | None:
         """Under which condition ('': always) lanes' addresses follow one another in steps of
         `stride` bytes, and the first; None: never."""
-        if isinstance(pointer, Linear):
+        if isinstance(pointer, AffineValue):
             return (pointer.given, pointer.base) if pointer.step == stride else None
-        assert isinstance(pointer, Wide)
+        assert isinstance(pointer, VectorValue)
         kind = _pointer(space)
         first = self.emit(f"extractelement <{WIDTH} x {kind}> {pointer}, i32 0")
         steps = ", ".join(f"i64 {lane * stride}" for lane in range(WIDTH))
@@ -255,7 +255,7 @@ class Memory(Numbers):
     ) -> None:  # fmt: skip
         """To an address that all lanes share: the last of those that run writes."""
         kind, word = stored_type(element), "store volatile" if volatile else "store"
-        last = self._last_lane(held) if any(isinstance(x, Wide) for x in raw) else "0"
+        last = self._last_lane(held) if any(isinstance(x, VectorValue) for x in raw) else "0"
 
         def write() -> Sequence[str]:
             for i, x in enumerate(raw):
@@ -265,7 +265,7 @@ class Memory(Numbers):
                 self.line(f"{word} {kind} {one}, {place}, align {element.bytes}")
             return ()
 
-        if held is None or (isinstance(held, Wide) and held.ones):
+        if held is None or (isinstance(held, VectorValue) and held.ones):
             write()
         else:
             self.either(self.any_of(held), (), write, lambda: ())
@@ -273,7 +273,7 @@ class Memory(Numbers):
     def _last_lane(self, held: Lanes | None) -> str:
         if held is None or isinstance(held, str):
             return str(WIDTH - 1)
-        if isinstance(held, Wide) and held.ones:
+        if isinstance(held, VectorValue) and held.ones:
             return str(max(held.ones))
         bits = self.emit(f"bitcast {vector_type(I1)} {self.wide(I1, held)} to i{WIDTH}")
         self.declare("declare i32 @llvm.ctlz.i32(i32, i1)")
@@ -326,20 +326,20 @@ class Memory(Numbers):
 
     # Values in memory ---------------------------------------------------------------------------
 
-    def _from_memory(self, element: Element, x: str | Wide) -> Lanes:
+    def _from_memory(self, element: Element, x: str | VectorValue) -> Lanes:
         """`x` as it lies in memory: values of less than 8 bits in a byte."""
         if element.bits >= 8:
             return x
         return self.cast("trunc", "i8", scalar_type(element), I8, x)
 
-    def to_memory(self, element: Element, x: Lanes) -> str | Wide:
+    def to_memory(self, element: Element, x: Lanes) -> str | VectorValue:
         """`x` as it is to lie in memory."""
         if element.bits < 8:
             x = self.cast("zext", scalar_type(element), "i8", element, x)
-        return x if isinstance(x, (str, Wide)) else Wide(self.wide(element, x))
+        return x if isinstance(x, (str, VectorValue)) else VectorValue(self.wide(element, x))
 
-    def _wide_raw(self, kind: str, x: str | Wide) -> str:
-        if isinstance(x, Wide):
+    def _wide_raw(self, kind: str, x: str | VectorValue) -> str:
+        if isinstance(x, VectorValue):
             return x.text
         whole = f"<{WIDTH} x {kind}>"
         one = self.emit(f"insertelement {whole} poison, {kind} {x}, i64 0")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from tileir import records
-from tileir.backend.cpu.lanes import WIDTH, scalar_type
-from tileir.backend.cpu.machine import registers
+from tileir.backend.cpu.lane_values import WIDTH, scalar_type
+from tileir.backend.cpu.vector_registers import registers
 from tileir.types import Element
 
 

@@ -7,15 +7,15 @@ rounded twice are rounded once), and rounded by `rounding.py`.
 from __future__ import annotations
 
 from tileir.backend.cpu.integers import Integers
-from tileir.backend.cpu.lanes import (
+from tileir.backend.cpu.lane_values import (
+    AffineValue,
     Lanes,
-    Linear,
-    Wide,
+    VectorValue,
     scalar_type,
     vector_type,
 )
-from tileir.backend.cpu.machine import registers
-from tileir.backend.llvm.text import mangled
+from tileir.backend.cpu.vector_registers import registers
+from tileir.backend.nvptx.text import mangled
 from tileir.types import BF16, F16, F32, F64, I1, I16, I32, I64, Element
 
 _SMALL = (F16, BF16)
@@ -43,7 +43,7 @@ class Numbers(Integers):
         if isinstance(a, str) and isinstance(b, str):
             return self.emit(f"{word} {scalar_type(element)} {a}, {b}")
         x, y = self.wide(element, a), self.wide(element, b)
-        return Wide(self.emit(f"{word} {vector_type(element)} {x}, {y}"))
+        return VectorValue(self.emit(f"{word} {vector_type(element)} {x}, {y}"))
 
     def intrinsic(self, name: str, element: Element, *operands: Lanes, flags: str = "") -> Lanes:
         if element in _SMALL:
@@ -58,7 +58,7 @@ class Numbers(Integers):
         arguments = ", ".join(f"{kind} {x}" for x in given) + extra
         word = f"call {flags} " if flags else "call "
         found = self.emit(f"{word}{kind} @llvm.{name}.{suffix}({arguments})")
-        return found if single else Wide(found)
+        return found if single else VectorValue(found)
 
     def scaled(self, element: Element, a: Lanes, power: Lanes) -> Lanes | None:
         """By AVX-512's `vscalef`; LLVM has a call for each lane where there is none."""
@@ -69,7 +69,7 @@ class Numbers(Integers):
         kind, count = vector_type(element), vector_type(I32)
         name = f"@llvm.ldexp.v32{mangled(element)}.v32i32"
         self.declare(f"declare {kind} {name}({kind}, {count})")
-        return Wide(self.emit(f"call {kind} {name}({kind} {x}, {count} {by})"))
+        return VectorValue(self.emit(f"call {kind} {name}({kind} {x}, {count} {by})"))
 
     def _small_intrinsic(self, name: str, element: Element, *operands: Lanes) -> Lanes:
         if name == "fabs":
@@ -119,7 +119,7 @@ class Numbers(Integers):
             return self.binary("xor", I16, a, "-32768")
         if isinstance(a, str):
             return self.emit(f"fneg {scalar_type(element)} {a}")
-        return Wide(self.emit(f"fneg {vector_type(element)} {self.wide(element, a)}"))
+        return VectorValue(self.emit(f"fneg {vector_type(element)} {self.wide(element, a)}"))
 
     def compare(self, predicate: str, element: Element, a: Lanes, b: Lanes) -> Lanes:
         if element in _SMALL:
@@ -142,7 +142,7 @@ class Numbers(Integers):
         kind, x, y = vector_type(element), self.wide(element, a), self.wide(element, b)
         which = f"i1 {condition}" if isinstance(condition, str) else (
             f"{vector_type(I1)} {self.wide(I1, condition)}")  # fmt: skip
-        return Wide(self.emit(f"select {which}, {kind} {x}, {kind} {y}"))
+        return VectorValue(self.emit(f"select {which}, {kind} {x}, {kind} {y}"))
 
     # Conversions --------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class Numbers(Integers):
             return self._from_small(source, target, a)
         if target in _SMALL and name in ("fptrunc", "sitofp", "uitofp"):
             return self._to_small(name, source, target, a)
-        if isinstance(a, Linear):
+        if isinstance(a, AffineValue):
             moved = self.linear_cast(name, source, target, a)
             if moved is not None:
                 return moved
@@ -167,7 +167,7 @@ class Numbers(Integers):
         """LLVM's cast instruction `word` between types of one lane."""
         if isinstance(a, str):
             return self.emit(f"{word} {old} {a} to {new}")
-        return Wide(self.emit(f"{word} <32 x {old}> {self.wide(source, a)} to <32 x {new}>"))
+        return VectorValue(self.emit(f"{word} <32 x {old}> {self.wide(source, a)} to <32 x {new}>"))
 
     def _saturated(self, name: str, source: Element, target: Element, a: Lanes) -> Lanes:
         single = isinstance(a, str)
@@ -177,7 +177,7 @@ class Numbers(Integers):
         self.declare(f"declare {new} {function}({old})")
         if isinstance(a, str):
             return self.emit(f"call {new} {function}({old} {a})")
-        return Wide(self.emit(f"call {new} {function}({old} {self.wide(source, a)})"))
+        return VectorValue(self.emit(f"call {new} {function}({old} {self.wide(source, a)})"))
 
     def _from_small(self, source: Element, target: Element, a: Lanes) -> Lanes:
         if source is F16:

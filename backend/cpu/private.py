@@ -7,7 +7,7 @@ import ctypes
 import mmap
 from collections.abc import Iterator, Sequence
 
-from tileir.backend.cpu.lanes import WIDTH, Lanes, Linear
+from tileir.backend.cpu.lane_values import WIDTH, AffineValue, Lanes
 from tileir.backend.cpu.memory import Memory
 from tileir.errors import Diagnostic, LaunchError
 from tileir.types import Element
@@ -47,7 +47,7 @@ class Private(Memory):
         for i in range(count):
             number = self.emit(f"add nsw nuw i64 {first}, {i}") if i else first
             whole = f"[{WIDTH * element.bytes} x i8]"
-            yield Linear(
+            yield AffineValue(
                 self.emit(f"getelementptr {whole}, ptr {place}, i64 {number}"), element.bytes
             )
 

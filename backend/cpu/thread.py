@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir.backend.cpu.bounds import Bounded
-from tileir.backend.cpu.lanes import (
+from tileir.backend.codegen.emit.conversion import side_by_side, taken_apart
+from tileir.backend.cpu.bounds_checks import BoundsChecked
+from tileir.backend.cpu.lane_values import (
     WIDTH,
+    AffineValue,
     Lanes,
-    Linear,
-    Wide,
+    VectorValue,
     scalar_type,
     stored_type,
     vector_type,
 )
 from tileir.backend.cpu.private import Private
-from tileir.backend.llvm.text import global_name
-from tileir.backend.lower.passage import side_by_side, taken_apart
+from tileir.backend.nvptx.text import global_name
 from tileir.types import F32, I1, I32, AddressSpace, Element, Pointer, Type
 
 Called = Callable[[str, Sequence[Type], Sequence[tuple[Type, Lanes]]], list[Lanes]]
 
 
-class CpuThread(Bounded, Private):
+class CpuThread(BoundsChecked, Private):
     """Writes LLVM IR for all lanes of one program instance."""
 
     f8_conversion = False
@@ -49,7 +49,7 @@ class CpuThread(Bounded, Private):
     # Where the lanes are ------------------------------------------------------------------------
 
     def lane(self) -> Lanes:
-        return Linear("0", 1, "0")
+        return AffineValue("0", 1, "0")
 
     def warp(self) -> Lanes:
         return "0"
@@ -74,7 +74,7 @@ class CpuThread(Bounded, Private):
             return a
         whole = self.wide(element, a)
         lanes = [lane ^ mask for lane in range(WIDTH)]
-        return Wide(self._shuffled(vector_type(element), whole, whole, lanes))
+        return VectorValue(self._shuffled(vector_type(element), whole, whole, lanes))
 
     def shuffle_index(self, element: Element, a: Lanes, lane: Lanes) -> Lanes:
         if isinstance(a, str) or isinstance(lane, str):
@@ -115,7 +115,7 @@ class CpuThread(Bounded, Private):
         outer = self.active
         self.active = self.both(outer, condition)
         assert self.active is not None
-        constant = isinstance(condition, Wide) and condition.ones is not None
+        constant = isinstance(condition, VectorValue) and condition.ones is not None
         if constant and outer is None:
             found = list(body())
         else:
@@ -151,7 +151,7 @@ class CpuThread(Bounded, Private):
         for element, kind, x, one in zip(elements, kinds, raw, single, strict=True):
             zero = self.constant(element, 0) if one else "zeroinitializer"
             joined = self.emit(f"phi {kind} [ {x}, %{last} ], [ {zero}, %{before} ]")
-            found.append(joined if one else Wide(joined))
+            found.append(joined if one else VectorValue(joined))
         return found
 
     def loop(
@@ -166,7 +166,7 @@ class CpuThread(Bounded, Private):
         self.start(head)
         place = len(self.lines)
         self.lines.append("")
-        found = list(body(index, [Wide(x) for x in carried]))
+        found = list(body(index, [VectorValue(x) for x in carried]))
         last = [self.wide(e, x) for e, x in zip(elements, found, strict=True)]
         following = self.emit(f"add nuw nsw i32 {index}, 1")
         again = self.emit(f"icmp ult i32 {following}, {count}")
@@ -177,7 +177,7 @@ class CpuThread(Bounded, Private):
         self.lines[place] = "\n".join(phis)
         self.line(f"br i1 {again}, label %{head}, label %{exit_}")
         self.start(exit_)
-        return [Wide(x) for x in last]
+        return [VectorValue(x) for x in last]
 
     # What GPUs have instructions for ------------------------------------------------------------
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir.backend.cpu.lanes import (
+from tileir.backend.cpu.lane_values import (
     WIDTH,
+    AffineValue,
     Lanes,
-    Linear,
-    Wide,
+    VectorValue,
     constant,
     is_literal,
     listed,
@@ -16,7 +16,7 @@ from tileir.backend.cpu.lanes import (
     scalar_type,
     vector_type,
 )
-from tileir.backend.llvm.text import Body
+from tileir.backend.nvptx.text import Body
 from tileir.types import I1, I32, Element, Pointer
 
 EVERYWHERE = "splat (i1 true)"
@@ -40,9 +40,9 @@ class Values(Body):
 
     def wide(self, element: Element, x: Lanes) -> str:
         """`x` as the operand of an LLVM vector."""
-        if isinstance(x, Wide):
+        if isinstance(x, VectorValue):
             return x.text
-        if isinstance(x, Linear):
+        if isinstance(x, AffineValue):
             return self._spread(element, x)
         if is_literal(x):
             return f"splat ({scalar_type(element)} {x})"
@@ -52,7 +52,7 @@ class Values(Body):
             f"shufflevector {kind} {one}, {kind} poison, <{WIDTH} x i32> zeroinitializer"
         )
 
-    def _spread(self, element: Element, x: Linear) -> str:
+    def _spread(self, element: Element, x: AffineValue) -> str:
         if x.given:
             assert x.slow is not None
             return x.slow()
@@ -88,10 +88,15 @@ class Values(Body):
             return a
         if isinstance(a, str) and isinstance(b, str):
             return self.emit(f"and i1 {a}, {b}")
-        if isinstance(a, Wide) and isinstance(b, Wide) and a.ones and b.ones is not None:
+        if (
+            isinstance(a, VectorValue)
+            and isinstance(b, VectorValue)
+            and a.ones
+            and b.ones is not None
+        ):
             return chosen(a.ones & b.ones)
         kind = vector_type(I1)
-        return Wide(self.emit(f"and {kind} {self.wide(I1, a)}, {self.wide(I1, b)}"))
+        return VectorValue(self.emit(f"and {kind} {self.wide(I1, a)}, {self.wide(I1, b)}"))
 
     def held(self, mask: Lanes | None) -> Lanes | None:
         """The lanes that run and are in `mask`; None for all."""
@@ -113,9 +118,12 @@ class Values(Body):
     # Control flow -------------------------------------------------------------------------------
 
     def either(
-        self, condition: str, kinds: Sequence[str], then: Callable[[], Sequence[str]],
+        self,
+        condition: str,
+        kinds: Sequence[str],
+        then: Callable[[], Sequence[str]],
         otherwise: Callable[[], Sequence[str]],
-    ) -> list[str]:  # fmt: skip
+    ) -> list[str]:
         """Operands of LLVM types `kinds`, by one of two pieces of code."""
         ways = [self.fresh_label("then"), self.fresh_label("else")]
         after = self.fresh_label("after")
@@ -133,9 +141,9 @@ class Values(Body):
         ]
 
 
-def chosen(ones: frozenset[int]) -> Wide:
+def chosen(ones: frozenset[int]) -> VectorValue:
     """The constant mask of lanes `ones`."""
-    return Wide(listed("i1", [int(lane in ones) for lane in range(WIDTH)]), ones)
+    return VectorValue(listed("i1", [int(lane in ones) for lane in range(WIDTH)]), ones)
 
 
 def _wrapped(value: int, bits: int) -> int:

@@ -11,11 +11,11 @@ import numpy as np
 
 from tileir import records
 from tileir.backend.assembler import Assembled, assemble
-from tileir.backend.compile import Metadata, Options, metadata, staged
+from tileir.backend.compile import Metadata, Options, metadata_of_lowered, run_pipeline
 from tileir.backend.driver.device import Driver, driver
 from tileir.backend.driver.launch import pack
-from tileir.backend.llvm.emit import Unit, Written, assembled, written
-from tileir.backend.llvm.optimise import to_ptx
+from tileir.backend.nvptx.emit import KernelText, KernelUnit, emit_kernel, join_kernels
+from tileir.backend.nvptx.llvm_codegen import to_ptx
 from tileir.backend.target import Target, target as target_named
 from tileir.errors import TileirError
 from tileir.ir import Module
@@ -44,20 +44,22 @@ def compile_batch(
     """Compile the only kernel of each of `modules`, whose names are all different."""
     machine = target_named(target)
     chosen = options or [Options()] * len(modules)
-    parts: list[Written] = []
+    parts: list[KernelText] = []
     plans: dict[str, Metadata] = {}
     refused: dict[str, TileirError] = {}
     for module, each in zip(modules, chosen, strict=True):
         name = module.kernel().name
         try:
-            done = staged(module, machine, each, None)
-            unit = Unit(done.stages["barriers"], name, done.memory, done.num_warps, done.registers)
-            parts.append(written(unit, machine, len(parts)))
+            done = run_pipeline(module, machine, each, None)
+            unit = KernelUnit(
+                done.stages["barriers"], name, done.memory, done.num_warps, done.registers
+            )
+            parts.append(emit_kernel(unit, machine, len(parts)))
         except TileirError as error:
             refused[name] = error
             continue
-        plans[name] = metadata(done, machine)
-    ptx = to_ptx(assembled(parts), machine) if parts else ""
+        plans[name] = metadata_of_lowered(done, machine)
+    ptx = to_ptx(join_kernels(parts), machine) if parts else ""
     return Batch(ptx, machine, plans, refused)
 
 

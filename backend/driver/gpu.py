@@ -35,8 +35,9 @@ def gpu_target() -> str:
 
 @records.frozen(eq=False)
 class Gpu:
-    """Kernels launched through the driver: `tileir.backend.runtime.dispatch.Machine`. `devices`:
-    how many GPUs there are; `launch_address`: that of `cuLaunchKernel` in the driver's library."""
+    """Kernels launched through the driver: `tileir.backend.runtime.dispatch.LaunchDevice`.
+    `devices`: how many GPUs there are; `launch_address`: that of `cuLaunchKernel` in the driver's
+    library."""
 
     cuda: Driver
     devices: int

@@ -14,19 +14,19 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-from tileir.backend.compile import Compiled
+from tileir.backend.compile import CompiledKernel
 from tileir.backend.driver.c_values import c_values
 from tileir.backend.driver.device import Driver, driver
-from tileir.backend.driver.filled import Filled
+from tileir.backend.driver.global_initializers import GlobalInitializers
 from tileir.backend.driver.gpu import gpu
-from tileir.backend.driver.prelude import arranged, as_number
+from tileir.backend.driver.launch_plan import as_number, plan_launch
 from tileir.backend.driver.tensor_maps import encoded
-from tileir.backend.grids import extents_of, refused
+from tileir.backend.launch_arguments import extents_of, launch_error
 from tileir.backend.metadata import Argument
-from tileir.backend.runtime.dispatch import Bound, Dispatcher
-from tileir.backend.runtime.packing import Policy, passed
-from tileir.backend.runtime.reading import Tensor
-from tileir.backend.tma.plan import MapValues
+from tileir.backend.runtime.argument_packing import Policy, pack_argument
+from tileir.backend.runtime.array_protocols import Tensor
+from tileir.backend.runtime.dispatch import BoundCall, Dispatcher
+from tileir.backend.tma.host_plan import MapValues
 
 __all__ = ["Kernel", "Tensor", "pack"]
 
@@ -43,7 +43,7 @@ class Kernel:
     Launches go to the device and the stream of the arrays they are given. Safe to use from several
     threads."""
 
-    def __init__(self, compiled: Compiled) -> None:
+    def __init__(self, compiled: CompiledKernel) -> None:
         self.compiled = compiled
         self._lock = threading.Lock()
         self._functions: dict[int, Any] = {}
@@ -52,7 +52,7 @@ class Kernel:
         self._divided: dict[tuple[int, ...], Kernel | None] = {}
         self._by_ranks: dict[int, Kernel] = {}
         self._blocks: int | None = None
-        self._filled = Filled()
+        self._filled = GlobalInitializers()
         self._dispatcher: Dispatcher | None = None
 
     def __getitem__(self, grid: int | Sequence[int]) -> Callable[..., None]:
@@ -73,7 +73,7 @@ class Kernel:
         plan = self.compiled.plan
         if name not in plan.globals:
             known = ", ".join(plan.globals) or "none"
-            raise refused(f"@{plan.kernel} has no global {name}; there are: {known}")
+            raise launch_error(f"@{plan.kernel} has no global {name}; there are: {known}")
         self._filled.note(name, values)
         with self._lock:
             for context, function in self._functions.items():
@@ -83,10 +83,10 @@ class Kernel:
         plan = self.compiled.plan
         names = tuple(p.name for p in plan.parameters)
 
-        def resolve(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Bound:
+        def resolve(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> BoundCall:
             if named:
                 arguments += tuple(named[n] for n in names[len(arguments) :] if n in named)
-            return Bound(self, plan, arguments, names)
+            return BoundCall(self, plan, arguments, names)
 
         self._dispatcher = Dispatcher(gpu(), resolve, names)
         return self._dispatcher
@@ -110,7 +110,7 @@ class Kernel:
         where the program is made of them."""
         found = self.compiled.fallback
         if found is None:
-            raise refused("the arguments do not fit the kernel's tensor maps")
+            raise launch_error("the arguments do not fit the kernel's tensor maps")
         return Kernel(found)
 
     def suited(self, units: tuple[int, ...] | None) -> Kernel:
@@ -132,7 +132,7 @@ class Kernel:
         if key not in self._divided:
             if len(self._divided) >= _MOST_MAPS:
                 self._divided.clear()
-            from tileir.backend.tuning.sharing import best_ranks  # few launches ask
+            from tileir.backend.tuning.choose_split_k import best_ranks  # few launches ask
 
             source, processors = self.compiled.stages["input"], cuda.multiprocessors()
             ranks = best_ranks(source, self.compiled.plan, grid, numbers, processors)
@@ -180,7 +180,7 @@ class Kernel:
             other = self.divided(cuda, grid, numbers)
             if other is not None:
                 return other.start(cuda, grid, values, stream)
-            found = arranged(host, (*grid, 1, 1)[:3], numbers, self.blocks(cuda))
+            found = plan_launch(host, (*grid, 1, 1)[:3], numbers, self.blocks(cuda))
             if found is None:
                 other = self.suited(host.unmapped((*numbers, 1, 1, 1)[: host.arguments]))
                 launch = other.repeatable if other.compiled.host is None else other.start
@@ -223,9 +223,9 @@ def _nothing(*arguments: Any, **named: Any) -> None:
 def pack(parameters: Sequence[Argument], arguments: Sequence[Any]) -> list[Any]:
     """Each argument as the C values that the kernel takes. Raises `LaunchError` (TIR0710)."""
     if len(parameters) != len(arguments):
-        raise refused(f"the kernel takes {len(parameters)} arguments, not {len(arguments)}")
+        raise launch_error(f"the kernel takes {len(parameters)} arguments, not {len(arguments)}")
     found: list[Any] = []
     for parameter, argument in zip(parameters, arguments, strict=True):
-        words = passed(parameter, argument, 0, Policy()).words
+        words = pack_argument(parameter, argument, 0, Policy()).words
         found += c_values(parameter.words, words)
     return found

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileir.backend.driver.device import Driver
-from tileir.backend.memory.boxes import box_of
-from tileir.backend.tma.plan import MapValues
+from tileir.backend.tma.boxes import box_of
+from tileir.backend.tma.host_plan import MapValues
 
 _SIZE, _ALIGNMENT = 128, 64
 _KINDS = {

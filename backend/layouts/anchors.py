@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from math import prod
 
 from tileir import records
-from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.layouts.nesting import Nesting, nesting_of
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.hierarchical_tiling import Nesting, nesting_of
 from tileir.backend.target import VECTOR_BYTES
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -18,11 +18,11 @@ from tileir.types import Pointer, Scalar, Tile, shape_of
 
 _LANES = 32
 _STAGED = "gpu.local_load"
-_REMOTE, _SCATTER = "gpu.remote_load", "gpu.remote_scatter"
+_REMOTE, _SCATTER = "gpu.cluster_load", "gpu.cluster_scatter"
 
 
 @records.define
-class Anchors:
+class AnchorLayouts:
     """The layouts that accesses of one function ask for.
 
     Accesses of one shape that run in the same direction share a layout, as wide as the widest of
@@ -30,7 +30,7 @@ class Anchors:
     """
 
     function: Function
-    contiguity: Contiguity
+    contiguity: AccessWidths
     num_warps: int
     _widths: dict[tuple[Vector, Vector], int] = records.field(init=False, factory=dict)
     _orders: dict[Vector, dict[Vector, int]] = records.field(init=False, factory=dict)
@@ -71,7 +71,7 @@ class Anchors:
         shape, order, width = self._wish(op)
         if prod(shape) <= _LANES * self.num_warps:
             return True
-        return layout.extents == self._layout(shape, order).extents and width <= run(
+        return layout.extents == self._layout(shape, order).extents and width <= vector_run(
             layout, order[0]
         )
 
@@ -106,7 +106,7 @@ class Anchors:
     def _wished(self, op: Op) -> tuple[Vector, Vector, int]:
         pointer = op.inputs[0]
         shape = shape_of(pointer.type)
-        fast = fastest(op, self.contiguity)
+        fast = contiguous_dim(op, self.contiguity)
         order = (fast, *(d for d in row_major(len(shape)) if d != fast))
         return shape, order, min(self.contiguity.width(op, fast), _per_access(pointer.type))
 
@@ -138,7 +138,7 @@ def is_access(op: Op) -> bool:
     return bool(op.effects & (Effects.READ | Effects.WRITE))
 
 
-def free_loads(anchors: Anchors) -> frozenset[Op]:
+def free_loads(anchors: AnchorLayouts) -> frozenset[Op]:
     """Loads beside products by warpgroups that need not be read in their own layout, because they
     have few elements, or no neighbours that a thread could read at once: so their elements need
     not pass between threads, which then need not meet."""
@@ -153,12 +153,12 @@ def free_loads(anchors: Anchors) -> frozenset[Op]:
     )
 
 
-def _apart(anchors: Anchors, op: Op) -> bool:
+def _apart(anchors: AnchorLayouts, op: Op) -> bool:
     """Whether a load finds no neighbours that a thread could read at once."""
     return op.mnemonic != _STAGED and anchors.width(op) == 1
 
 
-def fastest(op: Op, contiguity: Contiguity) -> int:
+def contiguous_dim(op: Op, contiguity: AccessWidths) -> int:
     """The dimension along which an access finds most neighbours."""
     return contiguity.nearest(op.inputs[0])
 
@@ -168,7 +168,7 @@ def row_major(rank: int) -> Vector:
     return tuple(reversed(range(rank)))
 
 
-def run(layout: Layout, dim: int) -> int:
+def vector_run(layout: Layout, dim: int) -> int:
     """How many neighbours along `dim` the first registers of a thread hold."""
     length = 1
     for vector in layout.register:

@@ -16,7 +16,7 @@ Vectors = tuple[Vector, ...]
 
 
 @records.frozen
-class Mma:
+class MmaInstruction:
     """One instruction: C [m, n] += A [m, k] B [k, n].
 
     `factor` is the type that fragments of A and B hold, `sum` that of C; `kind` is PTX's name of
@@ -54,7 +54,7 @@ class Mma:
         return ((0, 1), *rows), ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
 
 
-def _factor(mma: Mma, outer: int, *, swap: bool) -> tuple[Vectors, Vectors]:
+def _factor(mma: MmaInstruction, outer: int, *, swap: bool) -> tuple[Vectors, Vectors]:
     word = mma.per_word
     registers = [(0, 1 << i) for i in range(word.bit_length() - 1)]
     registers += [(8, 0)] * (outer == 16) + [(0, 4 * word)] * (mma.k == 8 * word)
@@ -64,14 +64,14 @@ def _factor(mma: Mma, outer: int, *, swap: bool) -> tuple[Vectors, Vectors]:
     return tuple(registers), tuple(lanes)
 
 
-_F16 = Mma(16, 8, 16, F16, F32, "f16")
-_BF16 = Mma(16, 8, 16, BF16, F32, "bf16")
-_TF32 = Mma(16, 8, 8, F32, F32, "tf32")
-_S8 = Mma(16, 8, 32, I8, I32, "s8")
-_F64 = Mma(8, 8, 4, F64, F64, "f64")
+_F16 = MmaInstruction(16, 8, 16, F16, F32, "f16")
+_BF16 = MmaInstruction(16, 8, 16, BF16, F32, "bf16")
+_TF32 = MmaInstruction(16, 8, 8, F32, F32, "tf32")
+_S8 = MmaInstruction(16, 8, 32, I8, I32, "s8")
+_F64 = MmaInstruction(8, 8, 4, F64, F64, "f64")
 
 
-def instruction(factor: Element, precision: str) -> Mma | None:
+def instruction(factor: Element, precision: str) -> MmaInstruction | None:
     """The instruction for factors of a type; None where products need multiply-adds.
 
     8-bit floats are multiplied as f16, which holds them exactly: their own instruction adds with

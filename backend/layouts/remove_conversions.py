@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from tileir import records
-from tileir.backend.layouts.assignment import with_layout
+from tileir.backend.layouts.assign_layouts import with_layout
 from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.layout import Layout

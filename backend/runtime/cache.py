@@ -23,11 +23,11 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from tileir import records
-from tileir.backend.compile import compile as compile_module, staged
-from tileir.backend.compiled import Compiled
+from tileir.backend.compile import compile as compile_module, run_pipeline
+from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.options import Options
+from tileir.backend.runtime.disk_store import Store, cache_folder
 from tileir.backend.runtime.format import FORMAT, Texts, dumps, loads
-from tileir.backend.runtime.store import Store, cache_folder
 from tileir.backend.runtime.version import compiler_version
 from tileir.backend.target import target as target_named
 from tileir.errors import CompileError
@@ -50,11 +50,11 @@ class Cache:
     """
 
     store: Store | None
-    make: Callable[..., Compiled] = compile_module
+    make: Callable[..., CompiledKernel] = compile_module
     isolate: bool | None = None
     """Whether kernels are compiled in a process of their own, where a call says nothing
     (`tileir.backend.isolation`); None for what is the default."""
-    _by_key: WeakValueDictionary[str, Compiled] = records.field(factory=WeakValueDictionary)
+    _by_key: WeakValueDictionary[str, CompiledKernel] = records.field(factory=WeakValueDictionary)
     _by_module: WeakKeyDictionary[Module, dict[Any, str]] = records.field(factory=WeakKeyDictionary)
     _busy: dict[str, Any] = records.field(factory=dict)
     _lock: threading.Lock = records.field(factory=threading.Lock)
@@ -67,7 +67,7 @@ class Cache:
     def compile(
         self, module: Module, target: str, options: Options | Mapping[str, Any] | None = None,
         kernel: str | None = None, *, isolate: bool | None = None,
-    ) -> Compiled:  # fmt: skip
+    ) -> CompiledKernel:  # fmt: skip
         """As `tileir.backend.compile`, its machine code made. Raises what that raises."""
         isolate = self.isolate if isolate is None else isolate
         chosen = Options.of(options)
@@ -95,7 +95,7 @@ class Cache:
     def submit(
         self, module: Module, target: str, options: Options | Mapping[str, Any] | None = None,
         kernel: str | None = None, *, executor: Executor | None = None,
-    ) -> Future[Compiled]:  # fmt: skip
+    ) -> Future[CompiledKernel]:  # fmt: skip
         """`compile`, beside what runs meanwhile: in a thread, or where `executor` runs tasks.
 
         Processes of an executor need the folder of this cache, or none."""
@@ -110,14 +110,14 @@ class Cache:
 
     def _keep(
         self, module: Module, target: str, options: Options, kernel: str | None, data: bytes
-    ) -> Compiled:
+    ) -> CompiledKernel:
         key = self.key(module, target, options, kernel)
         return self._by_key.setdefault(key, _restageable(loads(data)))
 
     def _alone(self, key: str) -> _Turn:
         return _Turn(self._busy, self._lock, key)
 
-    def _stored(self, key: str) -> Compiled | None:
+    def _stored(self, key: str) -> CompiledKernel | None:
         data = None if self.store is None else self.store.get(key)
         if data is None:
             return None
@@ -129,7 +129,7 @@ class Cache:
     def _made(
         self, key: str, module: Module, target: str, options: Options, kernel: str | None,
         isolate: bool | None,
-    ) -> Compiled:  # fmt: skip
+    ) -> CompiledKernel:  # fmt: skip
         with ExitStack() as stack:
             if self.store is not None:
                 with suppress(CompileError):  # a folder that cannot be written to
@@ -141,7 +141,7 @@ class Cache:
                 self._write(key, found)
             return found
 
-    def _write(self, key: str, found: Compiled) -> None:
+    def _write(self, key: str, found: CompiledKernel) -> None:
         """Assemble, and store; without an assembler the driver takes the PTX, and nothing is
         stored."""
         try:
@@ -187,12 +187,12 @@ def _key(module: Module, target: str, options: Options, kernel: str | None) -> s
     return hashlib.sha256(f"{asked}\n{print_module(module)}".encode()).hexdigest()
 
 
-def _restageable(found: Compiled) -> Compiled:
+def _restageable(found: CompiledKernel) -> CompiledKernel:
     """`found` with the stages that were not stored, made again when one is asked for."""
 
     def again() -> Mapping[str, Module]:
         machine = target_named(found.plan.target)
-        return staged(found.stages["input"], machine, found.options, found.plan.kernel).stages
+        return run_pipeline(found.stages["input"], machine, found.options, found.plan.kernel).stages
 
     assert isinstance(found.stages, Texts)
     return records.evolve(found, stages=records.evolve(found.stages, again=again))
@@ -207,9 +207,9 @@ def _elsewhere(
     return dumps(found, _KEPT)
 
 
-def _loaded(task: Future[bytes], read: Callable[[bytes], Compiled]) -> Future[Compiled]:
+def _loaded(task: Future[bytes], read: Callable[[bytes], CompiledKernel]) -> Future[CompiledKernel]:
     """What `read` makes of the bytes of a task."""
-    found: Future[Compiled] = Future()
+    found: Future[CompiledKernel] = Future()
 
     def done(task: Future[bytes]) -> None:
         try:

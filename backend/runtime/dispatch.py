@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any, Protocol
 
 from tileir import records
-from tileir.backend.grids import extents_of, refused
+from tileir.backend.launch_arguments import extents_of, launch_error
 from tileir.backend.metadata import Argument, Metadata
-from tileir.backend.runtime import native
-from tileir.backend.runtime.again import Again, Remembered, key_of
-from tileir.backend.runtime.native import Arg, Entry, Kind
-from tileir.backend.runtime.packing import Passed, Policy, passed
+from tileir.backend.runtime import native_launcher
+from tileir.backend.runtime.argument_packing import PackedArgument, Policy, pack_argument
+from tileir.backend.runtime.launch_cache import CachedLaunch, LaunchCache, key_of
+from tileir.backend.runtime.native_launcher import Arg, Entry, Kind
 from tileir.executor import Done
 
 STREAM = "stream"
@@ -31,7 +31,7 @@ _FIRST = 2
 does without."""
 
 
-class Machine(Protocol):
+class LaunchDevice(Protocol):
     """Where kernels are launched."""
 
     @property
@@ -62,7 +62,7 @@ class Machine(Protocol):
 
 
 @records.frozen(eq=False)
-class Bound:
+class BoundCall:
     """What a call launches: a `kernel` to load and its metadata, the values of its parameters in
     order. `exact` and `plain` as `Policy` says; `meta` are all arguments by name, for grids that
     are functions; `result` is what the call gives."""
@@ -78,7 +78,7 @@ class Bound:
     result: Any = None
 
 
-Resolve = Callable[[Any, tuple[Any, ...], dict[str, Any]], Bound | Done]
+Resolve = Callable[[Any, tuple[Any, ...], dict[str, Any]], BoundCall | Done]
 """What a call (grid, arguments, keywords) launches."""
 
 
@@ -87,13 +87,13 @@ class Dispatcher:
     is, and may be another function after every call. `positional` are the names of what comes
     without a keyword."""
 
-    def __init__(self, machine: Machine, resolve: Resolve, positional: Sequence[str]) -> None:
+    def __init__(self, machine: LaunchDevice, resolve: Resolve, positional: Sequence[str]) -> None:
         self.machine, self.resolve, self.positional = machine, resolve, tuple(positional)
         self.call: Callable[..., Any] = self._first
         self._lock = threading.Lock()
-        self._launcher: native.Launcher | None = None
+        self._launcher: native_launcher.Launcher | None = None
         self._seen: dict[Any, Any] = {}
-        self._remembered = Remembered()
+        self._remembered = LaunchCache()
         self._calls = 0
 
     def _known(self, grid: Any, *arguments: Any, **named: Any) -> Any:
@@ -122,11 +122,11 @@ class Dispatcher:
         handle = call.launch(extents)
         self._calls += 1
         if not isinstance(handle, int):
-            again = Again(handle, call.source(), found.result)
+            again = CachedLaunch(handle, call.source(), found.result)
             self._remembered.keep(key_of(grid, arguments, named), again)
             if self._launcher is None:
                 self.call = self._known
-        elif handle and self._calls >= _FIRST and native.supported():
+        elif handle and self._calls >= _FIRST and native_launcher.supported():
             given = dict(zip(self.positional, arguments, strict=False)) | named
             self._remember(call, handle, len(arguments), given, tuple(named))
         return found.result
@@ -141,7 +141,7 @@ class Dispatcher:
         shape = (positional, keywords, handle, tuple(_identity(a) for a in args))
         with self._lock:
             if self._launcher is None:
-                self._launcher = native.Launcher(self._known, self.machine.launch_address)
+                self._launcher = native_launcher.Launcher(self._known, self.machine.launch_address)
             if shape in self._seen:
                 self._launcher.first(self._seen[shape])
             else:
@@ -153,16 +153,18 @@ class Dispatcher:
 class _Call:
     """One call: its arguments as words, where it runs and on which stream."""
 
-    def __init__(self, machine: Machine, bound: Bound, stream: Any) -> None:
+    def __init__(self, machine: LaunchDevice, bound: BoundCall, stream: Any) -> None:
         self.machine, self.bound = machine, bound
         parameters = bound.plan.parameters
         if len(bound.values) != len(parameters):
-            raise refused(f"the kernel takes {len(parameters)} arguments, not {len(bound.values)}")
+            raise launch_error(
+                f"the kernel takes {len(parameters)} arguments, not {len(bound.values)}"
+            )
         policy = Policy(bound.exact, bound.plain, machine.devices, machine.owner)
-        self.passed: list[Passed] = []
+        self.passed: list[PackedArgument] = []
         for name, parameter, value in zip(bound.names, parameters, bound.values, strict=True):
             renamed = records.evolve(parameter, name=name)
-            self.passed.append(passed(renamed, value, len(self.words), policy))
+            self.passed.append(pack_argument(renamed, value, len(self.words), policy))
         self.device = self._device(parameters)
         self.arrays = [p.array for p in self.passed if p.array is not None]
         self.given = None if stream is None else handle_of(stream)
@@ -180,7 +182,7 @@ class _Call:
                 found.setdefault(each.array.device, parameter.name)
         if len(found) > 1:
             text = ", ".join(f"{name} on {device}" for device, name in found.items())
-            raise refused(f"arguments are on several GPUs: {text}")
+            raise launch_error(f"arguments are on several GPUs: {text}")
         if found:
             return next(iter(found))
         owners = (self.machine.owner(p.array.address) for p in self.passed if p.array is not None)
@@ -196,7 +198,7 @@ class _Call:
         return lambda: stream
 
     def launch(self, extents: Sequence[int]) -> int | Callable[[int], None]:
-        """Launch; what `Machine.launch` says of doing so again."""
+        """Launch; what `LaunchDevice.launch` says of doing so again."""
         kernel, device = self.bound.kernel, self.device
         return self.machine.launch(kernel, device, extents, self.source()(), self.words)
 
@@ -218,10 +220,18 @@ class _Call:
         bound, source = self.bound, next((a for a in self.arrays if a.stream_of), None)
         plan = bound.plan
         return Entry(
-            positional, keywords, args, self.words, handle, plan.threads,
-            plan.shared if plan.dynamic else 0, None if source is None else source.stream_of,
-            self.device, meta=dict(bound.meta), result=bound.result,
-        )  # fmt: skip
+            positional,
+            keywords,
+            args,
+            self.words,
+            handle,
+            plan.threads,
+            plan.shared if plan.dynamic else 0,
+            None if source is None else source.stream_of,
+            self.device,
+            meta=dict(bound.meta),
+            result=bound.result,
+        )
 
 
 def _fixed(name: str, value: Any) -> Arg | None:
@@ -233,7 +243,7 @@ def _fixed(name: str, value: Any) -> Arg | None:
         hash(value)
     except TypeError:  # what can change is looked at every time
         return None
-    small = type(value) is int and native.LEAST <= value <= native.MOST
+    small = type(value) is int and native_launcher.LEAST <= value <= native_launcher.MOST
     if small:
         return Arg(Kind.INTEGER, low=value, high=value, name=name)
     return Arg(Kind.CONSTANT, object=value, name=name)
@@ -253,5 +263,5 @@ def handle_of(stream: Any) -> int:
         stream = getattr(stream, name, stream)
     value = getattr(stream, "value", stream)
     if not isinstance(value, int):
-        raise refused(f"a stream is its handle, or an object that has one, not {stream!r}")
+        raise launch_error(f"a stream is its handle, or an object that has one, not {stream!r}")
     return value

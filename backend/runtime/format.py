@@ -20,7 +20,7 @@ from typing import Any
 
 from tileir import records
 from tileir.backend.assembler import Assembled
-from tileir.backend.compiled import STAGES, Compiled
+from tileir.backend.compiled_kernel import STAGES, CompiledKernel
 from tileir.backend.metadata import Metadata
 from tileir.backend.options import Options
 from tileir.backend.runtime.version import compiler_version
@@ -59,7 +59,7 @@ class Texts(Mapping[str, Module]):
         return len(self.texts if self.again is None else STAGES)
 
 
-def dumps(compiled: Compiled, stages: Sequence[str] = STAGES) -> bytes:
+def dumps(compiled: CompiledKernel, stages: Sequence[str] = STAGES) -> bytes:
     """`compiled` as bytes, with its machine code and the text of `stages`.
 
     Raises `CompileError` where it cannot be assembled."""
@@ -87,7 +87,7 @@ def dumps(compiled: Compiled, stages: Sequence[str] = STAGES) -> bytes:
     return b"".join((_MAGIC, str(FORMAT).encode(), b"\n", digest, b"\n", body))
 
 
-def loads(data: bytes) -> Compiled:
+def loads(data: bytes) -> CompiledKernel:
     """The compiled kernel that `data` holds. Raises `CompileError` (TIR0715) for anything else,
     cut short or changed."""
     body = _checked(data)
@@ -124,7 +124,7 @@ def _cut(data: bytes, sizes: Sequence[tuple[str, int]]) -> list[tuple[str, bytes
     return found
 
 
-def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) -> Compiled:
+def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) -> CompiledKernel:
     by_name = dict(sections)
     plan = Metadata.from_json(header["metadata"])
     made = Assembled(
@@ -137,7 +137,7 @@ def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) 
     libraries = tuple(data.decode() for name, data in sections if name == "library")
     options = Options.of({**header["options"], "libraries": libraries})
     llvm, ptx = (by_name[name].decode() for name in ("llvm", "ptx"))
-    return Compiled(
+    return CompiledKernel(
         Texts(stages), llvm, ptx,
         records.evolve(plan, registers=None, spills=None, stack=None), libraries,
         _read_notes(header["notes"]), header["limited"], options, made,
@@ -146,7 +146,7 @@ def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) 
     )  # fmt: skip
 
 
-def _text(compiled: Compiled, stage: str) -> str:
+def _text(compiled: CompiledKernel, stage: str) -> str:
     stages = compiled.stages
     if isinstance(stages, Texts) and stage in stages.texts:
         return stages.texts[stage]

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tileir.backend.compiled import Compiled
-from tileir.backend.grids import refused
+from tileir.backend.compiled_kernel import CompiledKernel
+from tileir.backend.launch_arguments import launch_error
 from tileir.backend.options import Options
+from tileir.backend.runtime.array_protocols import array, is_array
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.dispatch import Bound, Dispatcher, Machine
-from tileir.backend.runtime.reading import array, is_array
-from tileir.backend.runtime.specialise import Fact, fact_of, specialised
+from tileir.backend.runtime.dispatch import BoundCall, Dispatcher, LaunchDevice
+from tileir.backend.runtime.specialize import ArgumentFact, fact_of, specialize
 from tileir.ir import Module, Parameter
 
 
@@ -35,12 +35,17 @@ class Jit:
     """
 
     def __init__(
-        self, module: Module, kernel: str | None = None,
-        options: Options | Mapping[str, Any] | None = None, *,
-        do_not_specialize: Sequence[str] = (), target: str | None = None,
-        cache: Cache | None = None, machine: Machine | None = None,
-        load: Callable[[Compiled], Any] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        module: Module,
+        kernel: str | None = None,
+        options: Options | Mapping[str, Any] | None = None,
+        *,
+        do_not_specialize: Sequence[str] = (),
+        target: str | None = None,
+        cache: Cache | None = None,
+        machine: LaunchDevice | None = None,
+        load: Callable[[CompiledKernel], Any] | None = None,
+    ) -> None:
         self.module, self.function = module, module.kernel(kernel)
         self.options, self.target = Options.of(options), target
         self.names = tuple(p.name or f"a{i}" for i, p in enumerate(self.function.parameters))
@@ -56,7 +61,7 @@ class Jit:
         dispatcher = self._dispatcher or self._made()
         return partial(dispatcher.call, grid)
 
-    def compiled(self, *arguments: Any, **named: Any) -> Compiled:
+    def compiled(self, *arguments: Any, **named: Any) -> CompiledKernel:
         """What a launch with these arguments runs, without launching it."""
         return self._compiled(self._facts(self._values(arguments, named)))
 
@@ -74,7 +79,7 @@ class Jit:
         self._machine, self._load = self._machine or gpu(), self._load or Kernel
         self.target = self.target or gpu_target()
 
-    def _resolve(self, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Bound:
+    def _resolve(self, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> BoundCall:
         values = self._values(arguments, named)
         facts = self._facts(values)
         key = tuple(facts.items())
@@ -82,9 +87,11 @@ class Jit:
         if kernel is None:
             kernel = self._loaded(key, self._compiled(facts))
         plan = kernel.compiled.plan
-        return Bound(kernel, plan, tuple(values.values()), self.names, values, True, self._plain)
+        return BoundCall(
+            kernel, plan, tuple(values.values()), self.names, values, True, self._plain
+        )
 
-    def _loaded(self, key: Any, compiled: Compiled) -> Any:
+    def _loaded(self, key: Any, compiled: CompiledKernel) -> Any:
         """The kernel of `key`, made by one thread."""
         with self._lock:
             if key not in self._kernels:
@@ -98,31 +105,32 @@ class Jit:
         twice = given.keys() & named.keys()
         whole = {**given, **named}
         if len(arguments) > len(self.names) or twice or whole.keys() != set(self.names):
-            raise refused(
+            raise launch_error(
                 f"@{self.function.name} takes {', '.join(self.names)}, and not "
                 f"{len(arguments)} arguments with {', '.join(named) or 'no names'}"
             )
         return {name: whole[name] for name in self.names}
 
-    def _facts(self, values: Mapping[str, Any]) -> dict[str, Fact]:
-        found: dict[str, Fact] = {}
+    def _facts(self, values: Mapping[str, Any]) -> dict[str, ArgumentFact]:
+        found: dict[str, ArgumentFact] = {}
         for parameter, (name, value) in zip(self.function.parameters, values.items(), strict=True):
             fact = None if name in self._plain else self._fact(parameter, name, value)
             if fact is not None:
                 found[name] = fact
         return found
 
-    def _fact(self, parameter: Parameter, name: str, value: Any) -> Fact | None:
+    def _fact(self, parameter: Parameter, name: str, value: Any) -> ArgumentFact | None:
         if is_array(value):
             value = array(value, name).address
         plain = isinstance(value, int) and not isinstance(value, bool)
         return fact_of(parameter, value) if plain else None
 
-    def _compiled(self, facts: Mapping[str, Fact]) -> Compiled:
-        by_name = {p.name or f"a{i}": p.name or str(i)
-                   for i, p in enumerate(self.function.parameters)}  # fmt: skip
+    def _compiled(self, facts: Mapping[str, ArgumentFact]) -> CompiledKernel:
+        by_name = {
+            p.name or f"a{i}": p.name or str(i) for i, p in enumerate(self.function.parameters)
+        }
         known = {by_name[name]: fact for name, fact in facts.items()}
-        module = specialised(self.module, self.function.name, known)
+        module = specialize(self.module, self.function.name, known)
         if self.target is None:
             self._for_here()
         assert self.target is not None

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tileir import records
-from tileir.backend.simt.order import View, bytes_of
+from tileir.backend.simt.happens_before import AgentClock, bytes_of
+from tileir.backend.simt.scheduler import MBarrier, Scheduler, WaitingError
 from tileir.backend.simt.shadow import RaceError
-from tileir.backend.simt.yard import Barrier, WaitingError, Yard
 from tileir.types import I1, I32, Element
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -21,7 +21,7 @@ _TOGETHER = frozenset({4, 8, 16})
 
 
 @records.define(eq=False)
-class Meeting:
+class ClusterBarrier:
     """Where `ranks` blocks meet, in phase number `phase`: who came and what they did, who is at
     its end, and what those did that came in phases past."""
 
@@ -43,7 +43,7 @@ class Meeting:
         return f"blocks {sorted(missing)} of the cluster"
 
 
-class AcrossBlocks:
+class SimtClusterOps:
     """The methods of `Across`; mixed into the machine of threads."""
 
     threads: int
@@ -51,10 +51,10 @@ class AcrossBlocks:
     memory: Any
     made: Any
     dtype: Any
-    yard: Yard
+    yard: Scheduler
     crewman: Any
     rank, cluster = 0, 1
-    meeting: Meeting | None = None
+    meeting: ClusterBarrier | None = None
     """Of the kernel's threads alone."""
     peers: Sequence[Any] = ()
     """The memory of every block of the cluster, by rank."""
@@ -64,7 +64,7 @@ class AcrossBlocks:
     _doing: Callable[[Any], bool]
     _box: Callable[[Any, int], Array]
     _fly: Callable[..., None]
-    _fetched: Callable[[Any, Sequence[int]], Callable[[Barrier], Array]]
+    _fetched: Callable[[Any, Sequence[int]], Callable[[MBarrier], Array]]
     _arrived: tuple[int, int] | None = None
     """The phase in which the block arrived and has not waited for, and since when its threads have
     not met."""
@@ -99,7 +99,7 @@ class AcrossBlocks:
         self.memory.meet_since(epoch)
         self._arrived = None
 
-    def _meeting(self) -> Meeting:
+    def _meeting(self) -> ClusterBarrier:
         if self.meeting is None:
             raise AssertionError("only the kernel of a cluster meets others")
         return self.meeting
@@ -191,19 +191,19 @@ class AcrossBlocks:
             self.crewman.view.begin_copy_at(base + at)
             self._fly(memory, at, found, self._arriving(map, start, rank))
 
-    def _arriving(self, map: Any, start: Sequence[int], rank: int) -> Callable[[Barrier], Array]:
+    def _arriving(self, map: Any, start: Sequence[int], rank: int) -> Callable[[MBarrier], Array]:
         """What a copy brings to block `rank`, which must not be at its end by then."""
         fetched = self._fetched(map, start)
 
-        def read(found: Barrier) -> Array:
+        def read(found: MBarrier) -> Array:
             self._peer(rank)
             return fetched(found)
 
         return read
 
-    def _check_begun(self, found: Barrier) -> None:
+    def _check_begun(self, found: MBarrier) -> None:
         """Raise RaceError where the arrival need not come after the barrier's beginning."""
-        view: View = self.crewman.view
+        view: AgentClock = self.crewman.view
         agent, clock = found.maker
         if agent != view.agent and view.known.get(agent, 0) < clock:
             raise RaceError(
@@ -211,7 +211,7 @@ class AcrossBlocks:
                 "and nothing orders the two"
             )
 
-    def remote_wait(self, offset: Any, parity: Any) -> None:
+    def cluster_mbarrier_wait(self, offset: Any, parity: Any) -> None:
         self.mbarrier_wait(offset, parity)  # type: ignore[attr-defined]
 
     def end_block(self) -> None:
@@ -228,8 +228,8 @@ class AcrossBlocks:
         meeting.ended.add(self.rank)
         meeting.settle()
 
-    def _check_awaited(self, barrier: Barrier) -> None:
-        view: View = self.crewman.view
+    def _check_awaited(self, barrier: MBarrier) -> None:
+        view: AgentClock = self.crewman.view
         for agent, clock in (*barrier.coming.items(), *barrier.giving.items()):
             if view.order.homes[agent] != self.rank and view.known.get(agent, 0) < clock:
                 raise RaceError(

@@ -6,7 +6,7 @@
 
 A global access takes one transaction per sector of 32 bytes that a warp touches, and one tag per
 line of 128; the least it could take is the sectors that as many bytes fill. An access of shared
-memory takes wavefronts (`tileir.backend.memory.banks`).
+memory takes wavefronts (`tileir.backend.shared_memory.bank_conflicts`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tileir import records
-from tileir.backend.memory.banks import conflicts, wavefronts
+from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.op import Op
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -28,7 +28,7 @@ to Global Memory")."""
 
 
 @records.define
-class Tally:
+class OpCounters:
     """Counts of one op, over all warps and blocks. `instructions` by kind, per block."""
 
     accesses: int = 0
@@ -72,11 +72,11 @@ class Tally:
 class Counts:
     """A tally per op, in the order in which they first ran."""
 
-    by_op: dict[Op, Tally] = records.field(factory=dict)
+    by_op: dict[Op, OpCounters] = records.field(factory=dict)
 
-    def of(self, op: Op) -> Tally:
+    def of(self, op: Op) -> OpCounters:
         """The tally of `op`."""
-        return self.by_op.setdefault(op, Tally())
+        return self.by_op.setdefault(op, OpCounters())
 
 
 class Counted:
@@ -88,7 +88,7 @@ class Counted:
     active: Array
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> OpCounters:
         """Of the op whose rule runs."""
         assert self.op is not None
         return self.counts.of(self.op)

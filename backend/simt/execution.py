@@ -10,9 +10,9 @@ import numpy as np
 
 from tileir import records
 from tileir.analysis.loops import loops
-from tileir.backend.lower.lowering import Lowering
+from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.simt.faults import at_op
-from tileir.backend.simt.yard import WaitingError
+from tileir.backend.simt.scheduler import WaitingError
 from tileir.field import Successor
 from tileir.ir import Block
 from tileir.op import Op

@@ -19,13 +19,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tileir import records
-from tileir.backend.lower.thread import Order
+from tileir.backend.codegen.thread_interface import Order
 from tileir.backend.simt.shadow import RACE, RaceError
 from tileir.errors import Diagnostic, LaunchError
+from tileir.interp.call_effects import synchronises
 from tileir.interp.clocks import InstanceClock, SyncMemory
 from tileir.interp.memory import Region
 from tileir.interp.races import Race, RaceDetector, Touch
-from tileir.interp.reach import synchronises
 from tileir.op import Op
 
 Array: TypeAlias = np.ndarray[Any, Any]

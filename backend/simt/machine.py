@@ -17,28 +17,28 @@ import numpy as np
 
 from tileir import records
 from tileir.analysis.clusters import ranks
-from tileir.backend.driver.spans import Span
-from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.lower.lowering import Rule
-from tileir.backend.lower.thread import Number
-from tileir.backend.memory.scratch import Plan
-from tileir.backend.rules import rules
-from tileir.backend.simt.accesses import Accesses
-from tileir.backend.simt.beside import BesideThreads
-from tileir.backend.simt.clusters import AcrossBlocks
-from tileir.backend.simt.copies import Copies
+from tileir.backend.codegen.lowering import Rule
+from tileir.backend.codegen.rules import rules
+from tileir.backend.codegen.thread_interface import Number
+from tileir.backend.driver.array_spans import Span
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan
+from tileir.backend.simt.arithmetic import Numbers
+from tileir.backend.simt.async_units import SimtAsyncUnits
+from tileir.backend.simt.clusters import SimtClusterOps
+from tileir.backend.simt.cp_async import Copies
 from tileir.backend.simt.execution import Execution
 from tileir.backend.simt.faults import StoppedError
 from tileir.backend.simt.instances import Launch, run_by_turns
 from tileir.backend.simt.memory import Memory
+from tileir.backend.simt.memory_ops import Accesses
 from tileir.backend.simt.mma import Matrices
-from tileir.backend.simt.numbers import Numbers
 from tileir.backend.simt.private import Private
-from tileir.backend.simt.roles import beside, join_roles, run_beside, start_role
+from tileir.backend.simt.roles import has_async_units, join_roles, run_beside, start_role
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, LaunchError
+from tileir.interp.call_effects import pausing_functions
 from tileir.interp.memory import Region
-from tileir.interp.reach import pausing_functions
 from tileir.ir import Function, Global, Module
 from tileir.op import Op
 from tileir.types import I32, I64, Element, Pointer, Type
@@ -47,13 +47,13 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @records.frozen(eq=False)
-class Lanes:
+class ThreadValues:
     """One value of every thread of the block. Identity is the value, as for handles of LLVM."""
 
     array: Array
 
 
-class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlocks, Numbers):
+class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtClusterOps, Numbers):
     """All threads of one block of one grid."""
 
     slow_conversions = True
@@ -63,9 +63,9 @@ class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlock
     ) -> None:
         self.threads, self.program, self.grid, self.memory = threads, program, grid, memory
         self.active = np.ones(threads, bool)
-        self.call_function: Callable[..., list[Lanes]] | None = None
+        self.call_function: Callable[..., list[ThreadValues]] | None = None
         self._known: dict[str, Any] = {}
-        self.handle = Lanes
+        self.handle = ThreadValues
         self.barriers, self.ended = 0, False
         self.op: Op | None = None
         self.runs = 0
@@ -75,17 +75,17 @@ class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlock
 
     # Values -----------------------------------------------------------------------------------
 
-    def made(self, array: Any, element: Element) -> Lanes:
+    def made(self, array: Any, element: Element) -> ThreadValues:
         """A handle for `array`, one number or one per thread."""
         whole = np.broadcast_to(np.asarray(array), (self.threads,))
-        return Lanes(whole.astype(self.dtype(element), copy=False))
+        return ThreadValues(whole.astype(self.dtype(element), copy=False))
 
-    def constant(self, element: Element, bits: int) -> Lanes:
+    def constant(self, element: Element, bits: int) -> ThreadValues:
         size = 1 if element.bits <= 8 else element.bits // 8
         raw = np.frombuffer(bits.to_bytes(size, "little"), self.dtype(element))
         return self.made(raw[0], element)
 
-    def integer(self, number: int) -> Lanes:
+    def integer(self, number: int) -> ThreadValues:
         return self.constant(I32, number & 0xFFFFFFFF)
 
     def once(self, key: str, make: Callable[[], Any]) -> Any:
@@ -97,16 +97,20 @@ class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlock
         return found
 
     def call(
-        self, name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Lanes]]
-    ) -> list[Lanes]:
+        self, name: str, results: Sequence[Type], operands: Sequence[tuple[Type, ThreadValues]]
+    ) -> list[ThreadValues]:
         assert self.call_function is not None
         return self.call_function(name, [x for _, x in operands])
 
-    def advance(self, kind: Pointer, pointer: Lanes, index: Lanes, width: Element) -> Lanes:
+    def advance(
+        self, kind: Pointer, pointer: ThreadValues, index: ThreadValues, width: Element
+    ) -> ThreadValues:
         step = index.array.astype(np.int64) * kind.pointee.bytes
-        return Lanes(pointer.array + step)
+        return ThreadValues(pointer.array + step)
 
-    def advance_here(self, kind: Pointer, pointer: Lanes, index: Lanes, width: Element) -> Lanes:
+    def advance_here(
+        self, kind: Pointer, pointer: ThreadValues, index: ThreadValues, width: Element
+    ) -> ThreadValues:
         return self.advance(kind, pointer, index, width)
 
     @contextmanager
@@ -118,14 +122,14 @@ class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlock
 
     # Where threads are, and where they meet ---------------------------------------------------
 
-    def thread(self) -> Lanes:
+    def thread(self) -> ThreadValues:
         """Index of the thread in its block."""
         return self.made(np.arange(self.threads), I32)
 
-    def lane(self) -> Lanes:
+    def lane(self) -> ThreadValues:
         return self.made(np.arange(self.threads) % 32, I32)
 
-    def warp(self) -> Lanes:
+    def warp(self) -> ThreadValues:
         return self.made(np.arange(self.threads) // 32, I32)
 
     def recomputing(self) -> AbstractContextManager[None]:
@@ -134,18 +138,18 @@ class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlock
     def keeping(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def program_id(self, axis: int) -> Lanes:
+    def program_id(self, axis: int) -> ThreadValues:
         return self.made(self.program[axis], I32)
 
-    def program_count(self, axis: int) -> Lanes:
+    def program_count(self, axis: int) -> ThreadValues:
         return self.made(self.grid[axis], I32)
 
-    def shuffle_xor(self, element: Element, a: Lanes, mask: int) -> Lanes:
-        return Lanes(a.array[np.arange(self.threads) ^ mask])
+    def shuffle_xor(self, element: Element, a: ThreadValues, mask: int) -> ThreadValues:
+        return ThreadValues(a.array[np.arange(self.threads) ^ mask])
 
-    def shuffle_index(self, element: Element, a: Lanes, lane: Lanes) -> Lanes:
+    def shuffle_index(self, element: Element, a: ThreadValues, lane: ThreadValues) -> ThreadValues:
         threads = np.arange(self.threads)
-        return Lanes(a.array[threads // 32 * 32 + lane.array % 32])
+        return ThreadValues(a.array[threads // 32 * 32 + lane.array % 32])
 
     def barrier(self) -> None:
         if not self.active.all():
@@ -165,8 +169,11 @@ class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlock
         self.memory.synchronize_groups()
 
     def when(
-        self, condition: Any, elements: Sequence[Element], body: Callable[[], Sequence[Lanes]]
-    ) -> list[Lanes]:
+        self,
+        condition: Any,
+        elements: Sequence[Element],
+        body: Callable[[], Sequence[ThreadValues]],
+    ) -> list[ThreadValues]:
         outer = self.active
         held = outer if isinstance(condition, str) else outer & condition.array
         self.active = held
@@ -181,22 +188,22 @@ class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlock
         self,
         count: int,
         elements: Sequence[Element],
-        initial: Sequence[Lanes],
-        body: Callable[[Lanes, list[Lanes]], Sequence[Lanes]],
-    ) -> list[Lanes]:
+        initial: Sequence[ThreadValues],
+        body: Callable[[ThreadValues, list[ThreadValues]], Sequence[ThreadValues]],
+    ) -> list[ThreadValues]:
         carried = list(initial)
         for index in range(count):
             carried = list(body(self.integer(index), carried))
         return carried
 
     def store_shared_if(
-        self, condition: Any, element: Element, offset: Lanes, values: Sequence[Lanes]
+        self, condition: Any, element: Element, offset: ThreadValues, values: Sequence[ThreadValues]
     ) -> None:
         outer, self.active = self.active, self._held(condition)
         self.store_shared(element, offset, values)
         self.active = outer
 
-    def global_address(self, kind: Pointer, name: str) -> Lanes:
+    def global_address(self, kind: Pointer, name: str) -> ThreadValues:
         return self.made(self.memory.globals[name], I64)
 
     def role(self, lowering: Any, op: Any) -> None:
@@ -215,19 +222,25 @@ class SimtThread(Accesses, Private, Matrices, Copies, BesideThreads, AcrossBlock
             raise StoppedError(message)
 
     def assembly(
-        self, text: str, constraints: str, results: Sequence[Element], operands: Any, *,
-        pack: int, pure: bool,
-    ) -> list[list[Lanes]]:  # fmt: skip
+        self,
+        text: str,
+        constraints: str,
+        results: Sequence[Element],
+        operands: Any,
+        *,
+        pack: int,
+        pure: bool,
+    ) -> list[list[ThreadValues]]:
         raise LaunchError(Diagnostic("TIR0712", "inline_asm has no meaning outside a GPU"))
 
-    def external(self, symbol: str, result: Element, operands: Any, *, pure: bool) -> Lanes:
+    def external(self, symbol: str, result: Element, operands: Any, *, pure: bool) -> ThreadValues:
         raise LaunchError(Diagnostic("TIR0712", f"{symbol} is known to a GPU only"))
 
     def trap(self) -> None:
         if self.active.any():
             raise AssertionError("trap")
 
-    def effect(self, text: str, result: Element, operands: Any) -> Lanes:
+    def effect(self, text: str, result: Element, operands: Any) -> ThreadValues:
         return self.made(0, result)
 
 
@@ -244,17 +257,18 @@ def _shown(part: str | Number, thread: int) -> str:
 
 def run(
     module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
-    plan: Plan, num_warps: int, output: list[str] | None = None, make: Any = SimtThread,
+    plan: SharedMemoryPlan, num_warps: int, output: list[str] | None = None, make: Any = SimtThread,
     only: Sequence[int] | None = None, seed: int = 0, allow_races: bool = False,
     time_limit: float | None = None,
 ) -> dict[str, int]:  # fmt: skip
     """Execute `kernel` of a module at stage `barriers` for every block of `grid`, or for the block
     `only`; arrays in `arguments` are read and written in place. Blocks run one after the other, by
     turns where they may wait for each other. Counts what was done; what is printed is added to
-    `output`, a line per text. `make` makes the threads of a block (`tileir.backend.simt.watch`);
-    `seed` draws the order of roles, copies and blocks. With `allow_races`, nothing is said of
-    accesses by two instances that nothing orders. `time_limit` is in seconds. Raises RaceError,
-    LaunchError (TIR0725 past the time limit) and, for a defect of the lowering, AssertionError."""
+    `output`, a line per text. `make` makes the threads of a block
+    (`tileir.backend.simt.barrier_removal`); `seed` draws the order of roles, copies and blocks.
+    With `allow_races`, nothing is said of accesses by two instances that nothing orders.
+    `time_limit` is in seconds. Raises RaceError, LaunchError (TIR0725 past the time limit) and, for
+    a defect of the lowering, AssertionError."""
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
     memory = Memory(plan.size)
@@ -286,14 +300,14 @@ class _Launch:
     handles: list[Any]
     memory: Memory
     target: Target
-    plan: Plan
+    plan: SharedMemoryPlan
     num_warps: int
     make: Any
-    contiguity: Contiguity = records.field(init=False)
+    contiguity: AccessWidths = records.field(init=False)
     table: Mapping[str, Rule] = records.field(factory=rules)
 
     def __post_init__(self) -> None:
-        self.contiguity = Contiguity(self.function)
+        self.contiguity = AccessWidths(self.function)
 
     def block(self, program: Sequence[int], memory: Memory) -> Execution:
         """The block `program`, about to begin."""
@@ -310,7 +324,7 @@ class _Launch:
     def run(self, programs: Iterator[Sequence[int]], seed: int, allow_races: bool) -> int:
         """Run the blocks `programs`; how many barriers they waited at."""
         count = ranks(self.module, self.function)
-        if count > 1 or beside(self.function):
+        if count > 1 or has_async_units(self.function):
             return sum(self._run_beside(program, count, seed) for program in programs)
         if self.function.name in pausing_functions(self.module):
             return self._run_by_turns(programs, seed, allow_races)
@@ -368,7 +382,7 @@ def _caller(
 ) -> Callable[..., list[Any]]:
     def call(name: str, operands: list[Any]) -> list[Any]:
         function = module.functions[name.removeprefix("f.")]
-        inner = Execution(module, function, target, thread, Contiguity(function), {}, table, 1)
+        inner = Execution(module, function, target, thread, AccessWidths(function), {}, table, 1)
         return inner.execute(operands)
 
     return call

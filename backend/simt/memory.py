@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tileir import records
-from tileir.backend.driver.spans import Span
-from tileir.backend.lower.thread import Order
+from tileir.backend.codegen.thread_interface import Order
+from tileir.backend.driver.array_spans import Span
+from tileir.backend.simt.async_global_accesses import GlobalView, Traffic
 from tileir.backend.simt.faults import MisalignedError, OutsideError
+from tileir.backend.simt.happens_before import AgentClock
 from tileir.backend.simt.instances import Agent
-from tileir.backend.simt.order import View
 from tileir.backend.simt.shadow import Clock, RaceError, Shadow
-from tileir.backend.simt.traffic import Seen, Traffic
 from tileir.errors import Diagnostic, LaunchError
 from tileir.op import Op
 
@@ -57,9 +57,9 @@ class Memory:
     """Shared bytes that a copy is on its way to; None while there was no copy."""
     globals: dict[str, int] = records.field(init=False, factory=dict)
     printed: list[str] = records.field(init=False, factory=list)
-    order: View | None = records.field(init=False, default=None)
+    order: AgentClock | None = records.field(init=False, default=None)
     """How accesses of shared memory are ordered with those of other roles."""
-    seen: Seen | None = records.field(init=False, default=None)
+    seen: GlobalView | None = records.field(init=False, default=None)
     """How those of global memory are, and with copies under way."""
     agent: Agent | None = records.field(init=False, default=None)
     """How they are with those of other instances."""
@@ -359,7 +359,7 @@ class Memory:
 
     # For what runs beside the threads ---------------------------------------------------------
 
-    def of_role(self, order: View) -> Memory:
+    def of_role(self, order: AgentClock) -> Memory:
         """The same memory as a role sees it, whose threads meet by themselves."""
         made = self._apart()
         assert self.seen is not None
@@ -367,9 +367,9 @@ class Memory:
         made.touched = Shadow(self.shared_bytes, "shared memory", made.clock)
         return made
 
-    def see(self, order: View, traffic: Traffic) -> None:
+    def see(self, order: AgentClock, traffic: Traffic) -> None:
         """Let accesses be those of the role of `order`."""
-        self.order, self.seen = order, Seen.of(traffic, order, self.shadows)
+        self.order, self.seen = order, GlobalView.of(traffic, order, self.shadows)
 
     def of_block(self) -> Memory:
         """The same buffers as another block sees them, with shared memory of its own."""

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tileir.backend.layouts.mma import Mma, Vectors
+from tileir.backend.layouts.mma import MmaInstruction, Vectors
 from tileir.types import F32, I8, I32, Element
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -72,7 +72,7 @@ class Matrices:
             self.memory.store_shared(at + i, np.ascontiguousarray(named[:, i]), naming)
 
     def mma(
-        self, kind: Mma, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any],
+        self, kind: MmaInstruction, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any],
         signed: tuple[bool, bool],
     ) -> list[Any]:  # fmt: skip
         self._whole_warps()
@@ -135,7 +135,7 @@ def _integers(values: Array, signed: bool) -> Array:
     return values.view(np.int8 if signed else np.uint8).astype(np.int64)
 
 
-def _factors(kind: Mma, values: Array) -> Array:
+def _factors(kind: MmaInstruction, values: Array) -> Array:
     """The factors as the instruction sees them: of f32 it drops what tf32 does not have."""
     if kind.kind == "tf32":
         values = (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)

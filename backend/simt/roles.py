@@ -7,12 +7,12 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tileir.backend.lower.roles import by_one, number_of, within
-from tileir.backend.simt.clusters import Meeting
-from tileir.backend.simt.order import Order, View
+from tileir.backend.codegen.role_lowering import by_one, number_of, within
+from tileir.backend.simt.async_global_accesses import Traffic
+from tileir.backend.simt.clusters import ClusterBarrier
+from tileir.backend.simt.happens_before import AgentClock, HappensBefore
+from tileir.backend.simt.scheduler import Coroutine, RoleState, Scheduler, WaitingError
 from tileir.backend.simt.shadow import RaceError
-from tileir.backend.simt.traffic import Traffic
-from tileir.backend.simt.yard import Crewman, Member, WaitingError, Yard
 from tileir.ir import Function
 
 _OPS = ("gpu.role", "gpu.mbarrier_alloc", "gpu.tma_load", "gpu.tma_store", "gpu.wgmma")
@@ -20,7 +20,7 @@ _OPS = ("gpu.role", "gpu.mbarrier_alloc", "gpu.tma_load", "gpu.tma_store", "gpu.
 KERNEL = "the kernel"
 
 
-def beside(function: Function) -> bool:
+def has_async_units(function: Function) -> bool:
     """Whether anything runs beside the threads of a kernel."""
     return any(op.mnemonic in _OPS for op in function.ops)
 
@@ -29,8 +29,8 @@ def run_beside(executions: Sequence[Any], make: Callable[..., Any], seed: tuple[
     """Run a block, or the blocks of a cluster, by rank, with roles and copies in an order drawn
     from `seed`. Returns how many barriers roles waited at. Raises AssertionError."""
     block, count = executions[0].thread.memory.shared_bytes, len(executions)
-    yard = Yard(Order(count * block, block), random.Random(repr(seed)))
-    yard.meeting = Meeting(count) if count > 1 else None
+    yard = Scheduler(HappensBefore(count * block, block), random.Random(repr(seed)))
+    yard.meeting = ClusterBarrier(count) if count > 1 else None
     traffic = Traffic.of(executions[0].thread.memory.shadows, yard.order)
     for rank, execution in enumerate(executions):
         _begin(yard, execution, make, rank, traffic)
@@ -42,18 +42,18 @@ def run_beside(executions: Sequence[Any], make: Callable[..., Any], seed: tuple[
 
 
 def _begin(
-    yard: Yard, execution: Any, make: Callable[..., Any], rank: int, traffic: Traffic
+    yard: Scheduler, execution: Any, make: Callable[..., Any], rank: int, traffic: Traffic
 ) -> None:
     """Block `rank` as a member."""
     thread, order = execution.thread, yard.order
     thread.yard, thread.make, thread.roles = yard, make, list[Any]()
-    view = View(order, order.agent(KERNEL, rank), base=rank * order.block)
-    thread.crewman = Crewman(view)
+    view = AgentClock(order, order.agent(KERNEL, rank), base=rank * order.block)
+    thread.crewman = RoleState(view)
     thread.memory.see(view, traffic)
     thread.rank, thread.meeting = rank, yard.meeting
     thread.cluster = 1 if yard.meeting is None else yard.meeting.ranks
     thread.memory.expect(slice(0, 0), False)
-    yard.members.append(Member(view.name, _to_end(execution, thread)))
+    yard.members.append(Coroutine(view.name, _to_end(execution, thread)))
 
 
 def _to_end(execution: Any, thread: Any) -> Any:
@@ -70,16 +70,18 @@ def start_role(thread: Any, lowering: Any, op: Any) -> None:
     function = lowering.module.functions[op.callee]
     order, alone = thread.yard.order, by_one(function)
     first, count = 32 * op.first, 1 if alone else 32 * op.warps
-    view = View(order, order.agent(f"@{op.callee}", thread.rank), base=thread.crewman.view.base)
+    view = AgentClock(
+        order, order.agent(f"@{op.callee}", thread.rank), base=thread.crewman.view.base
+    )
     thread.crewman.view.publish(view.known)
     made = thread.make(count, thread.program, thread.grid, thread.memory.of_role(view))
     made.f8_conversion, made.call_function = thread.f8_conversion, thread.call_function
-    made.yard, made.crewman, made.view = thread.yard, Crewman(view), view
+    made.yard, made.crewman, made.view = thread.yard, RoleState(view), view
     made.rank, made.cluster, made.peers = thread.rank, thread.cluster, thread.peers
     made.taken = lambda handle: thread.taken(handle, first, count)
     inner = within(lowering, op, made)
     thread.roles.append(made)
-    member = Member(view.name, _role_to_end(inner, made))
+    member = Coroutine(view.name, _role_to_end(inner, made))
     thread.yard.members.append(member)
 
 

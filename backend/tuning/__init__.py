@@ -13,23 +13,50 @@ from __future__ import annotations
 
 from tileir.backend.tuning.cpu import CpuMeter
 from tileir.backend.tuning.database import Database, Family
-from tileir.backend.tuning.declared import compiler_space
 from tileir.backend.tuning.errors import TuneError
 from tileir.backend.tuning.evaluate import Limits, Trial
 from tileir.backend.tuning.gpu import GpuMeter
 from tileir.backend.tuning.mapl19 import mapl19
-from tileir.backend.tuning.outcome import Outcome, Status
+from tileir.backend.tuning.outcome import CandidateOutcome, Status
+from tileir.backend.tuning.pass_parameters import compiler_space
 from tileir.backend.tuning.problem import Problem, content_of
 from tileir.backend.tuning.prune import Pruning
 from tileir.backend.tuning.rank import Ranked, ranked
-from tileir.backend.tuning.search import SEARCHES, Exhaustive, Field, Halving, Local, Search
+from tileir.backend.tuning.search import SEARCHES, Exhaustive, Halving, Local, Search, SearchState
 from tileir.backend.tuning.space import Parameter, Role, Space, named
 from tileir.backend.tuning.tune import Observer, Result, Stop, tune
 from tileir.backend.tuning.workers import Workers
 
 __all__ = [
-    "SEARCHES", "CpuMeter", "Database", "Exhaustive", "Family", "Field", "GpuMeter", "Halving",
-    "Limits", "Local", "Observer", "Outcome", "Parameter", "Problem", "Pruning", "Ranked", "Result",
-    "Role", "Search", "Space", "Status", "Stop", "Trial", "TuneError", "Workers",
-    "compiler_space", "content_of", "mapl19", "named", "ranked", "tune",
-]  # fmt: skip
+    "SEARCHES",
+    "CandidateOutcome",
+    "CpuMeter",
+    "Database",
+    "Exhaustive",
+    "Family",
+    "GpuMeter",
+    "Halving",
+    "Limits",
+    "Local",
+    "Observer",
+    "Parameter",
+    "Problem",
+    "Pruning",
+    "Ranked",
+    "Result",
+    "Role",
+    "Search",
+    "SearchState",
+    "Space",
+    "Status",
+    "Stop",
+    "Trial",
+    "TuneError",
+    "Workers",
+    "compiler_space",
+    "content_of",
+    "mapl19",
+    "named",
+    "ranked",
+    "tune",
+]

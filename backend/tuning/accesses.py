@@ -7,8 +7,8 @@ from typing import Any
 
 from tileir import records
 from tileir.analysis.loops import loops
-from tileir.backend.layouts.anchors import fastest, is_access, run
-from tileir.backend.layouts.contiguity import Contiguity
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.anchors import contiguous_dim, is_access, vector_run
 from tileir.backend.target import VECTOR_BYTES
 from tileir.ir import Function
 from tileir.layout import Layout
@@ -34,21 +34,21 @@ class Access:
 
 def accesses(function: Function, ops: Iterable[Any]) -> Iterator[Access]:
     """Those of `ops` of `function` that access tiles."""
-    contiguity = Contiguity(function)
+    contiguity = AccessWidths(function)
     for op in ops:
         if is_access(op) and isinstance(op.inputs[0].type, Tile):
             kind: Any = op.inputs[0].type
             layout = kind.layout
             if isinstance(layout, Layout):
                 size = kind.element.pointee.bytes
-                dim = fastest(op, contiguity)
+                dim = contiguous_dim(op, contiguity)
                 widest = max(1, VECTOR_BYTES // size)
-                width = min(run(layout, dim), contiguity.width(op, dim), widest)
+                width = min(vector_run(layout, dim), contiguity.width(op, dim), widest)
                 apart = max(contiguity.runs(op.inputs[0])) == 1
                 yield Access(layout.size("register"), size, width, apart)
 
 
-def gathers(found: Iterable[Access], warps: int) -> float:
+def scattered_access_count(found: Iterable[Access], warps: int) -> float:
     """Instructions of scattered accesses, of all `warps`."""
     return sum(each.instructions for each in found if each.scattered) * warps
 

@@ -8,17 +8,21 @@ have roles (sm_90a). The numbers rank candidates; as times they are rough.
 
 from __future__ import annotations
 
-from tileir.backend.tuning.machines import Machine, machine_of
-from tileir.backend.tuning.needs import Estimate, Roles, Use
-from tileir.backend.tuning.rings import by_rings
-from tileir.backend.tuning.waves import by_waves
-from tileir.backend.tuning.work import Work
+from tileir.backend.tuning.gpu_models import GpuModel, machine_of
+from tileir.backend.tuning.model_inputs import Estimate, ResourceUse, RoleProfile
+from tileir.backend.tuning.model_uniform import estimate_uniform
+from tileir.backend.tuning.model_warp_specialized import estimate_warp_specialized
+from tileir.backend.tuning.work import WorkEstimate
 
-__all__ = ["Estimate", "Machine", "Roles", "Use", "estimate", "machine_of"]
+__all__ = ["Estimate", "GpuModel", "ResourceUse", "RoleProfile", "estimate", "machine_of"]
 
 
 def estimate(
-    work: Work, use: Use, instances: int, machine: Machine, footprint: float | None = None
+    work: WorkEstimate,
+    use: ResourceUse,
+    instances: int,
+    machine: GpuModel,
+    footprint: float | None = None,
 ) -> Estimate:
     """The time of `instances` instances that each do `work` in blocks that take `use`;
     `footprint`: bytes of all arrays, which come from memory once at most; without it only what is
@@ -26,5 +30,5 @@ def estimate(
     moved = instances * (work.read + work.written)
     once = instances * work.written if footprint is None else min(moved, footprint)
     if use.roles is not None:
-        return by_rings(work, use, use.roles, instances, machine, once)
-    return by_waves(work, use, instances, machine, once)
+        return estimate_warp_specialized(work, use, use.roles, instances, machine, once)
+    return estimate_uniform(work, use, instances, machine, once)

@@ -12,10 +12,10 @@ from typing import Any
 from tileir import records
 from tileir.backend import cpu
 from tileir.backend.cpu.compile import CpuKernel, compile  # noqa: A004
-from tileir.backend.cpu.pool import processors
-from tileir.backend.driver.spans import Span
-from tileir.backend.executor import expanded, ordered
-from tileir.backend.prepare import prepare
+from tileir.backend.cpu.thread_pool import processors
+from tileir.backend.driver.array_spans import Span
+from tileir.backend.executors import expanded, ordered
+from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.tuning.meter import Artifact, Device, Survey
 from tileir.backend.tuning.problem import Job
 from tileir.backend.tuning.work import work_of
@@ -47,7 +47,7 @@ class CpuMeter:
         """The work alone."""
         module = job.module()
         name = module.kernel(job.kernel).name
-        return Survey(work_of(prepare(module, name).functions[name], job.grid, numbers))
+        return Survey(work_of(legalize(module, name).functions[name], job.grid, numbers))
 
     def compile(self, job: Job) -> Artifact:
         """LLVM IR is made, which finds what cannot be; code is, where it runs."""

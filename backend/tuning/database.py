@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from tileir import records
-from tileir.backend.runtime.store import cache_folder
-from tileir.backend.tuning.errors import TuneError, refused
-from tileir.backend.tuning.outcome import Outcome, Status
+from tileir.backend.runtime.disk_store import cache_folder
+from tileir.backend.tuning.errors import TuneError, tune_error
+from tileir.backend.tuning.outcome import CandidateOutcome, Status
 
 VERSION = 1
 """Of the tables."""
@@ -74,14 +74,14 @@ class Database:
             self._connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
             self._prepare()
         except (sqlite3.Error, OSError, ValueError) as error:
-            raise refused(f"{self.path}: {error}", "TIR1103") from None
+            raise tune_error(f"{self.path}: {error}", "TIR1103") from None
 
     def _prepare(self) -> None:
         run = self._connection.execute
         found = run("pragma user_version").fetchone()[0]
         if found > VERSION:
             message = f"{self.path} has version {found}; this release reads {VERSION}"
-            raise refused(message, "TIR1103")
+            raise tune_error(message, "TIR1103")
         run("pragma journal_mode = wal")
         run("pragma synchronous = normal")
         self._connection.executescript(_TABLES)
@@ -112,14 +112,14 @@ class Database:
                 with self._connection:
                     yield self._connection
             except sqlite3.Error as error:
-                raise refused(f"{self.path}: {error}", "TIR1103") from None
+                raise tune_error(f"{self.path}: {error}", "TIR1103") from None
 
-    def record(self, family: Family, outcome: Outcome) -> None:
+    def record(self, family: Family, outcome: CandidateOutcome) -> None:
         """Keep `outcome`, in place of an older one of the same point and number of launches."""
         with self._writing() as connection:
             _insert(connection, _family_id(connection, family), _row(outcome))
 
-    def known(self, family: Family) -> list[Outcome]:
+    def known(self, family: Family) -> list[CandidateOutcome]:
         """Everything kept of `family`, oldest first."""
         query = (
             f"select {', '.join(_COLUMNS)} from outcome join family on family = id where "
@@ -135,7 +135,7 @@ class Database:
         )
         return [Family(*row) for row in self._rows(query, ())]
 
-    def best(self, content: str, shape_class: str, device: str) -> Outcome | None:
+    def best(self, content: str, shape_class: str, device: str) -> CandidateOutcome | None:
         """The quickest candidate of a kernel among shapes of a class, on a device: the one that
         loses least where several shapes were tuned is the quickest of the shape tuned last."""
         query = (
@@ -170,7 +170,7 @@ class Database:
         stays. The number of rows that changed. Raises `TuneError` (TIR1103)."""
         try:
             if exported["version"] > VERSION:
-                raise refused(f"measurements of version {exported['version']}", "TIR1103")
+                raise tune_error(f"measurements of version {exported['version']}", "TIR1103")
             with self._writing() as connection:
                 return sum(
                     _insert(connection, at, tuple(row[c] for c in _COLUMNS))
@@ -179,14 +179,14 @@ class Database:
                     for row in each["outcomes"]
                 )
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise refused(f"no measurements as they are exported: {error}", "TIR1103") from None
+            raise tune_error(f"no measurements as they are exported: {error}", "TIR1103") from None
 
     def _rows(self, query: str, values: Iterable[Any]) -> list[Any]:
         with self._lock:
             try:
                 return self._connection.execute(query, tuple(values)).fetchall()
             except sqlite3.Error as error:
-                raise refused(f"{self.path}: {error}", "TIR1103") from None
+                raise tune_error(f"{self.path}: {error}", "TIR1103") from None
 
 
 def _family_id(connection: sqlite3.Connection, family: Family) -> int:
@@ -212,7 +212,7 @@ def _insert(connection: sqlite3.Connection, family: int, row: tuple[Any, ...]) -
     ).rowcount
 
 
-def _row(outcome: Outcome) -> tuple[Any, ...]:
+def _row(outcome: CandidateOutcome) -> tuple[Any, ...]:
     found = {
         **records.asdict(outcome), "point": outcome.name,
         "status": outcome.status.value, "samples": json.dumps(outcome.samples),
@@ -221,7 +221,7 @@ def _row(outcome: Outcome) -> tuple[Any, ...]:
     return tuple(found[c] for c in _COLUMNS)
 
 
-def _outcome(row: tuple[Any, ...]) -> Outcome:
+def _outcome(row: tuple[Any, ...]) -> CandidateOutcome:
     found = dict(zip(_COLUMNS, row, strict=True))
     try:
         point = json.loads(found.pop("choices"))
@@ -230,9 +230,9 @@ def _outcome(row: tuple[Any, ...]) -> Outcome:
         if not isinstance(point, dict) or not all(type(s) in (int, float) for s in samples):
             raise ValueError("choices are named and samples are numbers")
     except (RecursionError, TypeError, ValueError) as error:
-        raise refused(f"a row that is none of ours: {error}", "TIR1103") from None
+        raise tune_error(f"a row that is none of ours: {error}", "TIR1103") from None
     del found["written"]
-    return Outcome(**{**found, "point": point})
+    return CandidateOutcome(**{**found, "point": point})
 
 
 __all__ = ["VERSION", "Database", "Family", "TuneError"]

@@ -9,6 +9,6 @@ class TuneError(TileirError):
     """A space, a problem or a database that nothing can be tuned with or by."""
 
 
-def refused(message: str, code: str = "TIR1101") -> TuneError:
+def tune_error(message: str, code: str = "TIR1101") -> TuneError:
     """An error of one diagnostic."""
     return TuneError(Diagnostic(code, message))

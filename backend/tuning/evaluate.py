@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tileir import records
-from tileir.backend.tuning.bench import Opening, compiled, measured, ready, surveyed
-from tileir.backend.tuning.inline import Inline
+from tileir.backend.tuning.measuring_process import Opening, compiled, measured, ready, surveyed
 from tileir.backend.tuning.meter import Artifact, Meter, Survey
-from tileir.backend.tuning.outcome import Outcome, Status, failure
+from tileir.backend.tuning.outcome import CandidateOutcome, Status, failure
 from tileir.backend.tuning.problem import Problem
 from tileir.backend.tuning.space import Point, named
+from tileir.backend.tuning.synchronous_executor import Inline
 from tileir.backend.tuning.workers import Workers
 
 _CHUNK = 8
@@ -50,9 +50,13 @@ class Evaluator:
     """
 
     def __init__(
-        self, problem: Problem, meter: Meter, executor: Executor | None, limits: Limits,
+        self,
+        problem: Problem,
+        meter: Meter,
+        executor: Executor | None,
+        limits: Limits,
         processes: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.problem, self.meter, self.limits = problem, meter, limits
         self._stack = ExitStack()
         self._processes = processes
@@ -101,7 +105,9 @@ class Evaluator:
 
     # Measuring ----------------------------------------------------------------------------------
 
-    def outcomes(self, trials: Sequence[Trial], surveys: Mapping[str, Survey]) -> Iterator[Outcome]:
+    def outcomes(
+        self, trials: Sequence[Trial], surveys: Mapping[str, Survey]
+    ) -> Iterator[CandidateOutcome]:
         """The outcome of each trial, as it becomes known."""
         left = list(trials)
         while left and not self._primed:  # what others are compared with comes first, and alone
@@ -111,7 +117,7 @@ class Evaluator:
         for outcome in self._batch(left):
             yield self._described(outcome, surveys)
 
-    def _batch(self, trials: Sequence[Trial]) -> Iterator[Outcome]:
+    def _batch(self, trials: Sequence[Trial]) -> Iterator[CandidateOutcome]:
         by_name = {named(t.point): t for t in trials}
         running: _Running = {}
         tasks: dict[str, Any] = {}
@@ -149,42 +155,50 @@ class Evaluator:
             )
         running.setdefault(self._futures[key], []).append(trial)
 
-    def _finished(self, running: _Running, *, block: bool) -> Iterator[Outcome]:
+    def _finished(self, running: _Running, *, block: bool) -> Iterator[CandidateOutcome]:
         done, _ = wait(running, None if block else 0, FIRST_COMPLETED)
         for future in done:
             for trial in running.pop(future):
                 yield self._read(trial, future)
 
-    def _read(self, trial: Trial, future: Future[Any]) -> Outcome:
+    def _read(self, trial: Trial, future: Future[Any]) -> CandidateOutcome:
         try:
             samples = tuple(future.result())
         except Exception as error:
             return failure(trial.point, error, launches=trial.launches)
         self._checked.add(self._artifacts[named(trial.point)].digest)
         seconds = statistics.median(samples)
-        return Outcome(trial.point, Status.MEASURED, trial.launches, seconds, samples)
+        return CandidateOutcome(trial.point, Status.MEASURED, trial.launches, seconds, samples)
 
-    def _described(self, outcome: Outcome, surveys: Mapping[str, Survey]) -> Outcome:
+    def _described(
+        self, outcome: CandidateOutcome, surveys: Mapping[str, Survey]
+    ) -> CandidateOutcome:
         """With what the compiler said of the candidate, and the model."""
         artifact, survey = self._artifacts.get(outcome.name), surveys.get(outcome.name)
         found = records.evolve(outcome, predicted=survey.seconds if survey else None)
         if artifact is None:
             return found
         return records.evolve(
-            found, registers=artifact.registers, spills=artifact.spills, shared=artifact.shared,
-            digest=artifact.digest, compiling=artifact.compiling,
-        )  # fmt: skip
+            found,
+            registers=artifact.registers,
+            spills=artifact.spills,
+            shared=artifact.shared,
+            digest=artifact.digest,
+            compiling=artifact.compiling,
+        )
 
     def _bench(self) -> Any:
         """What measures: an executor whose tasks are given a bench first."""
         if self._benches is None:
             self._benches = (
                 Workers(
-                    limit=self.limits.measure, opening=self._opening,
+                    limit=self.limits.measure,
+                    opening=self._opening,
                     environments=self.meter.places(),
                 )
-                if self.meter.isolated else Inline(self._opening)
-            )  # fmt: skip
+                if self.meter.isolated
+                else Inline(self._opening)
+            )
         return self._benches
 
     def _workers(self) -> Workers:

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 from tileir import records
-from tileir.backend.compile import Compiled, Options, Staged, compile, staged  # noqa: A004
+from tileir.backend.compile import CompiledKernel, LoweredKernel, Options, compile, run_pipeline  # noqa: A004
+from tileir.backend.driver.array_spans import Span
 from tileir.backend.driver.device import driver
 from tileir.backend.driver.launch import Kernel, Tensor
-from tileir.backend.driver.spans import Span
 from tileir.backend.driver.timing import Stopwatch
-from tileir.backend.executor import gpu_target
-from tileir.backend.prepare import prepare
+from tileir.backend.executors import gpu_target
+from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.target import target as target_named
 from tileir.backend.tuning.cost import estimate, machine_of
-from tileir.backend.tuning.launched import Units, launched
+from tileir.backend.tuning.launch_variant import Units, launched
 from tileir.backend.tuning.meter import Artifact, Device, Survey
 from tileir.backend.tuning.problem import Job
-from tileir.backend.tuning.use import use_of
+from tileir.backend.tuning.resource_use import use_of
 from tileir.backend.tuning.work import work_of
 
 
@@ -73,12 +73,14 @@ class GpuMeter:
         module, machine = job.module(), target_named(self.target)
         options = Options.of(job.options)
 
-        def make(units: Units) -> Staged:
-            return staged(module, machine, records.evolve(options, unmapped=units), job.kernel)
+        def make(units: Units) -> LoweredKernel:
+            return run_pipeline(
+                module, machine, records.evolve(options, unmapped=units), job.kernel
+            )
 
         found = launched(make, numbers)
         done = found.staged
-        portable = prepare(module, done.kernel).functions[done.kernel]
+        portable = legalize(module, done.kernel).functions[done.kernel]
         work = work_of(portable, job.grid, numbers)
         use = use_of(done, machine, work, found.maps)
         instances = int(np.prod(job.grid))
@@ -94,9 +96,15 @@ class GpuMeter:
         made = make(module, self.target, Options.of(job.options), job.kernel)
         plan, machine_code = made.metadata, made.assembled
         bare = records.evolve(
-            made, stages={"input": module}, llvm="", ptx="", plan=plan, notes=(),
-            code=machine_code, remarked=(),
-        )  # fmt: skip
+            made,
+            stages={"input": module},
+            llvm="",
+            ptx="",
+            plan=plan,
+            notes=(),
+            code=machine_code,
+            remarked=(),
+        )
         digest = hashlib.sha256(machine_code.cubin).hexdigest()[:20]
         return Artifact(
             bare, digest, plan.registers, plan.spills, plan.shared, time.perf_counter() - start
@@ -155,7 +163,7 @@ class GpuSession:
             for name, span in self.spans.items()
         }
 
-    def _written(self, code: Compiled) -> list[str]:
+    def _written(self, code: CompiledKernel) -> list[str]:
         return [
             p.name for p in code.plan.parameters
             if p.name in self.spans and (p.writes or p.atomics or p.escapes)
@@ -172,7 +180,7 @@ class GpuSession:
         driver().to_host(data.ctypes.data, self.addresses[name], data.nbytes)
         return records.evolve(span, data=data).elements
 
-    def _ready(self, code: Compiled, grid: Sequence[int]) -> tuple[Any, list[Any]]:
+    def _ready(self, code: CompiledKernel, grid: Sequence[int]) -> tuple[Any, list[Any]]:
         """The launch, and its arguments."""
         values = [
             self._value(p.name, p.type.startswith("tensor_desc")) for p in code.plan.parameters

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from tileir import records
-from tileir.backend.tuning.cost import Estimate, Use
+from tileir.backend.tuning.cost import Estimate, ResourceUse
 from tileir.backend.tuning.problem import Job
-from tileir.backend.tuning.work import Work
+from tileir.backend.tuning.work import WorkEstimate
 
 
 @records.frozen
@@ -16,8 +16,8 @@ class Survey:
     """What is known of a candidate before code is written: its work, what a block takes, and the
     cost model's estimate; None where the meter has no model."""
 
-    work: Work | None = None
-    use: Use | None = None
+    work: WorkEstimate | None = None
+    use: ResourceUse | None = None
     estimate: Estimate | None = None
 
     @property

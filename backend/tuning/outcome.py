@@ -28,7 +28,7 @@ class Status(Enum):
 
 
 @records.frozen
-class Outcome:
+class CandidateOutcome:
     """A candidate and what was found: `seconds`, the median of `samples`; or an error by `code`
     and `message`. `predicted`: seconds by the cost model. Registers and bytes spilled are per
     thread, `shared` bytes per block; `digest` is that of the machine code."""
@@ -73,17 +73,19 @@ _BY_CODE = {
 }  # fmt: skip
 
 
-def failure(point: Mapping[str, Choice], error: BaseException, **found: Any) -> Outcome:
+def failure(point: Mapping[str, Choice], error: BaseException, **found: Any) -> CandidateOutcome:
     """The outcome of a candidate that raised `error`; errors that are none of the compiler's have
     the code TIR1108."""
     if isinstance(error, TileirError):
         status = _BY_CODE.get(error.code, Status.FAILED)
-        return Outcome(
+        return CandidateOutcome(
             point, status, code=error.code, message=error.diagnostics[0].message, **found
         )
     code = "TIR1105" if _is_death(error) else "TIR1108"
     text = f"{type(error).__name__}: {error}".splitlines()
-    return Outcome(point, _BY_CODE[code], code=code, message=text[0] if text else code, **found)
+    return CandidateOutcome(
+        point, _BY_CODE[code], code=code, message=text[0] if text else code, **found
+    )
 
 
 def _is_death(error: BaseException) -> bool:
@@ -93,4 +95,4 @@ def _is_death(error: BaseException) -> bool:
     return bool(names & {"BrokenExecutor", "KilledWorker", "MemoryError"})
 
 
-__all__ = ["Outcome", "Status", "TuneError", "failure"]
+__all__ = ["CandidateOutcome", "Status", "TuneError", "failure"]

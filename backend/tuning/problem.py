@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tileir import records
-from tileir.backend.tuning.check import Within
-from tileir.backend.tuning.errors import refused
+from tileir.backend.tuning.errors import tune_error
 from tileir.backend.tuning.mapl19 import attributes_of
+from tileir.backend.tuning.result_check import Within
 from tileir.backend.tuning.space import Choice, Point, Role, Space
 from tileir.ir import Module
 
@@ -83,7 +83,7 @@ class Problem:
         found: Any = self.grid(point) if callable(self.grid) else self.grid
         extents = (found,) if isinstance(found, int) else tuple(found)
         if not 1 <= len(extents) <= 3 or any(not isinstance(n, int) or n < 1 for n in extents):
-            raise refused(f"a grid is one to three positive numbers, not {found!r}")
+            raise tune_error(f"a grid is one to three positive numbers, not {found!r}")
         return extents
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from tileir import records
 from tileir.backend.target import Target, target
-from tileir.backend.tuning.errors import refused
+from tileir.backend.tuning.errors import tune_error
 from tileir.backend.tuning.meter import Survey
-from tileir.backend.tuning.outcome import Outcome, failure
+from tileir.backend.tuning.outcome import CandidateOutcome, failure
 from tileir.backend.tuning.space import Point, named
 
 
@@ -38,9 +38,9 @@ def ruled_out(survey: Survey, machine: Target, pruning: Pruning) -> str | None:
 
 def pruned(
     surveys: Mapping[str, tuple[Point, Survey]], machine: str | None, pruning: Pruning
-) -> dict[str, Outcome]:
+) -> dict[str, CandidateOutcome]:
     """Outcomes TIR1104 of candidates that are not worth compiling, by name."""
-    found: dict[str, Outcome] = {}
+    found: dict[str, CandidateOutcome] = {}
     for name, (point, survey) in surveys.items():
         why = None if machine is None else ruled_out(survey, target(machine), pruning)
         if why is not None:
@@ -57,8 +57,8 @@ def pruned(
     return found
 
 
-def _without(point: Point, survey: Survey, why: str) -> Outcome:
-    return failure(point, refused(why, "TIR1104"), predicted=survey.seconds)
+def _without(point: Point, survey: Survey, why: str) -> CandidateOutcome:
+    return failure(point, tune_error(why, "TIR1104"), predicted=survey.seconds)
 
 
 __all__ = ["Pruning", "named", "pruned", "ruled_out"]

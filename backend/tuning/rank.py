@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from tileir import records
 from tileir.backend.target import target as target_named
 from tileir.backend.tuning.cost import Estimate
-from tileir.backend.tuning.errors import refused
+from tileir.backend.tuning.errors import tune_error
 from tileir.backend.tuning.gpu import GpuMeter
 from tileir.backend.tuning.problem import Problem
 from tileir.backend.tuning.prune import Pruning, ruled_out
@@ -58,5 +58,5 @@ def ranked(
             found.append(Ranked(point, survey.estimate))
     if not found:
         first = reasons[0] if reasons else "the space is empty"
-        raise refused(f"no point fits on {target}; {first}", "TIR1102")
+        raise tune_error(f"no point fits on {target}; {first}", "TIR1102")
     return sorted(found, key=lambda r: (r.estimate.seconds, named(r.point)))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tileir import records
-from tileir.backend.tuning.outcome import Outcome, Status
+from tileir.backend.tuning.outcome import CandidateOutcome, Status
 from tileir.backend.tuning.space import Choice, named
 from tileir.backend.tuning.tune import Result
 
@@ -79,7 +79,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
     ]
 
 
-def _head(result: Result, best: Outcome) -> Iterator[str]:
+def _head(result: Result, best: CandidateOutcome) -> Iterator[str]:
     family = result.family
     yield f"@{family.kernel} on {family.device}, driver {family.driver}: {family.shape}"
     yield f"best: {best.name}: {duration(best.seconds)}"
@@ -109,7 +109,7 @@ def _table(result: Result) -> Iterator[str]:
         yield "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
 
 
-def _model(result: Result, best: Outcome) -> Iterator[str]:
+def _model(result: Result, best: CandidateOutcome) -> Iterator[str]:
     survey = result.surveys.get(best.name)
     if survey is None or survey.estimate is None:
         return
@@ -133,7 +133,7 @@ def _model(result: Result, best: Outcome) -> Iterator[str]:
         yield f"  the candidate it likes best takes {loss:.3f} times as long as the best"
 
 
-def _neighbours(result: Result, best: Outcome) -> Iterator[str]:
+def _neighbours(result: Result, best: CandidateOutcome) -> Iterator[str]:
     known = {o.name: o for o in (*result.left_out, *result.outcomes)}
     near = [(p, known.get(named(p))) for p in result.problem.space.neighbours(best.point)]
     lines = [f"  {_change(best.point, p)}: {_fate(o, best)}" for p, o in near]
@@ -144,7 +144,7 @@ def _change(point: Mapping[str, Choice], other: Mapping[str, Choice]) -> str:
     return ", ".join(f"{n} {point[n]} -> {v}" for n, v in other.items() if point[n] != v)
 
 
-def _fate(outcome: Outcome | None, best: Outcome) -> str:
+def _fate(outcome: CandidateOutcome | None, best: CandidateOutcome) -> str:
     if outcome is None:
         return "not tried"
     if not outcome.good:

@@ -14,23 +14,23 @@ from typing import Protocol
 
 from tileir import records
 from tileir.backend.tuning.evaluate import Trial
-from tileir.backend.tuning.outcome import Outcome
+from tileir.backend.tuning.outcome import CandidateOutcome
 from tileir.backend.tuning.space import Point, Space, named
 from tileir.backend.tuning.surrogate import Surrogate
 
 
 @records.frozen
-class Field:
+class SearchState:
     """What a search knows: candidates, those that the model expects most of first, with what it
     expects in seconds; and the outcomes so far, of each point the one of most launches."""
 
     space: Space
     candidates: Sequence[Point]
     predicted: Mapping[str, float]
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, CandidateOutcome]
 
     @property
-    def measured(self) -> list[Outcome]:
+    def measured(self) -> list[CandidateOutcome]:
         """Good outcomes, the quickest first."""
         good = [o for o in self.outcomes.values() if o.good]
         return sorted(good, key=lambda o: (o.seconds, o.name))
@@ -53,7 +53,7 @@ class Search(Protocol):
         """As it is asked for."""
         ...
 
-    def propose(self, field: Field) -> list[Trial]:
+    def propose(self, field: SearchState) -> list[Trial]:
         """What to measure next; nothing when done."""
         ...
 
@@ -70,7 +70,7 @@ class Exhaustive:
     batch: int = 64
     name: str = "exhaustive"
 
-    def propose(self, field: Field) -> list[Trial]:
+    def propose(self, field: SearchState) -> list[Trial]:
         return [Trial(p, self.launches) for p in field.untried()[: self.batch]]
 
     def expected(self, candidates: int) -> int:
@@ -93,7 +93,7 @@ class Halving:
     most: int | None = None
     name: str = "halving"
 
-    def propose(self, field: Field) -> list[Trial]:
+    def propose(self, field: SearchState) -> list[Trial]:
         alive: Sequence[Point] = field.candidates[: self.most]
         launches = self.first
         while True:
@@ -106,11 +106,11 @@ class Halving:
             alive = self._best(field, alive)
             launches = min(self.launches, max(launches + 1, ceil(launches / self.keep)))
 
-    def _failed(self, field: Field, point: Point) -> bool:
+    def _failed(self, field: SearchState, point: Point) -> bool:
         found = field.outcomes.get(named(point))
         return found is not None and not found.good
 
-    def _best(self, field: Field, alive: Sequence[Point]) -> list[Point]:
+    def _best(self, field: SearchState, alive: Sequence[Point]) -> list[Point]:
         names = {named(p) for p in alive}
         found = [o for o in field.measured if o.name in names]
         count = max(self.final, ceil(len(found) * self.keep))
@@ -141,7 +141,7 @@ class Local:
     seed: int = 0
     name: str = "local"
 
-    def propose(self, field: Field) -> list[Trial]:
+    def propose(self, field: SearchState) -> list[Trial]:
         if len(field.outcomes) < min(self.starts, len(field.candidates)):
             return self._trials(self._first(field))
         if self._stale(field):
@@ -154,7 +154,7 @@ class Local:
         chosen = [*ranked, *others[: self.batch - len(ranked)]]
         return self._trials([untried[name] for name in chosen])
 
-    def _first(self, field: Field) -> list[Point]:
+    def _first(self, field: SearchState) -> list[Point]:
         untried = field.untried()
         count = self.starts - len(field.outcomes)
         head = untried[: ceil(count * 3 / 4)]
@@ -162,12 +162,12 @@ class Local:
         drawn = Random(self.seed).sample(rest, min(len(rest), count - len(head)))
         return [*head, *drawn]
 
-    def _near(self, field: Field, untried: Mapping[str, Point]) -> set[str]:
+    def _near(self, field: SearchState, untried: Mapping[str, Point]) -> set[str]:
         """Untried neighbours of the three best."""
         around = (p for o in field.measured[:3] for p in field.space.neighbours(o.point))
         return {named(p) for p in around} & untried.keys()
 
-    def _stale(self, field: Field) -> bool:
+    def _stale(self, field: SearchState) -> bool:
         """Whether the best was found `patience` batches ago, and all its neighbours were tried."""
         order = list(field.outcomes.values())
         if not field.measured:

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from tileir import records
-from tileir.backend.tuning.errors import refused
+from tileir.backend.tuning.errors import tune_error
 
 Choice: TypeAlias = int | float | bool | str | None
 Point: TypeAlias = Mapping[str, Choice]
@@ -64,7 +64,7 @@ class Space:
         empty = [p.name for p in self.parameters if not p.choices]
         if twice or empty:
             what = f"{', '.join(twice)} twice" if twice else f"no choice for {', '.join(empty)}"
-            raise refused(f"a space has {what}")
+            raise tune_error(f"a space has {what}")
 
     @property
     def size(self) -> int:
@@ -103,7 +103,7 @@ class Space:
         unknown = choices.keys() - {p.name for p in self.parameters}
         if unknown:
             known = ", ".join(p.name for p in self.parameters) or "none"
-            raise refused(f"no parameter {', '.join(sorted(unknown))}; there are: {known}")
+            raise tune_error(f"no parameter {', '.join(sorted(unknown))}; there are: {known}")
         changed = (
             records.evolve(p, choices=choices[p.name]) if p.name in choices else p
             for p in self.parameters

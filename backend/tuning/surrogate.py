@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tileir import records
-from tileir.backend.tuning.outcome import Outcome
+from tileir.backend.tuning.outcome import CandidateOutcome
 from tileir.backend.tuning.space import Point, Space, named
 
 _RIDGE = 1.0
@@ -28,7 +28,7 @@ class Surrogate:
 
     @staticmethod
     def fitted(
-        space: Space, measured: Sequence[Outcome], predicted: Mapping[str, float]
+        space: Space, measured: Sequence[CandidateOutcome], predicted: Mapping[str, float]
     ) -> Surrogate:
         """The effects that explain `measured` best."""
         empty = Surrogate(space, predicted, None, 0.0)

@@ -15,13 +15,13 @@ from typing import Protocol
 from tileir import records
 from tileir.backend.runtime.version import compiler_version
 from tileir.backend.tuning.database import Database, Family
-from tileir.backend.tuning.errors import refused
+from tileir.backend.tuning.errors import tune_error
 from tileir.backend.tuning.evaluate import Evaluator, Limits, Trial
 from tileir.backend.tuning.meter import Meter, Survey
-from tileir.backend.tuning.outcome import Outcome, failure
+from tileir.backend.tuning.outcome import CandidateOutcome, failure
 from tileir.backend.tuning.problem import Problem, footprint_of, numbers_in, shape_class, shape_of
 from tileir.backend.tuning.prune import Pruning, pruned
-from tileir.backend.tuning.search import Exhaustive, Field, Search
+from tileir.backend.tuning.search import Exhaustive, Search, SearchState
 from tileir.backend.tuning.space import Point, named
 
 
@@ -36,7 +36,7 @@ class Observer(Protocol):
         """One candidate was looked at."""
         ...
 
-    def found(self, outcome: Outcome, best: Outcome | None) -> None:
+    def found(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
         """One candidate was measured, or failed."""
         ...
 
@@ -51,7 +51,7 @@ class Silent:
     def surveyed(self) -> None:
         pass
 
-    def found(self, outcome: Outcome, best: Outcome | None) -> None:
+    def found(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
         pass
 
 
@@ -84,25 +84,25 @@ class Result:
 
     problem: Problem
     family: Family
-    outcomes: tuple[Outcome, ...]
-    left_out: tuple[Outcome, ...]
+    outcomes: tuple[CandidateOutcome, ...]
+    left_out: tuple[CandidateOutcome, ...]
     surveys: Mapping[str, Survey]
     spent: Spent
     reused: int
     stopped: str
 
     @property
-    def measured(self) -> list[Outcome]:
+    def measured(self) -> list[CandidateOutcome]:
         """Good outcomes, quickest first."""
         good = [o for o in self.outcomes if o.good]
         return sorted(good, key=lambda o: (o.seconds, o.name))
 
     @property
-    def best(self) -> Outcome:
+    def best(self) -> CandidateOutcome:
         """The quickest. Raises `TuneError` (TIR1102) where there is none."""
         found = self.measured
         if not found:
-            raise refused(self._nothing(), "TIR1102")
+            raise tune_error(self._nothing(), "TIR1102")
         return found[0]
 
     def _nothing(self) -> str:
@@ -181,17 +181,17 @@ class _Run:
     numbers: Mapping[str, int]
     footprint: float
     surveying: float = 0.0
-    known: dict[tuple[str, int], Outcome] = records.field(factory=dict)
-    order: dict[str, Outcome] = records.field(factory=dict)
+    known: dict[tuple[str, int], CandidateOutcome] = records.field(factory=dict)
+    order: dict[str, CandidateOutcome] = records.field(factory=dict)
     reused: int = 0
 
     def surveyed(
         self, points: Sequence[Point], pruning: Pruning, target: str | None
-    ) -> tuple[dict[str, tuple[Point, Survey]], list[Outcome]]:
+    ) -> tuple[dict[str, tuple[Point, Survey]], list[CandidateOutcome]]:
         """What is known of the points worth compiling, and the outcomes of the others."""
         self.observer.begin("looking at candidates", len(points))
         found: dict[str, tuple[Point, Survey]] = {}
-        refusals: list[Outcome] = []
+        refusals: list[CandidateOutcome] = []
         for point, survey in self.evaluator.survey(points, self.numbers, self.footprint):
             self.observer.surveyed()
             if isinstance(survey, Survey):
@@ -205,7 +205,7 @@ class _Run:
         return left, order
 
     def searched(
-        self, surveys: Mapping[str, tuple[Point, Survey]], left_out: Sequence[Outcome]
+        self, surveys: Mapping[str, tuple[Point, Survey]], left_out: Sequence[CandidateOutcome]
     ) -> Result:
         """The result of the search among the points surveyed."""
         self.known = {(o.name, o.launches): o for o in self.database.known(self.family)}
@@ -216,7 +216,7 @@ class _Run:
         self.observer.begin("measuring", self.search.expected(len(candidates)))
         alone = {name: survey for name, (_, survey) in surveys.items()}
         while (why := self._ended(predicted)) is None:
-            field = Field(self.problem.space, candidates, predicted, self.order)
+            field = SearchState(self.problem.space, candidates, predicted, self.order)
             trials = self.search.propose(field)
             if not trials:
                 why = "every candidate the search wanted was tried"
@@ -233,7 +233,7 @@ class _Run:
 
     def _tried(self, trials: Sequence[Trial], surveys: Mapping[str, Survey]) -> None:
         """Outcomes of a batch: known ones, and new ones, in the order of the batch."""
-        found: dict[str, Outcome] = {}
+        found: dict[str, CandidateOutcome] = {}
         new: list[Trial] = []
         for trial in trials:
             known = self._remembered(trial)
@@ -250,13 +250,13 @@ class _Run:
             self.order.pop(name, None)
             self.order[name] = records.evolve(found[name], launches=trial.launches)
 
-    def _tell(self, found: dict[str, Outcome], outcome: Outcome) -> None:
+    def _tell(self, found: dict[str, CandidateOutcome], outcome: CandidateOutcome) -> None:
         found[outcome.name] = outcome
         good = [o for o in (*self.order.values(), *found.values()) if o.good]
         best = min(good, key=lambda o: o.seconds or 0.0, default=None)
         self.observer.found(outcome, best)
 
-    def _remembered(self, trial: Trial) -> Outcome | None:
+    def _remembered(self, trial: Trial) -> CandidateOutcome | None:
         """The outcome in the database: by as many launches, or a failure, which no number of
         launches changes."""
         name = named(trial.point)

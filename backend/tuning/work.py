@@ -21,7 +21,7 @@ _UNKNOWN_TRIPS = 16
 
 
 @records.frozen
-class Work:
+class WorkEstimate:
     """What an average program instance does. `dots`: operations (two per multiply-add) of matrix
     products by the bits of their factors, negative where no tensor core multiplies them;
     `arithmetic`: other operations on elements; `read` and `written`: bytes of global memory;
@@ -40,18 +40,18 @@ class Work:
         """Those of products."""
         return sum(self.dots.values())
 
-    def shared(self, blocks: int) -> Work:
+    def shared(self, blocks: int) -> WorkEstimate:
         """What each of `blocks` does that share the steps."""
         if blocks == 1:
             return self
-        return Work(
+        return WorkEstimate(
             {bits: count / blocks for bits, count in self.dots.items()}, self.arithmetic / blocks,
             self.read / blocks, self.written / blocks, -(-self.steps // blocks),
             self.factors / blocks,
         )  # fmt: skip
 
 
-def work_of(function: Function, grid: Sequence[int], numbers: Mapping[str, int]) -> Work:
+def work_of(function: Function, grid: Sequence[int], numbers: Mapping[str, int]) -> WorkEstimate:
     """The work of the middle instance of `grid`, given the kernel's integers by name. Loops whose
     rounds cannot be told count 16."""
     rounds = _Rounds(function, grid, numbers).by_block()
@@ -73,7 +73,7 @@ def work_of(function: Function, grid: Sequence[int], numbers: Mapping[str, int])
                 written += moved
             arithmetic += times * _elements(op)
     most = max(steps, key=lambda n: steps[n])
-    return Work(dots, arithmetic, read, written, most, factors)
+    return WorkEstimate(dots, arithmetic, read, written, most, factors)
 
 
 def _operations(op: Any) -> float:

@@ -14,7 +14,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 from tileir import records
-from tileir.backend.tuning.errors import refused
+from tileir.backend.tuning.errors import tune_error
 
 _STARTING = 300.0
 """Seconds that a process may take to begin, `opening` included."""
@@ -99,13 +99,13 @@ class _Process:
                 self._connection.send_bytes(data)
                 return self._answer(self.limit)
             except (EOFError, OSError):
-                raise refused(self._death(), "TIR1105") from None
+                raise tune_error(self._death(), "TIR1105") from None
 
     def _answer(self, limit: float | None) -> Any:
         """What the process sends within `limit` seconds."""
         if not self._connection.poll(limit):
             self._kill()
-            raise refused(f"ended after {limit:g} s", "TIR1106")
+            raise tune_error(f"ended after {limit:g} s", "TIR1106")
         good, answer = pickle.loads(self._connection.recv_bytes())
         if good:
             return answer

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from tileir.builder.contraction.affine import Affine, Bound, Index, affine
 from tileir.builder.contraction.axes import Axis
-from tileir.builder.contraction.choices import tiling
+from tileir.builder.contraction.element_types import kind_of, stored_kind
 from tileir.builder.contraction.function import Function, described
 from tileir.builder.contraction.functions import FUNCTIONS, JOININGS
 from tileir.builder.contraction.fusion import fused, inlined
 from tileir.builder.contraction.kernel import grid_of, kernel, tensors_of
-from tileir.builder.contraction.kinds import kind_of, stored_kind
 from tileir.builder.contraction.program import Launch, Program, dtype_of, temporaries
 from tileir.builder.contraction.ranges import ranges_of
 from tileir.builder.contraction.stage import Stage, Tiling, contraction, elementwise
@@ -39,6 +38,7 @@ from tileir.builder.contraction.terms import (
     replaced,
     walk,
 )
+from tileir.builder.contraction.tile_sizes import tiling
 
 __all__ = [
     "FUNCTIONS",

@@ -61,13 +61,13 @@ class Axis:
 
 
 @records.frozen(slots=False, eq=False)
-class Place:
+class IndexValues:
     """Values of an index in one tile: `start`, the same in all lanes, and what lanes add to it;
     `span` holds every value that a lane may have, those beyond the last point included."""
 
     start: Any
     span: range
-    at: At | None = None
+    at: AxisTile | None = None
 
     @property
     def lanes(self) -> Expr | None:
@@ -76,17 +76,17 @@ class Place:
 
 
 @records.frozen(slots=False, eq=False)
-class At:
+class AxisTile:
     """The tile of an axis with a `number`; of a flat one, lanes count from `start` in `linear`."""
 
     b: Builder
     axis: Axis
     number: Any
-    known: Mapping[Index, Place] | None = None
+    known: Mapping[Index, IndexValues] | None = None
 
-    def again(self) -> At:
+    def again(self) -> AxisTile:
         """The same, with tiles made anew: what a loop makes is not for what follows it."""
-        return At(self.b, self.axis, self.number, self.places)
+        return AxisTile(self.b, self.axis, self.number, self.places)
 
     @cached_property
     def arange(self) -> Expr:
@@ -99,14 +99,14 @@ class At:
         return self.number * self.axis.tile
 
     @cached_property
-    def places(self) -> Mapping[Index, Place]:
+    def places(self) -> Mapping[Index, IndexValues]:
         """Where each index is."""
         if self.known is not None:
             return {i: records.evolve(p, at=p.at and self) for i, p in self.known.items()}
         return self._flat() if self.axis.is_flat else self._inner()
 
-    def _inner(self) -> dict[Index, Place]:
-        found: dict[Index, Place] = {}
+    def _inner(self) -> dict[Index, IndexValues]:
+        found: dict[Index, IndexValues] = {}
         rest, axis = self.number, self.axis
         for place, (index, span) in reversed(list(enumerate(axis.ranges))):
             count, inner = axis.counts[place], place == len(axis.ranges) - 1
@@ -115,18 +115,18 @@ class At:
             step = axis.tile if inner else 1
             wide = range(span.start, span.start + count * step)
             lanes = self if inner and axis.tile > 1 else None
-            found[index] = Place(shifted(digit, step, span.start), wide, lanes)
+            found[index] = IndexValues(shifted(digit, step, span.start), wide, lanes)
         return found
 
-    def _flat(self) -> dict[Index, Place]:
-        found: dict[Index, Place] = {}
+    def _flat(self) -> dict[Index, IndexValues]:
+        found: dict[Index, IndexValues] = {}
         for place, (index, span) in enumerate(self.axis.ranges):
             last = self.axis.blocks * self.axis.tile - 1
             stop = span.stop if place else span.start + last // self.axis.strides[0] + 1
-            found[index] = Place(span.start, range(span.start, stop), self)
+            found[index] = IndexValues(span.start, range(span.start, stop), self)
         return found
 
-    def lanes_of(self, place: Place) -> Expr:
+    def lanes_of(self, place: IndexValues) -> Expr:
         """What lanes add to an index."""
         if not self.axis.is_flat:
             return self.arange

@@ -10,7 +10,7 @@ from tileir.builder.builder import Builder
 from tileir.builder.contraction import functions
 from tileir.builder.contraction.affine import Affine, Bound
 from tileir.builder.contraction.axes import Axis
-from tileir.builder.contraction.kinds import scalar_kind
+from tileir.builder.contraction.element_types import scalar_kind
 from tileir.builder.contraction.terms import (
     Apply,
     Cast,
@@ -22,7 +22,7 @@ from tileir.builder.contraction.terms import (
     Tensor,
     Term,
 )
-from tileir.builder.contraction.view import View
+from tileir.builder.contraction.tile_view import View
 from tileir.builder.expr import Expr
 from tileir.types import I32, element_of
 
@@ -62,7 +62,7 @@ class Emitter:
                 return view.value(term.at)
             case Read():
                 found = self.read(term, view)
-                return found.to(functions.wide(term.tensor.element))
+                return found.to(functions.compute_type(term.tensor.element))
             case Apply():
                 arguments = tuple(self.term(x, view) for x in term.arguments)
                 return functions.call(self.b, term.name, arguments)

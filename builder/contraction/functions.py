@@ -151,7 +151,7 @@ where it is not 0; `round` is to even."""
 
 
 @records.frozen
-class Joining:
+class Combiner:
     """A way to join: its op for integers, floats and truths, and what changes nothing."""
 
     integer: str
@@ -178,16 +178,16 @@ def _greatest(element: Scalar) -> int | float:
     return float("inf") if element.is_float else (1 << (element.bits - 1)) - 1
 
 
-JOININGS: Mapping[str, Joining] = {
-    "sum": Joining("add", "fadd", "add", lambda _: 0),
-    "product": Joining("mul", "fmul", "mul", lambda _: 1),
-    "max": Joining("smax", "fmaximum", "or", _least),
-    "min": Joining("smin", "fminimum", "and", _greatest),
+JOININGS: Mapping[str, Combiner] = {
+    "sum": Combiner("add", "fadd", "add", lambda _: 0),
+    "product": Combiner("mul", "fmul", "mul", lambda _: 1),
+    "max": Combiner("smax", "fmaximum", "or", _least),
+    "min": Combiner("smin", "fminimum", "and", _greatest),
 }
 """The kinds of `Reduce`. Sums and products of truths are made in i32."""
 
 
-def wide(element: Element) -> Element:
+def compute_type(element: Element) -> Element:
     """The type that values of `element` are computed with."""
     if not isinstance(element, Scalar) or element is I1 or element.bits >= 32:
         return element

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tileir import records
 from tileir.builder.contraction.affine import Affine, Index, affine
-from tileir.builder.contraction.choices import matrix_sides
-from tileir.builder.contraction.functions import wide
-from tileir.builder.contraction.kinds import kind_of
+from tileir.builder.contraction.element_types import kind_of
+from tileir.builder.contraction.functions import compute_type
 from tileir.builder.contraction.stage import Stage
 from tileir.builder.contraction.terms import (
     Apply,
@@ -25,6 +24,7 @@ from tileir.builder.contraction.terms import (
     replaced,
     walk,
 )
+from tileir.builder.contraction.tile_sizes import matrix_sides
 from tileir.types import Element
 
 CHEAP = 8
@@ -82,11 +82,11 @@ def as_read(element: Element, term: Term) -> Term:
     if isinstance(term, Read) and term.tensor.element is element:
         return term
     kind = kind_of(term)
-    exact = wide(element) is element
+    exact = compute_type(element) is element
     if exact and kind is element and not (isinstance(term, Number) and term.element is None):
         return term
     stored = Cast(element, term)
-    return stored if exact else Cast(wide(element), stored)
+    return stored if exact else Cast(compute_type(element), stored)
 
 
 # What is worth it -------------------------------------------------------------------------------

@@ -8,14 +8,14 @@ from math import prod
 from typing import Any
 
 from tileir.builder.builder import Builder
-from tileir.builder.contraction.axes import At, Axis, modulo, quotient
-from tileir.builder.contraction.choices import depth_axis, walk_of
+from tileir.builder.contraction.axes import Axis, AxisTile, modulo, quotient
 from tileir.builder.contraction.emit import Emitter
-from tileir.builder.contraction.products import sides_of
+from tileir.builder.contraction.matmul import sides_of
 from tileir.builder.contraction.reductions import reduced
 from tileir.builder.contraction.stage import Stage, Tiling
 from tileir.builder.contraction.terms import Reduce, Tensor, reads
-from tileir.builder.contraction.view import View, start
+from tileir.builder.contraction.tile_sizes import depth_axis, walk_of
+from tileir.builder.contraction.tile_view import View, start
 from tileir.builder.functions import Argument, arg
 from tileir.types import pointer
 
@@ -68,10 +68,10 @@ def _argument(tensor: Tensor, stage: Stage) -> Argument:
     return arg(pointer(tensor.element), aligned=16, readonly=readonly, noalias=True)
 
 
-def _instances(b: Builder, tiling: Tiling) -> list[At]:
+def _instances(b: Builder, tiling: Tiling) -> list[AxisTile]:
     """The tiles of this instance."""
     if grid_of(tiling) == 1:
-        return [At(b, axis, 0) for axis in tiling.axes]
+        return [AxisTile(b, axis, 0) for axis in tiling.axes]
     counts = [axis.blocks for axis in tiling.axes]
     numbers = _digits(b.program_id(axis=0), counts)
     if tiling.group > 1 and len(counts) > 1 and min(counts[-2:]) > 1:
@@ -79,7 +79,7 @@ def _instances(b: Builder, tiling: Tiling) -> list[At]:
         if len(counts) > 2:
             tile = modulo(tile, counts[-2] * counts[-1])
         numbers[-2:] = _grouped(b, tile, counts[-2], counts[-1], tiling.group)
-    return [At(b, axis, number) for axis, number in zip(tiling.axes, numbers, strict=True)]
+    return [AxisTile(b, axis, number) for axis, number in zip(tiling.axes, numbers, strict=True)]
 
 
 def _digits(number: Any, counts: Sequence[int]) -> list[Any]:

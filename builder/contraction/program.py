@@ -10,12 +10,12 @@ import numpy as np
 
 from tileir import records
 from tileir.builder.builder import Builder
-from tileir.builder.contraction.choices import tiling
-from tileir.builder.contraction.division import divided
 from tileir.builder.contraction.fusion import fused
 from tileir.builder.contraction.kernel import grid_of, kernel, tensors_of
 from tileir.builder.contraction.stage import Stage, Tiling
 from tileir.builder.contraction.terms import Tensor
+from tileir.builder.contraction.tile_sizes import tiling
+from tileir.builder.contraction.two_step_reduction import split_reduction
 from tileir.executor import executor, on_host
 from tileir.ir import Module
 from tileir.types import BF16, I1, Element, Scalar
@@ -47,7 +47,7 @@ class Program:
     def kernels(self) -> tuple[Stage, ...]:
         """The stages that become kernels, in order."""
         stages = fused(self.stages, self.outputs) if self.fuse else self.stages
-        parts = ((s,) if s.output in self.tilings else divided(s) for s in stages)
+        parts = ((s,) if s.output in self.tilings else split_reduction(s) for s in stages)
         return tuple(stage for part in parts for stage in part)
 
     @cached_property

@@ -8,7 +8,7 @@ from math import ceil, floor
 from typing import TypeAlias
 
 from tileir.builder.contraction.affine import Affine, Bound, Index
-from tileir.builder.mistakes import mistake
+from tileir.builder.errors import mistake
 
 _ROUNDS = 64
 """Times that each condition is looked at, at most: ranges may shrink for ever slower."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.builder.contraction.affine import Bound, affine
-from tileir.builder.contraction.axes import At, Axis
+from tileir.builder.contraction.axes import Axis, AxisTile
+from tileir.builder.contraction.element_types import scalar_kind
 from tileir.builder.contraction.emit import Emitter, element
 from tileir.builder.contraction.functions import JOININGS
-from tileir.builder.contraction.kinds import scalar_kind
-from tileir.builder.contraction.products import multiplied, sides_of
+from tileir.builder.contraction.matmul import multiplied, sides_of
 from tileir.builder.contraction.terms import Reduce, free
-from tileir.builder.contraction.view import View, over
+from tileir.builder.contraction.tile_view import View, over
 from tileir.builder.expr import Expr
 from tileir.types import I1
 
@@ -93,7 +93,7 @@ class _Loop:
     def _round(self, number: Any) -> tuple[Expr, Expr | None]:
         """Values of one tile, neutral where conditions fail, and whether they hold, where that is
         asked for."""
-        at = At(self.b, self.axis, number)
+        at = AxisTile(self.b, self.axis, number)
         view = over(self.view, [at], (*self.view.dimensions, at))
         value = self.emitter.value(self.term.of, view).to(scalar_kind(self.term))
         joining = JOININGS[self.term.kind]

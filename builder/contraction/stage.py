@@ -8,9 +8,9 @@ from math import prod
 from tileir import records
 from tileir.builder.contraction.affine import Affine, Bound, Index, affine
 from tileir.builder.contraction.axes import Axis
-from tileir.builder.contraction.outputs import solved
+from tileir.builder.contraction.solve_outputs import solved
 from tileir.builder.contraction.terms import Choose, Number, Reduce, Tensor, Term, replaced, walk
-from tileir.builder.mistakes import mistake
+from tileir.builder.errors import mistake
 from tileir.errors import Location
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from tileir import records
 from tileir.errors import TileirError
 from tileir.frontends.decoupled.candidates import candidates
-from tileir.frontends.decoupled.costs import H200, Machine, Uses, estimate, uses_of
+from tileir.frontends.decoupled.cost_model import H200, Machine, Uses, estimate, uses_of
 from tileir.frontends.decoupled.fusion import Group, group, groups, reductions
 from tileir.frontends.decoupled.model import Definitions, Func, ordered
 from tileir.frontends.decoupled.nodes import accesses
@@ -19,7 +19,7 @@ from tileir.frontends.decoupled.plan import Plan
 from tileir.frontends.decoupled.program import Program
 from tileir.frontends.decoupled.schedule import Fusion, Schedule
 from tileir.frontends.decoupled.shorthand import shorten
-from tileir.frontends.decoupled.splitting import cut
+from tileir.frontends.decoupled.split_reductions import cut
 from tileir.frontends.decoupled.tensors import Tensor, row_major
 from tileir.types import F32, Scalar
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from tileir import records
 from tileir.frontends.decoupled.fusion import Group, reductions
 from tileir.frontends.decoupled.grid import instances, levels
+from tileir.frontends.decoupled.load_balance import limit_of, steps_per_instance, together
 from tileir.frontends.decoupled.nodes import (
     Reduction,
     accesses,
 )
 from tileir.frontends.decoupled.schedule import Schedule, Split
 from tileir.frontends.decoupled.tensors import Tensor
-from tileir.frontends.decoupled.uneven import limit_of, passed, together
 
 _WIDTHS = (512, 1024, 2048, 4096)
 _PROCESSORS, _WARPS = 132, 64
@@ -69,7 +69,7 @@ def _longest_first(
         return
     yield records.evolve(first, order=(*before, rows, *after))
     *outer, split = before
-    steps, _ = passed(limit, schedule.blocks, schedule.tensors, sizes)
+    steps, _ = steps_per_instance(limit, schedule.blocks, schedule.tensors, sizes)
     batches = -(-sizes[split.label] // schedule.blocks[split.label])
     many, inner = together(batches, steps, _PROCESSORS, _TOGETHER), f"{split.label}_in_group"
     if 1 < many < batches:

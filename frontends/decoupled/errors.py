@@ -7,12 +7,12 @@ from tileir.errors import Diagnostic, LaunchError
 from tileir.frontends.sources import CompilationError as CompilationError
 
 
-def wrong(message: str, place: Location | None, code: str = "TIR1201") -> CompilationError:
+def error_at(message: str, place: Location | None, code: str = "TIR1201") -> CompilationError:
     """An error at `place`: TIR1201 syntax, 1202 names, 1203 shapes, 1204 schedule."""
     return CompilationError(Diagnostic(code, message, place))
 
 
-def refused(message: str, place: Location | None = None) -> LaunchError:
+def launch_error(message: str, place: Location | None = None) -> LaunchError:
     """Arguments or sizes that a function cannot be called with."""
     return LaunchError(Diagnostic("TIR1205", message, place))
 

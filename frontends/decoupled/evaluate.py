@@ -6,8 +6,9 @@ from typing import Any
 
 from tileir.builder import Expr
 from tileir.frontends.decoupled import online, values
-from tileir.frontends.decoupled.elements import Kind, accumulator, factors
-from tileir.frontends.decoupled.errors import wrong
+from tileir.frontends.decoupled.causal_skip import holds
+from tileir.frontends.decoupled.element_types import Kind, accumulator, dot_operand_type
+from tileir.frontends.decoupled.errors import error_at
 from tileir.frontends.decoupled.kernel import Env, Kernel, inner_env, reads_member
 from tileir.frontends.decoupled.nodes import (
     Access,
@@ -25,7 +26,6 @@ from tileir.frontends.decoupled.nodes import (
 )
 from tileir.frontends.decoupled.ranges import at_once, positions
 from tileir.frontends.decoupled.shapes import moves
-from tileir.frontends.decoupled.skipping import holds
 from tileir.frontends.decoupled.values import Tile, aligned, element, spread, widened
 from tileir.types import Scalar, tile
 
@@ -43,7 +43,7 @@ def evaluate(k: Kernel, node: Node, env: Env) -> Tile:
             found = _evaluated(k, node, env)
         except (TypeError, ZeroDivisionError, OverflowError, ValueError) as error:
             what = node.name if isinstance(node, Call) else "the expression"
-            raise wrong(f"{what} has no value: {error}", node.place, "TIR1203") from None
+            raise error_at(f"{what} has no value: {error}", node.place, "TIR1203") from None
         k.remember(key, found)
     return found
 
@@ -217,7 +217,7 @@ def _reshape(k: Kernel, node: Reshape, env: Env) -> Tile:
     assert isinstance(node.value, Access)
     if k.inlined(node.value.name):
         message = f"{node.value.name} is fused, and its elements are moved by reshape"
-        raise wrong(message, node.place, "TIR1204")
+        raise error_at(message, node.place, "TIR1204")
     labels = [label for label in node.shape if label]
     linear: Any = 0
     for i, label in enumerate(labels):
@@ -300,7 +300,7 @@ def product_axes(k: Kernel, node: Reduction, env: Env) -> bool:
     """Whether rows and columns of a product are tiles of a type that matrix products are of."""
     rows, columns = k.shape(node)[-2:]
     kinds = [k.kind(v) for v in node.values]
-    if not all(isinstance(kind, Scalar) for kind in kinds) or not factors(*kinds):  # type: ignore[arg-type]
+    if not all(isinstance(kind, Scalar) for kind in kinds) or not dot_operand_type(*kinds):  # type: ignore[arg-type]
         return False
     batch = sum(1 for n in k.shape(node)[:-2] if n and env[n].extent)
     return bool(rows and columns and env[rows].extent and env[columns].extent and batch < 2)
@@ -317,7 +317,7 @@ def product(
     """The matrix product of both tiles, added to `onto`."""
     shape, label = k.shape(node), node.label
     batch = tuple(n for n in shape[:-2] if n and env[n].extent)
-    kind = factors(*kinds)  # type: ignore[arg-type]
+    kind = dot_operand_type(*kinds)  # type: ignore[arg-type]
     assert kind is not None
     sides = [
         _factor(k, value, (*batch, *pair), env, label, kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tileir import Location, records
-from tileir.frontends.decoupled.errors import wrong
+from tileir.frontends.decoupled.errors import error_at
 from tileir.frontends.decoupled.model import Definitions, Func, ordered
 from tileir.frontends.decoupled.nodes import Reduction, accesses, walk
 from tileir.frontends.decoupled.schedule import Fusion
@@ -99,7 +99,7 @@ def check(found: Definitions) -> None:
         if func.schedule.compiled == "compile_to_kernel" and len(groups(found, func.name)) > 1:
             others = ", ".join(g.root.name for g in groups(found, func.name)[:-1])
             message = f"{func.name} is no single kernel: it needs {others}, not fused into it"
-            raise wrong(message, func.schedule.place("compile_to_kernel"), "TIR1204")
+            raise error_at(message, func.schedule.place("compile_to_kernel"), "TIR1204")
 
 
 def _into(found: Definitions, name: str) -> tuple[str, ...]:
@@ -117,14 +117,14 @@ def _check_fusion(found: Definitions, func: Func, fusion: Fusion) -> None:
     place = func.schedule.place("fuse_at")
     target = found.funcs.get(fusion.into)
     if target is None:
-        raise wrong(f"{fusion.into} is no Func to fuse into", place, "TIR1202")
+        raise error_at(f"{fusion.into} is no Func to fuse into", place, "TIR1202")
     chain = _into(found, func.name)
     if func.name in chain:
-        raise wrong(f"{func.name} is fused into itself", place, "TIR1204")
+        raise error_at(f"{func.name} is fused into itself", place, "TIR1204")
     inside = group(found, chain[-1])
     if func.name not in {f.name for f in inside.members}:
         message = f"{target.name} does not depend on {func.name}, which is to be fused into it"
-        raise wrong(message, place, "TIR1204")
+        raise error_at(message, place, "TIR1204")
     if fusion.label in func.labels and fusion.label in {r.label for r in reductions(target)}:
         return
     _check_level(func, target, fusion.label, place)
@@ -133,12 +133,12 @@ def _check_fusion(found: Definitions, func: Func, fusion: Fusion) -> None:
 def _check_level(func: Func, target: Func, label: str, place: Location | None) -> None:
     for one in (func, target):
         if label not in one.labels:
-            raise wrong(f"{label} is no dimension of {one.name}", place, "TIR1204")
+            raise error_at(f"{label} is no dimension of {one.name}", place, "TIR1204")
     outer = [one.labels[: one.labels.index(label) + 1] for one in (func, target)]
     if outer[0] != outer[1]:
         shapes = " and ".join(f"{o.name}[{', '.join(o.labels)}]" for o in (func, target))
         message = f"{shapes} differ in the dimensions outside of {label}, at which they are fused"
-        raise wrong(message, place, "TIR1204")
+        raise error_at(message, place, "TIR1204")
 
 
 def _alone(found: Definitions, func: Func) -> bool:
@@ -158,7 +158,7 @@ def _check_member(func: Func, fusion: Fusion) -> None:
     for primitive in _OF_KERNELS:
         if place := func.schedule.place(primitive):
             message = f"{func.name} has no {primitive} of its own: it is fused into {fusion.into}"
-            raise wrong(message, place, "TIR1204")
+            raise error_at(message, place, "TIR1204")
 
 
 def _check_sizes(own: Group) -> None:
@@ -167,15 +167,15 @@ def _check_sizes(own: Group) -> None:
     for label in schedule.blocks:
         place = schedule.place(f"block {label}")
         if label not in root.labels and label not in reduced:
-            raise wrong(f"{label} is no dimension of {root.name}", place, "TIR1204")
+            raise error_at(f"{label} is no dimension of {root.name}", place, "TIR1204")
     for label, size in schedule.tensors.items():
         place = schedule.place(f"tensorize {label}")
         if label not in own.labels:
-            raise wrong(f"{label} is no dimension of {root.name}", place, "TIR1204")
+            raise error_at(f"{label} is no dimension of {root.name}", place, "TIR1204")
         block = schedule.blocks.get(label, size)
         if size > block:
             message = f"the tensor size {size} of {label} is larger than its block size {block}"
-            raise wrong(message, place, "TIR1204")
+            raise error_at(message, place, "TIR1204")
     _check_atomic(root)
 
 
@@ -184,10 +184,10 @@ def _check_atomic(root: Func) -> None:
     for label in root.schedule.atomic:
         if label not in root.schedule.blocks or label in root.labels:
             message = f"blocks of {root.name} join a reduction over {label} where block cuts it"
-            raise wrong(message, place, "TIR1204")
+            raise error_at(message, place, "TIR1204")
         if not isinstance(root.value, Reduction) or root.value.label != label:
             message = f"the reduction over {label} is not the last operation of {root.name}"
-            raise wrong(message, place, "TIR1204")
+            raise error_at(message, place, "TIR1204")
 
 
 def _check_map(found: Definitions, own: Group) -> None:
@@ -200,31 +200,31 @@ def _check_map(found: Definitions, own: Group) -> None:
         known = level.label in pending or level.label in schedule.blocks
         if not known or level.label in placed:
             why = "is there twice" if level.label in placed else "is not blocked"
-            raise wrong(f"map: {level.label} {why}", place, "TIR1204")
+            raise error_at(f"map: {level.label} {why}", place, "TIR1204")
         placed.add(level.label)
         pending.discard(level.label)
         if level.inner:
             if level.inner in found.symbols or level.inner in placed | pending:
-                raise wrong(f"map: {level.inner} is taken", place, "TIR1204")
+                raise error_at(f"map: {level.inner} is taken", place, "TIR1204")
             pending.add(level.inner)
     missing = [n for n in schedule.blocks if n in own.root.labels and n not in placed]
     if pending or missing:
         names = ", ".join([*missing, *sorted(pending)])
-        raise wrong(f"map has no level for {names}", place, "TIR1204")
+        raise error_at(f"map has no level for {names}", place, "TIR1204")
 
 
 def _check_online(own: Group) -> None:
     for label in own.root.schedule.reverse:
         if label not in own.root.schedule.blocks:
             place = own.root.schedule.place("reverse")
-            raise wrong(f"reverse: {label} is not blocked", place, "TIR1204")
+            raise error_at(f"reverse: {label} is not blocked", place, "TIR1204")
     for label in own.root.schedule.online:
         place = own.root.schedule.place("online")
         if label not in own.reductions:
-            raise wrong(f"nothing is reduced over {label}", place, "TIR1204")
+            raise error_at(f"nothing is reduced over {label}", place, "TIR1204")
         if label in own.root.schedule.blocks:
             message = f"{label} is cut into blocks: no program instance sees all of it"
-            raise wrong(message, place, "TIR1204")
+            raise error_at(message, place, "TIR1204")
 
 
 def _check_evictions(own: Group) -> None:
@@ -235,6 +235,6 @@ def _check_evictions(own: Group) -> None:
             place = schedule.place(primitive)
             if name not in touched:
                 message = f"{primitive}: {own.root.name} neither reads nor writes {name}"
-                raise wrong(message, place, "TIR1204")
+                raise error_at(message, place, "TIR1204")
             if name in schedule.evict_first & schedule.evict_last:
-                raise wrong(f"{name} is to go both first and last", place, "TIR1204")
+                raise error_at(f"{name} is to go both first and last", place, "TIR1204")

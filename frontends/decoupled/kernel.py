@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from tileir import records
 from tileir.builder import I64, Builder, Expr
-from tileir.frontends.decoupled.elements import Kind, kind_of
+from tileir.frontends.decoupled.element_types import Kind, kind_of
 from tileir.frontends.decoupled.fusion import Group
 from tileir.frontends.decoupled.model import Func
 from tileir.frontends.decoupled.nodes import Access, Node, Reduction, Shape

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tileir import Location, records
 from tileir.frontends.decoupled import schedule as schedules
-from tileir.frontends.decoupled.errors import wrong
+from tileir.frontends.decoupled.errors import error_at
 from tileir.frontends.decoupled.nodes import (
     Access,
     Declaration,
@@ -90,7 +90,7 @@ def scheduled(found: Definitions, directives: Sequence[Directive]) -> Definition
             kind = found.symbols.get(directive.name)
             what = f"{directive.name} is declared as {kind.kind}" if kind else "no such Func"
             message = f"scheduling primitives are applied to a Func: {what}"
-            raise wrong(message, directive.place, "TIR1202")
+            raise error_at(message, directive.place, "TIR1202")
         schedule = schedules.apply(func.schedule, directive)
         funcs[directive.name] = records.evolve(func, schedule=schedule)
     return records.evolve(found, funcs=funcs)
@@ -101,7 +101,7 @@ def _declare(symbols: dict[str, Symbol], declaration: Declaration) -> None:
         if name in symbols:
             before = symbols[name]
             message = f"{name} is declared as {before.kind} at {before.place}"
-            raise wrong(message, place, "TIR1202")
+            raise error_at(message, place, "TIR1202")
         symbols[name] = Symbol(name, declaration.kind, place)
 
 
@@ -113,11 +113,11 @@ def _funcs(
         if isinstance(statement, Definition):
             if statement.name in found:
                 message = f"{statement.name} is defined at {found[statement.name].place}"
-                raise wrong(message, statement.place, "TIR1202")
+                raise error_at(message, statement.place, "TIR1202")
             found[statement.name] = _defined(symbols, statement)
     for symbol in symbols.values():
         if symbol.kind == "Func" and symbol.name not in found:
-            raise wrong(f"Func {symbol.name} has no algorithm", symbol.place, "TIR1202")
+            raise error_at(f"Func {symbol.name} has no algorithm", symbol.place, "TIR1202")
     return found
 
 
@@ -127,7 +127,7 @@ def _defined(symbols: Mapping[str, Symbol], statement: Definition) -> Func:
         _expect(symbols, label, ("Var", "RVar"), statement.place)
         if statement.labels.count(label) > 1:
             message = f"{label} is two dimensions of {statement.name}"
-            raise wrong(message, statement.place, "TIR1203")
+            raise error_at(message, statement.place, "TIR1203")
     value = _resolved(symbols, statement.value)
     return Func(statement.name, statement.labels, value, statement.place)
 
@@ -137,10 +137,10 @@ def _expect(
 ) -> None:
     symbol = symbols.get(name)
     if symbol is None:
-        raise wrong(f"{name} is not declared", place, "TIR1202")
+        raise error_at(f"{name} is not declared", place, "TIR1202")
     if symbol.kind not in kinds:
         message = f"{name} is declared as {symbol.kind}; here stands {' or '.join(kinds)}"
-        raise wrong(message, place, "TIR1202")
+        raise error_at(message, place, "TIR1202")
 
 
 def _resolved(symbols: Mapping[str, Symbol], node: Node) -> Node:
@@ -190,7 +190,7 @@ def _check_ranks(found: Definitions) -> None:
             rank, place = ranks.setdefault(access.name, (len(access.labels), access.place))
             if rank != len(access.labels):
                 message = f"{access.name} has rank {rank} at {place}, not {len(access.labels)}"
-                raise wrong(message, access.place, "TIR1203")
+                raise error_at(message, access.place, "TIR1203")
 
 
 def ordered(found: Definitions) -> tuple[Func, ...]:
@@ -202,9 +202,9 @@ def ordered(found: Definitions) -> tuple[Func, ...]:
         if name in done or name not in found.funcs:
             return
         if name in entered:
-            raise wrong(f"{name} depends on itself", place, "TIR1202")
+            raise error_at(f"{name} depends on itself", place, "TIR1202")
         if len(entered) - len(done) > 100:
-            raise wrong("more than 100 Funcs depend on each other", place)
+            raise error_at("more than 100 Funcs depend on each other", place)
         entered[name] = None
         for access in accesses(found.funcs[name].value):
             visit(access.name, access.place)

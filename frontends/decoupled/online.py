@@ -11,12 +11,18 @@ from typing import Any
 from tileir import records
 from tileir.builder import Expr
 from tileir.frontends.decoupled import evaluate as rules, values
-from tileir.frontends.decoupled.growth import growths
+from tileir.frontends.decoupled.causal_skip import needed
 from tileir.frontends.decoupled.kernel import Env, Kernel
-from tileir.frontends.decoupled.members import PARTS, Growth, Member, gathered, mentions
 from tileir.frontends.decoupled.nodes import Reduction
+from tileir.frontends.decoupled.online_members import (
+    PARTS,
+    Member,
+    RescaleFactor,
+    gathered,
+    mentions,
+)
 from tileir.frontends.decoupled.ranges import Walk, positions
-from tileir.frontends.decoupled.skipping import needed
+from tileir.frontends.decoupled.rescaling import growths
 from tileir.frontends.decoupled.values import Tile, aligned, spread
 from tileir.types import tile
 
@@ -134,7 +140,7 @@ def _raised(k: Kernel, member: Member, part: Expr) -> Expr:
     return new
 
 
-def _slack(k: Kernel, member: Member, members: list[Member]) -> Growth | None:
+def _slack(k: Kernel, member: Member, members: list[Member]) -> RescaleFactor | None:
     """How all that depends on a maximum grows with it, if its exponents may pass 0: a level that
     follows in few steps leaves most totals as they are."""
     found = [g for m in members for leader, g in m.growths if leader is member]
@@ -170,7 +176,7 @@ def _left(k: Kernel, leader: Member) -> Tile:
     return Tile(most.item - leader.total.get(), leader.axes)
 
 
-def _factor(k: Kernel, leader: Member, growth: Growth) -> Tile:
+def _factor(k: Kernel, leader: Member, growth: RescaleFactor) -> Tile:
     """What a reduction that grows with `leader` is multiplied by in this step."""
     assert leader.step is not None
     if leader.slack:

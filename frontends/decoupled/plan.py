@@ -11,13 +11,13 @@ import numpy as np
 from tileir import Module, records
 from tileir.builder import F32, F64, I32, I64, Builder
 from tileir.executor import executor, on_host
-from tileir.frontends.decoupled.elements import kind_of
-from tileir.frontends.decoupled.errors import refused
+from tileir.frontends.decoupled.element_types import kind_of
+from tileir.frontends.decoupled.errors import launch_error
 from tileir.frontends.decoupled.fusion import Group, groups
+from tileir.frontends.decoupled.loop_nest import Launch, buffers, build
 from tileir.frontends.decoupled.model import Definitions, Func
-from tileir.frontends.decoupled.nest import Launch, buffers, build
 from tileir.frontends.decoupled.nodes import ScalarInput, accesses, walk
-from tileir.frontends.decoupled.splitting import cut
+from tileir.frontends.decoupled.split_reductions import cut
 from tileir.frontends.decoupled.tensors import Tensor, row_major
 from tileir.types import Scalar
 
@@ -131,7 +131,7 @@ def _claim(
 
 def _check_out(expected: Tensor, out: Tensor) -> None:
     if out.shape != expected.shape:
-        raise refused(f"the result has shape {expected.shape}, not {out.shape}")
+        raise launch_error(f"the result has shape {expected.shape}, not {out.shape}")
 
 
 def scalar_names(found: Definitions, name: str) -> tuple[str, ...]:
@@ -164,13 +164,15 @@ def sizes_of(
                 for label, size in _stated(access.labels, access.name, given, shapes, found):
                     if found.setdefault(label, size) != size:
                         message = f"{label} is {found[label]}, but {size} in {access.name}"
-                        raise refused(message, access.place)
+                        raise launch_error(message, access.place)
         if len(found) == before:
             break
     for func in funcs:
         for label in (*func.labels, *(n for a in accesses(func.value) for n in a.labels)):
             if label not in found:
-                raise refused(f"nothing says the size of {label}: give it as {label}=", func.place)
+                raise launch_error(
+                    f"nothing says the size of {label}: give it as {label}=", func.place
+                )
     return found
 
 
@@ -202,7 +204,7 @@ def _stated(
     if name in given:
         shape = given[name].shape
         if len(shape) != len(labels):
-            raise refused(f"{name} has {len(labels)} dimensions, not {len(shape)}")
+            raise launch_error(f"{name} has {len(labels)} dimensions, not {len(shape)}")
         yield from zip(labels, shape, strict=True)
         return
     for mine, own in zip(labels, shapes.get(name, ()), strict=False):

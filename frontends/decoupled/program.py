@@ -9,7 +9,7 @@ import numpy as np
 
 from tileir import Module, records
 from tileir.builder import F32, I1, I32, I64
-from tileir.frontends.decoupled.errors import refused, wrong
+from tileir.frontends.decoupled.errors import error_at, launch_error
 from tileir.frontends.decoupled.fusion import check, groups
 from tileir.frontends.decoupled.model import Definitions, Func, definitions, scheduled
 from tileir.frontends.decoupled.nodes import Directive, accesses
@@ -42,7 +42,7 @@ class Program:
         found = read(source, file)
         directives = [s for s in found if isinstance(s, Directive)]
         if len(directives) != len(found):
-            raise wrong("a schedule is made of scheduling primitives alone", None)
+            raise error_at("a schedule is made of scheduling primitives alone", None)
         return _checked(scheduled(self.definitions, directives))
 
     def unscheduled(self) -> Program:
@@ -57,7 +57,7 @@ class Program:
             (name,) = self.compiled
         if name is None or name not in self.compiled:
             listed = ", ".join(self.compiled) or "none: apply compile to one"
-            raise refused(f"{name or 'no Func'} is not compiled; there are: {listed}")
+            raise launch_error(f"{name or 'no Func'} is not compiled; there are: {listed}")
         return Wrapper(self, name)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -155,7 +155,7 @@ class Wrapper:
         names = (*self.tensors, *self.scalars)
         if len(arguments) > len(names):
             takes = ", ".join(names) or "nothing"
-            raise refused(f"{self.name} takes {takes}; there are {len(arguments)} arguments")
+            raise launch_error(f"{self.name} takes {takes}; there are {len(arguments)} arguments")
         given: dict[str, Any] = dict(zip(names, arguments, strict=False))
         sizes: dict[str, int] = {}
         for name, value in named.items():
@@ -165,10 +165,10 @@ class Wrapper:
                 sizes[name] = _size(name, value)
             else:
                 why = "is given twice" if name in given else "is no argument"
-                raise refused(f"{self.name}: {name} {why}")
+                raise launch_error(f"{self.name}: {name} {why}")
         missing = [n for n in names if n not in given]
         if missing:
-            raise refused(f"{self.name} needs {', '.join(missing)}")
+            raise launch_error(f"{self.name} needs {', '.join(missing)}")
         return given, sizes
 
     def _plan(
@@ -177,14 +177,14 @@ class Wrapper:
         tensors = {n: tensor_of(n, given[n]) for n in self.tensors}
         scalars = {n: _scalar(n, given[n]) for n in self.scalars}
         if not isinstance(types, Mapping):
-            raise refused("types is a dict from Funcs to types")
+            raise launch_error("types is a dict from Funcs to types")
         elements = {n: element_named(word, n) for n, word in types.items()}
         unknown = elements.keys() - self.program.funcs.keys()
         if unknown:
-            raise refused(f"types are of Funcs, not of {', '.join(sorted(unknown))}")
+            raise launch_error(f"types are of Funcs, not of {', '.join(sorted(unknown))}")
         for name, tensor in tensors.items():
             if 0 in tensor.shape:
-                raise refused(f"{name} has no elements")
+                raise launch_error(f"{name} has no elements")
         result = None if out is None else tensor_of(self.name, out)
         key = tuple(map(_frozen, (tensors, scalars, sizes, elements))), result
         if key not in self._plans:
@@ -209,7 +209,7 @@ def _frozen(items: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _size(name: str, value: Any) -> int:
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise refused(f"{name} is a size of at least 1, not {value!r}")
+        raise launch_error(f"{name} is a size of at least 1, not {value!r}")
     return int(value)
 
 
@@ -222,8 +222,8 @@ def _scalar(name: str, value: Any) -> Scalar:
         return element_named(str(value.dtype), name)
     if isinstance(value, int):
         if not -(1 << 63) <= value < 1 << 63:
-            raise refused(f"{name} is {value}, which no integer type holds")
+            raise launch_error(f"{name} is {value}, which no integer type holds")
         return I32 if -(1 << 31) <= value < 1 << 31 else I64
     if isinstance(value, float):
         return F32
-    raise refused(f"{name} is a number, not a {type(value).__name__}")
+    raise launch_error(f"{name} is a number, not a {type(value).__name__}")

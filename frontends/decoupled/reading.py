@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from tileir import Location
-from tileir.frontends.decoupled.errors import wrong
+from tileir.frontends.decoupled.errors import error_at
 from tileir.frontends.decoupled.functions import FUNCTIONS
 from tileir.frontends.decoupled.nodes import (
     Access,
@@ -53,7 +53,7 @@ def _check_depth(source: Source, tree: Any) -> None:
         if depth > _DEEPEST:
             deepest = next((n for n in level if hasattr(n.meta, "line")), tree)
             message = f"expressions nest more than {_DEEPEST} deep"
-            raise wrong(message, source.place(deepest))
+            raise error_at(message, source.place(deepest))
         level = [c for n in level for c in n.children if isinstance(c, lark.Tree)]
 
 
@@ -86,7 +86,7 @@ class _Reader:
 
     def _whole(self, token: Any) -> int:
         if not token.isdigit() or len(token) > 18:
-            raise wrong(f"a whole number is expected here, not {token}", self.place(token))
+            raise error_at(f"a whole number is expected here, not {token}", self.place(token))
         return int(token)
 
     def expression(self, tree: Any) -> Node:
@@ -115,15 +115,17 @@ class _Reader:
             return Length(_label(name, given[0]), place=place)
         if name == "reshape":
             if not given:
-                raise wrong("reshape takes a tensor and its new shape", place, "TIR1203")
+                raise error_at("reshape takes a tensor and its new shape", place, "TIR1203")
             shape = tuple(_extent(item) for item in given[1:])
             return Reshape(given[0], shape, place=place)
         if name == "program_id":
             if given and given != [Number(0)]:
-                raise wrong("program instances are numbered along axis 0 alone", place, "TIR1203")
+                raise error_at(
+                    "program instances are numbered along axis 0 alone", place, "TIR1203"
+                )
             return ProgramId(place=place)
         if name not in FUNCTIONS:
-            raise wrong(f"there is no function {name}", place, "TIR1202")
+            raise error_at(f"there is no function {name}", place, "TIR1202")
         _count(name, given, FUNCTIONS[name].arity, place)
         return Call(name, tuple(given), place=place)
 
@@ -135,13 +137,13 @@ def _number(text: str) -> int | float:
 def _count(name: str, given: list[Node], expected: int, place: Location) -> None:
     if len(given) != expected:
         what = "one argument" if expected == 1 else f"{expected} arguments"
-        raise wrong(f"{name} takes {what}, not {len(given)}", place, "TIR1203")
+        raise error_at(f"{name} takes {what}, not {len(given)}", place, "TIR1203")
 
 
 def _label(name: str, node: Node) -> str:
     if not isinstance(node, Label):
         what = "a dimension" if name == "len" else "a reduction dimension, last"
-        raise wrong(f"{name} takes {what}", node.place, "TIR1203")
+        raise error_at(f"{name} takes {what}", node.place, "TIR1203")
     return node.name
 
 
@@ -150,4 +152,4 @@ def _extent(node: Node) -> str | None:
         return node.name
     if node == Number(1):
         return None
-    raise wrong("a shape is made of dimensions and ones", node.place, "TIR1203")
+    raise error_at("a shape is made of dimensions and ones", node.place, "TIR1203")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tileir import Location, records
-from tileir.frontends.decoupled.errors import wrong
+from tileir.frontends.decoupled.errors import error_at
 from tileir.frontends.decoupled.nodes import Argument, Directive
 
 _MOST_WARPS = 32
@@ -69,7 +69,7 @@ def apply(schedule: Schedule, directive: Directive) -> Schedule:
     if rule is None:
         known = ", ".join(sorted(_PRIMITIVES))
         message = f"there is no scheduling primitive {directive.primitive}; there are: {known}"
-        raise wrong(message, directive.place, "TIR1204")
+        raise error_at(message, directive.place, "TIR1204")
     changed = rule(schedule, directive)
     places = {**schedule.places, **changed.places, directive.primitive: directive.place}
     return records.evolve(changed, places=places)
@@ -77,7 +77,7 @@ def apply(schedule: Schedule, directive: Directive) -> Schedule:
 
 def _illegal(directive: Directive, message: str, argument: Argument | None = None) -> Exception:
     place = argument.place if argument else directive.place
-    return wrong(f"{directive.primitive} {message}", place, "TIR1204")
+    return error_at(f"{directive.primitive} {message}", place, "TIR1204")
 
 
 def _pairs(directive: Directive, least: int) -> dict[str, tuple[int, Location]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tileir.frontends.decoupled.errors import CompilationError, wrong
+from tileir.frontends.decoupled.errors import CompilationError, error_at
 from tileir.frontends.decoupled.nodes import (
     Access,
     Label,
@@ -38,7 +38,9 @@ def broadcast(left: Shape, right: Shape, node: Node) -> Shape:
     for a, b in zip(*padded, strict=True):
         if a != b and a is not None and b is not None:
             shapes = f"{written(left)} and {written(right)}"
-            raise wrong(f"shapes {shapes} do not broadcast: {a} is not {b}", node.place, "TIR1203")
+            raise error_at(
+                f"shapes {shapes} do not broadcast: {a} is not {b}", node.place, "TIR1203"
+            )
     found = tuple(a or b for a, b in zip(*padded, strict=True))
     return _distinct(found, node)
 
@@ -47,7 +49,7 @@ def _distinct(shape: Shape, node: Node) -> Shape:
     labels = [label for label in shape if label]
     for label in labels:
         if labels.count(label) > 1:
-            raise wrong(f"{label} is two dimensions of {written(shape)}", node.place, "TIR1203")
+            raise error_at(f"{label} is two dimensions of {written(shape)}", node.place, "TIR1203")
     return shape
 
 
@@ -86,17 +88,17 @@ def _reduction(node: Reduction, shape: Callable[[Node], Shape]) -> Shape:
     found = shape(node.values[0])
     if node.label not in found:
         message = f"{node.label} is no dimension of {written(found)}, which is reduced"
-        raise wrong(message, node.place, "TIR1203")
+        raise error_at(message, node.place, "TIR1203")
     return tuple(label for label in found if label != node.label)
 
 
 def _dot(node: Reduction, left: Shape, right: Shape) -> Shape:
     shapes = f"{written(left)} and {written(right)}"
     if len(left) < 2 or len(right) < 2:
-        raise wrong(f"a matrix product is of two matrices, not {shapes}", node.place, "TIR1203")
+        raise error_at(f"a matrix product is of two matrices, not {shapes}", node.place, "TIR1203")
     if left[-1] != node.label or right[-2] != node.label:
         message = f"the inner dimensions of {shapes} are not {node.label}"
-        raise wrong(message, node.place, "TIR1203")
+        raise error_at(message, node.place, "TIR1203")
     batch = broadcast(left[:-2], right[:-2], node)
     return _distinct((*batch, left[-2], right[-1]), node)
 
@@ -105,13 +107,13 @@ def _reshape(node: Reshape, shape: Callable[[Node], Shape]) -> Shape:
     old = shape(node.value)
     if sorted(filter(None, old)) != sorted(filter(None, node.shape)):
         message = f"{written(old)} has not as many elements as {written(node.shape)}"
-        raise wrong(message, node.place, "TIR1203")
+        raise error_at(message, node.place, "TIR1203")
     if list(filter(None, old)) != list(filter(None, node.shape)) and not _stored(node.value):
         message = (
             f"reshape of {written(old)} to {written(node.shape)} moves elements, which it does for "
             "a tensor, not for an expression: make it a Func first"
         )
-        raise wrong(message, node.place, "TIR1203")
+        raise error_at(message, node.place, "TIR1203")
     return node.shape
 
 
@@ -160,4 +162,4 @@ def check_result(value: Node, labels: tuple[str, ...], known: dict[Node, Shape])
         fits = False
     if not fits:
         message = f"an expression of shape {written(found)} does not define {written(labels)}"
-        raise wrong(message, value.place, "TIR1203")
+        raise error_at(message, value.place, "TIR1203")

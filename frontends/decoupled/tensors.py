@@ -10,7 +10,7 @@ import numpy as np
 
 from tileir import records
 from tileir.builder import BF16, F16, F32, F64, I1, I8, I16, I32, I64
-from tileir.frontends.decoupled.errors import refused
+from tileir.frontends.decoupled.errors import launch_error
 from tileir.types import F8E4M3, F8E5M2, Scalar
 
 ELEMENTS: Mapping[str, Scalar] = {
@@ -61,14 +61,14 @@ def tensor_of(name: str, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
-        raise refused(f"{name} is an array, not a {type(value).__name__}")
+        raise launch_error(f"{name} is an array, not a {type(value).__name__}")
     element = element_named(str(value.dtype).rpartition(".")[2], name)
     if hasattr(value, "data_ptr"):
         strides, address = tuple(value.stride()), int(value.data_ptr())
     else:
         array = np.asarray(value)
         if any(s % array.itemsize for s in array.strides):
-            raise refused(f"{name} has elements that do not lie whole elements apart")
+            raise launch_error(f"{name} has elements that do not lie whole elements apart")
         strides = tuple(s // array.itemsize for s in array.strides)
         address = array.ctypes.data
     return Tensor(element, tuple(map(int, value.shape)), strides, address % 16 == 0)
@@ -81,5 +81,5 @@ def element_named(word: Any, name: str) -> Scalar:
     text = str(word) if isinstance(word, str) else str(getattr(word, "__name__", word))
     found = ELEMENTS.get(text.rpartition(".")[2])
     if found is None:
-        raise refused(f"{name} holds {word}, which kernels have no type for")
+        raise launch_error(f"{name} holds {word}, which kernels have no type for")
     return found

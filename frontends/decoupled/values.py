@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from tileir import records
 from tileir.builder import F32, I32, Builder, Expr
-from tileir.frontends.decoupled.elements import RELATIONS, wide
+from tileir.frontends.decoupled.element_types import RELATIONS, wide
 from tileir.frontends.decoupled.functions import FAST, FUNCTIONS, as_float, as_integer, quotient
 from tileir.types import Scalar, element_of
 

@@ -19,7 +19,7 @@ from tileir.builder.contraction import (
     tiling,
     walk,
 )
-from tileir.frontends.te.errors import here, placed, wrong
+from tileir.frontends.te.errors import error, here, placed
 from tileir.frontends.te.schedule import Schedule, Scheduled
 from tileir.frontends.te.tensor import Tensor, Var
 from tileir.ir import Module
@@ -50,23 +50,23 @@ def _arguments(
     schedule: Schedule, args: Sequence[Any]
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     if not isinstance(schedule, Schedule):
-        raise wrong("TIR1505", f"{schedule} is no schedule: te.create_schedule({schedule})")
+        raise error("TIR1505", f"{schedule} is no schedule: te.create_schedule({schedule})")
     if not isinstance(args, (list, tuple)):
-        raise wrong("TIR1505", "args is a list of tensors and variables")
+        raise error("TIR1505", "args is a list of tensors and variables")
     tensors = [a.tensor if isinstance(a, Var) else a for a in args]
     for tensor in tensors:
         if not isinstance(tensor, Tensor) or sum(t is tensor for t in tensors) > 1:
-            raise wrong("TIR1505", f"{tensor} is no argument, or is one twice")
+            raise error("TIR1505", f"{tensor} is no argument, or is one twice")
     inputs = tuple(t for t in tensors if t.term is None)
     outputs = tuple(t for t in tensors if t.term is not None)
     needed = {r for t in schedule.stages for r in t.inputs}
     missing = [t for t in needed if t not in schedule.stages and t not in inputs]
     missing += [t for t in schedule.outputs if t not in outputs]
     if missing:
-        raise wrong("TIR1505", f"{missing[0].name} is none of the arguments")
+        raise error("TIR1505", f"{missing[0].name} is none of the arguments")
     for tensor in outputs:
         if tensor not in schedule.stages:
-            raise wrong("TIR1505", f"{tensor.name} is not computed in this schedule")
+            raise error("TIR1505", f"{tensor.name} is not computed in this schedule")
     return inputs, outputs
 
 
@@ -101,12 +101,12 @@ def _inlined(
     stages: list[Stage], tensor: Tensor, reader: Tensor | None, is_output: bool
 ) -> list[Stage]:
     if is_output:
-        raise wrong("TIR1504", f"{tensor.name} is an output, which memory holds")
+        raise error("TIR1504", f"{tensor.name} is an output, which memory holds")
     (stage,) = (s for s in stages if s.output is tensor)
     readers = [s.output for s in stages if any(r.tensor is tensor for r in reads(s.term))]
     if reader is not None and any(r is not reader for r in readers):
         names = ", ".join(r.name for r in readers)
-        raise wrong("TIR1504", f"{tensor.name} is read by {names}, and computed at one stage")
+        raise error("TIR1504", f"{tensor.name} is read by {names}, and computed at one stage")
     return [inlined(s, stage) for s in stages if s is not stage]
 
 
@@ -127,7 +127,7 @@ def _tiling(schedule: Schedule, stage: Stage) -> Tiling | None:
     for axis in axes:
         elements *= axis.tile
     if elements > LARGEST_TILE:
-        raise wrong("TIR1504", f"a tile of {elements} elements is more than {LARGEST_TILE}")
+        raise error("TIR1504", f"a tile of {elements} elements is more than {LARGEST_TILE}")
     return Tiling(
         axes,
         {**({} if split else chosen.walks), **walks},

@@ -23,7 +23,7 @@ def here() -> Location:
     return Location(source_name(frame.f_code.co_filename), frame.f_lineno, 1)
 
 
-def wrong(code: str, message: str) -> TensorExpressionError:
+def error(code: str, message: str) -> TensorExpressionError:
     """An error at the user's line."""
     return TensorExpressionError(Diagnostic(code, message, here()))
 

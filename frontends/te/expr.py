@@ -18,7 +18,7 @@ from tileir.builder.contraction import (
     affine,
     kind_of,
 )
-from tileir.frontends.te.errors import wrong
+from tileir.frontends.te.errors import error
 from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Element, Scalar
 
 DTYPES: dict[str, Element] = {
@@ -91,10 +91,10 @@ class Arithmetic:
         return _compared("ge", self, other)
 
     def __bool__(self) -> NoReturn:
-        raise wrong("TIR1501", "an expression has no truth while a program is made")
+        raise error("TIR1501", "an expression has no truth while a program is made")
 
     def __iter__(self) -> NoReturn:
-        raise wrong("TIR1501", "an expression cannot be listed")
+        raise error("TIR1501", "an expression cannot be listed")
 
     def astype(self, dtype: str) -> PrimExpr:
         """Rounded or converted to `dtype`."""
@@ -160,19 +160,19 @@ def expr(item: Any) -> PrimExpr:
     if isinstance(item, Integral):
         item = int(item)
         if not -(1 << 31) <= item < 1 << 31:
-            raise wrong("TIR1501", f"{item} is no 32-bit integer")
+            raise error("TIR1501", f"{item} is no 32-bit integer")
         return PrimExpr(affine(item))
     if isinstance(item, Real):
         return PrimExpr(Number(float(item)))
     if hasattr(item, "scalar"):
         return item.scalar()
-    raise wrong("TIR1501", f"{item!r} is no expression")
+    raise error("TIR1501", f"{item!r} is no expression")
 
 
 def element_of(dtype: str) -> Element:
     """The element type of a name. Raises TensorExpressionError."""
     if dtype not in DTYPES:
-        raise wrong("TIR1502", f"there is no type {dtype}; there are: {', '.join(DTYPES)}")
+        raise error("TIR1502", f"there is no type {dtype}; there are: {', '.join(DTYPES)}")
     return DTYPES[dtype]
 
 
@@ -182,7 +182,7 @@ def applied(name: str, *items: Any) -> PrimExpr:
     known = [x.found.constant for x in found if isinstance(x.found, Affine) and not x.found.terms]
     if name in ("floordiv", "mod") and len(known) == 2:
         if not known[1]:
-            raise wrong("TIR1501", "an integer is divided by 0")
+            raise error("TIR1501", "an integer is divided by 0")
         return PrimExpr(affine(known[0] // known[1] if name == "floordiv" else known[0] % known[1]))
     return PrimExpr(Apply(name, tuple(x.term for x in found)))
 
@@ -211,7 +211,7 @@ def _product(x: Any, y: Any) -> PrimExpr:
 def _quotient(x: Any, y: Any) -> PrimExpr:
     left, right = expr(x), expr(y)
     if not is_float(left) and not is_float(right):
-        raise wrong("TIR1501", "integers are divided by `//`, or as floats: `x.astype(...)`")
+        raise error("TIR1501", "integers are divided by `//`, or as floats: `x.astype(...)`")
     return PrimExpr(Apply("div", (left.term, right.term)))
 
 

@@ -11,7 +11,7 @@ from tileir.builder.contraction import (
     Number,
     Reduce,
 )
-from tileir.frontends.te.errors import wrong
+from tileir.frontends.te.errors import error
 from tileir.frontends.te.expr import IterVar, PrimExpr, applied, expr
 
 _REAL = (
@@ -96,7 +96,7 @@ def _reducer(kind: str, join: str | None) -> Any:
         if axis is None:
             return _directly(kind, join, expression, others)
         if others:
-            raise wrong("TIR1503", f"te.{kind} takes an expression and its axes")
+            raise error("TIR1503", f"te.{kind} takes an expression and its axes")
         return _reduced(kind, expression, axis, where)
 
     reducer.__name__ = kind
@@ -112,7 +112,7 @@ def _is_axes(item: Any) -> bool:
 def _directly(kind: str, join: str | None, first: Any, others: Sequence[Any]) -> PrimExpr:
     """A maximum or minimum of expressions."""
     if join is None or not others:
-        raise wrong("TIR1503", f"te.{kind} takes an expression and `axis=`")
+        raise error("TIR1503", f"te.{kind} takes an expression and `axis=`")
     found = expr(first)
     for other in others:
         found = applied(join, found, other)
@@ -123,16 +123,16 @@ def _reduced(kind: str, expression: Any, axis: Any, where: Any) -> PrimExpr:
     """The reduction; its indices are its own, named as the axes."""
     axes = list(axis) if isinstance(axis, (tuple, list)) else [axis]
     if not axes or not _is_axes(axes):
-        raise wrong("TIR1503", "axis= takes what te.reduce_axis makes")
+        raise error("TIR1503", "axis= takes what te.reduce_axis makes")
     if len({id(a) for a in axes}) != len(axes):
-        raise wrong("TIR1503", "an axis is reduced over twice")
+        raise error("TIR1503", "an axis is reduced over twice")
     term, condition = expr(expression).term, None if where is None else expr(where)
     over = tuple((a.index, a.dom) for a in axes)
     if condition is None:
         return PrimExpr(Reduce(kind, over, term))
     if condition.bounds is not None:
         return PrimExpr(Reduce(kind, over, term, condition.bounds))
-    raise wrong("TIR1503", "where= takes a condition on indices; choose by te.if_then_else")
+    raise error("TIR1503", "where= takes a condition on indices; choose by te.if_then_else")
 
 
 sum_, prod_ = _reducer("sum", None), _reducer("product", None)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tileir import records
 from tileir.builder.contraction import Axis, Index
-from tileir.frontends.te.errors import wrong
+from tileir.frontends.te.errors import error
 from tileir.frontends.te.expr import IterVar
 from tileir.frontends.te.tensor import Operation, Tensor
 
@@ -27,7 +27,7 @@ def thread_axis(tag: str = "", *, name: str = "") -> ThreadAxis:
     found = tag if isinstance(tag, str) and tag else name
     if not str(found).startswith("blockIdx."):
         message = f"{found} is no axis of blocks: threads in a block are the compiler's"
-        raise wrong("TIR1504", message)
+        raise error("TIR1504", message)
     return ThreadAxis(found)
 
 
@@ -64,7 +64,7 @@ class Scheduled:
         extent = len(parent.dom)
         given = factor if factor is not None else nparts
         if (factor is None) == (nparts is None) or not isinstance(given, int) or given < 1:
-            raise wrong("TIR1504", "a split takes factor= or nparts=, 1 or more")
+            raise error("TIR1504", "a split takes factor= or nparts=, 1 or more")
         size = factor if factor is not None else -(-extent // given)
         size = max(1, min(size or 1, max(1, extent)))
         outer = self._part(f"{parent.name}.outer", -(-extent // size), parent)
@@ -87,9 +87,9 @@ class Scheduled:
         places = [self._place(axis) for axis in axes]
         axes = tuple(self.leaves[place] for place in places)
         if not places or places != list(range(places[0], places[0] + len(places))):
-            raise wrong("TIR1504", "axes that are fused lie next to each other, outermost first")
+            raise error("TIR1504", "axes that are fused lie next to each other, outermost first")
         if any(axis in self.inner or axis.reduces for axis in axes):
-            raise wrong("TIR1504", "inside of a tile nothing is fused, and no reductions are")
+            raise error("TIR1504", "inside of a tile nothing is fused, and no reductions are")
         extent = 1
         for axis in axes:
             extent *= len(axis.dom)
@@ -101,7 +101,7 @@ class Scheduled:
         """Axes in this order, in the places that they have. Raises TensorExpressionError."""
         places = [self._place(axis) for axis in axes]
         if len(set(places)) != len(axes):
-            raise wrong("TIR1504", "an axis is reordered twice")
+            raise error("TIR1504", "an axis is reordered twice")
         moved = [self.leaves[place] for place in places]
         for place, leaf in zip(sorted(places), moved, strict=True):
             self.leaves[place] = leaf
@@ -110,14 +110,14 @@ class Scheduled:
         """Compute an outer axis in blocks side by side. Raises TensorExpressionError."""
         self._place(axis)
         if not isinstance(to, ThreadAxis):
-            raise wrong("TIR1504", "an axis is bound to te.thread_axis(...)")
+            raise error("TIR1504", "an axis is bound to te.thread_axis(...)")
         self.parallel(axis)
 
     def parallel(self, axis: IterVar) -> None:
         """Compute an outer axis in blocks side by side. Raises TensorExpressionError."""
         axis = self.leaves[self._place(axis)]
         if axis.reduces or axis in self.inner:
-            raise wrong("TIR1504", f"{axis.name} is in a tile, and no axis of blocks")
+            raise error("TIR1504", f"{axis.name} is in a tile, and no axis of blocks")
         self.blocks.add(axis)
 
     def unroll(self, axis: IterVar) -> None:
@@ -135,7 +135,7 @@ class Scheduled:
         self._place(axis)
         if name not in _MOST or not isinstance(value, int) or not 1 <= value <= _MOST[name]:
             known = " and ".join(f"{word} of 1 to {most}" for word, most in _MOST.items())
-            raise wrong("TIR1504", f"there is no pragma {name} = {value}: {known}")
+            raise error("TIR1504", f"there is no pragma {name} = {value}: {known}")
         self.settings[name] = value
 
     # Where ------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Scheduled:
     def compute_at(self, reader: Scheduled, axis: IterVar) -> None:
         """Compute what a tile of another stage reads in that tile. Raises TensorExpressionError."""
         if not isinstance(reader, Scheduled) or reader is self:
-            raise wrong("TIR1504", "a stage is computed at another one: s[C].compute_at(s[D], i)")
+            raise error("TIR1504", "a stage is computed at another one: s[C].compute_at(s[D], i)")
         reader._place(axis)
         self.attach, self.reader = "at", reader.tensor
 
@@ -162,7 +162,7 @@ class Scheduled:
         found = [n for n, leaf in enumerate(self.leaves) if leaf is axis or _same(leaf, axis)]
         if not found:
             name = axis.name if isinstance(axis, IterVar) else repr(axis)
-            raise wrong("TIR1504", f"{name} is no axis of {self.tensor.name} now")
+            raise error("TIR1504", f"{name} is no axis of {self.tensor.name} now")
         self.touched = True
         return found[0]
 
@@ -216,7 +216,7 @@ class Scheduled:
         if len(roots) == 1 or not parts:
             return [Axis(((r.index, r.dom),), self.tile_of(r)) for r in roots]
         if any(self.is_split(root) for root in roots):
-            raise wrong("TIR1504", f"{base.name} is fused of tiles, and not split again")
+            raise error("TIR1504", f"{base.name} is fused of tiles, and not split again")
         spans = tuple((root.index, root.dom) for root in roots)
         return [Axis(spans, len(parts[0].dom), flat=True)]
 
@@ -253,7 +253,7 @@ class Schedule:
         for tensor, stage in self.stages.items():
             if key is tensor or key == tensor.op:
                 return stage
-        raise wrong("TIR1504", f"{getattr(key, 'name', key)} is no stage of this schedule")
+        raise error("TIR1504", f"{getattr(key, 'name', key)} is no stage of this schedule")
 
 
 def create_schedule(ops: Any) -> Schedule:
@@ -270,7 +270,7 @@ def create_schedule(ops: Any) -> Schedule:
 def _tensor(item: Any) -> Tensor:
     found = item if isinstance(item, Tensor) else getattr(item, "output", None)
     if not isinstance(found, Tensor) or found.term is None:
-        raise wrong("TIR1504", f"{getattr(item, 'name', item)} is not computed: te.compute(...)")
+        raise error("TIR1504", f"{getattr(item, 'name', item)} is not computed: te.compute(...)")
     return found
 
 

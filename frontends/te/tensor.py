@@ -23,7 +23,7 @@ from tileir.builder.contraction import (
     stored_kind,
     walk,
 )
-from tileir.frontends.te.errors import here, placed, wrong
+from tileir.frontends.te.errors import error, here, placed
 from tileir.frontends.te.expr import (
     DTYPES,
     Arithmetic,
@@ -71,7 +71,7 @@ class Tensor(contraction.Tensor, Arithmetic):
         listed = positions if isinstance(positions, tuple) else (positions,)
         if len(listed) != len(self.shape):
             count = len(self.shape)
-            raise wrong("TIR1502", f"{self.name} has {count} dimensions, not {len(listed)}")
+            raise error("TIR1502", f"{self.name} has {count} dimensions, not {len(listed)}")
         return PrimExpr(Read(self, tuple(_position(self, x) for x in listed)))
 
     def __call__(self, *positions: Any) -> PrimExpr:
@@ -82,12 +82,12 @@ class Tensor(contraction.Tensor, Arithmetic):
         return self.name
 
     def __iter__(self) -> Any:
-        raise wrong("TIR1501", f"the tensor {self.name} cannot be listed")
+        raise error("TIR1501", f"the tensor {self.name} cannot be listed")
 
     def scalar(self) -> PrimExpr:
         """The only element of a tensor without dimensions. Raises TensorExpressionError."""
         if self.shape:
-            raise wrong("TIR1501", f"the tensor {self.name} has elements: {self.name}[...]")
+            raise error("TIR1501", f"the tensor {self.name} has elements: {self.name}[...]")
         return PrimExpr(Read(self, ()))
 
 
@@ -144,7 +144,7 @@ def reduce_axis(dom: tuple[int, int], name: str = "rv") -> IterVar:
     """An axis to reduce over, from the first number up to, without, the second. Raises
     TensorExpressionError."""
     if not isinstance(dom, (tuple, list)) or len(dom) != 2:
-        raise wrong("TIR1502", f"an axis goes from a number to a number, not {dom!r}")
+        raise error("TIR1502", f"an axis goes from a number to a number, not {dom!r}")
     low, high = (_whole(x) for x in dom)
     return IterVar(name, range(low, max(low, high)), Index(_word(name)), reduces=True)
 
@@ -158,7 +158,7 @@ def compute(
     axes = tuple(IterVar(n, range(e), Index(n)) for n, e in zip(names, extents, strict=True))
     value = fcompute(*axes)
     if isinstance(value, (tuple, list)):
-        raise wrong("TIR1502", "a tensor has one value per element: compute others on their own")
+        raise error("TIR1502", "a tensor has one value per element: compute others on their own")
     term = expr(value).term
     with placed(place):
         _check_axes(term, axes)
@@ -175,7 +175,7 @@ def _check_axes(term: Term, axes: Sequence[IterVar]) -> None:
     left = free(term) - {axis.index for axis in axes}
     if left:
         index = next(iter(left))
-        raise wrong("TIR1503", f"{index} is the axis of no reduction, and no index here")
+        raise error("TIR1503", f"{index} is the axis of no reduction, and no index here")
 
 
 def _arguments(fcompute: Any, count: int) -> list[str]:
@@ -183,14 +183,14 @@ def _arguments(fcompute: Any, count: int) -> list[str]:
     try:
         parameters = list(inspect.signature(fcompute).parameters.values())
     except (TypeError, ValueError):
-        raise wrong("TIR1502", f"a function of indices is needed, not {fcompute!r}") from None
+        raise error("TIR1502", f"a function of indices is needed, not {fcompute!r}") from None
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
         names = (names + [f"i{n}" for n in range(count)])[: max(count, len(names))]
     if len(names) != count:
         message = f"the function takes {len(names)} indices, and there are {count} dimensions"
-        raise wrong("TIR1502", message)
+        raise error("TIR1502", message)
     return names
 
 
@@ -198,7 +198,7 @@ def _extents(shape: Sequence[int] | int) -> tuple[int, ...]:
     listed = shape if isinstance(shape, (tuple, list)) else (shape,)
     extents = tuple(_whole(n) for n in listed)
     if any(n < 0 for n in extents) or prod(extents) >= LARGEST:
-        raise wrong("TIR1502", f"there is no tensor of shape {extents}")
+        raise error("TIR1502", f"there is no tensor of shape {extents}")
     return extents
 
 
@@ -210,13 +210,13 @@ def _whole(item: Any) -> int:
             return found.constant
     elif not isinstance(item, bool) and hasattr(item, "__index__") and abs(int(item)) < LARGEST:
         return int(item)
-    raise wrong("TIR1502", f"an extent is a whole number, known before, not {item}")
+    raise error("TIR1502", f"an extent is a whole number, known before, not {item}")
 
 
 def _position(tensor: Tensor, item: Any) -> Affine | Term:
     found = expr(item)
     if is_float(found):
-        raise wrong("TIR1502", f"{tensor.name} is read at a position that is no integer")
+        raise error("TIR1502", f"{tensor.name} is read at a position that is no integer")
     return found.found
 
 

@@ -14,7 +14,7 @@ from tileir.frontends.extras import lark
 from tileir.frontends.sources import Source, Wrong
 from tileir.frontends.tensor_comprehensions.expressions import kind_named
 from tileir.frontends.tensor_comprehensions.frame import DEEPEST, Frame
-from tileir.frontends.tensor_comprehensions.statements import comprehended
+from tileir.frontends.tensor_comprehensions.statements import compile_statement
 
 
 @records.frozen(eq=False)
@@ -136,7 +136,7 @@ def _instance(frame: Frame, node: Any, given: Sequence[Tensor]) -> list[Tensor]:
     for statement in node.children[3:]:
         with frame.source.at(statement):
             if not _call(frame, statement):
-                comprehended(frame, statement)
+                compile_statement(frame, statement)
     with frame.source.at(node.children[2]):
         outputs = [frame.tensor(name) for name in frame.outputs]
         if any(t in given for t in outputs) or len(set(outputs)) != len(outputs):

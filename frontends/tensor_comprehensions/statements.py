@@ -34,7 +34,7 @@ _KINDS = {"+": "sum", "*": "product", "max": "max", "min": "min"}
 _JOINS = {"+": "add", "*": "mul", "max": "max", "min": "min"}
 
 
-def comprehended(frame: Frame, node: Any) -> None:
+def compile_statement(frame: Frame, node: Any) -> None:
     """Add what a statement computes. Raises Wrong."""
     names, operator, expression, clauses = _taken(node)
     name, statement = str(node.children[0]), Statement(frame)

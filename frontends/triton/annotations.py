@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tileir.frontends.triton.dtypes import SIGNATURE, DType, PointerType
-from tileir.frontends.triton.errors import refused
+from tileir.frontends.triton.errors import launch_error
 from tileir.frontends.triton.language.control import constexpr
 from tileir.frontends.triton.tensor import Kind
 
@@ -69,15 +69,15 @@ def converted(name: str, value: Any, kind: DType) -> bool | int | float:
     if isinstance(value, np.generic):
         value = value.item()
     if not isinstance(value, (bool, int, float)):
-        raise refused(f"argument {name} is a {type(value).__name__}, and annotated {kind}")
+        raise launch_error(f"argument {name} is a {type(value).__name__}, and annotated {kind}")
     if kind.is_floating():
         return float(value)
     if isinstance(value, float):
-        raise refused(f"argument {name} is {value}, and annotated {kind}")
+        raise launch_error(f"argument {name} is {value}, and annotated {kind}")
     number = int(value)
     if kind.is_bool():
         return bool(number)
     low, high = kind.bounds
     if not low <= number <= high:
-        raise refused(f"argument {name} is {number}, and annotated {kind}: {low} to {high}")
+        raise launch_error(f"argument {name} is {number}, and annotated {kind}: {low} to {high}")
     return number

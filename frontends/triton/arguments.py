@@ -18,9 +18,15 @@ from tileir.frontends.triton.dtypes import (
     int64,
     of_number,
 )
-from tileir.frontends.triton.errors import refused
+from tileir.frontends.triton.errors import launch_error
 from tileir.frontends.triton.language.control import constexpr, unwrapped
-from tileir.frontends.triton.parameters import Argument, Described, Known, Parameter, Several
+from tileir.frontends.triton.parameters import (
+    Argument,
+    DescriptorParameter,
+    Known,
+    Parameter,
+    TupleParameter,
+)
 from tileir.frontends.triton.reinterpreting import TensorWrapper
 from tileir.frontends.triton.tensor import Kind
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
@@ -51,7 +57,7 @@ def annotated_argument(name: str, value: Any, kind: Kind, plain: bool) -> Argume
         return Known(None)
     if isinstance(kind, PointerType) != is_array(value):
         what = "a pointer" if isinstance(kind, PointerType) else f"a number, {kind}"
-        raise refused(f"argument {name} is a {type(value).__name__}, and annotated as {what}")
+        raise launch_error(f"argument {name} is a {type(value).__name__}, and annotated as {what}")
     if isinstance(kind, PointerType):
         divisible = 16 if address(value) % 16 == 0 else 1
     else:
@@ -82,7 +88,7 @@ def argument(name: str, value: Any, plain: bool = False) -> Argument:
     if isinstance(value, tuple) and any(map(_runs, value)):
         items = cast(tuple[Any, ...], value)
         found = (argument(f"{name}[{i}]", x, plain) for i, x in enumerate(items))
-        return Several(tuple(found), type(items))
+        return TupleParameter(tuple(found), type(items))
     if _is_constant(value, plain):
         return Known(unwrapped(value))
     found = parameter(name, value)
@@ -101,14 +107,14 @@ def _runs(value: Any) -> bool:
     return isinstance(value, (TensorDescriptor, float)) or not _is_constant(value, plain=True)
 
 
-def _described(name: str, value: TensorDescriptor) -> Described:
+def _described(name: str, value: TensorDescriptor) -> DescriptorParameter:
     base = parameter(name, value.base)
     if not isinstance(base.type, PointerType):
-        raise refused(f"argument {name} describes a {type(value.base).__name__}, not an array")
+        raise launch_error(f"argument {name} describes a {type(value.base).__name__}, not an array")
     extents = tuple(Parameter(int32, _divisor(n)) for n in value.shape)
     strides = tuple(Parameter(int64, _divisor(n)) for n in value.strides[:-1])
     block = tuple(int(n) for n in value.block_shape)
-    return Described(base, extents, strides, block, value.padding)
+    return DescriptorParameter(base, extents, strides, block, value.padding)
 
 
 def _is_constant(value: Any, plain: bool) -> bool:
@@ -132,14 +138,16 @@ def parameter(name: str, value: Any) -> Parameter:
     if isinstance(value, (int, float, np.integer, np.floating)):
         number = value.item() if isinstance(value, np.generic) else value
         return Parameter(_scalar(name, number), _divisor(number))
-    raise refused(f"argument {name} is a {type(value).__name__}; arrays and numbers are passed")
+    raise launch_error(
+        f"argument {name} is a {type(value).__name__}; arrays and numbers are passed"
+    )
 
 
 def _scalar(name: str, number: Any) -> DType:
     try:
         return of_number(number)
     except ValueError as error:
-        raise refused(f"argument {name}: {error}") from None
+        raise launch_error(f"argument {name}: {error}") from None
 
 
 def _divisor(number: Any) -> int:
@@ -151,7 +159,7 @@ def _element(name: str, value: Any) -> DType:
         return value.dtype
     word = str(value.dtype).rpartition(".")[2]
     if word not in ARRAYS:
-        raise refused(f"argument {name} holds {value.dtype}, which kernels have no type for")
+        raise launch_error(f"argument {name} holds {value.dtype}, which kernels have no type for")
     return ARRAYS[word]
 
 
@@ -195,7 +203,7 @@ def _seen_as(array: Any, kind: DType) -> Any:
             return array.detach().view(getattr(importlib.import_module("torch"), name))
         return array.view(dtype_of(kind.element))
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
-        raise refused(f"{array.dtype} elements cannot be seen as {kind}: {error}") from None
+        raise launch_error(f"{array.dtype} elements cannot be seen as {kind}: {error}") from None
 
 
 def on_gpu(value: Any) -> bool:

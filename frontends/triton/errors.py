@@ -50,11 +50,11 @@ class KernelError(Exception):
         self.message, self.code = message, code
 
 
-def wrong(message: str, place: Location | None, code: str = "TIR1001") -> CompilationError:
+def error_at(message: str, place: Location | None, code: str = "TIR1001") -> CompilationError:
     """An error at `place`."""
     return CompilationError(Diagnostic(code, message, place))
 
 
-def refused(message: str) -> LaunchError:
+def launch_error(message: str) -> LaunchError:
     """Arguments or a grid that a kernel cannot be launched with."""
     return LaunchError(Diagnostic("TIR1005", message))

@@ -22,7 +22,7 @@ from tileir.frontends.triton.language.memory import (
     BlockPointer,
     TensorDescriptor,
 )
-from tileir.frontends.triton.names import tensorised
+from tileir.frontends.triton.names import to_tensors
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.tensor import Tensor, described
 
@@ -211,7 +211,7 @@ def _either(frame: Frame, node: ast.IfExp, chosen: Tensor) -> Any:
 
 
 def _tensor(frame: Frame, node: ast.expr) -> Any:
-    return tensorised(frame.b, evaluate(frame, node))
+    return to_tensors(frame.b, evaluate(frame, node))
 
 
 def _attribute(frame: Frame, node: ast.Attribute) -> Any:
@@ -307,7 +307,7 @@ def _call(frame: Frame, node: ast.Call) -> Any:
 def _named(frame: Frame, node: ast.NamedExpr) -> Any:
     """`(name := value)`."""
     value = evaluate(frame, node.value)
-    frame.names.set(node.target.id, tensorised(frame.b, value))
+    frame.names.set(node.target.id, to_tensors(frame.b, value))
     return value
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from tileir import records
 from tileir.builder import Builder, BuildError
 from tileir.errors import Diagnostic
-from tileir.frontends.triton.errors import CompilationError, KernelError, wrong
-from tileir.frontends.triton.names import Names, Structure, structure, tensorised
+from tileir.frontends.triton.errors import CompilationError, KernelError, error_at
+from tileir.frontends.triton.names import Names, Structure, structure, to_tensors
 from tileir.frontends.triton.source import Source
 
 
@@ -79,7 +79,7 @@ class Frame:
             self._jump_out(value)
 
     def _jump_out(self, value: Any) -> None:
-        found = structure(tensorised(self.b, value))
+        found = structure(to_tensors(self.b, value))
         if self.exit is None:
             types = [part.type for part in found.parts]
             self.exit = Exit(self.b.block("returned", *types), found)
@@ -108,7 +108,7 @@ class Frame:
         except CompilationError:
             raise
         except KernelError as error:
-            raise wrong(error.message, place, error.code) from None
+            raise error_at(error.message, place, error.code) from None
         except BuildError as error:
             found = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
             raise CompilationError(*found) from None

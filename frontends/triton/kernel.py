@@ -11,12 +11,12 @@ from tileir.builder import arg
 from tileir.frontends.triton.building import KernelBuilder, KernelOptions
 from tileir.frontends.triton.calls import call
 from tileir.frontends.triton.dtypes import SIGNATURE, PointerType
-from tileir.frontends.triton.errors import KernelError, wrong
+from tileir.frontends.triton.errors import KernelError, error_at
 from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.parameters import (
     Argument,
     Parameter,
-    Several,
+    TupleParameter,
     bound,
     described,
     leaves,
@@ -64,7 +64,7 @@ def module_of(source: Source, special: Specialization) -> Module:
         try:
             run(frame, source.tree.body)
         except RecursionError:
-            raise wrong("the kernel is nested too deeply", place) from None
+            raise error_at("the kernel is nested too deeply", place) from None
     return b.module()
 
 
@@ -93,11 +93,11 @@ def from_signature(
             parameters[name] = Parameter(source.annotated[name])
             continue
         if text is None or text == "constexpr":
-            raise wrong(f"parameter {name} has no type and no value", source.place(node))
+            raise error_at(f"parameter {name} has no type and no value", source.place(node))
         try:
             parameters[name] = _parsed(text)
         except KernelError as error:
-            raise wrong(error.message, source.place(node)) from None
+            raise error_at(error.message, source.place(node)) from None
     return Specialization(parameters, dict(constants), options)
 
 
@@ -106,7 +106,7 @@ _DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[([\d, ]+)\](?:,.*)?>")
 
 def _parsed(text: Any) -> Argument:
     if isinstance(text, (tuple, list)):
-        return Several(tuple(map(_parsed, cast(tuple[Any, ...], text))))
+        return TupleParameter(tuple(map(_parsed, cast(tuple[Any, ...], text))))
     if not isinstance(text, str):
         raise KernelError(f"{text!r} is no type of a signature: i32, fp16, *fp32:16, constexpr")
     descriptor = _DESCRIPTOR.fullmatch(text)

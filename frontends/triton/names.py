@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from tileir import Location, records
 from tileir.builder import Builder, Expr, Var
-from tileir.frontends.triton.errors import KernelError, wrong
+from tileir.frontends.triton.errors import KernelError, error_at
 from tileir.frontends.triton.language.memory import BlockPointer, TensorDescriptor
 from tileir.frontends.triton.tensor import Tensor, described, of
 
@@ -86,7 +86,7 @@ class Slot:
 
 
 @records.frozen(eq=False)
-class Lost:
+class InconsistentName:
     """A name that is not the same thing on every path; `why` says so."""
 
     why: str
@@ -97,8 +97,10 @@ class Names:
     """The names of one function."""
 
     b: Builder
-    held: dict[str, Slot | Lost] = records.field(factory=dict[str, "Slot | Lost"])
-    shared: list[dict[str, Slot | Lost]] = records.field(factory=list[Any])
+    held: dict[str, Slot | InconsistentName] = records.field(
+        factory=dict[str, "Slot | InconsistentName"]
+    )
+    shared: list[dict[str, Slot | InconsistentName]] = records.field(factory=list[Any])
     """What the other branch of each `if` around made, to be held in common."""
     loops: list[dict[str, Slot]] = records.field(factory=list[Any])
     """What each loop around found defined."""
@@ -107,7 +109,7 @@ class Names:
         """The value of `name`. Raises KeyError where it is none of this function, KernelError where
         it is not the same on every path."""
         slot = self.held[name]
-        if isinstance(slot, Lost):
+        if isinstance(slot, InconsistentName):
             raise KernelError(f"{name} {slot.why}", "TIR1002")
         return slot.value()
 
@@ -125,7 +127,7 @@ class Names:
 
     def drop(self, name: str, why: str) -> None:
         """From here on `name` is nothing."""
-        self.held[name] = Lost(why)
+        self.held[name] = InconsistentName(why)
 
     def _fitting(self, name: str, found: Structure) -> Slot | None:
         """Where a value of this structure is already held under this name."""
@@ -137,19 +139,25 @@ class Names:
 
     # Where paths meet -----------------------------------------------------------------------
 
-    def branch(self, other: dict[str, Slot | Lost] | None = None) -> dict[str, Slot | Lost]:
+    def branch(
+        self, other: dict[str, Slot | InconsistentName] | None = None
+    ) -> dict[str, Slot | InconsistentName]:
         """Enter a branch, which may hold names in common with `other`, the branch before. What
         was held is returned."""
         self.shared.append(other or {})
         return dict(self.held)
 
-    def leave(self, before: dict[str, Slot | Lost]) -> dict[str, Slot | Lost]:
+    def leave(
+        self, before: dict[str, Slot | InconsistentName]
+    ) -> dict[str, Slot | InconsistentName]:
         """Leave it: names are again as `before`. What they were is returned."""
         self.shared.pop()
         after, self.held = self.held, dict(before)
         return after
 
-    def join(self, one: dict[str, Slot | Lost], other: dict[str, Slot | Lost]) -> None:
+    def join(
+        self, one: dict[str, Slot | InconsistentName], other: dict[str, Slot | InconsistentName]
+    ) -> None:
         """Go on where two branches meet."""
         self.held = {}
         for name in {**one, **other}:
@@ -158,9 +166,9 @@ class Names:
                 self.held[name] = a
             else:
                 why = "has another type on another path" if a and b else "is not set on every path"
-                self.held[name] = Lost(why)
+                self.held[name] = InconsistentName(why)
 
-    def enter_loop(self) -> dict[str, Slot | Lost]:
+    def enter_loop(self) -> dict[str, Slot | InconsistentName]:
         """Enter the body of a loop. What was held is returned."""
         self.loops.append({n: s for n, s in self.held.items() if isinstance(s, Slot)})
         return dict(self.held)
@@ -170,12 +178,12 @@ class Names:
         name that is not of the type there that it was before the loop; in between it may be."""
         for name, slot in self.loops[-1].items() if self.loops else ():
             now = self.held[name]
-            if isinstance(now, Lost):
+            if isinstance(now, InconsistentName):
                 raise KernelError(f"{name} {now.why}, and was defined before the loop", "TIR1002")
             if now is not slot:
                 was, becomes = described(slot.value()), described(now.value())
                 message = f"{name} is {was} before the loop and {becomes} in it"
-                raise wrong(message, now.place, "TIR1003")
+                raise error_at(message, now.place, "TIR1003")
 
     def set_variable(self, name: str, value: Any) -> bool:
         """`name` counts the loop just entered. Whether it was something else before, which it is
@@ -188,19 +196,19 @@ class Names:
         self.set(name, value)
         return other
 
-    def leave_loop(self, before: dict[str, Slot | Lost]) -> None:
+    def leave_loop(self, before: dict[str, Slot | InconsistentName]) -> None:
         """Leave it: what it alone defined is not defined any more."""
         self.loops.pop()
-        lost = Lost("is set in a loop only, which may not run")
+        lost = InconsistentName("is set in a loop only, which may not run")
         self.held = {n: before.get(n, lost) for n in self.held}
 
 
-def tensorised(b: Builder, value: Any) -> Any:
+def to_tensors(b: Builder, value: Any) -> Any:
     """Numbers as tensors, in tuples too: what an assignment makes of them."""
     if isinstance(value, (bool, int, float)):
         return of(b, value)
     if isinstance(value, tuple):
         items = cast(tuple[Any, ...], value)
-        found = [tensorised(b, item) for item in items]
+        found = [to_tensors(b, item) for item in items]
         return getattr(type(items), "_make", tuple)(found)
     return value

@@ -31,7 +31,7 @@ class Known:
 
 
 @records.frozen
-class Several:
+class TupleParameter:
     """A tuple: what each item is compiled for, and its class, which may name them."""
 
     items: tuple[Any, ...]
@@ -39,7 +39,7 @@ class Several:
 
 
 @records.frozen
-class Described:
+class DescriptorParameter:
     """A descriptor made by the host: its base, extents and strides are parameters, but for the
     last stride, which is 1."""
 
@@ -55,24 +55,24 @@ class Described:
         return (self.base, *self.extents, *self.strides)
 
 
-Argument: TypeAlias = Parameter | Known | Several | Described
+Argument: TypeAlias = Parameter | Known | TupleParameter | DescriptorParameter
 
 
-def described(element: DType, block: tuple[int, ...]) -> Described:
+def described(element: DType, block: tuple[int, ...]) -> DescriptorParameter:
     """A descriptor of elements of which nothing else is known."""
     extents = tuple(Parameter(dtypes.int32) for _ in block)
     strides = tuple(Parameter(dtypes.int64) for _ in block[1:])
-    return Described(Parameter(PointerType(element), 16), extents, strides, block)
+    return DescriptorParameter(Parameter(PointerType(element), 16), extents, strides, block)
 
 
 def leaves(name: str, argument: Argument) -> Iterator[tuple[str, Parameter]]:
     """The parameters of the function, by name, in the order of `spread`."""
     if isinstance(argument, Parameter):
         yield name, argument
-    elif isinstance(argument, Several):
+    elif isinstance(argument, TupleParameter):
         for i, item in enumerate(argument.items):
             yield from leaves(f"{name}.{i}", item)
-    elif isinstance(argument, Described):
+    elif isinstance(argument, DescriptorParameter):
         for i, part in enumerate(argument.parts):
             yield f"{name}.{i}" if i else name, part
 
@@ -81,10 +81,10 @@ def spread(argument: Argument, value: Any) -> Iterator[Any]:
     """The values that the parameters get."""
     if isinstance(argument, Parameter):
         yield value
-    elif isinstance(argument, Several):
+    elif isinstance(argument, TupleParameter):
         for item, part in zip(argument.items, value, strict=True):
             yield from spread(item, part)
-    elif isinstance(argument, Described):
+    elif isinstance(argument, DescriptorParameter):
         yield from (value.base, *value.shape, *value.strides[:-1])
 
 
@@ -92,15 +92,17 @@ def bound(b: Builder, argument: Argument, values: Iterator[Any]) -> Any:
     """What a kernel sees under the name: tensors, a tuple, or a descriptor."""
     if isinstance(argument, Known):
         return argument.value
-    if isinstance(argument, Several):
+    if isinstance(argument, TupleParameter):
         items = [bound(b, item, values) for item in argument.items]
         return getattr(argument.kind, "_make", tuple)(items)
-    if isinstance(argument, Described):
+    if isinstance(argument, DescriptorParameter):
         return _descriptor(b, argument, values)
     return Tensor(next(values), argument.type)
 
 
-def _descriptor(b: Builder, argument: Described, values: Iterator[Any]) -> TensorDescriptor:
+def _descriptor(
+    b: Builder, argument: DescriptorParameter, values: Iterator[Any]
+) -> TensorDescriptor:
     base, *rest = (Tensor(next(values), part.type) for part in argument.parts)
     rank = len(argument.extents)
     strides = (*rest[rank:], literal(b, 1, dtypes.int64))

@@ -13,7 +13,7 @@ from typing import Any, cast
 from tileir import Location, records
 from tileir.builder import source_name
 from tileir.frontends.triton.annotations import annotated, is_constexpr
-from tileir.frontends.triton.errors import wrong
+from tileir.frontends.triton.errors import error_at
 from tileir.frontends.triton.language.control import constexpr
 from tileir.frontends.triton.tensor import Kind
 
@@ -36,7 +36,7 @@ class Source:
             lines, first = inspect.getsourcelines(self.function)
         except OSError:
             place = Location(self.file, self.function.__code__.co_firstlineno, 1)
-            raise wrong("the source of the kernel is not to be found", place) from None
+            raise error_at("the source of the kernel is not to be found", place) from None
         return "".join(lines), first
 
     @cached_property
@@ -55,7 +55,7 @@ class Source:
         ast.increment_lineno(module, self._text[1] - 1)
         found = module.body[0]
         if not isinstance(found, ast.FunctionDef):
-            raise wrong("a kernel is a function written with def", self.place(found))
+            raise error_at("a kernel is a function written with def", self.place(found))
         return found
 
     def place(self, node: ast.AST) -> Location:

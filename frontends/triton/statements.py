@@ -18,8 +18,8 @@ from tileir.frontends.triton.frame import Frame
 from tileir.frontends.triton.language import control
 from tileir.frontends.triton.language.builtin import static
 from tileir.frontends.triton.language.debugging import device_assert, static_assert
-from tileir.frontends.triton.language.shaping import HINTS
-from tileir.frontends.triton.names import tensorised
+from tileir.frontends.triton.language.shape_ops import HINTS
+from tileir.frontends.triton.names import to_tensors
 from tileir.frontends.triton.tensor import Tensor, of
 
 
@@ -47,7 +47,7 @@ def _assign(frame: Frame, node: ast.Assign) -> None:
 
 def _bind(frame: Frame, target: ast.expr, value: Any) -> None:
     if isinstance(target, ast.Name):
-        frame.names.set(target.id, tensorised(frame.b, value))
+        frame.names.set(target.id, to_tensors(frame.b, value))
     elif isinstance(target, (ast.Tuple, ast.List)):
         if any(isinstance(part, ast.Starred) for part in target.elts):
             raise KernelError("no name takes the rest of a tuple by `*`", "TIR1001")

@@ -12,7 +12,7 @@ import numpy as np
 from tileir import records
 from tileir.errors import TileirError
 from tileir.executor import executor
-from tileir.frontends.triton.errors import refused
+from tileir.frontends.triton.errors import launch_error
 from tileir.frontends.triton.interface import KernelInterface
 from tileir.frontends.triton.language.control import unwrapped
 from tileir.frontends.triton.source import Source
@@ -67,10 +67,10 @@ class Autotuner(KernelInterface):
         _check_kernel(kernel, "autotune")
         unknown = options.keys() - _OPTIONS
         if unknown:
-            raise refused(f"autotune has no option {', '.join(sorted(unknown))}")
+            raise launch_error(f"autotune has no option {', '.join(sorted(unknown))}")
         for config in configs:
             if not isinstance(config, Config):
-                raise refused(f"configurations are made by Config, not {described(config)}")
+                raise launch_error(f"configurations are made by Config, not {described(config)}")
         self.kernel = self.fn = kernel
         self.configs, self.keys = list(configs) or [Config({})], list(key)
         self._prune = options.get("prune_configs_by") or {}
@@ -125,7 +125,7 @@ class Autotuner(KernelInterface):
         configs = self._pruned(positional, named)
         taken = next((n for c in configs for n in c.kwargs if n in named), None)
         if taken is not None:
-            raise refused(f"{self.__name__}: {taken} is given, and by the configurations too")
+            raise launch_error(f"{self.__name__}: {taken} is given, and by the configurations too")
         if len(self.configs) == 1:
             return configs[0]
         if self._do_bench or self.pre_hook or self.post_hook:
@@ -137,7 +137,7 @@ class Autotuner(KernelInterface):
         times = {i: t for i, t in enumerate(found) if not isinstance(t, TileirError)}
         self.configs_timings = {configs[i]: seconds for i, seconds in times.items()}
         if not times:
-            raise refused(f"no configuration of {self.__name__} compiles and runs: {found[0]}")
+            raise launch_error(f"no configuration of {self.__name__} compiles and runs: {found[0]}")
         best = configs[min(times, key=lambda i: times[i])]
         self._before({**positional, **named, **best.all_kwargs()}, reset_only=True)
         return best
@@ -228,12 +228,14 @@ class Autotuner(KernelInterface):
         early, model = (self._prune.get(name) for name in ("early_config_prune", "perf_model"))
         found = list(early(self.configs, dict(positional), **named) if early else self.configs)
         if not found:
-            raise refused(f"early_config_prune leaves no configuration of {self.__name__}")
+            raise launch_error(f"early_config_prune leaves no configuration of {self.__name__}")
         if model is None:
             return found
         most = self._prune.get("top_k", 1.0)
         if isinstance(most, bool) or not isinstance(most, (int, float)) or most != most:
-            raise refused(f"top_k is a share of 1.0 or a number of configurations, not {most!r}")
+            raise launch_error(
+                f"top_k is a share of 1.0 or a number of configurations, not {most!r}"
+            )
         part = isinstance(most, float) and most <= 1.0
         kept = max(1, int(len(self.configs) * most) if part else int(most))
         if len(found) <= kept:
@@ -307,7 +309,9 @@ def _timed(there: Any, launch: Any) -> float | TileirError:
 def _check_kernel(kernel: Any, decorator: str) -> None:
     """Raises LaunchError where `kernel` is none."""
     if not isinstance(getattr(kernel, "source", None), Source):
-        raise refused(f"{decorator} is of kernels, not of {described(kernel)}: jit stands below it")
+        raise launch_error(
+            f"{decorator} is of kernels, not of {described(kernel)}: jit stands below it"
+        )
 
 
 def _copy(value: Any) -> Any:

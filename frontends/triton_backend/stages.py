@@ -8,7 +8,7 @@ from typing import Any
 
 import tileir
 from tileir import records
-from tileir.backend import Compiled, compile as compile_module
+from tileir.backend import CompiledKernel, compile as compile_module
 from tileir.errors import Diagnostic, InfeasibleError, TileirError, UnsupportedError
 from tileir.frontends import ttir
 from tileir_triton.reporting import COMPILED_BY, REASON, Record, note
@@ -25,7 +25,7 @@ _FEWEST_REGISTERS = 32
 class Carrier:
     """What a stage gives Triton: the compiled kernel, and the text to show for the stage."""
 
-    tileir_kernel: Compiled
+    tileir_kernel: CompiledKernel
     text: str
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ def _refused(options: Any, instrumented: bool) -> str:
     return ""
 
 
-def _through_tileir(text: str, name: str, options: Any, capability: int) -> Compiled:
+def _through_tileir(text: str, name: str, options: Any, capability: int) -> CompiledKernel:
     """The kernel with its machine code, unless only Triton has an assembler. Raises TileirError."""
     overlapped = bool(getattr(options, "launch_pdl", False))
     module = ttir.read(text, f"{name}.ttir", overlapped=overlapped, num_warps=options.num_warps)
@@ -130,7 +130,7 @@ def _target(capability: int) -> str:
     return specific if specific in tileir.backend.TARGETS else f"sm_{capability}"
 
 
-def _metadata(kernel: Compiled) -> dict[str, Any]:
+def _metadata(kernel: CompiledKernel) -> dict[str, Any]:
     """What Triton's launchers, Inductor, AOTInductor and jax-triton read of a kernel
     (`triton/backends/nvidia/driver.py`, `torch/_inductor/runtime/static_triton_launcher.py`)."""
     plan = kernel.plan

@@ -10,7 +10,7 @@ from tileir import records
 from tileir.builder import Builder, BuildError, Var
 from tileir.errors import Diagnostic
 from tileir.frontends.triton_c.ctypes import CType
-from tileir.frontends.triton_c.errors import CompilationError, ProgramError, wrong
+from tileir.frontends.triton_c.errors import CompilationError, ProgramError, error_at
 from tileir.frontends.triton_c.reading import Text
 from tileir.frontends.triton_c.values import Item, Value, convert, fit, select, together
 
@@ -130,9 +130,9 @@ class Frame:
         except CompilationError:
             raise
         except ProgramError as error:
-            raise wrong(error.message, place, error.code) from None
+            raise error_at(error.message, place, error.code) from None
         except RecursionError:
-            raise wrong("nested too deeply", place) from None
+            raise error_at("nested too deeply", place) from None
         except BuildError as error:
             found = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
             raise CompilationError(*found) from None

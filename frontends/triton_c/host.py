@@ -7,7 +7,7 @@ from typing import Any
 
 from tileir import records
 from tileir.frontends.triton_c import ctypes, numbers, values
-from tileir.frontends.triton_c.errors import CompilationError, ProgramError, wrong
+from tileir.frontends.triton_c.errors import CompilationError, ProgramError, error_at
 from tileir.frontends.triton_c.reading import Text
 
 _MOST_ROUNDS = 1 << 20
@@ -50,9 +50,9 @@ class Host:
         except CompilationError:
             raise
         except ProgramError as error:
-            raise wrong(error.message, place, error.code) from None
+            raise error_at(error.message, place, error.code) from None
         except (IndexError, TypeError) as error:
-            raise wrong(str(error), place, "TIR1003") from None
+            raise error_at(str(error), place, "TIR1003") from None
 
     def look_up(self, name: str) -> Any:
         """What `name` is. Raises ProgramError."""

@@ -12,7 +12,7 @@ from tileir.builder import Builder, arg
 from tileir.executor import executor, on_host
 from tileir.frontends.triton_c import ctypes, host, reading, values
 from tileir.frontends.triton_c.ctypes import CType, named, pointer_to
-from tileir.frontends.triton_c.errors import ProgramError, refused, wrong
+from tileir.frontends.triton_c.errors import ProgramError, error_at, launch_error
 from tileir.frontends.triton_c.expressions import known, type_of
 from tileir.frontends.triton_c.frame import Frame
 from tileir.frontends.triton_c.statements import run
@@ -89,7 +89,7 @@ class Program:
             message = (
                 f"there is no kernel {name or 'alone'}; there are: {', '.join(kernels) or 'none'}"
             )
-            raise refused(message, self.text.place(1, 1))
+            raise launch_error(message, self.text.place(1, 1))
         return Kernel(self, name)
 
     def module(
@@ -114,7 +114,7 @@ class Program:
     def _chosen(self, given: Mapping[str, int]) -> dict[str, int]:
         unknown = given.keys() - self.tunables.keys()
         if unknown:
-            raise refused(f"there is no tunable {', '.join(sorted(unknown))}")
+            raise launch_error(f"there is no tunable {', '.join(sorted(unknown))}")
         return {name: given.get(name, choices[0]) for name, choices in self.tunables.items()}
 
     def _size(self, node: Any, names: Mapping[str, Any]) -> int:
@@ -165,7 +165,7 @@ class Kernel:
         modules = [program.module(self.name, constants, **point) for point in points]
         where = executor(on or on_host(modules[0], self.name))
         if not isinstance(where, Measuring):
-            raise refused(f"the executor {where.name} does not measure")
+            raise launch_error(f"the executor {where.name} does not measure")
         names = [str(p.name) for p in modules[0].functions[self.name].parameters]
         copies = [a.copy() if hasattr(a, "copy") else a for a in arguments]
         candidates = [
@@ -175,7 +175,7 @@ class Kernel:
         times = where.measure(candidates, dict(zip(names, copies, strict=True)), remember=remember)
         good = {i: t for i, t in enumerate(times) if isinstance(t, float)}
         if not good:
-            raise refused(f"no combination of tunables of {self.name} runs: {times[0]}")
+            raise launch_error(f"no combination of tunables of {self.name} runs: {times[0]}")
         return points[min(good, key=lambda i: good[i])]
 
     def module(self, constants: Mapping[str, Any] | None = None, **tunables: int) -> Module:
@@ -187,7 +187,7 @@ def _extents(grid: Any) -> tuple[int, ...]:
     try:
         return extents_of(grid)
     except ValueError as error:
-        raise refused(str(error)) from None
+        raise launch_error(str(error)) from None
 
 
 def parse(
@@ -262,7 +262,7 @@ def _compile_kernel(program: Program, b: Builder, node: Any, names: Mapping[str,
     types = {p.name: arg(p.kind.element, **p.attributes) for p in parameters}
     place = program.text.place(node.meta.line, node.meta.column)
     if len(types) != len(parameters):
-        raise wrong("two parameters have one name", place, "TIR1002")
+        raise error_at("two parameters have one name", place, "TIR1002")
     with b.located(place), b.kernel(_name(node), **types) as given:
         frame = Frame(b, program.text, _callables(program), names)
         with frame.at(node):

@@ -12,7 +12,7 @@ from typing import Any
 from tileir import Location, records
 from tileir.frontends.extras import lark
 from tileir.frontends.numerals import TOO_LONG, long_number
-from tileir.frontends.triton_c.errors import wrong
+from tileir.frontends.triton_c.errors import error_at
 
 try:
     import pcpp
@@ -123,14 +123,14 @@ def preprocess(source: str, file: str, defines: Mapping[str, object]) -> Text:
     CompilationError."""
     number = long_number(source)
     if number is not None:
-        raise wrong(TOO_LONG, Location(file, *number))
+        raise error_at(TOO_LONG, Location(file, *number))
     machine = _Preprocessor()
     for name, value in defines.items():
         machine.define(f"{name} {value}")
     found = machine.whole(source, file)
     if machine.problems:
         where, line, message = machine.problems[0]
-        raise wrong(f"the preprocessor: {message}", Location(where or file, line, 1))
+        raise error_at(f"the preprocessor: {message}", Location(where or file, line, 1))
     return _mapped(found, file)
 
 
@@ -166,7 +166,7 @@ def parse(text: Text) -> Any:
         place = text.place(error.line, error.column)
         if error.token.type == "$END":
             place = text.place(len(text.text.rstrip().splitlines()) or 1, 1)
-        raise wrong(f"{found} does not belong here", place) from None
+        raise error_at(f"{found} does not belong here", place) from None
     except lark.UnexpectedCharacters as error:
         place = text.place(error.line, error.column)
-        raise wrong(f"`{error.char}` is nothing in this language", place) from None
+        raise error_at(f"`{error.char}` is nothing in this language", place) from None

@@ -12,8 +12,8 @@ from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language.builtin import Builtin
 from tileir.frontends.triton.language.extra import libdevice
 from tileir.frontends.triton.tensor import Tensor
-from tileir.frontends.ttir.errors import Refused
-from tileir.frontends.ttir.frame import RULES, Frame, rule
+from tileir.frontends.ttir.errors import UnsupportedStatement
+from tileir.frontends.ttir.frame import RULES, RegionReader, rule
 from tileir.frontends.ttir.nodes import Statement
 from tileir.types import (
     F8E4M3,
@@ -72,29 +72,29 @@ _APPROXIMATE = frozenset({"arith.divf", "math.exp", "math.exp2", "math.sqrt", "m
 _CONTRACTED = frozenset({"arith.addf", "arith.subf", "arith.mulf"})
 
 
-def _numerics(f: Frame, s: Statement) -> dict[str, Any]:
+def _numerics(f: RegionReader, s: Statement) -> dict[str, Any]:
     """What Triton's compiler allows itself with an op."""
     if s.name in _APPROXIMATE and element_of(s.result) is F32:
         return {"fast": "approx"}
     return fused(f.b) if s.name in _CONTRACTED else {}
 
 
-def _same(f: Frame, s: Statement) -> Expr:
+def _same(f: RegionReader, s: Statement) -> Expr:
     options = _numerics(f, s)
     if "overflow" in s.words:
         options["overflow"] = _OVERFLOW[tuple(sorted(s.words[1:]))]
     made = getattr(f.b, _SAME[s.name])(*f.operands(s), **options)
     if made.type is not s.result:
-        raise Refused(f"{s.name} is of {made.type}, and stated to be of {s.result}")
+        raise UnsupportedStatement(f"{s.name} is of {made.type}, and stated to be of {s.result}")
     return hinted(f, s, made)
 
 
-def _rounded(f: Frame, s: Statement) -> Expr:
+def _rounded(f: RegionReader, s: Statement) -> Expr:
     name, rounding = _ROUNDED[s.name]
     return getattr(f.b, name)(*f.operands(s), rounding=rounding)
 
 
-def _cast(f: Frame, s: Statement) -> Expr:
+def _cast(f: RegionReader, s: Statement) -> Expr:
     (x,) = f.operands(s)
     return hinted(f, s, getattr(f.b, _CAST[s.name])(x, s.result))
 
@@ -108,7 +108,7 @@ _HINTS = {
 }  # fmt: skip
 
 
-def hinted(f: Frame, s: Statement, made: Expr) -> Expr:
+def hinted(f: RegionReader, s: Statement, made: Expr) -> Expr:
     """`made` with what the attributes of its statement promise of it."""
     for name, op in _HINTS.items():
         values = s.options.get(name)
@@ -118,10 +118,10 @@ def hinted(f: Frame, s: Statement, made: Expr) -> Expr:
 
 
 @rule("arith.constant")
-def _constant(f: Frame, s: Statement) -> Expr:
+def _constant(f: RegionReader, s: Statement) -> Expr:
     written = [t for t in s.head if t.kind == "number" or t.text in ("true", "false")]
     if len(written) != 1 or any(t.text == "[" for t in s.head):
-        raise Refused("a constant has one value, at every place of a tensor")
+        raise UnsupportedStatement("a constant has one value, at every place of a tensor")
     text = written[0].text
     type = s.given[-1] if s.given else I1
     return _literal(f.b, type, text)
@@ -140,22 +140,22 @@ def _literal(b: Builder, type: Type, text: str) -> Expr:
 
 
 @rule("ub.poison")
-def _poison(f: Frame, s: Statement) -> Expr:
+def _poison(f: RegionReader, s: Statement) -> Expr:
     return f.b.undef(s.result)
 
 
 @rule("arith.cmpi")
-def _cmpi(f: Frame, s: Statement) -> Expr:
+def _cmpi(f: RegionReader, s: Statement) -> Expr:
     return f.b.icmp(*f.operands(s), predicate=s.words[0])[0]
 
 
 @rule("arith.cmpf")
-def _cmpf(f: Frame, s: Statement) -> Expr:
+def _cmpf(f: RegionReader, s: Statement) -> Expr:
     return f.b.fcmp(*f.operands(s), predicate=s.words[0])[0]
 
 
 @rule("arith.select")
-def _select(f: Frame, s: Statement) -> Expr:
+def _select(f: RegionReader, s: Statement) -> Expr:
     condition, then, otherwise = f.operands(s)
     shape = shape_of(then.type)
     if shape and not shape_of(condition.type):
@@ -164,7 +164,7 @@ def _select(f: Frame, s: Statement) -> Expr:
 
 
 @rule("tt.clampf")
-def _clampf(f: Frame, s: Statement) -> Expr:
+def _clampf(f: RegionReader, s: Statement) -> Expr:
     return f.b.clampf(*f.operands(s), nan=s.options.get("propagateNan", "none"))
 
 
@@ -172,11 +172,11 @@ _MODES = {"rtne": "rn", "rtz": "rz", "to_nearest_even": "rn", "toward_zero": "rz
 
 
 @rule("arith.truncf", "arith.extf", "tt.fp_to_fp")
-def _float_cast(f: Frame, s: Statement) -> Expr:
+def _float_cast(f: RegionReader, s: Statement) -> Expr:
     (x,) = f.operands(s)
     named = s.options.get("rounding") or next((w for w in s.words if w in _MODES), "rtne")
     if named not in _MODES:
-        raise Refused(f"rounding {named} is not read here")
+        raise UnsupportedStatement(f"rounding {named} is not read here")
     to = cast(Element, element_of(s.result))
     options: dict[str, Any] = {} if _MODES[named] == "rn" else {"rounding": _MODES[named]}
     if to in (F8E4M3, F8E5M2) and not options:
@@ -185,7 +185,7 @@ def _float_cast(f: Frame, s: Statement) -> Expr:
 
 
 @rule("tt.bitcast", "arith.bitcast")
-def _bitcast(f: Frame, s: Statement) -> Expr:
+def _bitcast(f: RegionReader, s: Statement) -> Expr:
     (x,) = f.operands(s)
     return x if x.type is s.result else f.b.bitcast(x, s.result)
 
@@ -205,7 +205,7 @@ class _Scope:
 
 
 @rule("tt.extern_elementwise")
-def _extern(f: Frame, s: Statement) -> Expr:
+def _extern(f: RegionReader, s: Statement) -> Expr:
     """A formula where the function has one, else the function by its symbol."""
     symbol, values = str(s.options.get("symbol", "")), f.operands(s)
     function = _formula(symbol)
@@ -215,7 +215,7 @@ def _extern(f: Frame, s: Statement) -> Expr:
     try:
         found = function.apply(_Scope(f.b), *(Tensor(x, _kind(x.type)) for x in values))
     except KernelError as error:
-        raise Refused(error.message, error.code) from None
+        raise UnsupportedStatement(error.message, error.code) from None
     return found.expr.to(element_of(s.result))
 
 
@@ -242,5 +242,5 @@ _KINDS: dict[Scalar, Any] = {
 def _kind(type: Type) -> Any:
     element = element_of(type)
     if isinstance(element, Pointer) or element not in _KINDS:
-        raise Refused(f"functions of libdevice are of numbers, not of {element}")
+        raise UnsupportedStatement(f"functions of libdevice are of numbers, not of {element}")
     return _KINDS[element]

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tileir.builder import Expr
-from tileir.frontends.ttir.errors import Refused
-from tileir.frontends.ttir.frame import Frame, rule
+from tileir.frontends.ttir.errors import UnsupportedStatement
+from tileir.frontends.ttir.frame import RegionReader, rule
 from tileir.frontends.ttir.nodes import Region, Statement
 
 
 @rule("scf.for")
-def _for(f: Frame, s: Statement) -> list[Expr]:
+def _for(f: RegionReader, s: Statement) -> list[Expr]:
     b, names = f.b, s.operands
     index, (low, high, step) = names[0], map(f.value, names[1:4])
     carried, begun = names[4::2], [f.value(n) for n in names[5::2]]
@@ -41,7 +41,7 @@ def _requests(s: Statement) -> dict[str, int]:
 
 
 @rule("scf.while")
-def _while(f: Frame, s: Statement) -> list[Expr]:
+def _while(f: RegionReader, s: Statement) -> list[Expr]:
     b, before, after = f.b, *s.regions
     names, begun = s.operands[::2], [f.value(n) for n in s.operands[1::2]]
     loop = b.block("loop", *(x.type for x in begun))
@@ -58,7 +58,7 @@ def _while(f: Frame, s: Statement) -> list[Expr]:
 
 
 @rule("scf.if")
-def _if(f: Frame, s: Statement) -> list[Expr]:
+def _if(f: RegionReader, s: Statement) -> list[Expr]:
     b = f.b
     (condition,) = f.operands(s)
     join = b.block("join", *s.given)
@@ -74,13 +74,13 @@ def _if(f: Frame, s: Statement) -> list[Expr]:
 
 
 @rule("cf.br")
-def _br(f: Frame, s: Statement) -> None:
+def _br(f: RegionReader, s: Statement) -> None:
     ((block, given),) = _successors(f, s)
     f.b.br(block(*given))
 
 
 @rule("cf.cond_br")
-def _cond_br(f: Frame, s: Statement) -> None:
+def _cond_br(f: RegionReader, s: Statement) -> None:
     (then, first), (otherwise, second) = _successors(f, s)
     condition = f.value(s.operands[0])
     if then is otherwise:
@@ -90,13 +90,13 @@ def _cond_br(f: Frame, s: Statement) -> None:
     f.b.cond_br(condition, then(*first), otherwise(*second))
 
 
-def _successors(f: Frame, s: Statement) -> list[tuple[Any, list[Expr]]]:
+def _successors(f: RegionReader, s: Statement) -> list[tuple[Any, list[Expr]]]:
     """Blocks, each with the values behind it."""
     found: list[tuple[Any, list[Expr]]] = []
     for token in s.head:
         if token.kind == "block":
             if token.text not in f.blocks:
-                raise Refused(f"there is no block {token.text}", "TIR1002")
+                raise UnsupportedStatement(f"there is no block {token.text}", "TIR1002")
             found.append((f.blocks[token.text], []))
         elif token.kind == "value" and found:
             found[-1][1].append(f.value(token.text))
@@ -104,12 +104,12 @@ def _successors(f: Frame, s: Statement) -> list[tuple[Any, list[Expr]]]:
 
 
 @rule("tt.return")
-def _return(f: Frame, s: Statement) -> None:
+def _return(f: RegionReader, s: Statement) -> None:
     f.b.ret(*f.operands(s))
 
 
 @rule("tt.call")
-def _call(f: Frame, s: Statement) -> Any:
+def _call(f: RegionReader, s: Statement) -> Any:
     return f.b.call(s.symbol, *f.operands(s))
 
 
@@ -126,20 +126,20 @@ _NAMED = {
 
 
 @rule("tt.reduce")
-def _reduce(f: Frame, s: Statement) -> Any:
+def _reduce(f: RegionReader, s: Statement) -> Any:
     values, axis = f.operands(s), s.integer("axis")
     return f.b.reduce(values, axis=axis, combiner=_combiner(f, s.regions[0]))
 
 
 @rule("tt.scan")
-def _scan(f: Frame, s: Statement) -> Any:
+def _scan(f: RegionReader, s: Statement) -> Any:
     reverse = bool(s.options.get("reverse", False))
     return f.b.scan(
         f.operands(s), axis=s.integer("axis"), combiner=_combiner(f, s.regions[0]), reverse=reverse
     )
 
 
-def _combiner(f: Frame, region: Region) -> str | Callable[..., Any]:
+def _combiner(f: RegionReader, region: Region) -> str | Callable[..., Any]:
     """The name of what a region does with its two parameters, or the region as a function."""
     names = [n for n, _ in region.parameters]
     if len(region.statements) == 2:

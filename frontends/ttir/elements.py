@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from tileir import records
 from tileir.builder import Expr
-from tileir.frontends.ttir.errors import Refused
-from tileir.frontends.ttir.frame import Frame, rule
+from tileir.frontends.ttir.errors import UnsupportedStatement
+from tileir.frontends.ttir.frame import RegionReader, rule
 from tileir.frontends.ttir.nodes import Region, Section, Statement
 from tileir.types import I1, Pointer, Scalar, Type, shape_of, tile
 
@@ -24,17 +24,17 @@ _BRANCHES = frozenset({"cf.br", "cf.cond_br"})
 
 
 @rule("tt.map_elementwise")
-def _map_elementwise(f: Frame, s: Statement) -> list[Expr]:
+def _map_elementwise(f: RegionReader, s: Statement) -> list[Expr]:
     values = f.operands(s)
     if s.integer("pack", 1) != 1:
-        raise Refused("several elements at once (pack) are not read here")
+        raise UnsupportedStatement("several elements at once (pack) are not read here")
     names = [n for n, _ in s.regions[0].parameters]
     inner = _Tiles(f.b, f.inside(names, values).values, shape=shape_of(values[0].type))
     return inner.results_of(s.regions[0])
 
 
 @records.define(eq=False)
-class _Tiles(Frame):
+class _Tiles(RegionReader):
     """A region on elements, carried out on tiles of `shape`. What it takes from around it is the
     same for every element; `guarded` where some elements are not meant."""
 
@@ -43,7 +43,7 @@ class _Tiles(Frame):
 
     def value(self, name: str) -> Expr:
         """The value of that name, for every element. Raises Refused."""
-        found = Frame.value(self, name)
+        found = RegionReader.value(self, name)
         if shape_of(found.type):
             return found
         return self.b.splat(found, _tiled(found.type, self.shape))
@@ -67,7 +67,7 @@ class _Tiles(Frame):
     def _enter(self, section: Section, ways: Sequence[tuple[Expr, list[Expr]]]) -> Expr:
         """Which elements come to a block, whose parameters get their values."""
         if not ways:
-            raise Refused("a loop in a function of elements is not read here")
+            raise UnsupportedStatement("a loop in a function of elements is not read here")
         names = [n for n, _ in section.parameters]
         self.values.update(zip(names, self._joined(ways), strict=True))
         here = ways[0][0]
@@ -98,14 +98,14 @@ class _Tiles(Frame):
             taken = [self.b.and_(here, condition), self.b.and_(here, other)]
         for (label, given), mask in zip(targets, taken, strict=True):
             if label not in ways:
-                raise Refused("a loop in a function of elements is not read here")
+                raise UnsupportedStatement("a loop in a function of elements is not read here")
             ways[label].append((mask, given))
         return []
 
     def _joined(self, ways: Sequence[tuple[Expr, list[Expr]]]) -> list[Expr]:
         """Each element's own of what several ways give."""
         if not ways:
-            raise Refused("a function of elements gives nothing")
+            raise UnsupportedStatement("a function of elements gives nothing")
         found = ways[0][1]
         for mask, given in ways[1:]:
             pairs = zip(given, found, strict=True)
@@ -133,9 +133,9 @@ class _Tiles(Frame):
     def _lifted(self, s: Statement) -> Statement:
         """A statement on elements as one on tiles of them."""
         if s.regions:
-            raise Refused(f"{s.name} in a function of elements is not read here")
+            raise UnsupportedStatement(f"{s.name} in a function of elements is not read here")
         if self.guarded and s.name in _DIVISIONS:
-            raise Refused(f"{s.name} for some elements only is not read here")
+            raise UnsupportedStatement(f"{s.name} for some elements only is not read here")
         types = ([_tiled(t, self.shape) for t in kinds] for kinds in (s.taken, s.given))
         taken, given = types
         return records.evolve(s, taken=taken, given=given)
@@ -143,5 +143,5 @@ class _Tiles(Frame):
 
 def _tiled(kind: Type, shape: tuple[int, ...]) -> Type:
     if not isinstance(kind, (Scalar, Pointer)):
-        raise Refused(f"a function of elements has a {kind}")
+        raise UnsupportedStatement(f"a function of elements has a {kind}")
     return tile(kind, shape)

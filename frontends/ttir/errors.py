@@ -11,7 +11,7 @@ class CompilationError(BuildError):
     text's own."""
 
 
-class Refused(Exception):  # noqa: N818 - never seen outside
+class UnsupportedStatement(Exception):  # noqa: N818 - never seen outside
     """What is wrong with a statement, before its place is known."""
 
     def __init__(self, message: str, code: str = "TIR1003") -> None:
@@ -19,6 +19,6 @@ class Refused(Exception):  # noqa: N818 - never seen outside
         self.message, self.code = message, code
 
 
-def wrong(message: str, place: Location | None, code: str = "TIR1001") -> CompilationError:
+def error_at(message: str, place: Location | None, code: str = "TIR1001") -> CompilationError:
     """An error at `place`."""
     return CompilationError(Diagnostic(code, message, place))

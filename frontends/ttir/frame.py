@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 from tileir import records
 from tileir.builder import Builder, Expr
 from tileir.errors import TileirError
-from tileir.frontends.ttir.errors import CompilationError, Refused, wrong
+from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement, error_at
 from tileir.frontends.ttir.nodes import Region, Statement
 from tileir.values import Constant, Undef
 
-Rule: TypeAlias = Callable[["Frame", Statement], Any]
+Rule: TypeAlias = Callable[["RegionReader", Statement], Any]
 """Carries out a statement: its result, several, or None."""
 
 _UNLIKE_TRITON = (
@@ -42,7 +42,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 @records.define(eq=False)
-class Frame:
+class RegionReader:
     """A region being carried out."""
 
     b: Builder
@@ -59,27 +59,31 @@ class Frame:
         try:
             return self.values[name]
         except KeyError:
-            raise Refused(f"{name} is defined nowhere before", "TIR1002") from None
+            raise UnsupportedStatement(f"{name} is defined nowhere before", "TIR1002") from None
 
     def operands(self, s: Statement) -> list[Expr]:
         """The values that a statement names, in order."""
         return [self.value(name) for name in s.operands]
 
-    def inside(self, names: Sequence[str] = (), values: Sequence[Expr] = ()) -> Frame:
+    def inside(self, names: Sequence[str] = (), values: Sequence[Expr] = ()) -> RegionReader:
         """The frame of a region whose parameters `names` have `values`. Raises Refused."""
         if len(names) != len(values):
-            raise Refused(f"a region of {len(names)} parameters is given {len(values)}")
+            raise UnsupportedStatement(
+                f"a region of {len(names)} parameters is given {len(values)}"
+            )
         found: dict[str, Expr] = dict(zip(names, values, strict=True))
-        return Frame(
-            self.b, self.values.new_child(found), masked_off=self.masked_off,
+        return RegionReader(
+            self.b,
+            self.values.new_child(found),
+            masked_off=self.masked_off,
             overlapped=self.overlapped,
-        )  # fmt: skip
+        )
 
-    def alone(self, names: Sequence[str], values: Sequence[Expr]) -> Frame:
+    def alone(self, names: Sequence[str], values: Sequence[Expr]) -> RegionReader:
         """The frame of a function of its own, to which of values around it only literals are
         known."""
         literals = {n: x for n, x in self.values.items() if isinstance(x.value, (Constant, Undef))}
-        return Frame(self.b, ChainMap(literals)).inside(names, values)
+        return RegionReader(self.b, ChainMap(literals)).inside(names, values)
 
     def run(self, statements: Sequence[Statement]) -> None:
         """Carry out `statements`. Raises CompilationError."""
@@ -102,19 +106,19 @@ class Frame:
     def _applied(self, s: Statement) -> Any:
         apply = RULES.get(s.name)
         if apply is None:
-            raise Refused(f"op {s.name} is not read here", "TIR1001")
+            raise UnsupportedStatement(f"op {s.name} is not read here", "TIR1001")
         return apply(self, s)
 
     def _bind(self, s: Statement, made: Any) -> None:
         found = made if isinstance(made, (tuple, list)) else () if made is None else (made,)
         names = [n if k == 1 else f"{n}#{i}" for n, k in s.results for i in range(k)]
         if names and len(names) != len(found):
-            raise Refused(f"{s.name} has {len(found)} results, not {len(names)}")
+            raise UnsupportedStatement(f"{s.name} has {len(found)} results, not {len(names)}")
         if s.taken and len(s.given) == len(found):
             _check_types(s, found)
         for name, x in zip(names, found, strict=False):
             if self.values.maps[0].setdefault(name, x) is not x:
-                raise Refused(f"{name} is defined twice", "TIR1002")
+                raise UnsupportedStatement(f"{name} is defined twice", "TIR1002")
 
     @contextmanager
     def _at(self, s: Statement) -> Generator[None, None, None]:
@@ -125,16 +129,18 @@ class Frame:
                 yield
         except CompilationError:
             raise
-        except Refused as refused:
-            raise wrong(refused.message, s.place, refused.code) from None
+        except UnsupportedStatement as refused:
+            raise error_at(refused.message, s.place, refused.code) from None
         except TileirError as error:
             first = error.diagnostics[0]
-            raise wrong(f"{s.name}: {first.message}", s.place, first.code) from None
+            raise error_at(f"{s.name}: {first.message}", s.place, first.code) from None
         except _UNLIKE_TRITON:
-            raise wrong(f"{s.name} is not written as Triton writes it", s.place) from None
+            raise error_at(f"{s.name} is not written as Triton writes it", s.place) from None
 
 
 def _check_types(s: Statement, found: Sequence[Expr]) -> None:
     for x, stated in zip(found, s.given, strict=True):
         if x.type is not stated:
-            raise Refused(f"the result of {s.name} is {x.type}, and stated to be {stated}")
+            raise UnsupportedStatement(
+                f"the result of {s.name} is {x.type}, and stated to be {stated}"
+            )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tileir import Location, records
-from tileir.frontends.ttir.errors import wrong
+from tileir.frontends.ttir.errors import error_at
 
 _PATTERN = re.compile(
     r"""(?P<space>[ \t\r]+|//[^\n]*)
@@ -43,7 +43,7 @@ def tokens(text: str, file: str) -> Iterator[Token]:
         found = _PATTERN.match(text, place)
         if found is None:
             at = Location(file, line, place - start + 1)
-            raise wrong(f"{text[place]!r} does not belong here", at)
+            raise error_at(f"{text[place]!r} does not belong here", at)
         kind = found.lastgroup or ""
         if kind != "space":
             yield Token(kind, found[0], line, place - start + 1)

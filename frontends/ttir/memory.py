@@ -8,8 +8,8 @@ from typing import Any
 
 from tileir.builder import Expr
 from tileir.frontends.ttir.arithmetic import hinted
-from tileir.frontends.ttir.errors import Refused
-from tileir.frontends.ttir.frame import Frame, rule
+from tileir.frontends.ttir.errors import UnsupportedStatement
+from tileir.frontends.ttir.frame import RegionReader, rule
 from tileir.frontends.ttir.nodes import Statement
 from tileir.frontends.ttir.types import described
 from tileir.types import (
@@ -33,24 +33,24 @@ _POLICY = re.compile(r"(cache_modifier|eviction_policy) = (\w+)")
 
 
 @rule("tt.addptr")
-def _addptr(f: Frame, s: Statement) -> Expr:
+def _addptr(f: RegionReader, s: Statement) -> Expr:
     return hinted(f, s, f.b.getelementptr(*f.operands(s)))
 
 
 @rule("tt.load")
-def _load(f: Frame, s: Statement) -> Expr:
+def _load(f: RegionReader, s: Statement) -> Expr:
     pointer, *rest = f.operands(s)
     if len(rest) == 1 and f.masked_off == "zero":
         kind = element_of(pointer.type)
         if not isinstance(kind, Pointer):
-            raise Refused(f"a load is from pointers, not from {pointer.type}")
+            raise UnsupportedStatement(f"a load is from pointers, not from {pointer.type}")
         rest.append(f.b.constant(tile(kind.pointee, shape_of(pointer.type)), 0))
     options = {"volatile": True} if s.options.get("isVolatile") else _policy(s)
     return f.b.load(pointer, *rest, **options)
 
 
 @rule("tt.store")
-def _store(f: Frame, s: Statement) -> None:
+def _store(f: RegionReader, s: Statement) -> None:
     f.b.store(*f.operands(s), **_policy(s))
 
 
@@ -76,19 +76,19 @@ _SCOPES = {"gpu": "gpu", "cta": "cta", "sys": "sys"}
 
 
 @rule("tt.atomic_rmw")
-def _atomic_rmw(f: Frame, s: Statement) -> Expr:
+def _atomic_rmw(f: RegionReader, s: Statement) -> Expr:
     op, sem, scope = s.words[:3]
     return f.b.atomic_rmw(*f.operands(s), op=_ATOMIC.get(op, op), sem=sem, scope=_SCOPES[scope])
 
 
 @rule("tt.atomic_cas")
-def _atomic_cas(f: Frame, s: Statement) -> Expr:
+def _atomic_cas(f: RegionReader, s: Statement) -> Expr:
     sem, scope = s.words[:2]
     return f.b.atomic_cas(*f.operands(s), sem=sem, scope=_SCOPES[scope])
 
 
 @rule("tt.atomic_load")
-def _atomic_load(f: Frame, s: Statement) -> Expr:
+def _atomic_load(f: RegionReader, s: Statement) -> Expr:
     """As an operation that changes nothing."""
     pointer, *mask = f.operands(s)
     bits = _integers(f, pointer)
@@ -99,7 +99,7 @@ def _atomic_load(f: Frame, s: Statement) -> Expr:
 
 
 @rule("tt.atomic_store")
-def _atomic_store(f: Frame, s: Statement) -> None:
+def _atomic_store(f: RegionReader, s: Statement) -> None:
     """As an exchange whose result nobody uses."""
     pointer, value, *mask = f.operands(s)
     bits = _integers(f, pointer)
@@ -110,11 +110,11 @@ def _atomic_store(f: Frame, s: Statement) -> None:
 
 
 @rule("tt.atomic_poll")
-def _atomic_poll(f: Frame, s: Statement) -> Expr:
+def _atomic_poll(f: RegionReader, s: Statement) -> Expr:
     """Loads until each element was seen to be what is expected."""
     pointer, expected, *limit = f.operands(s)
     if limit or any("timeout" in name for name in s.options):
-        raise Refused("a poll that ends after a time is not read here")
+        raise UnsupportedStatement("a poll that ends after a time is not read here")
     sem, scope = s.words[:2]
     b, shape = f.b, shape_of(pointer.type)
     zero = b.constant(tile(_pointee(pointer), shape), 0)
@@ -133,11 +133,11 @@ def _atomic_poll(f: Frame, s: Statement) -> Expr:
 def _pointee(pointer: Expr) -> Element:
     kind = element_of(pointer.type)
     if not isinstance(kind, Pointer) or not isinstance(kind.pointee, Scalar):
-        raise Refused(f"an atomic access is to numbers, not to {pointer.type}")
+        raise UnsupportedStatement(f"an atomic access is to numbers, not to {pointer.type}")
     return kind.pointee
 
 
-def _integers(f: Frame, pointer: Expr) -> Expr:
+def _integers(f: RegionReader, pointer: Expr) -> Expr:
     """`pointer` as one to integers of the size of what it points to."""
     element = _pointee(pointer)
     if isinstance(element, Scalar) and not element.is_float:
@@ -153,7 +153,7 @@ _INTEGERS = {16: I16, 32: I32, 64: I64}
 
 
 @rule("tt.grid_dependency_wait")
-def _dependency_wait(f: Frame, s: Statement) -> None:
+def _dependency_wait(f: RegionReader, s: Statement) -> None:
     """Needed where the kernel may begin before the one before it has ended, which its launcher
     says; otherwise all of that is there."""
     if f.overlapped:
@@ -163,7 +163,7 @@ def _dependency_wait(f: Frame, s: Statement) -> None:
 
 
 @rule("tt.grid_dependency_launch_dependents")
-def _dependency_launch(f: Frame, s: Statement) -> None:
+def _dependency_launch(f: RegionReader, s: Statement) -> None:
     """A hint: the next kernel begins at the latest when this one ends."""
 
 
@@ -173,12 +173,12 @@ _PADDINGS = {1: "zero", 2: "nan"}
 
 
 @rule("tt.make_tensor_descriptor")
-def _make_descriptor(f: Frame, s: Statement) -> Expr:
+def _make_descriptor(f: RegionReader, s: Statement) -> Expr:
     (base,), extents, strides = ([f.value(n) for n in group] for group in s.groups())
     kind = s.result
     if not isinstance(kind, Descriptor):
         if not isinstance(kind, Tile):
-            raise Refused(f"a descriptor is of blocks, not of {kind}")
+            raise UnsupportedStatement(f"a descriptor is of blocks, not of {kind}")
         kind = described(f"<{kind}>")
     padding = s.options.get("padding", 1)
     pairs = list(zip(extents, strides, strict=True))
@@ -186,7 +186,7 @@ def _make_descriptor(f: Frame, s: Statement) -> Expr:
 
 
 @rule("tt.descriptor_load", "tt.experimental_descriptor_load")
-def _descriptor_load(f: Frame, s: Statement) -> Expr:
+def _descriptor_load(f: RegionReader, s: Statement) -> Expr:
     descriptor, *indices = f.operands(s)
     found = f.b.descriptor_load(descriptor, indices)
     wanted = shape_of(s.result)
@@ -194,7 +194,7 @@ def _descriptor_load(f: Frame, s: Statement) -> Expr:
 
 
 @rule("tt.descriptor_store", "tt.experimental_descriptor_store")
-def _descriptor_store(f: Frame, s: Statement) -> None:
+def _descriptor_store(f: RegionReader, s: Statement) -> None:
     descriptor, *indices, value = f.operands(s)
     f.b.descriptor_store(descriptor, _whole(descriptor, value), indices)
 
@@ -206,7 +206,7 @@ _REDUCTIONS = {
 
 
 @rule("tt.descriptor_reduce")
-def _descriptor_reduce(f: Frame, s: Statement) -> None:
+def _descriptor_reduce(f: RegionReader, s: Statement) -> None:
     descriptor, *indices, value = f.operands(s)
     kind = element_of(value.type)
     op = _REDUCTIONS[s.words[0]][isinstance(kind, Scalar) and kind.is_float]
@@ -217,16 +217,16 @@ def _whole(descriptor: Expr, value: Expr) -> Expr:
     """`value` at the shape of the blocks, which may have dimensions of extent 1 beside."""
     kind = descriptor.type
     if not isinstance(kind, Descriptor):
-        raise Refused(f"a descriptor is needed, not {kind}")
+        raise UnsupportedStatement(f"a descriptor is needed, not {kind}")
     return value.reshape(*kind.block.shape) if kind.block.shape != value.shape else value
 
 
 @rule("tt.descriptor_gather")
-def _descriptor_gather(f: Frame, s: Statement) -> Expr:
+def _descriptor_gather(f: RegionReader, s: Statement) -> Expr:
     return f.b.descriptor_gather(*f.operands(s))
 
 
 @rule("tt.descriptor_scatter")
-def _descriptor_scatter(f: Frame, s: Statement) -> None:
+def _descriptor_scatter(f: RegionReader, s: Statement) -> None:
     descriptor, rows, column, value = f.operands(s)
     f.b.descriptor_scatter(descriptor, value, rows, column)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileir import Location, records
-from tileir.frontends.ttir.errors import Refused
+from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.lexer import Token
 from tileir.types import Type
 
@@ -42,7 +42,7 @@ class Statement:
     def symbol(self) -> str:
         """The function that the head names. Raises Refused."""
         if not self.symbols:
-            raise Refused(f"{self.name} names no function")
+            raise UnsupportedStatement(f"{self.name} names no function")
         return self.symbols[0]
 
     @property
@@ -54,14 +54,14 @@ class Statement:
     def result(self) -> Type:
         """The type of the result. Raises Refused."""
         if not self.given:
-            raise Refused(f"{self.name} states no type")
+            raise UnsupportedStatement(f"{self.name} states no type")
         return self.given[-1]
 
     def integer(self, name: str, default: int | None = None) -> int:
         """The attribute `name`. Raises Refused."""
         found = self.options.get(name, default)
         if not isinstance(found, int):
-            raise Refused(f"{self.name} needs an integer {name}")
+            raise UnsupportedStatement(f"{self.name} needs an integer {name}")
         return found
 
     def groups(self) -> list[list[str]]:
@@ -98,7 +98,7 @@ class Region:
     def statements(self) -> list[Statement]:
         """Those of a region of one block. Raises Refused."""
         if len(self.sections) != 1:
-            raise Refused("a region of several blocks is not read here")
+            raise UnsupportedStatement("a region of several blocks is not read here")
         return self.sections[0].statements
 
     @property

@@ -10,9 +10,9 @@ from tileir.builder import Builder, Expr, arg
 from tileir.errors import TileirError
 from tileir.frontends.numerals import TOO_LONG, long_number
 from tileir.frontends.triton.building import KernelBuilder, KernelOptions
-from tileir.frontends.ttir import arithmetic, control, elements, memory, shaping
-from tileir.frontends.ttir.errors import CompilationError, wrong
-from tileir.frontends.ttir.frame import Frame
+from tileir.frontends.ttir import arithmetic, control, elements, memory, shape_ops
+from tileir.frontends.ttir.errors import CompilationError, error_at
+from tileir.frontends.ttir.frame import RegionReader
 from tileir.frontends.ttir.lexer import tokens
 from tileir.frontends.ttir.locations import Locations
 from tileir.frontends.ttir.nodes import Function, Region
@@ -21,7 +21,7 @@ from tileir.types import Pointer, Type
 
 __all__ = ["read"]
 
-_FAMILIES = (arithmetic, control, elements, memory, shaping)
+_FAMILIES = (arithmetic, control, elements, memory, shape_ops)
 """Modules whose rules are registered by loading them."""
 
 
@@ -46,13 +46,13 @@ def read(
     """
     number = long_number(text)
     if number is not None:
-        raise wrong(TOO_LONG, Location(file, *number))
+        raise error_at(TOO_LONG, Location(file, *number))
     try:
         own = KernelOptions(enable_fp_fusion=enable_fp_fusion)
         settings: dict[str, Any] = {"masked_off": masked_off, "overlapped": overlapped}
         return _module(text, file, own, options, settings)
     except RecursionError:
-        raise wrong("the text is nested too deeply", Location(file, 1, 1)) from None
+        raise error_at("the text is nested too deeply", Location(file, 1, 1)) from None
 
 
 def _module(
@@ -60,13 +60,13 @@ def _module(
 ) -> Module:
     functions = Reader(tokens(text, file), file, Locations(text)).module()
     if not functions:
-        raise wrong("there is no tt.func in it", Location(file, 1, 1))
+        raise error_at("there is no tt.func in it", Location(file, 1, 1))
     b = KernelBuilder(own)
     known: dict[str, Function] = {}
     for function in functions:
         _check_parameters(function)
         if known.setdefault(function.name, function) is not function:
-            raise wrong(f"@{function.name} is defined twice", function.place)
+            raise error_at(f"@{function.name} is defined twice", function.place)
     for function in _callees_first(functions, known):
         _define(b, function, options, settings)
     try:
@@ -80,7 +80,7 @@ def _check_parameters(function: Function) -> None:
     names = [name for name, _, _ in function.parameters]
     for name in names:
         if names.count(name) > 1:
-            raise wrong(f"{name} is defined twice", function.place, "TIR1002")
+            raise error_at(f"{name} is defined twice", function.place, "TIR1002")
 
 
 def _callees_first(functions: list[Function], known: dict[str, Function]) -> list[Function]:
@@ -92,7 +92,7 @@ def _callees_first(functions: list[Function], known: dict[str, Function]) -> lis
         if function.name in found:
             return
         if function.name in under_way:
-            raise wrong(f"@{function.name} calls itself", function.place)
+            raise error_at(f"@{function.name} calls itself", function.place)
         under_way.add(function.name)
         for name in filter(known.__contains__, _called(function.region)):
             visit(known[name])
@@ -138,7 +138,7 @@ def _define(
         except CompilationError:
             raise
         except TileirError as error:
-            raise wrong(error.diagnostics[0].message, function.place, error.code) from None
+            raise error_at(error.diagnostics[0].message, function.place, error.code) from None
 
 
 def _plain(name: str) -> str:
@@ -160,7 +160,7 @@ def _body(
     given = {name: x for (name, _, _), x in zip(function.parameters, values, strict=True)}
     first, *rest = function.region.sections
     blocks = {s.label: b.block(s.label[1:], *(t for _, t in s.parameters)) for s in rest}
-    frame = Frame(b, ChainMap(given), blocks, **settings)
+    frame = RegionReader(b, ChainMap(given), blocks, **settings)
     frame.run(first.statements)
     for section in rest:
         block = blocks[section.label]

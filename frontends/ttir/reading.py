@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tileir import Location
-from tileir.frontends.ttir.errors import CompilationError, Refused, wrong
+from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement, error_at
 from tileir.frontends.ttir.lexer import Token
 from tileir.frontends.ttir.locations import Locations
 from tileir.frontends.ttir.nodes import Function, Region, Section, Statement
@@ -54,7 +54,7 @@ class Reader:
     def unexpected(self, why: str) -> CompilationError:
         """The error that the token that comes does not belong there."""
         shown = "the end" if self.next.kind == "eof" else repr(self.next.text)
-        return wrong(f"{shown} does not belong here: {why}", self.at(self.next))
+        return error_at(f"{shown} does not belong here: {why}", self.at(self.next))
 
     def at(self, token: Token) -> Location:
         """Where a token stands."""
@@ -72,7 +72,7 @@ class Reader:
         while True:
             token = self.take()
             if token.kind == "eof":
-                raise wrong(f"{first.text!r} is never closed", self.at(first))
+                raise error_at(f"{first.text!r} is never closed", self.at(first))
             found.append(token)
             if token.kind == "mark" and token.text in _OPENING:
                 waiting.append(_OPENING[token.text])
@@ -92,8 +92,8 @@ class Reader:
         try:
             tensor = text.startswith("<") and "x" in text
             return described(text) if tensor else typed(text)
-        except Refused as refused:
-            raise wrong(refused.message, self.at(first), refused.code) from None
+        except UnsupportedStatement as refused:
+            raise error_at(refused.message, self.at(first), refused.code) from None
 
     def types(self) -> list[Type]:
         """Types with commas or stars between them, in parentheses or not."""
@@ -155,7 +155,7 @@ class Reader:
         start = self.expect("{")
         self.depth += 1
         if self.depth > _NESTED:
-            raise wrong("nested too deeply", self.at(start))
+            raise error_at("nested too deeply", self.at(start))
         found = Region([Section("", [])])
         self.skip_ends()
         while not self.accept("}"):
@@ -201,7 +201,7 @@ class Reader:
         results = self._results()
         name = self.take()
         if name.text == "tt.func":
-            raise wrong("a function within a function is not read here", self.at(name))
+            raise error_at("a function within a function is not read here", self.at(name))
         if name.kind not in ("word", "string"):
             self.place -= 1
             raise self.unexpected("a statement is expected")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tileir import types
-from tileir.frontends.ttir.errors import Refused
+from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.types import Descriptor, Element, Pointer, Scalar, Tile, Type, pointer
 
 _SCALARS: dict[str, Element] = {
@@ -23,12 +23,12 @@ _DEEPEST = 32
 def typed(text: str) -> Type:
     """The type written as `text`, without spaces. Raises Refused."""
     if text.count("<") > _DEEPEST:
-        raise Refused(f"types are nested at most {_DEEPEST} deep")
+        raise UnsupportedStatement(f"types are nested at most {_DEEPEST} deep")
     found = _TENSOR.fullmatch(text)
     if found:
         shape = tuple(int(n) for n in found[1][:-1].split("x"))
         if 0 in shape:
-            raise Refused(f"{text} has no elements")
+            raise UnsupportedStatement(f"{text} has no elements")
         return Tile(_element(re.sub(r",#.*", "", found[2])), shape)
     if text in _SCALARS:
         return _SCALARS[text]
@@ -37,13 +37,13 @@ def typed(text: str) -> Type:
         return pointer(_element(re.sub(r",\d+$", "", inside)))
     if text.startswith("!tt.tensordesc<"):
         return described(text.removeprefix("!tt.tensordesc"))
-    raise Refused(f"type {text} is not read here")
+    raise UnsupportedStatement(f"type {text} is not read here")
 
 
 def _element(text: str) -> Element:
     found = typed(text)
     if not isinstance(found, (Scalar, Pointer)):
-        raise Refused(f"elements are numbers or pointers, not {text}")
+        raise UnsupportedStatement(f"elements are numbers or pointers, not {text}")
     return found
 
 
@@ -53,5 +53,5 @@ def described(text: str) -> Descriptor:
     inside = text[1:-1] if text.startswith("<tensor<") else text
     block = typed(re.sub(r"x[su]i(\d+)", r"xi\1", inside))
     if not isinstance(block, Tile):
-        raise Refused(f"a descriptor is of blocks, not of {text}")
+        raise UnsupportedStatement(f"a descriptor is of blocks, not of {text}")
     return Descriptor(block)

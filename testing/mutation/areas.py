@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tileir.testing.matmul_programs.checking import PRODUCTS
 from tileir.testing.mutation.change import FOLDERS
-from tileir.testing.products.checking import PRODUCTS
 
 AREAS: dict[str, tuple[str, ...]] = {
     "simplifier": ("tileir/passes/laws", "tileir/passes/simplify.py", "tileir/passes/fold.py"),
     "verifier": ("tileir/verify",),
     "synchronisation": tuple(
-        f"backend/memory/{name}"
-        for name in ("sync", "hazards", "meeting", "holders", "affine", "roots")
+        f"backend/shared_memory/{name}"
+        for name in ("place_barriers", "hazards", "thread_conflicts", "element_owners")
     ),
+    "pointers": ("tileir/analysis/affine_mod32", "tileir/analysis/underlying_pointers"),
     "allocation": (
-        "tileir/analysis/buffers",
-        *(f"backend/memory/{name}" for name in ("allocation", "colouring", "liveness", "scratch")),
+        "tileir/analysis/shared_buffers",
+        *(
+            f"backend/shared_memory/{name}"
+            for name in ("allocate", "offset_assignment", "interference", "requirements")
+        ),
     ),
 }
 """Files and folders whose every mutant has to be found."""
@@ -27,14 +31,24 @@ ELSEWHERE = ("tileir", "textual", "builder", "backend")
 _PROGRAMS = tuple(
     f"tests/testing/test_passes.py::test_a_pass_keeps_the_meaning_of_programs[{name}]"
     for name in ("cse", "dce", "fold", "inline", "licm", "lower-predicates", "peephole",
-                 "simplify", "simplify-cfg", "pipeline", "default")
+                 "simplify", "simplify-cfg", "prefetch-loads", "default")
 )  # fmt: skip
 _GENERATED = tuple(
     f"tests/testing/test_passes.py::test_a_pass_keeps_the_meaning_of_programs[{name}]"
-    for name in ("allocate", "async-pipeline", "barriers", "coalesce", "recompute",
-                 "remove-conversions", "stage-windows", "strip-mine", "uniform-steps", "vectorize",
-                 *PRODUCTS)
-)  # fmt: skip
+    for name in (
+        "allocate-shared",
+        "async-pipeline",
+        "insert-barriers",
+        "assign-layouts",
+        "rematerialize",
+        "remove-conversions",
+        "stage-halo",
+        "strip-mine",
+        "scalarize-pointer-steps",
+        "version-full-tiles",
+        *PRODUCTS,
+    )
+)
 _TESTING = ("tests/testing/test_programs.py", "tests/testing/test_round_trip.py", *_PROGRAMS)
 
 _LAWS = tuple(
@@ -50,18 +64,18 @@ _OF_BACKEND = (
     "tests/runtime",
     "tests/tuning",
     "tests/passes/test_files.py",
-    "tests/testing/test_protocols.py",
+    "tests/testing/test_barrier_protocols.py",
     *_GENERATED,
 )
 
 TESTS: dict[str, tuple[str, ...]] = {
     "tileir": ("tests/core", "tests/ops", "tests/verify", "tests/interp"),
     "tileir/analysis": ("tests/analysis", "tests/passes", *_TESTING),
-    "tileir/codes": ("tests/textual", "tests/tools"),
+    "tileir/error_codes": ("tests/textual", "tests/tools"),
     "tileir/interp": ("tests/interp", "tests/ops", *_TESTING),
     "tileir/layout": ("tests/backend",),
     "tileir/linker": ("tests/interp", "tests/tools"),
-    "tileir/linking": ("tests/interp", "tests/tools"),
+    "tileir/symbol_equality": ("tests/interp", "tests/tools"),
     "tileir/machine": ("tests/ops", "tests/interp", *_TESTING),
     "tileir/ops": ("tests/ops", "tests/textual", "tests/passes", "tests/interp"),
     "tileir/passes": ("tests/passes", *_TESTING),

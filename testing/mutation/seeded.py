@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tileir.testing.mutation.bugs import BUGS, Bug
 from tileir.testing.mutation.change import Change
+from tileir.testing.mutation.planted_bugs import BUGS, Bug
 
 
 def changes(root: Path) -> list[Change]:

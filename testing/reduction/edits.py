@@ -11,8 +11,8 @@ from tileir.field import READING, SEVERAL, FieldKind, Successor
 from tileir.ir import Function, Linkage, Module, ParameterAttributes, Visibility
 from tileir.op import Op
 from tileir.ops.control import Branch, Call, CondBranch, Return
+from tileir.passes.cfg_edit import map_edges
 from tileir.passes.dce import dce
-from tileir.passes.edges import map_edges
 from tileir.passes.inline import inline
 from tileir.passes.simplify_cfg import drop_unreachable, simplify_cfg
 from tileir.testing.reduction.convert import converted, convertible

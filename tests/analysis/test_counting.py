@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from tests.analysis.kernels import kernel, named
-from tileir.analysis.dataflow import forward
+from tileir.analysis.dataflow import forward_values
 from tileir.analysis.predicates import predicates
 from tileir.analysis.ranges import ranges
 from tileir.ir import Function
@@ -132,7 +132,7 @@ def test_at_most_so_many_walks_are_sharper() -> None:
             made.append((old or 0) + 1)
             return made[-1]
 
-        facts = forward(
+        facts = forward_values(
             function, known={p.value: 0 for p in function.parameters}, literal=lambda _: 0,
             transfer=lambda op, read: [0] * len(op.results), merge=lambda *_: 0,
             sharpen=lambda: more, most=most,
@@ -152,7 +152,7 @@ def test_what_is_beside_all_loops_is_walked_once() -> None:
         return [0] * len(op.results)
 
     more = itertools.count()
-    forward(
+    forward_values(
         function, known={p.value: 0 for p in function.parameters}, literal=lambda _: 0,
         transfer=kept, merge=lambda value, old, facts: min(next(more), 3),
     )  # fmt: skip

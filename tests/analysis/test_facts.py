@@ -7,12 +7,12 @@ import pytest
 from tests.analysis.kernels import GRID, HEADER, LOOP, kernel, named
 from tileir import textual
 from tileir.analysis.affine import affine
-from tileir.analysis.effects import Access, effects
+from tileir.analysis.argument_effects import Access, effects
 from tileir.analysis.liveness import liveness
 from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
 from tileir.analysis.polynomial import Iteration, Lane, ProgramIndex, number, symbol
 from tileir.analysis.ranges import ranges
-from tileir.analysis.uses import homes, uses
+from tileir.analysis.uses import defining_blocks, uses
 from tileir.ir import Function
 
 # Ranges ------------------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ def test_uses_and_homes() -> None:
     )
     readers = {v.name: [op.mnemonic for op in ops] for v, ops in uses(function).items()}
     assert readers == {"m": ["add", "add"], "a": ["br"], "p": ["add"], "c": ["add"]}
-    found = homes(function)
+    found = defining_blocks(function)
     assert (found[named(function, "m")], found[named(function, "p")]) == ("entry", "b")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.analysis.index_programs import program
 from tileir.analysis.liveness import liveness
-from tileir.analysis.uses import definitions, homes, uses
+from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.ir import Block, Function
 from tileir.values import Value
 
@@ -18,7 +18,7 @@ def reads_first(block: Block, value: Value) -> bool:
 
 def alive_on_entry(function: Function, label: str, value: Value) -> bool:
     """Whether a path from the head of `label` reads `value` without passing its definition."""
-    home = homes(function)[value]
+    home = defining_blocks(function)[value]
     parameter = any(p.value is value for p in function.parameters)
     seen, stack = {label}, [label]
     while stack:
@@ -37,7 +37,7 @@ def alive_on_entry(function: Function, label: str, value: Value) -> bool:
 @pytest.mark.parametrize("seed", range(60))
 def test_liveness_is_what_its_definition_says(seed: int) -> None:
     function = program(seed)
-    facts, values = liveness(function), homes(function)
+    facts, values = liveness(function), defining_blocks(function)
     for label, block in function.blocks.items():
         expected = {v for v in values if alive_on_entry(function, label, v)}
         assert facts.entering[label] == expected

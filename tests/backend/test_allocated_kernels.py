@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tileir import Module
-from tileir.backend.compile import Options, Staged, staged
-from tileir.backend.memory.scratch import Plan
+from tileir.backend.compile import LoweredKernel, Options, run_pipeline
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.simt import machine as simt
 from tileir.backend.target import target
 from tileir.passmanager import run
@@ -36,8 +36,8 @@ def text(name: str) -> Module:
     return parse((EXAMPLES / f"{name}.tir").read_text(), f"{name}.tir")
 
 
-def compiled(module: Module, warps: int) -> Staged:
-    return staged(module, MACHINE, Options(num_warps=warps), None)
+def compiled(module: Module, warps: int) -> LoweredKernel:
+    return run_pipeline(module, MACHINE, Options(num_warps=warps), None)
 
 
 @pytest.mark.parametrize("warps", [1, 4, 8])
@@ -45,7 +45,7 @@ def compiled(module: Module, warps: int) -> Staged:
 def test_the_passes_on_text_make_what_is_compiled(name: str, warps: int) -> None:
     done = compiled(attention(16, 8, 24) if name == "attention" else text(name), warps)
     before, after = (print_module(done.stages[stage]) for stage in ("layouts", "barriers"))
-    made = run(parse(before), "allocate,barriers").module
+    made = run(parse(before), "allocate-shared,insert-barriers").module
     assert made.functions[done.kernel].attributes.get("shared", 0) == done.memory.size
     assert print_module(made.evolve(stage="barriers")) == after
 
@@ -86,7 +86,7 @@ def test_attention_on_the_machine_of_threads(warps: int) -> None:
     q, k, v = (chance.standard_normal(shape).astype(np.float16) for _ in range(3))
     out = np.full(shape, np.nan, np.float16)
     arguments = [q, k, v, out, 70, np.float32(0.2)]
-    plan = Plan.of(done.stages["barriers"].functions[done.kernel])
+    plan = SharedMemoryPlan.of(done.stages["barriers"].functions[done.kernel])
     simt.run(done.stages["barriers"], done.kernel, (2, 1), arguments, MACHINE, plan, warps)
     weights = np.exp(np.einsum("hid,hjd->hij", q.astype(float), k.astype(float)) * 0.2)
     weights /= weights.sum(-1, keepdims=True)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tileir import Function, Module, records
-from tileir.backend.memory.scratch import Plan
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.simt import machine as simt
 from tileir.backend.simt.shadow import RaceError
 from tileir.backend.target import target
@@ -183,7 +183,7 @@ def path(function: Function, chance: random.Random, steps: int) -> Iterator[Op]:
         block = function.blocks[chance.choice(block.successors).label]
 
 
-def placed(text: str, pipeline: str = "allocate,barriers") -> Module:
+def placed(text: str, pipeline: str = "allocate-shared,insert-barriers") -> Module:
     """The program after the passes; the verifier runs after each."""
     return run(parse(text), pipeline).module
 
@@ -208,14 +208,14 @@ def test_on_any_path_everyone_has_their_bytes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_passes_change_nothing_when_run_again(seed: int) -> None:
-    allocated = placed(Program(seed).text, "allocate")
-    assert run(allocated, "allocate").module is allocated
+    allocated = placed(Program(seed).text, "allocate-shared")
+    assert run(allocated, "allocate-shared").module is allocated
     again = parse(print_module(allocated))
     assert print_module(again) == print_module(allocated)
-    module = run(allocated, "barriers").module
-    assert run(module, "barriers").module is module
+    module = run(allocated, "insert-barriers").module
+    assert run(module, "insert-barriers").module is module
     assert print_module(parse(print_module(module))) == print_module(module)
-    assert print_module(run(again, "barriers").module) == print_module(module)
+    assert print_module(run(again, "insert-barriers").module) == print_module(module)
 
 
 def test_rooms_must_fit_the_limit() -> None:
@@ -223,13 +223,13 @@ def test_rooms_must_fit_the_limit() -> None:
         "entry:\n  %v = splat f32<64, 16, #a> 1.0\n"
         "  %w = gpu.convert_layout f32<64, 16, #b> %v {layout = #b}\n  ret\n}\n"
     )
-    assert placed(text, "allocate{limit=4096}").functions["k"].attributes["shared"] == 4096
+    assert placed(text, "allocate-shared{limit=4096}").functions["k"].attributes["shared"] == 4096
     with pytest.raises(CompileError, match=r"4096 bytes .* and there are 4095") as raised:
-        placed(text, "allocate{limit=4095}")
+        placed(text, "allocate-shared{limit=4095}")
     assert raised.value.code == "TIR0708"
 
 
-@pytest.mark.parametrize("passes", ["allocate", "barriers"])
+@pytest.mark.parametrize("passes", ["allocate-shared", "insert-barriers"])
 def test_layouts_come_first(passes: str) -> None:
     text = (
         "tir 1.0\ndefine kernel void @k(f32 %x) {\nentry:\n  %v = splat f32<128> %x\n"
@@ -246,7 +246,7 @@ def test_rooms_come_before_barriers() -> None:
         "  %w = gpu.convert_layout f32<64, 16, #b> %v {layout = #b}\n  ret\n}\n"
     )
     with pytest.raises(CompileError, match=r"convert_layout needs 4096 bytes") as raised:
-        placed(text, "barriers")
+        placed(text, "insert-barriers")
     assert raised.value.code == "TIR0709"
 
 
@@ -262,7 +262,7 @@ OVER = (
 def executed(module: Module) -> None:
     """The kernel on the machine of threads."""
     function = module.functions["k"]
-    plan, arguments = Plan.of(function), [np.zeros(1024, np.float32), np.bool_(True)]
+    plan, arguments = SharedMemoryPlan.of(function), [np.zeros(1024, np.float32), np.bool_(True)]
     simt.run(module, "k", (1,), arguments, target("sm_90"), plan, 4)
 
 

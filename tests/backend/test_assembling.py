@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from tileir.backend import assembler
-from tileir.backend.llvm.text import literal
-from tileir.backend.ptxas import assembled_by
+from tileir.backend.nvptx.text import literal
+from tileir.backend.ptxas import assemble_with_ptxas
 from tileir.backend.target import target
 from tileir.errors import CompileError
 from tileir.types import I8, AddressSpace, Pointer
@@ -83,7 +83,7 @@ def test_so_is_large_code_of_warpgroups(monkeypatch, size, less):
 
     asked = []
     monkeypatch.setattr(assembler, "ptxas", lambda: "ptxas")
-    monkeypatch.setattr(assembler, "assembled_by", assembled_by)
+    monkeypatch.setattr(assembler, "assemble_with_ptxas", assembled_by)
     assembler.assemble("wgmma" + "x" * size, "k", target("sm_90a"))
     assert asked == [["-O1"] if less else []]
 
@@ -95,7 +95,7 @@ def test_what_ptxas_refuses(tmp_path, said, code):
     tool.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
     tool.chmod(0o755)
     with pytest.raises(CompileError, match=code):
-        assembled_by(str(tool), "", target("sm_90a"), [])
+        assemble_with_ptxas(str(tool), "", target("sm_90a"), [])
 
 
 @pytest.mark.parametrize("own", [None, "glibc.malloc.check=1"])
@@ -107,7 +107,7 @@ def test_ptxas_takes_large_pages_unless_told_otherwise(monkeypatch, tmp_path, ow
     tool = tmp_path / "ptxas"
     tool.write_text('#!/bin/sh\nfor last; do :; done\necho "$GLIBC_TUNABLES $HOME" > "$last"\n')
     tool.chmod(0o755)
-    cubin, _ = assembled_by(str(tool), "", target("sm_90a"), [])
+    cubin, _ = assemble_with_ptxas(str(tool), "", target("sm_90a"), [])
     tunables, home = cubin.decode().split()
     assert home == os.environ["HOME"]
     assert tunables == own if own else "hugetlb=1" in tunables

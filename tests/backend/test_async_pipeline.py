@@ -5,9 +5,9 @@ import pytest
 
 import tileir
 from tileir.backend import Options, compile as compile_kernel
-from tileir.backend.compile import staged
-from tileir.backend.executor import SimtExecutor
-from tileir.backend.pipeline.async_pipeline import async_pipeline
+from tileir.backend.compile import run_pipeline
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.software_pipeline.async_pipeline import async_pipeline
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
@@ -126,7 +126,7 @@ def test_a_product_before_the_loads_of_another():
 def test_the_pass_keeps_the_meaning_and_prints(case):
     element, total, block, (m, n, k), transposed = case
     module = matmul(element, total, block, transposed=transposed)
-    done = staged(module, target("sm_80"), Options(num_warps=4), None).stages["pipelined"]
+    done = run_pipeline(module, target("sm_80"), Options(num_warps=4), None).stages["pipelined"]
     text = print_module(done)
     assert "gpu.async_copy" in text and "gpu.async_wait" in text
     given = arrays(element, total, m, n, k, transposed)
@@ -165,7 +165,7 @@ def test_one_barrier_and_16_bytes_per_copy():
 
 def test_stages_of_1_leave_the_loop_alone():
     module = matmul(F16, F32, (32, 32, 32), stages=1)
-    done = staged(module, target("sm_80"), Options(num_warps=4), None).stages["pipelined"]
+    done = run_pipeline(module, target("sm_80"), Options(num_warps=4), None).stages["pipelined"]
     assert "gpu.async_copy" not in print_module(done)
 
 

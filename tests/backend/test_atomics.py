@@ -5,7 +5,7 @@ import pytest
 
 import tileir
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.executors import SimtExecutor
 from tileir.builder import BF16, F16, F32, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
 

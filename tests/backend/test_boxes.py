@@ -6,8 +6,8 @@ from math import prod
 
 import pytest
 
-from tileir.backend.memory.boxes import box_of, pieces
-from tileir.backend.memory.shared import SharedTile
+from tileir.backend.codegen.emit.shared_tile import SharedTile
+from tileir.backend.tma.boxes import box_of, pieces
 from tileir.types import F16, F32, I8, Scalar
 
 

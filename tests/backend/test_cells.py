@@ -6,8 +6,8 @@ import pytest
 
 import tileir
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executor import SimtExecutor
-from tileir.testing.cells import cells, dot_cells, elementwise_cells, shape_cells
+from tileir.backend.executors import SimtExecutor
+from tileir.testing.op_cases import cells, dot_cells, elementwise_cells, shape_cells
 
 SHAPES = [(), (1,), (7,), (16,), (3, 5), (130,), (4, 8, 16)]
 TABLE = {cell.name: cell for cell in cells(SHAPES)}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tileir.backend import Options
-from tileir.backend.compile import staged
-from tileir.backend.lower.conversion import conversion
+from tileir.backend.codegen.conversion_plan import conversion
+from tileir.backend.compile import run_pipeline
 from tileir.backend.target import target
 from tileir.builder import BF16, F16, F32, Builder, arg, pointer
 
@@ -22,7 +22,7 @@ def attention(rows, columns, width):
 
 def moved(module, warps):
     """Conversions between a dot and another that takes its result as left factor."""
-    done = staged(module, target("sm_90"), Options(num_warps=warps), None)
+    done = run_pipeline(module, target("sm_90"), Options(num_warps=warps), None)
     function = next(iter(done.stages["layouts"].functions.values()))
     made = {v: op for op in function.ops for v in op.results}
 

@@ -7,7 +7,12 @@ from itertools import permutations
 
 import pytest
 
-from tileir.backend.memory.colouring import Room, colour, first_fit, top
+from tileir.backend.shared_memory.offset_assignment import (
+    Allocation,
+    assign_offsets,
+    first_fit,
+    total_bytes,
+)
 
 
 def apart_of(intervals: list[tuple[int, int]]) -> list[set[int]]:
@@ -19,31 +24,31 @@ def apart_of(intervals: list[tuple[int, int]]) -> list[set[int]]:
     ]
 
 
-def load(rooms: list[Room], intervals: list[tuple[int, int]]) -> int:
+def load(rooms: list[Allocation], intervals: list[tuple[int, int]]) -> int:
     """The most bytes that are in use at one moment."""
     moments = {a for a, _ in intervals}
     pairs = list(zip(rooms, intervals, strict=True))
     return max(sum(r.size for r, (a, b) in pairs if a <= t < b) for t in moments)
 
 
-def check(rooms: list[Room], apart: list[set[int]]) -> int:
+def check(rooms: list[Allocation], apart: list[set[int]]) -> int:
     """Every room is where it may be; the bytes in all."""
-    found = colour(rooms, apart)
+    found = assign_offsets(rooms, apart)
     assert len(found) == len(rooms) and min(found) >= 0
     for i, room in enumerate(rooms):
         assert found[i] % room.alignment == 0
         for j in apart[i]:
             assert found[i] + room.size <= found[j] or found[j] + rooms[j].size <= found[i]
-    return top(rooms, found)
+    return total_bytes(rooms, found)
 
 
-def drawn(seed: int) -> tuple[list[Room], list[tuple[int, int]]]:
+def drawn(seed: int) -> tuple[list[Allocation], list[tuple[int, int]]]:
     """Some rooms of 16 to 4096 bytes and when they are in use."""
     chance = random.Random(seed)
     rooms, intervals = [], []
     length = chance.choice((2, 5, 12, 40))
     for _ in range(chance.randrange(1, 24)):
-        rooms.append(Room(16 * chance.randrange(1, chance.choice((4, 64, 256)))))
+        rooms.append(Allocation(16 * chance.randrange(1, chance.choice((4, 64, 256)))))
         start = chance.randrange(20)
         intervals.append((start, start + 1 + chance.randrange(length)))
     return rooms, intervals
@@ -68,7 +73,7 @@ def test_most_intervals_take_little_more_than_what_is_in_use_at_once() -> None:
     assert total / 300 < 1.03
 
 
-def exact(rooms: list[Room], apart: list[set[int]]) -> int:
+def exact(rooms: list[Allocation], apart: list[set[int]]) -> int:
     """The least bytes: some order of first fits finds them, that of the offsets of a solution."""
     best = sum(r.size + r.alignment for r in rooms)
     for order in permutations(range(len(rooms))):
@@ -76,7 +81,7 @@ def exact(rooms: list[Room], apart: list[set[int]]) -> int:
         for i in order:
             taken = [(placed[j], placed[j] + rooms[j].size) for j in apart[i] if j in placed]
             placed[i] = first_fit(rooms[i], taken)
-        best = min(best, top(rooms, [placed[i] for i in range(len(rooms))]))
+        best = min(best, total_bytes(rooms, [placed[i] for i in range(len(rooms))]))
     return best
 
 
@@ -84,7 +89,7 @@ def exact(rooms: list[Room], apart: list[set[int]]) -> int:
 def test_a_chain_takes_what_two_neighbours_take(seed: int) -> None:
     chance = random.Random(seed)
     count = chance.randrange(2, 40)
-    rooms = [Room(16 * chance.randrange(1, 99)) for _ in range(count)]
+    rooms = [Allocation(16 * chance.randrange(1, 99)) for _ in range(count)]
     intervals = [(i, i + 2) for i in range(count)]
     assert check(rooms, apart_of(intervals)) == load(rooms, intervals)
 
@@ -94,7 +99,8 @@ def test_any_graph_of_rooms_with_alignments(seed: int) -> None:
     chance = random.Random(seed)
     count = chance.randrange(1, 14)
     rooms = [
-        Room(16 * chance.randrange(1, 20), chance.choice((16, 16, 128, 1024))) for _ in range(count)
+        Allocation(16 * chance.randrange(1, 20), chance.choice((16, 16, 128, 1024)))
+        for _ in range(count)
     ]
     apart: list[set[int]] = [set() for _ in rooms]
     for i in range(count):
@@ -109,24 +115,27 @@ def test_any_graph_of_rooms_with_alignments(seed: int) -> None:
 
 
 def test_a_gap_is_used_if_it_is_large_enough() -> None:
-    assert first_fit(Room(8, 8), [(0, 16), (20, 32)]) == 32
-    assert first_fit(Room(8, 4), [(0, 16), (24, 32)]) == 16
-    assert first_fit(Room(8, 8), [(4, 12)]) == 16
-    assert first_fit(Room(4, 8), [(4, 12)]) == 0
-    assert first_fit(Room(8), []) == 0
-    assert colour([], []) == []
+    assert first_fit(Allocation(8, 8), [(0, 16), (20, 32)]) == 32
+    assert first_fit(Allocation(8, 4), [(0, 16), (24, 32)]) == 16
+    assert first_fit(Allocation(8, 8), [(4, 12)]) == 16
+    assert first_fit(Allocation(4, 8), [(4, 12)]) == 0
+    assert first_fit(Allocation(8), []) == 0
+    assert assign_offsets([], []) == []
 
 
 def test_no_rooms_take_nothing_and_a_room_begins_anywhere() -> None:
-    assert colour([], []) == [] and top([], []) == 0
-    assert Room(8).above(1) == 1 and Room(8, 16).above(1) == Room(8, 16).above(16) == 16
+    assert assign_offsets([], []) == [] and total_bytes([], []) == 0
+    assert (
+        Allocation(8).above(1) == 1
+        and Allocation(8, 16).above(1) == Allocation(8, 16).above(16) == 16
+    )
 
 
 def test_the_first_gap_that_is_wide_enough() -> None:
     taken = [(4, 8), (16, 20), (0, 2)]
-    assert first_fit(Room(2), taken) == 2
-    assert first_fit(Room(3), taken) == 8
-    assert first_fit(Room(8), taken) == 8
-    assert first_fit(Room(9), taken) == 20
-    assert first_fit(Room(2, 4), taken) == 8
-    assert first_fit(Room(5), [(5, 9)]) == 0
+    assert first_fit(Allocation(2), taken) == 2
+    assert first_fit(Allocation(3), taken) == 8
+    assert first_fit(Allocation(8), taken) == 8
+    assert first_fit(Allocation(9), taken) == 20
+    assert first_fit(Allocation(2, 4), taken) == 8
+    assert first_fit(Allocation(5), [(5, 9)]) == 0

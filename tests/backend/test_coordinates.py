@@ -6,11 +6,11 @@ import random
 import numpy as np
 import pytest
 
-from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.llvm.thread import LlvmThread
-from tileir.backend.lower.conversion import placement, renaming
-from tileir.backend.lower.lowering import Lowering, thread_span
-from tileir.backend.memory.banks import conflicts
+from tileir.backend.codegen.conversion_plan import placement, register_permutation
+from tileir.backend.codegen.lowering import Lowering, thread_span
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.nvptx.thread import LlvmThread
+from tileir.backend.shared_memory.bank_conflicts import conflicts
 from tileir.backend.simt.machine import SimtThread
 from tileir.backend.simt.memory import Memory
 from tileir.backend.target import target as target_named
@@ -29,7 +29,7 @@ def lowering_of(warps, thread=None):
     module = b.module()
     function = module.functions["k"]
     thread = thread or SimtThread(32 * warps, (0, 0, 0), (1, 1, 1), Memory(0))
-    return Lowering(module, function, target_named("sm_90"), thread, Contiguity(function), {},
+    return Lowering(module, function, target_named("sm_90"), thread, AccessWidths(function), {},
                     {}, warps)  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def test_registers_that_hold_nothing_come_from_any():
     """Of a source of one register there is no other."""
     lanes = tuple((1 << i,) for i in range(5))
     source, target = layout(1, (), lanes), layout(1, ((32,),), lanes)
-    assert renaming(source, target, (20,)) == [0, 0]
+    assert register_permutation(source, target, (20,)) == [0, 0]
     assert not any(moved((20,), F32, source, target).values())
 
 

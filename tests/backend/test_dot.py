@@ -5,7 +5,7 @@ import pytest
 
 import tileir
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.counts import Counts
 from tileir.builder import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, Builder, pointer, tile
 from tileir.machine import dtype_of

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tileir.backend.layouts.anchors import Anchors
-from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.layouts.dots import dot_homes, layouts_of
-from tileir.backend.layouts.warpgroups import shares, warpgroup
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.anchors import AnchorLayouts
+from tileir.backend.layouts.dot_layouts import dot_homes, layouts_of
+from tileir.backend.layouts.wgmma import warpgroup, warpgroup_grid
 from tileir.errors import CompileError
 from tileir.layout import Layout
 from tileir.layout_tilings import blocked
@@ -125,7 +125,7 @@ entry:
 def test_layouts_that_serve_an_access() -> None:
     """As wide in the same direction; of tiles of an element a thread any."""
     function = parse(ACCESSES).kernel()
-    anchors = Anchors(function, Contiguity(function), 4)
+    anchors = AnchorLayouts(function, AccessWidths(function), 4)
     large, small = (op for op in function.ops if op.mnemonic == "load")
     assert (anchors.width(large), anchors.width(small)) == (4, 4)
     for layout, serves in (
@@ -135,7 +135,7 @@ def test_layouts_that_serve_an_access() -> None:
         assert anchors.serves(large, layout) == serves
     for width in (1, 2, 4):
         assert anchors.serves(small, blocked((64,), (0,), width, 4))
-    wide = Anchors(function, Contiguity(function), 1)
+    wide = AnchorLayouts(function, AccessWidths(function), 1)
     assert not wide.serves(small, blocked((64,), (0,), 1, 1))
     assert anchors.of(next(iter(function.ops))) is None
 
@@ -169,12 +169,12 @@ entry:
 )  # fmt: skip
 def test_warpgroups_share_rows_first(m: int, n: int, warps: int, wanted: tuple[int, int]) -> None:
     """As many of them as the blocks of 64 rows divide by."""
-    assert shares(product(F16, m, n, 16), warps) == wanted
+    assert warpgroup_grid(product(F16, m, n, 16), warps) == wanted
 
 
 def test_columns_that_warpgroups_cannot_share() -> None:
     with pytest.raises(CompileError, match="72 columns are no multiple of 8 for each of 2 groups"):
-        shares(product(F16, 64, 72, 16), 8)
+        warpgroup_grid(product(F16, 64, 72, 16), 8)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import tileir
 from tileir import textual
 from tileir.backend import Argument
 from tileir.backend.driver.launch import Tensor, pack
-from tileir.backend.executor import SimtExecutor
-from tileir.backend.expand.making import Maker
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.transforms.op_builder import OpBuilder
 from tileir.errors import LaunchError
 from tileir.ops.control import Return
 from tileir.types import I8, I32, I64
@@ -30,7 +30,7 @@ def agree(text, *arrays):
 
 @pytest.mark.parametrize(("kind", "number"), [(I8, -3), (I32, -1), (I32, 7), (I64, -(1 << 40))])
 def test_a_literal_as_i64_is_the_literal_of_the_number(kind, number):
-    make = Maker(Return())
+    make = OpBuilder(Return())
     assert make.wide(constant(kind, number)) == constant(I64, number)
     assert not make.ops
 

@@ -19,7 +19,7 @@ def test_rules_and_targets_are_found_by_entry_point(tmp_path):
     )
     program = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "from tileir.backend.lower.lowering import third_party_rules\n"
+        "from tileir.backend.codegen.lowering import third_party_rules\n"
         "from tileir.backend.target import target\n"
         "print(third_party_rules()['acme.nop'] is len, target('sm_acme').name)"
     )

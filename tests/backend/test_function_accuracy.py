@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tileir.backend.codegen.libm.expression import Term
+from tileir.backend.codegen.libm.payne_hanek import reduce32, reduce64
+from tileir.backend.codegen.libm.trigonometric64 import reduce
+from tileir.backend.codegen.rules.math import _DOUBLE, _SINGLE
 from tileir.backend.cpu.approximate import FORMULAS
-from tileir.backend.functions.formula import Term
-from tileir.backend.functions.payne_hanek import reduce32, reduce64
-from tileir.backend.functions.trigonometric64 import reduce
-from tileir.backend.rules.math import _DOUBLE, _SINGLE
-from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import Memory
 from tileir.machine.functions import _F64
 from tileir.types import F32, F64
@@ -24,7 +24,9 @@ DIGITS = 60
 def computed(function, element, *numbers):
     thread = SimtThread(len(numbers[0]), (0, 0, 0), (1, 1, 1), Memory(0))
     with np.errstate(all="ignore"):
-        return function(*(Term(thread, element, Lanes(np.ascontiguousarray(x))) for x in numbers))
+        return function(
+            *(Term(thread, element, ThreadValues(np.ascontiguousarray(x))) for x in numbers)
+        )
 
 
 def log(x):

@@ -4,10 +4,10 @@ the bound of each op, special values and signs of zeros exact."""
 import numpy as np
 import pytest
 
-from tileir.backend.functions.formula import Term
-from tileir.backend.functions.remainder import remainder
-from tileir.backend.rules.math import _DOUBLE, _SINGLE
-from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.codegen.libm.expression import Term
+from tileir.backend.codegen.libm.fmod import remainder
+from tileir.backend.codegen.rules.math import _DOUBLE, _SINGLE
+from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import Memory
 from tileir.machine.functions import _F64
 from tileir.op import lookup
@@ -21,7 +21,7 @@ RANGES = (1.1, 4, 12, 100, 200, 1e5)
 
 def computed(function, element, *operands):
     thread = SimtThread(len(operands[0]), (0, 0, 0), (1, 1, 1), Memory(0))
-    terms = [Term(thread, element, Lanes(np.ascontiguousarray(x))) for x in operands]
+    terms = [Term(thread, element, ThreadValues(np.ascontiguousarray(x))) for x in operands]
     with np.errstate(all="ignore"):
         return function(*terms).handle.array
 

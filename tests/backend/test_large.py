@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.llvm import optimise
+from tileir.backend.nvptx import llvm_codegen
 from tileir.builder import F16, F32, I32, Builder, pointer
 from tileir.ir import Module
 from tileir.testing.kernels import attention, matmul
@@ -44,7 +44,7 @@ def kinds(ptx: str) -> dict[str, int]:
 @pytest.mark.parametrize("optimize", [0, 1, 3])
 def test_large_kernels_have_the_same_instructions(monkeypatch, optimize):
     usual = compile_kernel(kernel(), "sm_90", {"optimize": optimize}).ptx
-    monkeypatch.setattr(optimise, "_LARGE", 1)
+    monkeypatch.setattr(llvm_codegen, "_LARGE", 1)
     large = compile_kernel(kernel(), "sm_90", {"optimize": optimize})
     assert large.cubin
     for name in ("ld", "st", "fma", "bar"):
@@ -57,7 +57,7 @@ PIPELINES = ("_optimize", "_optimize_functions", "_optimize_straight", "_combine
 def whole(module: Module, options: dict[str, Any]) -> str:
     """PTX by LLVM's whole pipeline."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(optimise, "_pipeline_for", lambda text, level: optimise._optimize)
+        patch.setattr(llvm_codegen, "_pipeline_for", lambda text, level: llvm_codegen._optimize)
         return compile_kernel(module, "sm_90a", options).ptx
 
 
@@ -81,13 +81,13 @@ def test_kernels_without_products_have_the_same_instructions():
 def test_how_much_of_llvm_a_kernel_needs(monkeypatch):
     done: list[str] = []
     for name in PIPELINES:
-        usual = getattr(optimise, name)
+        usual = getattr(llvm_codegen, name)
 
         def noted(*given: Any, n: str = name, f: Any = usual, **more: Any) -> None:
             done.append(n)
             f(*given, **more)
 
-        monkeypatch.setattr(optimise, name, noted)
+        monkeypatch.setattr(llvm_codegen, name, noted)
 
     def used(module: Module, **options: Any) -> str:
         done.clear()

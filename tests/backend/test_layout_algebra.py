@@ -13,10 +13,10 @@ from tileir.layout_algebra import (
     covers,
     divide,
     equal_up_to_registers,
-    holders,
     invert,
     product,
     register_order,
+    replication,
 )
 from tileir.layout_bits import (
     Span,
@@ -114,7 +114,7 @@ def test_inverse_names_a_holder_exactly_where_there_is_one(it):
         place = found.place(coordinate)
         assert (place is not None) == (coordinate in held), coordinate
         assert place is None or place in held[coordinate]
-    assert {len(v) for v in held.values()} == {holders(it)}
+    assert {len(v) for v in held.values()} == {replication(it)}
     shape = tuple(max(1, n - 1) for n in it.extents)
     wanted = set(itertools.product(*map(range, shape)))
     assert covers(it, shape) == (wanted <= set(held))

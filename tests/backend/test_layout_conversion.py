@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.lower.conversion import conversion, conversion_bytes, convert
-from tileir.backend.lower.exchange import Exchange
-from tileir.backend.lower.lowering import Lowering
-from tileir.backend.memory.banks import conflicts, wavefronts
-from tileir.backend.memory.staging import Staging, staging
-from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.codegen.conversion_plan import conversion, conversion_bytes, convert
+from tileir.backend.codegen.lowering import Lowering
+from tileir.backend.codegen.warp_shuffles import ShufflePlan
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
+from tileir.backend.shared_memory.conversion_staging import Staging, staging
+from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import Memory
 from tileir.backend.target import target as target_named
 from tileir.builder import Builder, arg, pointer
@@ -72,7 +72,7 @@ def machine(shape, source, element, target):
     warps, need = source.size("warp"), conversion_bytes(op.source.type, target)
     thread = Counting(32 * warps, Memory(need))
     function = module.functions["k"]
-    it = Lowering(module, function, target_named("sm_90"), thread, Contiguity(function),
+    it = Lowering(module, function, target_named("sm_90"), thread, AccessWidths(function),
                   {op: 0}, {}, warps)  # fmt: skip
     return it, op
 
@@ -102,7 +102,9 @@ def held(thread, it: Layout, shape, element):
     for values in numbers(it, shape):
         mixed = (values * 0x9E3779B97F4A7C1 >> 3) & ((1 << min(bits, 62)) - 1)
         whole = mixed.astype(f"u{element.bytes}")
-        yield Lanes(whole.astype(bool) if element is I1 else whole.view(thread.dtype(element)))
+        yield ThreadValues(
+            whole.astype(bool) if element is I1 else whole.view(thread.dtype(element))
+        )
 
 
 def moved(shape, element, source, target):
@@ -281,7 +283,7 @@ def test_what_many_hold_is_written_once():
     target = layout(1, (), ((1,), (2,), (4,), (8,), (16,)), ((0,), (0,)))
     staged = staging(source, target, (32,), 4)
     assert staged.bytes == 128
-    assert isinstance(conversion(Tile(F32, (32,), source), target), Exchange)
+    assert isinstance(conversion(Tile(F32, (32,), source), target), ShufflePlan)
 
 
 @pytest.mark.parametrize("shape", [(8, 16), (64, 64), (48, 200)], ids=str)

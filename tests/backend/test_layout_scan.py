@@ -9,11 +9,11 @@ from hypothesis import given, settings, strategies as st
 import tileir
 from tests.backend.test_layout_conversion import Counting, tilings
 from tileir.backend import compile as compile_kernel
-from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.lower.lowering import Lowering
-from tileir.backend.lower.reduction import reduce_tile, reduction_bytes
-from tileir.backend.lower.scan import scan_bytes, scan_tile
-from tileir.backend.simt.machine import Lanes
+from tileir.backend.codegen.emit.reduction import reduce_tile, reduction_bytes
+from tileir.backend.codegen.emit.scan import scan_bytes, scan_tile
+from tileir.backend.codegen.lowering import Lowering
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.simt.machine import ThreadValues
 from tileir.backend.simt.memory import Memory
 from tileir.backend.target import target as target_named
 from tileir.builder import F32, I32, Builder, arg, pointer
@@ -33,7 +33,7 @@ def machine(need, warps):
     thread = Counting(32 * warps, Memory(need))
     function = module.functions["k"]
     return Lowering(
-        module, function, target_named("sm_90"), thread, Contiguity(function), {}, {}, warps
+        module, function, target_named("sm_90"), thread, AccessWidths(function), {}, {}, warps
     )
 
 
@@ -50,7 +50,7 @@ def held(it, values):
             values[v] if all(a < n for a, n in zip(v, values.shape, strict=True)) else 77
             for v in coordinates(it, register)
         ]
-        yield Lanes(np.array(found, values.dtype))
+        yield ThreadValues(np.array(found, values.dtype))
 
 
 def check(it, fragment, expected):
@@ -134,7 +134,7 @@ def test_padding_takes_no_part_in_a_reduction(combiner, number, axis):
     (found,) = reduce_tile(lowering, op)
     wanted = values[0, :] if axis == 0 else values[:, 0]
     check(it.slice(axis), found, wanted)
-    check(it.slice(axis), [Lanes(np.signbit(x.array)) for x in found], np.signbit(wanted))
+    check(it.slice(axis), [ThreadValues(np.signbit(x.array)) for x in found], np.signbit(wanted))
 
 
 @pytest.mark.slow

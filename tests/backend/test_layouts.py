@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import tileir
-from tileir.backend.executor import SimtExecutor
-from tileir.backend.layouts.anchors import Anchors
-from tileir.backend.layouts.assignment import assign_layouts
-from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.layouts.halves import after, before, stays
-from tileir.backend.prepare import prepare
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.anchors import AnchorLayouts
+from tileir.backend.layouts.assign_layouts import assign_layouts
+from tileir.backend.layouts.join_split import operand_layout_of, result_layout, stays
+from tileir.backend.legalize.link_inline import legalize
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.layout_tilings import blocked
 from tileir.ops.shape import Cat
@@ -20,8 +20,8 @@ from tileir.values import Value
 
 def assigned(module, warps=4):
     (name,) = module.functions
-    function = prepare(module, name).functions[name]
-    return assign_layouts(function, Anchors(function, Contiguity(function), warps))
+    function = legalize(module, name).functions[name]
+    return assign_layouts(function, AnchorLayouts(function, AccessWidths(function), warps))
 
 
 def conversions(function):
@@ -191,10 +191,10 @@ def test_tiles_behind_each_other_keep_the_layout_of_halves_that_fill_theirs(shap
         Cat(low, high, axis=axis),
         blocked(shapes[0], tuple(range(len(shapes[0])))[::-1], 2, 1),
     )
-    found = after(op, home)
+    found = result_layout(op, home)
     assert (found is not None) == free
     if free:
-        assert before(op, found) == home and found.extents == op.result.type.shape
+        assert operand_layout_of(op, found) == home and found.extents == op.result.type.shape
 
 
 def test_a_sum_that_is_planned_elsewhere_is_converted():

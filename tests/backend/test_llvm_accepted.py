@@ -9,9 +9,9 @@ import pytest
 from tileir import textual
 from tileir.backend import compile as compile_kernel
 from tileir.backend.driver.batch import compile_batch
-from tileir.backend.executor import SimtExecutor
-from tileir.backend.llvm.optimise import loaded
-from tileir.backend.llvm.thread import LlvmThread
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.nvptx.llvm_codegen import loaded
+from tileir.backend.nvptx.thread import LlvmThread
 from tileir.backend.target import TARGETS
 from tileir.errors import CompileError
 from tileir.executor import executor

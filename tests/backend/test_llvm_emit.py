@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tileir import records
-from tileir.backend.llvm.emit import Unit, emit, reached
-from tileir.backend.llvm.roles import LlvmKernel
-from tileir.backend.memory.scratch import Plan
+from tileir.backend.nvptx.emit import KernelUnit, emit, reachable_functions
+from tileir.backend.nvptx.role_branches import KernelWithRoles
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.target import target
 from tileir.errors import CompileError
 from tileir.ir import Module
@@ -40,14 +40,14 @@ entry:
 """
 
 
-def unit(module: Module, warps: int) -> Unit:
+def unit(module: Module, warps: int) -> KernelUnit:
     function = module.kernel()
-    return Unit(module, function.name, Plan.of(function), warps)
+    return KernelUnit(module, function.name, SharedMemoryPlan.of(function), warps)
 
 
 def test_what_is_called_by_what_is_called_is_defined_once() -> None:
     module = parse(CALLS)
-    assert [f.name for f in reached(module, module.kernel())] == ["outer", "inner"]
+    assert [f.name for f in reachable_functions(module, module.kernel())] == ["outer", "inner"]
     text = emit(unit(module, 1), target("sm_80"))
     assert text.count("define ") == 3
 
@@ -55,7 +55,7 @@ def test_what_is_called_by_what_is_called_is_defined_once() -> None:
 def test_a_function_without_a_body_is_named_where_it_is_called() -> None:
     module = parse(CALLS.replace("mul i32 %a, 3", "call i32 @elsewhere, %a"))
     with pytest.raises(CompileError, match="@elsewhere cannot be compiled: it has no body") as info:
-        list(reached(module, module.kernel()))
+        list(reachable_functions(module, module.kernel()))
     assert (info.value.code, info.value.location and info.value.location.line) == ("TIR0706", 7)
 
 
@@ -136,7 +136,7 @@ def test_a_kernel_says_how_many_blocks_a_cluster_has(blocks: int) -> None:
 
 def test_parts_of_a_thread_have_no_method_of_one_name() -> None:
     """One would hide the other, of another part of the interface; a class may change its base's."""
-    parts = LlvmKernel.__mro__[:-1]
+    parts = KernelWithRoles.__mro__[:-1]
     for i, first in enumerate(parts):
         for second in parts[i + 1 :]:
             if not issubclass(first, second):

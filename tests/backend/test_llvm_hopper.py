@@ -7,16 +7,16 @@ import re
 import pytest
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.layouts.mma import Mma
-from tileir.backend.layouts.warpgroups import Warpgroup
-from tileir.backend.llvm.roles import LlvmKernel, _RoleThread
-from tileir.backend.llvm.thread import LlvmThread
-from tileir.backend.lower.beside import Product
-from tileir.backend.lower.thread import Access
+from tileir.backend.codegen.async_interface import WgmmaStep
+from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.layouts.mma import MmaInstruction
+from tileir.backend.layouts.wgmma import WgmmaInstruction
+from tileir.backend.nvptx.role_branches import KernelWithRoles, _RoleThread
+from tileir.backend.nvptx.thread import LlvmThread
 from tileir.testing.kernels import matmul
 from tileir.types import F16, F32, I8, I32
 
-STEPS = [Product(0, 0, 0, True), Product(0, 32, 32, False), Product(4, 64, 0, True)]
+STEPS = [WgmmaStep(0, 0, 0, True), WgmmaStep(0, 32, 32, False), WgmmaStep(4, 64, 0, True)]
 """Two steps of one sum, and one of another."""
 
 
@@ -25,7 +25,7 @@ def test_a_product_begins_at_zero_unless_it_adds(adding: bool, wanted: str) -> N
     """The operand behind the descriptors says whether to add."""
     thread = LlvmThread()
     sums = [f"%c{i}" for i in range(8)]
-    kind = Warpgroup(8, "f16", "f16", F32)
+    kind = WgmmaInstruction(8, "f16", "f16", F32)
     thread.wgmma(kind, STEPS, "%a", "%b", sums if adding else None)
     products = re.findall(
         r"wgmma\.mma_async\S+ \{[^}]*\}, \S+, \S+, (\d),", "\n".join(thread.lines)
@@ -64,15 +64,15 @@ def test_matrices_are_transposed_where_that_is_asked_for(transposed: bool, name:
 @pytest.mark.parametrize(
     ("kind", "signed", "names"),
     [
-        (Mma(16, 8, 32, I8, I32, "s8"), (True, True), "s32.s8.s8.s32"),
-        (Mma(16, 8, 32, I8, I32, "s8"), (False, True), "s32.u8.s8.s32"),
-        (Mma(16, 8, 32, I8, I32, "s8"), (True, False), "s32.s8.u8.s32"),
-        (Mma(16, 8, 16, F16, F32, "f16"), (True, True), "f32.f16.f16.f32"),
-        (Mma(16, 8, 16, F16, F32, "f16"), (False, False), "f32.f16.f16.f32"),
+        (MmaInstruction(16, 8, 32, I8, I32, "s8"), (True, True), "s32.s8.s8.s32"),
+        (MmaInstruction(16, 8, 32, I8, I32, "s8"), (False, True), "s32.u8.s8.s32"),
+        (MmaInstruction(16, 8, 32, I8, I32, "s8"), (True, False), "s32.s8.u8.s32"),
+        (MmaInstruction(16, 8, 16, F16, F32, "f16"), (True, True), "f32.f16.f16.f32"),
+        (MmaInstruction(16, 8, 16, F16, F32, "f16"), (False, False), "f32.f16.f16.f32"),
     ],
 )
 def test_factors_that_are_bytes_have_signs(
-    kind: Mma, signed: tuple[bool, bool], names: str
+    kind: MmaInstruction, signed: tuple[bool, bool], names: str
 ) -> None:
     thread = LlvmThread()
     a, b, c = (
@@ -86,7 +86,7 @@ def test_factors_that_are_bytes_have_signs(
 def test_masked_loads_of_roles_are_filled_with_zeros() -> None:
     """The first loads of a kernel may keep what their registers held, which are taken from its
     start on; a role begins where others may have used them."""
-    kernel = LlvmKernel(256, None)
+    kernel = KernelWithRoles(256, None)
     for thread, filled in ((kernel, False), (_RoleThread(kernel, 1, 4, 4, {}), True)):
         thread.load_global(F32, 1, "%p", "%mask", None, Access())
         (line,) = (x for x in thread.lines if "ld.global" in x)
@@ -110,7 +110,7 @@ def test_roles_compute_at_their_entry_what_needs_nothing_else() -> None:
 
 
 def test_divisions_stay_where_they_are() -> None:
-    role = _RoleThread(LlvmKernel(256, None), 1, 4, 4, {})
+    role = _RoleThread(KernelWithRoles(256, None), 1, 4, 4, {})
     role.hoists = True
     lane, given = role.lane(), role.binary("add", I32, "%a0", "1")
     role.start("next")

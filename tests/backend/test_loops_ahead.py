@@ -5,9 +5,9 @@ import pytest
 
 import tileir
 from tileir.backend import Options, compile as compile_kernel
-from tileir.backend.compile import staged
-from tileir.backend.executor import SimtExecutor
-from tileir.backend.pipeline.occupancy import register_limit
+from tileir.backend.compile import run_pipeline
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.software_pipeline.occupancy import register_limit
 from tileir.backend.target import target
 from tileir.builder import F16, F32
 from tileir.passmanager import run
@@ -178,7 +178,7 @@ def test_limits_of_registers_are_what_is_allotted():
     for block in ((64, 64, 32), (128, 64, 32), (128, 128, 32), (64, 128, 64), (128, 128, 64)):
         for stages in (2, 3):
             module = matmul(F16, F32, block, stages=stages)
-            function = staged(module, target("sm_90"), Options(num_warps=4), None)
+            function = run_pipeline(module, target("sm_90"), Options(num_warps=4), None)
             body = function.stages["pipelined"].functions["matmul"]
             for warps in (4, 8):
                 found = register_limit(body, warps, target("sm_90"))
@@ -193,7 +193,9 @@ def test_limits_of_registers_are_what_is_allotted():
 @pytest.mark.parametrize(("machine", "reads"), [("sm_80", 6), ("sm_90", 4)])
 def test_fragments_are_read_ahead_where_registers_are_not_limited(machine, reads):
     """Of two steps of a product; those of the first before the loop, where they are."""
-    found = staged(matmul(F16, F32, (64, 64, 32)), target(machine), Options(num_warps=4), None)
+    found = run_pipeline(
+        matmul(F16, F32, (64, 64, 32)), target(machine), Options(num_warps=4), None
+    )
     body = found.stages["pipelined"].functions["matmul"]
     assert sum(op.mnemonic == "gpu.local_load" for op in body.ops) == reads
     assert (found.registers is None) == (reads == 6)
@@ -234,7 +236,7 @@ def test_a_pointer_that_starts_further_on(between):
     label = "again" if between else "loop"
     text = MOVED.format(latch=label, more=label, between=between)
     module = parse(text)
-    found = run(module, "uniform-steps")
+    found = run(module, "scalarize-pointer-steps")
     assert found.records[0].statistics["tiles of pointers"] == 1
     assert "phi f32*<64>" not in print_module(found.module)
     sums = []
@@ -276,7 +278,7 @@ done:
 
 def test_a_pointer_that_comes_by_two_edges_of_one_block_stays_a_tile():
     module = parse(TWO_EDGES)
-    found = run(module, "uniform-steps").module
+    found = run(module, "scalarize-pointer-steps").module
     sums = []
     for program in (module, found):
         to = np.zeros(64, np.float32)

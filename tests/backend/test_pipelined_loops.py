@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tileir
-from tileir.backend.pipeline.occupancy import register_limit
+from tileir.backend.software_pipeline.occupancy import register_limit
 from tileir.backend.target import target
 from tileir.errors import InfeasibleError
 from tileir.passmanager import run

@@ -8,10 +8,10 @@ import pytest
 import tileir
 from tileir.backend import compile as compile_kernel
 from tileir.backend.options import Options
-from tileir.backend.roles.front import BEFORE, TABLES
+from tileir.backend.pipeline import CPU, GPU, ORDER, Context, stage_names
 from tileir.backend.stage import Scope, Stage, StageRun
-from tileir.backend.stage_tables import CPU, GPU, ORDER, Context, stage_names
 from tileir.backend.target import target
+from tileir.backend.warp_specialize.driver import BEFORE, TABLES
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.passmanager import CrashError, Recorder, all_passes, bisect, run
 from tileir.passmanager.reproducer import Failure, Reproducing, reproducer_of
@@ -64,12 +64,12 @@ def test_warp_specialization_is_seen_stage_by_stage():
 
 
 def test_a_stage_that_fails_leaves_a_reproducer(monkeypatch, tmp_path):
-    from tileir.backend.layouts import assignment
+    from tileir.backend.layouts import assign_layouts
 
     def broken(function, anchors):
         raise KeyError("planted")
 
-    monkeypatch.setattr(assignment, "assign_layouts", broken)
+    monkeypatch.setattr(assign_layouts, "assign_layouts", broken)
     saved = []
     module = parse(EXAMPLES[0].read_text())
     with pytest.raises(CrashError, match="assign-layouts on @"):
@@ -82,11 +82,11 @@ def test_a_stage_that_fails_leaves_a_reproducer(monkeypatch, tmp_path):
 
 
 def test_a_wrong_stage_is_found_by_bisection(monkeypatch):
-    from tileir.backend import stage_tables
+    from tileir.backend import pipeline
 
     text = EXAMPLES[0].read_text()
     planted = Stage("stage-halo", lambda f, c: _subtract(f), marker="windows", snapshot="windows")
-    wrong = tuple(planted if s.name == "stage-halo" else s for s in stage_tables.GPU)
+    wrong = tuple(planted if s.name == "stage-halo" else s for s in pipeline.GPU)
     monkeypatch.setattr(sys.modules["tileir.backend.compile"], "GPU", wrong)
     culprit = bisect(
         parse(text), "gpu-pipeline{target=sm_80}", lambda m: "fsub" not in print_module(m)

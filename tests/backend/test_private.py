@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.layouts.coalesce import coalesce
+from tileir.backend.layouts.assign_layouts_pass import assign_module_layouts
 from tileir.errors import TileirError
 from tileir.executor import executor
 from tileir.passmanager import run
@@ -70,7 +70,7 @@ def test_what_was_kept_is_read(on, count, element):
 
 def test_the_buffer_has_the_layout_of_what_passes_through():
     """No value changes its layout, and accesses are as wide as a thread's part allows."""
-    laid_out = coalesce(parse(reversing(512))).ir
+    laid_out = assign_module_layouts(parse(reversing(512))).ir
     text = print_module(laid_out)
     assert "convert_layout" not in text
     assert print_module(parse(text)) == text

@@ -6,9 +6,9 @@ import pytest
 import tileir
 from tileir import textual
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.executors import SimtExecutor
 from tileir.builder import F16, F32, I32, I64, Builder, pointer, tile
-from tileir.testing.cells import Cell
+from tileir.testing.op_cases import Cell
 
 
 def both(module, grid, arguments, **options):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tileir.backend import compile as compile_
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.executors import SimtExecutor
 from tileir.builder import F32, Builder, arg, pointer
 from tileir.ir import Module
 

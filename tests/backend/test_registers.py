@@ -8,8 +8,8 @@ import pytest
 import tileir
 from tests.backend.test_async_pipeline import arrays, matmul, run
 from tileir.backend import Options, compile as compile_kernel
-from tileir.backend.compile import staged
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.compile import run_pipeline
+from tileir.backend.executors import SimtExecutor
 from tileir.backend.target import target
 from tileir.builder import BF16, F16, F32
 from tileir.errors import CompileError
@@ -43,7 +43,7 @@ def test_two_blocks_have_room_for_their_slots():
     """Two slots of 48 KiB, not three; as many as are asked for."""
     module, machine = matmul(F16, F32, (128, 256, 64), multiple=16), target("sm_90")
     few, many = (
-        staged(module, machine, Options(num_warps=8, stages=stages), None).memory.size
+        run_pipeline(module, machine, Options(num_warps=8, stages=stages), None).memory.size
         for stages in (None, 3)
     )
     assert few == 2 * 49152 and many == 3 * 49152

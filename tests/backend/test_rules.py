@@ -9,8 +9,8 @@ import pytest
 import tileir
 from tileir import textual
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executor import SimtExecutor
-from tileir.backend.rules import FAMILIES, rules
+from tileir.backend.codegen.rules import FAMILIES, rules
+from tileir.backend.executors import SimtExecutor
 from tileir.errors import CompileError, LaunchError
 
 
@@ -301,7 +301,7 @@ def test_a_rule_is_looked_up_in_the_file_of_its_family_first(monkeypatch):
         read.append(name.rpartition(".")[2])
         return import_module(name)
 
-    monkeypatch.setattr("tileir.backend.rules.import_module", importing)
+    monkeypatch.setattr("tileir.backend.codegen.rules.import_module", importing)
     found = rules.__wrapped__()
     for name, families in (
         ("icmp", ["compare"]), ("fadd", ["compare", "floats"]), ("fcmp", ["compare", "floats"]),

@@ -8,7 +8,7 @@ import pytest
 
 import tileir.backend
 from tileir.backend.cpu.executor import CpuExecutor
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.executors import SimtExecutor
 from tileir.builder import I32, Builder, pointer
 from tileir.errors import LaunchError
 from tileir.ir import Module

@@ -5,8 +5,8 @@ import pytest
 
 import tileir
 from tileir import records, textual
-from tileir.backend.executor import SimtExecutor
-from tileir.backend.expand.scaled import expand_scaled
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.legalize.scaled_dots import expand_scaled
 
 TEXT = """tir 1.0
 define kernel void @k(i8* %a, i8* %b, f32* %c, i8* %s, i8* %t) {{

@@ -13,9 +13,9 @@ import pytest
 
 from tests.counting import calls_of
 from tileir.analysis.loops import loops as loops_of
-from tileir.backend import compile as compile_kernel, stage_tables
-from tileir.backend.compile import Options, staged
-from tileir.backend.llvm.emit import Unit, emit
+from tileir.backend import compile as compile_kernel, pipeline
+from tileir.backend.compile import Options, run_pipeline
+from tileir.backend.nvptx.emit import KernelUnit, emit
 from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, pointer
 from tileir.errors import CompileError
@@ -62,8 +62,8 @@ def module(part: Part, count: int) -> Module:
 
 def text(module: Module) -> str:
     machine = target("sm_90")
-    done = staged(module, machine, Options(num_warps=4), None)
-    unit = Unit(done.stages["barriers"], done.kernel, done.memory, done.num_warps)
+    done = run_pipeline(module, machine, Options(num_warps=4), None)
+    unit = KernelUnit(done.stages["barriers"], done.kernel, done.memory, done.num_warps)
     return emit(unit, machine)
 
 
@@ -87,7 +87,7 @@ def calls(part: Part, count: int) -> int:
 def test_lowering_is_linear(
     part: Part, small: int, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stage_tables, "_MANY_LOOPS", 1)
+    monkeypatch.setattr(pipeline, "_MANY_LOOPS", 1)
     calls(part, 4)
     assert calls(part, small * times) <= 9 / 8 * times * calls(part, small)
 
@@ -105,7 +105,7 @@ def left_first(function: Function) -> int:
 @pytest.mark.parametrize(("count", "left"), [(20, 20), (256, 0)])
 def test_many_loops_test_at_their_end(count: int, left: int) -> None:
     """So that LLVM, which updates all dominators behind a loop that it rotates, has none to."""
-    done = staged(module(loops, count), target("sm_90"), Options(num_warps=4), None)
+    done = run_pipeline(module(loops, count), target("sm_90"), Options(num_warps=4), None)
     function = done.stages["barriers"].functions["k"]
     assert len(loops_of(function).by_header) == count
     assert left_first(function) == left
@@ -116,7 +116,7 @@ def test_rotated_loops_become_the_code_that_llvm_makes_of_others(
 ) -> None:
     given = module(loops, 20)
     usual = code(given)
-    monkeypatch.setattr(stage_tables, "_MANY_LOOPS", 1)
+    monkeypatch.setattr(pipeline, "_MANY_LOOPS", 1)
     assert code(given) == usual
 
 
@@ -125,7 +125,7 @@ def test_rotated_loops_become_the_code_that_llvm_makes_of_others(
 def test_programs_with_rotated_loops_mean_the_same(
     name: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stage_tables, "_MANY_LOOPS", 1)
+    monkeypatch.setattr(pipeline, "_MANY_LOOPS", 1)
     assert check(case(name, seed)).failure is None
 
 
@@ -149,5 +149,5 @@ def test_the_collector_of_cycles_runs_again_afterwards() -> None:
 
 def test_the_collector_of_cycles_runs_again_after_an_error() -> None:
     with pytest.raises(CompileError):
-        staged(module(arithmetic, 1), target("sm_90"), Options(num_warps=99), None)
+        run_pipeline(module(arithmetic, 1), target("sm_90"), Options(num_warps=99), None)
     assert gc.isenabled()

@@ -24,7 +24,7 @@ import pytest
 import tileir
 from tileir import records
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.counts import Counts
 from tileir.textual import parse, print_module
 

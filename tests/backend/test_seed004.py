@@ -20,7 +20,7 @@ import tileir
 from tests.backend.convolutions import Convolution
 from tileir import records
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.counts import Counts
 from tileir.textual import parse, print_module
 from tileir.types import Tile

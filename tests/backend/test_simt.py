@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tileir import textual
-from tileir.backend.executor import SimtExecutor
-from tileir.backend.simt.counts import Counts, Tally
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.simt.counts import Counts, OpCounters
 from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.shadow import RaceError
 from tileir.errors import LaunchError
@@ -102,7 +102,7 @@ def test_global_memory_needs_barriers_too(memory):
 
 def test_transactions_of_a_stride():
     for stride, sectors, lines in ((4, 4, 1), (8, 8, 2), (128, 32, 32)):
-        tally = Tally()
+        tally = OpCounters()
         tally.touch_global(np.arange(32) * stride, 4, np.ones(32, bool))
         assert (tally.accesses, tally.sectors, tally.ideal) == (1, sectors, 4)
         assert tally.lines == lines
@@ -110,7 +110,7 @@ def test_transactions_of_a_stride():
 
 def test_conflicts_of_a_stride():
     for stride, conflicts in ((4, 0), (8, 1), (128, 31), (132, 0)):
-        tally = Tally()
+        tally = OpCounters()
         tally.touch_shared(np.arange(32) * stride, 4, np.ones(32, bool))
         assert tally.conflicts == conflicts
         assert tally.wavefronts == conflicts + 1

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tileir import textual
-from tileir.backend.lower.thread import Access
+from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.simt.barrier_removal import Barriers, _drawn, counting
 from tileir.backend.simt.counts import Counts
-from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.shadow import RaceError
-from tileir.backend.simt.watch import Barriers, _drawn, counting
 from tileir.types import F16, F32, F64, I1, I8, I16, I32, I64
 
 THREADS = 64
@@ -33,7 +33,7 @@ def test_conversions_that_saturate(name, source, result):
     given = np.resize(np.array(numbers), THREADS).astype(thread.dtype(source))
     least = -(1 << result.bits - 1) if signed else 0
     most = (1 << result.bits - signed) - 1
-    found = thread.convert(name, source, result, Lanes(given)).array
+    found = thread.convert(name, source, result, ThreadValues(given)).array
     for x, y in zip(given.astype(np.float64).tolist(), found.tolist(), strict=True):
         whole = 0 if np.isnan(x) else most if x == np.inf else least if x == -np.inf else int(x)
         wanted = min(max(whole, least), most)
@@ -44,7 +44,10 @@ def test_quotients_are_cut_and_rests_have_the_sign_of_the_dividend():
     thread = threads()
     pairs = np.meshgrid(np.arange(-4, 4), [-4, -3, -2, -1, 1, 2, 3, 5])
     a, b = (x.ravel().astype(np.int32) for x in pairs)
-    found = [thread.binary(name, I32, Lanes(a), Lanes(b)).array for name in ("sdiv", "srem")]
+    found = [
+        thread.binary(name, I32, ThreadValues(a), ThreadValues(b)).array
+        for name in ("sdiv", "srem")
+    ]
     assert found[0].tolist() == [int(x / y) for x, y in zip(a, b, strict=True)]
     assert found[1].tolist() == [int(np.fmod(x, y)) for x, y in zip(a, b, strict=True)]
 
@@ -69,12 +72,12 @@ def test_matrices_lie_where_their_first_lanes_say(count, element):
     thread = threads(Memory(1024))
     room = np.random.default_rng(0).integers(0, 250, 1024, np.uint8)
     for half, values in enumerate(room.view(np.int64).reshape(THREADS, 2).T):
-        thread.store_shared(I64, Lanes(EACH * 16 + half * 8), [Lanes(values.copy())])
+        thread.store_shared(I64, ThreadValues(EACH * 16 + half * 8), [ThreadValues(values.copy())])
     thread.barrier()
     lane = EACH % 32
     row = EACH // 32 * 512 + lane % 8 * 16 + lane // 8 * 128
     at = np.where(lane < 8 * count, row, 100_001).astype(np.int32)
-    found = thread.load_matrix(element, count, False, Lanes(at), 0)
+    found = thread.load_matrix(element, count, False, ThreadValues(at), 0)
     words = np.stack([x.array for x in found], axis=1)
     for n in range(THREADS):
         places = [n // 32 * 512 + m * 128 + n % 32 * 4 for m in range(count)]
@@ -89,8 +92,8 @@ def test_clocks_are_numbers():
 def test_a_volatile_access_comes_after_what_others_did():
     memory = Memory(0)
     base, thread = memory.place(np.zeros(THREADS, np.int32)), threads(memory)
-    pointer = Lanes(base + EACH.astype(np.int64) * 4)
-    thread.store_global(I32, pointer, [Lanes(EACH)], None, Access())
+    pointer = ThreadValues(base + EACH.astype(np.int64) * 4)
+    thread.store_global(I32, pointer, [ThreadValues(EACH)], None, Access())
     memory.begin(1)
     with pytest.raises(RaceError, match="has met it at a barrier"):
         thread.load_global(I32, 1, pointer, None, None, Access(volatile=True))
@@ -102,10 +105,10 @@ def test_a_volatile_access_comes_after_what_others_did():
 @pytest.mark.parametrize("offset", [2, 4, 8])
 def test_wide_accesses_of_shared_memory_are_aligned(offset):
     thread = threads()
-    at, values = Lanes(offset + 16 * EACH), [Lanes(EACH)] * 4
+    at, values = ThreadValues(offset + 16 * EACH), [ThreadValues(EACH)] * 4
     with pytest.raises(AssertionError, match="16 bytes that is not aligned"):
         thread.store_shared(I32, at, values)
-    thread.store_shared(I32, Lanes(16 * EACH), values)
+    thread.store_shared(I32, ThreadValues(16 * EACH), values)
     with pytest.raises(AssertionError, match="16 bytes that is not aligned"):
         thread.load_shared(I32, 4, at)
 
@@ -124,29 +127,29 @@ def counted():
 def test_wide_stores_are_counted_by_their_bytes():
     thread, memory, tally = counted()
     base = memory.place(np.zeros(4 * THREADS, np.int32))
-    pointer = Lanes(base + 16 * EACH.astype(np.int64))
-    thread.store_global(I32, pointer, [Lanes(EACH)] * 4, None, Access())
+    pointer = ThreadValues(base + 16 * EACH.astype(np.int64))
+    thread.store_global(I32, pointer, [ThreadValues(EACH)] * 4, None, Access())
     assert (tally.accesses, tally.ideal, tally.sectors, tally.lines) == (2, 32, 32, 8)
 
 
 def test_copies_touch_both_memories():
     thread, memory, tally = counted()
     base = memory.place(np.zeros(4 * THREADS, np.int32))
-    pointer = Lanes(base + 16 * EACH.astype(np.int64))
-    thread.copy_async(16, Lanes(16 * EACH), 0, pointer, None, None)
+    pointer = ThreadValues(base + 16 * EACH.astype(np.int64))
+    thread.copy_async(16, ThreadValues(16 * EACH), 0, pointer, None, None)
     assert (tally.sectors, tally.shared, tally.wavefronts) == (32, 2, 8)
 
 
 def test_stores_to_shared_memory_are_counted():
     thread, _, tally = counted()
-    thread.store_shared(I32, Lanes(EACH * 8), [Lanes(EACH)])
+    thread.store_shared(I32, ThreadValues(EACH * 8), [ThreadValues(EACH)])
     assert (tally.shared, tally.wavefronts, tally.conflicts) == (2, 4, 2)
 
 
 @pytest.mark.parametrize(("least", "parted"), [(0, 0), (5, 1), (32, 0), (40, 1), (64, 0)])
 def test_warps_are_parted_by_conditions_that_their_lanes_differ_in(least, parted):
     thread, _, tally = counted()
-    thread.when(Lanes(least > EACH), (), list)
+    thread.when(ThreadValues(least > EACH), (), list)
     assert tally.divergent == parted
 
 
@@ -195,13 +198,13 @@ def test_barriers_are_watched_and_left_out(kind):
     less = Barriers(without=(op, 1))
     thread = less.make(THREADS, (0, 0, 0), (1, 1, 1), Memory(256))
     thread.op, thread.runs = op, 1
-    base = Lanes(EACH * 4)
-    thread.store_shared(I32, base, [Lanes(EACH)])
+    base = ThreadValues(EACH * 4)
+    thread.store_shared(I32, base, [ThreadValues(EACH)])
     thread.barrier()
-    thread.load_shared(I32, 1, Lanes(252 - EACH * 4))
+    thread.load_shared(I32, 1, ThreadValues(252 - EACH * 4))
     thread.barrier()
     with pytest.raises(RaceError):
-        thread.store_shared(I32, base, [Lanes(EACH)])
+        thread.store_shared(I32, base, [ThreadValues(EACH)])
     assert less.events[-1] == (op, 1)
 
 
@@ -217,14 +220,14 @@ def test_approximate_instructions_are_near(name):
     x = np.linspace(0.1, 3, THREADS).astype(np.float32)
     flush = ".ftz" if name in ("rcp", "ex2") else ""
     text = f"{name}.approx{flush}.f32 $0, $1;"
-    found = threads().instruction(text, F32, [(F32, Lanes(x))]).array
+    found = threads().instruction(text, F32, [(F32, ThreadValues(x))]).array
     np.testing.assert_allclose(found, APPROXIMATE[name](x.astype(np.float64)), rtol=1e-5, atol=1e-5)
 
 
 def test_data_that_is_drawn_is_for_its_op_alone():
     """What the op goes by is there again for those that follow."""
     op = next(iter(textual.parse(DRAWN).functions["f"].ops))
-    values = {op.value: [Lanes(EACH)]}
+    values = {op.value: [ThreadValues(EACH)]}
     found = Barriers(chance=np.random.default_rng(1))
     thread = found.make(THREADS, (0, 0, 0), (1, 1, 1), Memory(256))
     execution = SimpleNamespace(values=values)

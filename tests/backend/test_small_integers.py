@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.rules.small_floats import widen_some
-from tileir.backend.rules.small_integers import BY_BITS, by_bits
-from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.codegen.rules.f8_f4 import widen_some
+from tileir.backend.codegen.rules.small_integers import BY_BITS, by_bits
+from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import Memory
 from tileir.builder import BF16, F8E4M3, F16, F32, I8, Builder, arg, pointer
 from tileir.machine import dtype_of
@@ -22,7 +22,7 @@ def test_every_integer(source, target, signed):
     half = 1 << source.bits - 1
     raw = np.arange(2 * half)
     worth = np.where(raw >= half, raw - 2 * half, raw)
-    held = Lanes(worth.astype(dtype_of(source)))
+    held = ThreadValues(worth.astype(dtype_of(source)))
     found = by_bits(thread(len(raw)), signed, source, target, held).array
     expected = (worth if signed else raw).astype(dtype_of(target))
     assert found.dtype == expected.dtype and (found == expected).all()
@@ -53,7 +53,7 @@ def test_two_neighbours_are_widened_by_an_instruction():
 def test_every_e4m3(count):
     raw = np.arange(256, dtype=np.uint8)
     values = [raw, raw[::-1].copy()][:count]
-    found = widen_some(thread(256), [Lanes(x.view(dtype_of(F8E4M3))) for x in values])
+    found = widen_some(thread(256), [ThreadValues(x.view(dtype_of(F8E4M3))) for x in values])
     assert len(found) == count
     for x, half in zip(values, found, strict=True):
         expected = x.view(dtype_of(F8E4M3)).astype(np.float32)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tileir.backend.rules.small_floats import narrow
-from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.codegen.rules.f8_f4 import narrow
+from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import Memory
 from tileir.machine import dtype_of
 from tileir.machine.casts import to_float
@@ -45,7 +45,7 @@ def test_a_float_is_rounded_once(kind, source, saturate, rounding):
             x = np.concatenate([x, FAR, -FAR])
         expected = to_float(x, dtype_of(kind), rounding=rounding, saturate=saturate)
         thread = SimtThread(len(x), (0, 0, 0), (1, 1, 1), Memory(0))
-        found = narrow(thread, source, kind, Lanes(x), rounding, saturate).array
+        found = narrow(thread, source, kind, ThreadValues(x), rounding, saturate).array
     mask = (1 << kind.bits) - 1
     bits = [v.view(np.uint8) & mask for v in (found, expected)]
     nan = [np.isnan(b.view(dtype_of(kind)).astype(np.float32)) for b in bits]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.backend.test_function_accuracy import DIGITS, HALF_PI, computed
-from tileir.backend.rules.math import _DOUBLE
+from tileir.backend.codegen.rules.math import _DOUBLE
 from tileir.types import F64
 
 WORST = {"sin": 0.79, "cos": 0.79, "tan": 1.75}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tileir
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.executors import SimtExecutor
 from tileir.errors import InterpretError
 from tileir.passmanager import run
 from tileir.testing import difference

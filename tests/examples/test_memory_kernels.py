@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tileir
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.executors import SimtExecutor
 
 PATH = Path(__file__).parents[2] / "benchmarks" / "memory_kernels.py"
 ROWS, COLUMNS = 6, 200

@@ -9,8 +9,8 @@ import pytest
 
 from tests.backend.hopper.programs import corpus
 from tests.backend.hopper.test_clusters import four, two
-from tests.backend.roles.test_split import KINDS, arguments, tiles
-from tileir.backend.executor import GpuExecutor, gpu_target
+from tests.backend.warp_specialize.test_split_k import KINDS, arguments, tiles
+from tileir.backend.executors import GpuExecutor, gpu_target
 
 pytestmark = pytest.mark.gpu
 

@@ -6,9 +6,9 @@ import pytest
 
 import tileir
 from tests.backend.test_scaling import accesses, arithmetic, branches, loops, module, reductions
-from tileir.backend import compile as compile_kernel, executor, stage_tables
-from tileir.backend.executor import GpuExecutor
-from tileir.backend.llvm import entrances, optimise
+from tileir.backend import compile as compile_kernel, executors, pipeline
+from tileir.backend.executors import GpuExecutor
+from tileir.backend.nvptx import llvm_codegen, ptxas_entry_points
 from tileir.testing.checking import case, check
 
 pytestmark = pytest.mark.gpu
@@ -25,11 +25,11 @@ def entered(monkeypatch):
             found.append(compile_kernel(*arguments))
             return found[-1]
 
-    monkeypatch.setattr(optimise, "_LONG", 0)
-    monkeypatch.setattr(entrances, "_MANY", 0)
-    monkeypatch.setattr(entrances, "_APART", 2)
-    monkeypatch.setattr(stage_tables, "_MANY_LOOPS", 1)
-    monkeypatch.setattr(executor.Cache, "usual", staticmethod(lambda: Anew))
+    monkeypatch.setattr(llvm_codegen, "_LONG", 0)
+    monkeypatch.setattr(ptxas_entry_points, "_MANY", 0)
+    monkeypatch.setattr(ptxas_entry_points, "_APART", 2)
+    monkeypatch.setattr(pipeline, "_MANY_LOOPS", 1)
+    monkeypatch.setattr(executors.Cache, "usual", staticmethod(lambda: Anew))
     return found
 
 

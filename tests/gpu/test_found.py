@@ -6,7 +6,7 @@ import pytest
 
 import tileir
 from tests.corpus.test_found import FILES, GRID, arguments, differ
-from tileir.backend.executor import GpuExecutor, gpu_target
+from tileir.backend.executors import GpuExecutor, gpu_target
 from tileir.textual import parse
 
 pytestmark = pytest.mark.gpu

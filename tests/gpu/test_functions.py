@@ -4,8 +4,8 @@ against the interpreter's f64 kernels, within the bound of each op."""
 import numpy as np
 import pytest
 
-from tileir.backend.executor import GpuExecutor
-from tileir.backend.rules.math import _SINGLE
+from tileir.backend.codegen.rules.math import _SINGLE
+from tileir.backend.executors import GpuExecutor
 from tileir.builder import F32, Builder, pointer
 from tileir.machine.functions import _F64
 from tileir.op import lookup

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backend.roles.gradients import case, gradients
-from tests.backend.roles.test_added import expected, problem, shared_depth
-from tests.backend.roles.test_gradients import check, fused, near
-from tileir.backend.executor import GpuExecutor
+from tests.backend.warp_specialize.gradients import case, gradients
+from tests.backend.warp_specialize.test_added import expected, problem, shared_depth
+from tests.backend.warp_specialize.test_gradients import check, fused, near
+from tileir.backend.executors import GpuExecutor
 from tileir.machine import dtype_of
 from tileir.types import BF16
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.backend.hopper.programs import Product, corpus
 from tests.backend.hopper.test_products import LARGE, PRODUCTS
-from tileir.backend.executor import GpuExecutor, gpu_target
+from tileir.backend.executors import GpuExecutor, gpu_target
 from tileir.textual import parse
 
 pytestmark = pytest.mark.gpu

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tileir
-from tileir.backend.executor import GpuExecutor
+from tileir.backend.executors import GpuExecutor
 from tileir.builder import BF16, F32, I32, Builder, arg, pointer
-from tileir.testing.cells import cells
+from tileir.testing.op_cases import cells
 
 pytestmark = pytest.mark.gpu
 

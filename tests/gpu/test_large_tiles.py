@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tests.backend.test_strip_crossing import test_threads_agree as carried_agree
-from tests.backend.test_strip_once import test_threads_agree as once_agree
-from tests.backend.test_strip_staging import softmax
-from tileir.backend.executor import GpuExecutor
+from tests.backend.test_strip_mine_once import test_threads_agree as once_agree
+from tests.backend.test_strip_mine_spill import test_threads_agree as carried_agree
+from tests.backend.test_strip_mine_staging import softmax
+from tileir.backend.executors import GpuExecutor
 
 pytestmark = pytest.mark.gpu
 

@@ -11,7 +11,7 @@ import pytest
 
 import tileir.backend
 from tileir.backend.driver.launch import Kernel
-from tileir.backend.runtime import native
+from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.jit import Jit
 from tileir.errors import LaunchError
@@ -348,7 +348,7 @@ def test_processes_share_a_cache_and_launch(tmp_path):
 
 
 def test_machine_code_is_used():
-    assert native.supported()
+    assert native_launcher.supported()
 
 
 def test_machine_code_assembled_again_says_what_it_needs():

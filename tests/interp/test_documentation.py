@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tileir.codes import CODES
+from tileir.error_codes import CODES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "interpreter.md"
 

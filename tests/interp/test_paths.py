@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tileir.interp import program as preparation
-from tileir.interp.affine import Strides
 from tileir.interp.memory import Memory
+from tileir.interp.strided_access import Strides
 from tileir.limits import limits
 from tileir.machine.tensor import fits_dtype
 from tileir.types import BF16, F8E4M3, F8E5M2, F16, F32, F64, I1, I8, I16, I32, I64, Pointer

@@ -29,7 +29,7 @@ entry:
 """
 STORED = "gpu.local_store %v, %b, 0\n  "
 WINDOW = (
-    "%r = gpu.local_window f32<4, 8> %b, %slot, %row, %column {rows = [1, 0], columns = [0, 1]}"
+    "%r = gpu.local_gather f32<4, 8> %b, %slot, %row, %column {rows = [1, 0], columns = [0, 1]}"
 )
 LOADED = "%r = gpu.local_load f32<4, 8> %b, %slot"
 ODD = (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tileir.machine import Machine, Tensor, dtype_of
-from tileir.machine.products import in_order, is_exact, multiplied, product
+from tileir.machine.matmul import in_order, is_exact, multiplied, product
 from tileir.op import lookup
 from tileir.ops.dot import Format, Precision
 from tileir.ops.matrix import SHAPES, cells

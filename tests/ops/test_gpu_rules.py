@@ -39,14 +39,14 @@ def arguments(name: str, buffer: Type, tile: Tile) -> tuple[tuple[Any, ...], dic
     return {
         "gpu.async_copy": ((pointers, v(buffer), ZERO), {}),
         "gpu.local_load": ((v(buffer), ZERO), {"type": tile}),
-        "gpu.local_window": (
+        "gpu.local_gather": (
             (v(buffer), ZERO, ZERO, ZERO), {"type": tile, "rows": steps, "columns": steps},
         ),
         "gpu.local_store": ((v(tile), v(buffer), ZERO), {}),
     }[name]  # fmt: skip
 
 
-NAMES = ("gpu.async_copy", "gpu.local_load", "gpu.local_window", "gpu.local_store")
+NAMES = ("gpu.async_copy", "gpu.local_load", "gpu.local_gather", "gpu.local_store")
 
 
 def build(name: str, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
@@ -97,9 +97,9 @@ def test_a_part_of_a_slot_has_two_offsets(
 def test_a_window_has_a_step_per_dimension_and_none_goes_back(
     name: str, steps: tuple[int, ...]
 ) -> None:
-    operands, attributes = arguments("gpu.local_window", SHARED, WHOLE)
-    build("gpu.local_window", operands, {**attributes, name: (0, 2)})
-    broken("TIR0112", name, "gpu.local_window", operands, {**attributes, name: steps})
+    operands, attributes = arguments("gpu.local_gather", SHARED, WHOLE)
+    build("gpu.local_gather", operands, {**attributes, name: (0, 2)})
+    broken("TIR0112", name, "gpu.local_gather", operands, {**attributes, name: steps})
 
 
 @pytest.mark.parametrize("columns", [(0,), (0, 0), (-1, 2), (16, 1), (8, 9), (0, 1, 2)])
@@ -204,9 +204,9 @@ def test_blocks_share_whole_rows(shape: tuple[int, ...], blocks: int, allowed: b
     buffer = v(Pointer(F32, AddressSpace.SHARED))
     operands = (v(Tile(F32, shape)), buffer, ZERO, BARRIERS, ZERO)
     if allowed:
-        build("gpu.remote_scatter", operands, {"blocks": blocks})
+        build("gpu.cluster_scatter", operands, {"blocks": blocks})
     else:
-        broken("TIR0112", "value", "gpu.remote_scatter", operands, {"blocks": blocks})
+        broken("TIR0112", "value", "gpu.cluster_scatter", operands, {"blocks": blocks})
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_private_ops_are_about_private_buffers() -> None:
     broken("TIR0101", "buffer", "gpu.private_load", (v(shared), ZERO), {})
 
 
-COMPUTING = {"gpu.cluster_rank", "gpu.convert_layout", "gpu.scale"}
+COMPUTING = {"gpu.cluster_rank", "gpu.convert_layout", "gpu.conditional_scale"}
 
 
 @pytest.mark.parametrize("kind", [o for o in all_ops() if o.mnemonic.startswith("gpu.")])
@@ -254,7 +254,8 @@ def test_ops_that_threads_meet_at_or_that_touch_memory_take_no_predicate(kind: A
 
 
 @pytest.mark.parametrize(
-    ("name", "operand"), [("gpu.order", v(Tile(F32, (64,)))), ("gpu.check", v(I1))]
+    ("name", "operand"),
+    [("gpu.schedule_barrier", v(Tile(F32, (64,)))), ("gpu.device_assert", v(I1))],
 )
 def test_a_check_and_an_order_hold_for_all_threads(name: str, operand: Value) -> None:
     build(name, (operand,), {})

@@ -20,8 +20,8 @@ from tileir.types import (
 )  # fmt: skip
 from tileir.values import Value, constant
 
-from .mistyped import DI, FROW, INDEX, PF, ROW, TYPES, Case, t, v
-from .misused import RULES
+from .type_errors import DI, FROW, INDEX, PF, ROW, TYPES, Case, t, v
+from .usage_errors import RULES
 
 HERE = Location("k.tir", 7, 3)
 

@@ -65,7 +65,7 @@ def test_elements_of_elementwise_ops_do_not_see_each_other(name: str) -> None:
 
 def test_what_is_elementwise_on_a_gpu() -> None:
     mine = {o.mnemonic for o in all_ops() if o.mnemonic.startswith("gpu.") and o.elementwise}
-    assert mine == {"gpu.scale"}
+    assert mine == {"gpu.conditional_scale"}
 
 
 def binary(op: Op) -> bool:

@@ -26,9 +26,9 @@ importlib.import_module("tileir.backend")  # registers its passes
 ROOT = Path(__file__).parents[2]
 PASSES = sorted(p.name for p in all_passes())
 PREREQUISITES = {
-    "allocate": "default,coalesce", "barriers": "default,coalesce,allocate",
-    "remove-conversions": "default,coalesce", "running-max": "default,coalesce",
-    "async-pipeline": "default,uniform-steps", "roles": "default,descriptors",
+    "allocate": "default,assign-layouts", "barriers": "default,assign-layouts,allocate-shared",
+    "remove-conversions": "default,assign-layouts", "conditional-row-max": "default,assign-layouts",
+    "async-pipeline": "default,scalarize-pointer-steps", "roles": "default,infer-descriptors",
 }  # fmt: skip
 """What passes of the backend follow; the others follow `default`."""
 DEFECTS = ("TIR0606", "TIR0607", "TIR0608", "TIR0714")
@@ -123,7 +123,10 @@ def test_every_pass_on_every_program(pass_name: str) -> None:
 def test_every_pass_is_among_them() -> None:
     assert len(programs()) > 50
     assert len({way[2] for way in ways()}) == len(PASSES) > 30
-    assert all(policy_of(name).before in ("", "coalesce", "coalesce,allocate") for name in PASSES)
+    assert all(
+        policy_of(name).before in ("", "coalesce", "assign-layouts,allocate-shared")
+        for name in PASSES
+    )
 
 
 TILES = """tir 1.0
@@ -156,13 +159,13 @@ entry:
 @pytest.mark.parametrize(("text", "named"), [(TILES, "`inline`"), (DESCRIPTORS, "descriptor_load")])
 def test_coalesce_leaves_what_others_replace_before(text: str, named: str) -> None:
     module = parse(text)
-    result = run(module, "coalesce")
+    result = run(module, "assign-layouts")
     assert result.module is module
     (said,) = result.remarks
     assert (said.code, said.severity) == ("TIR0669", Severity.REMARK)
     assert said.location is not None
     assert named in said.message
-    inlined = run(parse(text.replace("noinline ", "")), "inline,coalesce").module
+    inlined = run(parse(text.replace("noinline ", "")), "inline,assign-layouts").module
     assert (inlined.stage == "layouts") == (named == "`inline`")
 
 

@@ -12,7 +12,7 @@ from tileir.ir import Function, Module
 from tileir.ops.arith import Add
 from tileir.passes import PIPELINE
 from tileir.passmanager import format_pipeline, parse_pipeline, registry
-from tileir.passmanager.culprit import bisect
+from tileir.passmanager.bisect_pipeline import bisect
 from tileir.passmanager.registry import Pass
 from tileir.rewrite import rewrite
 from tileir.textual import parse

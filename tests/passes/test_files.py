@@ -33,7 +33,7 @@ AFTER = "; ----- after\n"
 SEEDS = 6
 GUARDED = "TIR0554"
 """What a pass assumes of parameters, which the launcher looks at, does not hold."""
-PASSES = sorted({*PIPELINE, "fold", "pipeline"})
+PASSES = sorted({*PIPELINE, "fold", "prefetch-loads"})
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")

@@ -21,7 +21,9 @@ from tileir.testing import sample
 from tileir.textual import parse, print_module
 from tileir.types import Scalar, element_of
 
-PASSES = sorted({*PIPELINE, "fold", "pipeline", "pipeline{stages=4}", "licm{max-depth=1}"})
+PASSES = sorted(
+    {*PIPELINE, "fold", "prefetch-loads", "prefetch-loads{stages=4}", "licm{max-depth=1}"}
+)
 PROGRAMS = 60
 HERE = Path(__file__).parent
 
@@ -81,7 +83,9 @@ def size(module: Module) -> int:
 
 
 @pytest.mark.parametrize("stride", few_or_all(8, 2))
-@pytest.mark.parametrize("pipeline", ["default", "default,pipeline", "licm,pipeline{stages=3}"])
+@pytest.mark.parametrize(
+    "pipeline", ["default", "default,prefetch-loads", "licm,prefetch-loads{stages=3}"]
+)
 def test_programs_stop_growing(pipeline, stride):
     for number, module in enumerate(modules(stride)):
         once = run(module, pipeline).module

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tileir.backend import compile  # noqa: A004
+from tileir.backend.runtime.c_header import header
 from tileir.backend.runtime.format import loads
-from tileir.backend.runtime.header import header
 from tileir.errors import UnsupportedError
 from tileir.textual import parse
 from tileir.tools.main import main

@@ -8,12 +8,12 @@ from multiprocessing import get_context
 
 import pytest
 
-from tileir.backend import compiled as compiled_module
+from tileir.backend import compiled_kernel as compiled_module
 from tileir.backend.compile import compile as compile_module
 from tileir.backend.options import Options
 from tileir.backend.runtime import cache as cache_module
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.store import Store, cache_folder
+from tileir.backend.runtime.disk_store import Store, cache_folder
 from tileir.errors import CompileError, Diagnostic, UnsupportedError
 from tileir.testing.cache_stress import Plan, kernel, run
 from tileir.textual import print_module

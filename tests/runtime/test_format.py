@@ -8,8 +8,8 @@ import pytest
 
 from tileir import records
 from tileir.backend import HostStep, Metadata, Options, compile  # noqa: A004
-from tileir.backend.compiled import STAGES
-from tileir.backend.outcome import typed
+from tileir.backend.compiled_kernel import STAGES
+from tileir.backend.error_kinds import classify_errors
 from tileir.backend.runtime.format import dumps, loads
 from tileir.errors import CompileError, DefectError, InfeasibleError, UnsupportedError
 from tileir.textual import parse, print_module
@@ -127,7 +127,7 @@ def test_options_may_be_numbers_of_numpy(softmax):
 
 
 def test_what_must_not_happen_is_a_defect():
-    with pytest.raises(DefectError, match=r"TIR0714.*IndexError: nothing there"), typed():
+    with pytest.raises(DefectError, match=r"TIR0714.*IndexError: nothing there"), classify_errors():
         raise IndexError("nothing there")
 
 

@@ -6,10 +6,10 @@ import threading
 import numpy as np
 import pytest
 
-from tileir.backend.runtime import native
+from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.jit import Jit
-from tileir.backend.runtime.specialise import Fact, specialised
+from tileir.backend.runtime.specialize import ArgumentFact, specialize
 from tileir.errors import CompileError, LaunchError
 from tileir.interp import interpret
 from tileir.textual import parse, print_module
@@ -69,7 +69,9 @@ def test_a_launch_passes_what_was_given(kernel, machine):
     assert len(machine.kernels) == 1
 
 
-@pytest.mark.skipif(not native.supported(), reason="this Python's objects are laid out otherwise")
+@pytest.mark.skipif(
+    not native_launcher.supported(), reason="this Python's objects are laid out otherwise"
+)
 @pytest.mark.parametrize("change", [
     {"x": TorchLike(4100)}, {"n": 64}, {"n": 1}, {"stride": 1}, {"stride": 16},
     {"y": TorchLike(8192 + 8)},
@@ -108,12 +110,12 @@ def test_what_is_not_to_be_specialised_is_not(machine):
 
 def test_specialising_is_from_module_to_module():
     module = parse(SCALE)
-    facts = {"x": Fact.DIVISIBLE, "n": Fact.DIVISIBLE, "stride": Fact.ONE}
-    found = specialised(module, "scale", facts)
+    facts = {"x": ArgumentFact.DIVISIBLE, "n": ArgumentFact.DIVISIBLE, "stride": ArgumentFact.ONE}
+    found = specialize(module, "scale", facts)
     text = print_module(found)
     assert "f32* aligned(16) %x, f32* %y, i32 multiple_of(16) %n, i32 %stride" in text
-    assert "splat i32<64> 1" in text and specialised(found, "scale", facts) is found
-    assert specialised(module, "scale", {}) is module
+    assert "splat i32<64> 1" in text and specialize(found, "scale", facts) is found
+    assert specialize(module, "scale", {}) is module
     results = []
     for each in (module, found):
         x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
@@ -126,7 +128,9 @@ def test_promises_are_joined():
     text = SCALE.replace("i32 %n", "i32 multiple_of(12) %n").replace(
         "f32* %x", "f32* aligned(8) %x"
     )
-    found = specialised(parse(text), "scale", {"n": Fact.DIVISIBLE, "x": Fact.DIVISIBLE})
+    found = specialize(
+        parse(text), "scale", {"n": ArgumentFact.DIVISIBLE, "x": ArgumentFact.DIVISIBLE}
+    )
     x, _, n, *_ = (p.attributes for p in found.functions["scale"].parameters)
     assert (x.aligned, n.multiple_of) == (16, 48)
 
@@ -275,7 +279,7 @@ def test_a_failing_driver_is_an_error_every_time(kernel, machine):
         kernel[1](*arguments)
     machine.fails = 0
     kernel[1](*arguments)
-    assert machine.launches[-1].native == native.supported()
+    assert machine.launches[-1].native == native_launcher.supported()
 
 
 def test_many_kinds_of_calls_are_all_right(machine):
@@ -353,4 +357,4 @@ def test_a_launcher_that_is_kept_becomes_quick_too(kernel, machine):
     launch = kernel[1]
     for _ in range(5):
         launch(TorchLike(), TorchLike(), 50, 7, 0.5)
-    assert [found.native for found in machine.launches[2:]] == [native.supported()] * 3
+    assert [found.native for found in machine.launches[2:]] == [native_launcher.supported()] * 3

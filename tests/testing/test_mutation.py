@@ -160,11 +160,11 @@ def test_tests_that_were_stopped_are_not_known(tmp_path: Path) -> None:
 
 
 def test_tests_of_that_name_come_first() -> None:
-    source = (ROOT / "backend/memory/colouring.py").read_text()
-    change = Change("backend/memory/colouring.py", 1, "", source, "")
+    source = (ROOT / "backend/shared_memory/offset_assignment.py").read_text()
+    change = Change("backend/shared_memory/offset_assignment.py", 1, "", source, "")
     seconds = {
         "tests/backend/test_dot.py": 5.0,
-        "tests/backend/memory/test_barriers.py": 9.0,
+        "tests/backend/shared_memory/test_barriers.py": 9.0,
         "tests/backend/test_colouring.py::test_rooms": 19.0,
         "tests/examples/test_examples.py": 4.0,
     }

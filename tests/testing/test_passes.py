@@ -8,7 +8,7 @@ from tests.sizes import few_or_all
 from tileir.passmanager import all_passes, run as optimise
 from tileir.testing import case, check
 from tileir.testing.checking import RANDOM, SIMT
-from tileir.testing.products.checking import PRODUCTS, SIMT as ROLES
+from tileir.testing.matmul_programs.checking import PRODUCTS, SIMT as ROLES
 from tileir.textual import print_module
 
 PASSES = tuple(found.name for found in all_passes())

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tileir.textual import DIALECTS, parse, print_module
-from tileir.textual.legacy import triton1
+from tileir.textual.triton1 import triton1
 from tileir.tools.opt import main
 
 LISTINGS = Path(__file__).parents[1] / "corpus" / "listings"

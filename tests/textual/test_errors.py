@@ -7,8 +7,8 @@ import pytest
 from tileir.errors import ParseError
 from tileir.textual import parse, parse_many
 
+from .malformed_texts import HEAD, LINES, MODULES, OLDER, PHIS, body
 from .marked import check
-from .wrong import HEAD, LINES, MODULES, OLDER, PHIS, body
 
 
 @pytest.mark.parametrize(("code", "marked"), MODULES)

@@ -21,8 +21,8 @@ from tests.verify.test_modules import STRUCTURES
 from tests.verify.test_predicates import WARNED
 from tests.verify.test_text import CASES as VERIFIED
 
+from .malformed_texts import LINES, MODULES, OLDER, PHIS
 from .test_mapl19 import WRONG_LINES, WRONG_MODULES
-from .wrong import LINES, MODULES, OLDER, PHIS
 
 READ = [*MODULES, *LINES, *PHIS, *OLDER, *WRONG_LINES, *WRONG_MODULES]
 OPS = [(s.expected, s.text()) for s in map(Spelling, TEXTS)]

@@ -12,7 +12,7 @@ from tileir.compare import structurally_equal
 from tileir.errors import TileirError
 from tileir.ir import Module
 from tileir.textual import parse, print_module
-from tileir.textual.fast import LINE, FastReader
+from tileir.textual.fast_reader import LINE, FastReader
 
 ROOT = Path(__file__).parents[2]
 FILES = [*ROOT.glob("examples/*.tir"), *ROOT.glob("tests/corpus/**/*.tir")]

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 from tileir.textual import parse
 from tileir.tools.view import drawn
-from tileir.tools.view.subject import Subject
+from tileir.tools.view.input import Subject
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OWN = Path(__file__).parent / "view"

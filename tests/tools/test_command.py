@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tileir.codes import CODES
+from tileir.error_codes import CODES
 from tileir.tools.explain import explanation, listing
 from tileir.tools.main import COMMANDS, main
 
@@ -124,7 +124,9 @@ def test_an_interrupted_command_says_so_alone(capsys, monkeypatch):
 
 def test_ptx_is_written_where_nothing_assembles(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("tileir.backend.compiled.Compiled.assembled", property(lambda _: 1 / 0))
+    monkeypatch.setattr(
+        "tileir.backend.compiled_kernel.CompiledKernel.assembled", property(lambda _: 1 / 0)
+    )
     words = ["run", str(Path(__file__).parents[2] / "examples/relu.tir"), "--on", "interpreter"]
     assert main(words) == 0
     assert f"PTX: {tmp_path}/tileir/ptx/relu.sm_" in capsys.readouterr().out

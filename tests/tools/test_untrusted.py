@@ -125,7 +125,7 @@ def test_reserved_metadata_of_a_builder_is_refused():
 
 def test_what_another_compilation_noted_is_not_believed():
     from tileir.backend.compile import compile as compiled
-    from tileir.backend.executor import SimtExecutor
+    from tileir.backend.executors import SimtExecutor
 
     module = parse("tir 1.0\ndefine kernel void @k(f32* %x) {\nentry:\n  store %x, 1.0\n  ret\n}\n")
     module = module.evolve(metadata={"host.plan0": "[]", "host.guard1": 5})

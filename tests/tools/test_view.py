@@ -14,9 +14,9 @@ from tileir.tools.view import PICTURES, drawn
 from tileir.tools.view.clusters import clusters
 from tileir.tools.view.diff import marked, pairs
 from tileir.tools.view.gallery import KERNELS, drawing
+from tileir.tools.view.input import Subject
+from tileir.tools.view.loop_nest import coordinate, counters
 from tileir.tools.view.naming import Names
-from tileir.tools.view.nest import coordinate, counters
-from tileir.tools.view.subject import Subject
 from tileir.tools.view.tiles import owners
 
 PICTURES_FOLDER = EXAMPLES.parent / "docs" / "pictures"

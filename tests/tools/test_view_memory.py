@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 from tests.tools.pictures import labelled, module, root, shapes, texts
-from tileir.backend.executor import SimtExecutor
-from tileir.backend.memory.banks import conflicts, wavefronts
-from tileir.backend.memory.shared import SharedTile
-from tileir.backend.memory.staging import staging
+from tileir.backend.codegen.emit.shared_tile import SharedTile
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
+from tileir.backend.shared_memory.conversion_staging import staging
 from tileir.backend.simt.counts import Counts
 from tileir.layout_tilings import blocked
 from tileir.tools.inputs import draw, recipe
 from tileir.tools.view.access import spans
 from tileir.tools.view.banks import wavefront_rows
+from tileir.tools.view.input import Subject
+from tileir.tools.view.lane_orders import Affine, affine, turned
 from tileir.tools.view.lifetimes import rooms, stretches
 from tileir.tools.view.naming import counted
-from tileir.tools.view.orders import Affine, affine, turned
-from tileir.tools.view.subject import Subject
 from tileir.tools.view.swizzles import element_at, packed
 from tileir.tools.view.tracing import Access, Usage, grouped, traced, usage
 from tileir.types import F32

@@ -5,7 +5,7 @@ import sys
 from problems import bowl, problem
 
 from tileir.backend.tuning import Database, Workers, tune
-from tileir.testing.formula_meter import FormulaMeter
+from tileir.testing.fake_meter import FormulaMeter
 
 METER = FormulaMeter(bowl, pause=0.02, isolated=True)
 

@@ -4,20 +4,20 @@ import pytest
 from matmuls import inputs, make, problem
 
 from tileir import records
-from tileir.backend.compile import Options, staged
+from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.target import target
 from tileir.backend.tuning import GpuMeter, TuneError, named, ranked
-from tileir.backend.tuning.cost import Use, estimate, machine_of
+from tileir.backend.tuning.cost import ResourceUse, estimate, machine_of
 from tileir.backend.tuning.problem import numbers_in
 from tileir.backend.tuning.report import _ranks
-from tileir.backend.tuning.use import most_registers, use_of
-from tileir.backend.tuning.work import Work, work_of
+from tileir.backend.tuning.resource_use import most_registers, use_of
+from tileir.backend.tuning.work import WorkEstimate, work_of
 from tileir.errors import CompileError
 from tileir.textual import parse
 
 MACHINE = machine_of("sm_90a")
-WORK = Work({16: 2.0 * 128 * 128 * 4096}, 1e5, 2e6, 3e4, 64)
-USE = Use(8, 65536, 120, 3, 2e6, 127)
+WORK = WorkEstimate({16: 2.0 * 128 * 128 * 4096}, 1e5, 2e6, 3e4, 64)
+USE = ResourceUse(8, 65536, 120, 3, 2e6, 127)
 
 MEASURED = {
     512: {
@@ -105,10 +105,14 @@ def test_stages_hide_latency():
 @pytest.mark.parametrize(
     ("use", "blocks"),
     [
-        (Use(4, 0, 32), 16), (Use(8, 0, 128), 2), (Use(4, 100_000, 32), 2), (Use(1, 0, 24), 32),
-        (Use(32, 0, 64), 1), (Use(32, 0, 128), 0),
+        (ResourceUse(4, 0, 32), 16),
+        (ResourceUse(8, 0, 128), 2),
+        (ResourceUse(4, 100_000, 32), 2),
+        (ResourceUse(1, 0, 24), 32),
+        (ResourceUse(32, 0, 64), 1),
+        (ResourceUse(32, 0, 128), 0),
     ],
-)  # fmt: skip
+)
 def test_blocks_side_by_side(use, blocks):
     assert use.resident(target("sm_90a")) == blocks
 
@@ -171,7 +175,7 @@ def test_rounds_that_the_program_says_are_counted(rounds):
 
 def test_needs_are_read_off_the_program():
     module = parse(LOOPS)
-    done = staged(module, target("sm_90"), Options(num_warps=1), None)
+    done = run_pipeline(module, target("sm_90"), Options(num_warps=1), None)
     found = use_of(done, target("sm_90"), WORK)
     assert (found.warps, found.shared, found.stages, found.limit) == (1, 0, 1, 255)
     assert 16 < found.registers < 40
@@ -180,7 +184,7 @@ def test_needs_are_read_off_the_program():
 @pytest.mark.parametrize("warps", [1, 4, 8, 16, 32])
 def test_a_block_shares_the_registers_of_a_processor(warps):
     machine = target("sm_90")
-    done = staged(parse(LOOPS), machine, Options(num_warps=warps), None)
+    done = run_pipeline(parse(LOOPS), machine, Options(num_warps=warps), None)
     found = use_of(done, machine, WORK)
     assert found.limit == min(255, 65536 // (32 * warps)) and found.warps == warps
     assert use_of(records.evolve(done, registers=40), machine, WORK).limit == 40
@@ -241,7 +245,7 @@ def test_a_product_holds_sixteen_steps_of_its_factors(depth):
 def test_factors_are_read_from_shared_memory_in_every_step():
     """Two warps read each half of A and of B, and the first sixteen steps before the loop."""
     machine = target("sm_80")
-    done = staged(make(64, 64, 64), machine, Options(num_warps=4, stages=2), None)
+    done = run_pipeline(make(64, 64, 64), machine, Options(num_warps=4, stages=2), None)
     for steps in (1, 64):
         found = use_of(done, machine, records.evolve(WORK, steps=steps))
         assert found.fragments == steps * (64 + 16) * (64 + 64) * 2 * 2
@@ -265,8 +269,8 @@ def test_where_nothing_fits_the_first_reason_is_told():
 
 
 def test_arrays_come_from_memory_once():
-    stream = Work({}, 1e3, 64e3, 64e3, 1.0)
-    use = Use(4, 0, 32)
+    stream = WorkEstimate({}, 1e3, 64e3, 64e3, 1.0)
+    use = ResourceUse(4, 0, 32)
     alone = estimate(stream, use, 100_000, MACHINE, 100_000 * 128e3)
     assert alone.bound == "memory"
     assert alone.seconds == pytest.approx(100_000 * 128e3 / MACHINE.memory, rel=0.01)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tileir import records
-from tileir.backend.tuning import Database, Family, Outcome, Status, TuneError
+from tileir.backend.tuning import CandidateOutcome, Database, Family, Status, TuneError
 from tileir.backend.tuning.problem import content_of, shape_class, shape_of
 
 FAMILY = Family("mm", "c0ffee", "a=float16[64,64]", "a=float16[~64,~64]", "H200", "13.0", "0.1")
@@ -14,13 +14,13 @@ FAMILY = Family("mm", "c0ffee", "a=float16[64,64]", "a=float16[~64,~64]", "H200"
 
 def outcome(m=64, seconds=1e-3, launches=20, **rest):
     point = {"M": m, "wide": True, "way": "x", "none": None}
-    found = Outcome(point, Status.MEASURED, launches, seconds, (seconds, seconds * 1.1))
+    found = CandidateOutcome(point, Status.MEASURED, launches, seconds, (seconds, seconds * 1.1))
     return records.evolve(found, **rest)
 
 
 def test_outcomes_come_back_as_they_were():
     kept = outcome(code="", predicted=2e-3, registers=128, spills=4, shared=1024, digest="ab")
-    failed = Outcome({"M": 1}, Status.INFEASIBLE, code="TIR0708", message="too\nmuch")
+    failed = CandidateOutcome({"M": 1}, Status.INFEASIBLE, code="TIR0708", message="too\nmuch")
     database = Database()
     for each in (kept, failed):
         database.record(FAMILY, each)

@@ -18,7 +18,7 @@ from problems import SPACE, bowl, die, executed, problem, unready
 
 from tileir.backend.tuning import Limits, Status, TuneError, Workers, tune
 from tileir.backend.tuning.workers import _serve, _Start
-from tileir.testing.formula_meter import FormulaMeter
+from tileir.testing.fake_meter import FormulaMeter
 
 BEST = "M=64,N=32,num_warps=4"
 FEW = SPACE.with_choices(M=(32, 64), N=(32, 64))

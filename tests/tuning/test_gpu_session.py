@@ -14,12 +14,12 @@ from matmuls import expected, inputs, problem
 from tileir.backend.compile import Options
 from tileir.backend.driver import launch as launching, timing
 from tileir.backend.driver.gpu import Gpu
-from tileir.backend.runtime import native
+from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.tuning import Exhaustive, GpuMeter, TuneError, gpu, tune
-from tileir.backend.tuning.bench import Opening, measured
-from tileir.backend.tuning.inline import Inline
-from tileir.backend.tuning.live import measured_here
+from tileir.backend.tuning.measuring_process import Opening, measured
+from tileir.backend.tuning.synchronous_executor import Inline
+from tileir.backend.tuning.tune_at_launch import measured_here
 from tileir.measuring import Candidate
 
 SIZE = 64
@@ -101,7 +101,7 @@ def device(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> D
     for module in (gpu, timing, launching):
         monkeypatch.setattr(module, "driver", lambda: made)
     monkeypatch.setattr(launching, "gpu", lambda: Gpu(made, 1, 0))
-    monkeypatch.setattr(native, "supported", lambda: False)
+    monkeypatch.setattr(native_launcher, "supported", lambda: False)
     return made
 
 

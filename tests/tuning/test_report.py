@@ -4,8 +4,8 @@ import pytest
 from problems import SPACE, problem
 
 from tileir import records
-from tileir.backend.tuning import Outcome, Status, TuneError
-from tileir.backend.tuning.cost import Estimate, Use
+from tileir.backend.tuning import CandidateOutcome, Status, TuneError
+from tileir.backend.tuning.cost import Estimate, ResourceUse
 from tileir.backend.tuning.database import Family
 from tileir.backend.tuning.meter import Survey
 from tileir.backend.tuning.report import effects, explained, ranks_agree
@@ -21,7 +21,7 @@ def point(m, n):
 def measured(m, n, samples, predicted=None, **rest):
     """An outcome of as many samples, the middle one of which is its time."""
     seconds = sorted(samples)[len(samples) // 2]
-    return Outcome(
+    return CandidateOutcome(
         point(m, n), Status.MEASURED, len(samples), seconds, tuple(samples),
         predicted=predicted, **rest,
     )  # fmt: skip
@@ -33,12 +33,12 @@ OTHERS = (
     measured(32, 16, [5e-3] * 3, 9e-4),
 )
 BAD = (
-    Outcome(point(16, 64), Status.WRONG, code="TIR1107", message="y is off"),
-    Outcome(point(32, 64), Status.WRONG, code="TIR1107", message="y is off, too"),
+    CandidateOutcome(point(16, 64), Status.WRONG, code="TIR1107", message="y is off"),
+    CandidateOutcome(point(32, 64), Status.WRONG, code="TIR1107", message="y is off, too"),
 )
-LEFT_OUT = (Outcome(point(16, 16), Status.PRUNED, code="TIR1104", message="slow"),)
+LEFT_OUT = (CandidateOutcome(point(16, 16), Status.PRUNED, code="TIR1104", message="slow"),)
 MODEL = Survey(
-    use=Use(4, 1024, 36, limit=168),
+    use=ResourceUse(4, 1024, 36, limit=168),
     estimate=Estimate(1e-3, 1.5, 3, {"reading": 4e-4, "products": 6e-4}),
 )
 
@@ -140,7 +140,7 @@ def test_spread_is_half_the_middle_half():
     assert measured(16, 16, samples).spread == pytest.approx(1 / 3)
     assert measured(16, 16, [1.0, 3.0]).spread == pytest.approx(1 / 6)
     assert measured(16, 16, [2.0]).spread == 0.0
-    assert Outcome(point(16, 16), Status.WRONG).spread == 0.0
+    assert CandidateOutcome(point(16, 16), Status.WRONG).spread == 0.0
 
 
 def test_nothing_measured_is_no_report():

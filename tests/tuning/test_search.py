@@ -3,7 +3,7 @@
 import pytest
 from problems import SPACE, misled
 
-from tileir.backend.tuning import Field, Local, Outcome, Status, named
+from tileir.backend.tuning import CandidateOutcome, Local, SearchState, Status, named
 from tileir.backend.tuning.surrogate import Surrogate
 
 POINTS = sorted(SPACE, key=misled)
@@ -11,7 +11,7 @@ EXPECTED = {named(p): misled(p) for p in POINTS}
 
 
 def test_local_search_begins_with_what_is_expected_most_of_and_some_of_the_rest():
-    first = [t.point for t in Local(starts=16).propose(Field(SPACE, POINTS, EXPECTED, {}))]
+    first = [t.point for t in Local(starts=16).propose(SearchState(SPACE, POINTS, EXPECTED, {}))]
     assert first[:12] == POINTS[:12]
     assert len({named(p) for p in first}) == 16
     assert first[12:] != POINTS[12:16]
@@ -29,7 +29,7 @@ def test_what_was_measured_is_expected_of_others_that_choose_the_same():
         return (6 if point["num_warps"] == 8 else 2) * misled(point)
 
     tried = [p for p in POINTS if p["M"] in (16, 64)]
-    measured = [Outcome(p, Status.MEASURED, 20, truth(p)) for p in tried]
+    measured = [CandidateOutcome(p, Status.MEASURED, 20, truth(p)) for p in tried]
     model = Surrogate.fitted(SPACE, measured, EXPECTED)
     others = [p for p in POINTS if p["M"] == 256]
     assert [model.seconds(p) for p in others] == pytest.approx([truth(p) for p in others], rel=0.2)

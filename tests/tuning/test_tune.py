@@ -19,8 +19,8 @@ from tileir.backend.tuning import (
     TuneError,
     tune,
 )
-from tileir.backend.tuning.inline import Inline
-from tileir.testing.formula_meter import FormulaMeter
+from tileir.backend.tuning.synchronous_executor import Inline
+from tileir.testing.fake_meter import FormulaMeter
 
 BEST = "M=64,N=32,num_warps=4"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.verify.rooms import (
+from tests.verify.shared_memory import (
     HEADER as ROOMY,
     HERE as WRITTEN,
     STAGE,

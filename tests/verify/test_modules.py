@@ -12,7 +12,7 @@ import pytest
 
 import tileir
 from tests.counting import calls_of
-from tileir.codes import CODES
+from tileir.error_codes import CODES
 from tileir.errors import Diagnostic, Location, Severity, VerifyError
 from tileir.ir import Block, Function, Global, Module, Parameter, ParameterAttributes
 from tileir.op import Op, Successor

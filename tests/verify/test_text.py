@@ -13,7 +13,7 @@ from tileir.errors import Diagnostic, Severity
 from tileir.verify import diagnose
 
 from .clusters import RIGHT as CLUSTERS, WRONG as NO_CLUSTERS, WRONG_TWICE
-from .rooms import RIGHT, WRONG as ROOMS
+from .shared_memory import RIGHT, WRONG as ROOMS
 
 HEADER = "define kernel void @k(f32* %x, i32* %y, i32 %n, f32 %f, i1 %c) {\nentry:\n"
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tileir import records
+from tileir.analysis.affine_forms import Affine, Bound, Facts, Form
 from tileir.analysis.affine_rules import MASK_RULES, RULES, relabel
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import cfg
-from tileir.analysis.forms import Affine, Bound, Facts, Form
 from tileir.analysis.loops import InductionVariable, induction_variables, loops
 from tileir.analysis.polynomial import Iteration, number, symbol
 from tileir.analysis.ranges import Ranges, ranges

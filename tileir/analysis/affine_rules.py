@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tileir import records
-from tileir.analysis.forms import Affine, Bound, Facts, Form
+from tileir.analysis.affine_forms import Affine, Bound, Facts, Form
 from tileir.analysis.polynomial import Lane, Polynomial, ProgramIndex, number, symbol
 from tileir.analysis.ranges import Ranges
 from tileir.op import Op

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tileir import records
+from tileir.analysis.argument_effects import ELSEWHERE, effects, underlying_parameters
 from tileir.analysis.cache import cached
-from tileir.analysis.effects import ELSEWHERE, effects, roots
 from tileir.effects import Effects
 from tileir.ir import Function, ParameterAttributes
 from tileir.op import Op
@@ -59,7 +59,7 @@ class Aliases:
 def aliases(function: Function) -> Aliases:
     """The aliases of `function`: what its parameters promise, and what it does with them."""
     promises = {p.value: p.attributes for p in function.parameters}
-    return Aliases(roots(function), promises, _constant(function, promises))
+    return Aliases(underlying_parameters(function), promises, _constant(function, promises))
 
 
 @cached

@@ -21,7 +21,7 @@ from tileir.analysis.alignment_facts import (
 from tileir.analysis.alignment_rules import RULES
 from tileir.analysis.alignment_shapes import SHAPE_RULES
 from tileir.analysis.cache import cached
-from tileir.analysis.dataflow import forward
+from tileir.analysis.dataflow import forward_values
 from tileir.analysis.ranges import Ranges, ranges
 from tileir.ir import Function
 from tileir.op import Effects, Op
@@ -52,7 +52,7 @@ def alignment(function: Function) -> Alignments:
     known = {p.value: of_parameter(p) for p in function.parameters}
     transfer = functools.partial(_transfer, ranges(function))
     return Alignments(
-        forward(function, known=known, literal=of_literal, transfer=transfer, merge=_merge)
+        forward_values(function, known=known, literal=of_literal, transfer=transfer, merge=_merge)
     )
 
 

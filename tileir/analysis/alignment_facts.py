@@ -122,10 +122,10 @@ def power_of_two(number: int) -> int:
 
 def elementwise(op: Op, facts: Sequence[Alignment]) -> list[Alignment]:
     """An op of which nothing is known but that equal elements give equal elements."""
-    return [evenly(v.type, facts) for v in op.results]
+    return [multiples_of(v.type, facts) for v in op.results]
 
 
-def evenly(type: Type, facts: Iterable[Alignment], multiple: int = 1) -> Alignment:
+def multiples_of(type: Type, facts: Iterable[Alignment], multiple: int = 1) -> Alignment:
     """Elements that are multiples of `multiple`, equal where those of all `facts` are."""
     shape = extents(type)
     runs = (1,) * len(shape)

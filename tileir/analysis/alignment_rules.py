@@ -11,8 +11,8 @@ from tileir.analysis.alignment_facts import (
     LARGEST,
     Alignment,
     constancy,
-    evenly,
     extents,
+    multiples_of,
     power_of_two,
     step_of,
     uniform,
@@ -82,22 +82,22 @@ def _mul(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignm
     for value, other in ((op.rhs, left), (op.lhs, right)):
         if isinstance(value, Constant) and value.bits == 1:
             return (other,)
-    return (evenly(op.result.type, facts, min(left.every * right.every, LARGEST)),)
+    return (multiples_of(op.result.type, facts, min(left.every * right.every, LARGEST)),)
 
 
 def _shl(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     left, amount = facts[0], op.rhs
     known = amount.bits if isinstance(amount, Constant) and amount.bits < _bits(op) else 0
-    return (evenly(op.result.type, facts, min(left.every << known, LARGEST)),)
+    return (multiples_of(op.result.type, facts, min(left.every << known, LARGEST)),)
 
 
 def _and(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
-    return (evenly(op.result.type, facts, max(f.every for f in facts)),)
+    return (multiples_of(op.result.type, facts, max(f.every for f in facts)),)
 
 
 def _least(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     """Zeros at the bottom of both stay: or, xor, minima, maxima, negation."""
-    return (evenly(op.result.type, facts, min(f.every for f in facts)),)
+    return (multiples_of(op.result.type, facts, min(f.every for f in facts)),)
 
 
 def _blocks(value: Alignment, divisor: Alignment, dimension: int) -> int:
@@ -148,7 +148,7 @@ def _compare(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Al
     is a multiple of it too; likewise `x >= n`. (`x <= n` does: its first element differs.)"""
     left, right = facts
     word = op.predicate_.value
-    found = evenly(op.results[0].type, facts)
+    found = multiples_of(op.results[0].type, facts)
     if left.step == right.step == 1 and isinstance(element_of(op.lhs.type), Scalar):
         run, bound = (left, right) if word[1:] in ("lt", "ge") else (right, left)
         if word[1:] in ("lt", "ge", "gt", "le"):
@@ -158,7 +158,7 @@ def _compare(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Al
 
 
 def _float_compare(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
-    found = evenly(op.results[0].type, facts)
+    found = multiples_of(op.results[0].type, facts)
     return (found, found)
 
 
@@ -210,15 +210,15 @@ def _cast_pointer(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequen
     integer = element_of(type_)
     if not isinstance(integer, Scalar) or integer.is_integer:
         if step_of(type_) != value.step:
-            return (evenly(type_, facts, value.every),)
+            return (multiples_of(type_, facts, value.every),)
         return (value if step_of(type_) > 1 else value.unwrapped(min(_bits(op), 64)),)
-    return (evenly(type_, facts),)
+    return (multiples_of(type_, facts),)
 
 
 def _bitcast(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     source = element_of(op.inputs[0].type)
     if isinstance(source, Scalar) and source.is_float:
-        return (evenly(op.result.type, facts),)
+        return (multiples_of(op.result.type, facts),)
     return _cast_pointer(op, facts, bounds)
 
 
@@ -233,7 +233,7 @@ def _load(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Align
     undefined and agree with anything."""
     if op.volatile:
         return (unknown(op.result.type),)
-    return (evenly(op.result.type, facts if op.other is not None else facts[:1]),)
+    return (multiples_of(op.result.type, facts if op.other is not None else facts[:1]),)
 
 
 def _multiple_of(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:

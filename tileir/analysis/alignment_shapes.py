@@ -8,7 +8,7 @@ from typing import Any
 
 from tileir.analysis.alignment_facts import (
     Alignment,
-    evenly,
+    multiples_of,
     power_of_two,
     uniform,
 )
@@ -110,7 +110,7 @@ def _gather(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Ali
     equal = tuple(
         k if d == op.axis else gcd(k, source.constancy[d]) for d, k in enumerate(index.constancy)
     )
-    found = evenly(op.result.type, (), source.every)
+    found = multiples_of(op.result.type, (), source.every)
     return (Alignment(found.multiple, found.contiguity, equal, source.step),)
 
 
@@ -184,7 +184,7 @@ def _scan(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Align
         equal[op.axis] = 1
         if op.predicate is not None and shape_of(op.predicate.type):
             equal = [1] * len(equal)
-        even = evenly(value.type, (), fact.every if _keeps(op) else 1)
+        even = multiples_of(value.type, (), fact.every if _keeps(op) else 1)
         found.append(Alignment(even.multiple, even.contiguity, tuple(equal)))
     return found
 

@@ -15,8 +15,8 @@ SIZES = (1, 2, 4, 8, 16)
 
 ARRIVE, WAIT = "gpu.cluster_arrive", "gpu.cluster_wait"
 RANKED = frozenset(
-    {"gpu.cluster_rank", ARRIVE, WAIT, "gpu.remote_load", "gpu.remote_scatter",
-     "gpu.remote_arrive", "gpu.remote_wait"}
+    {"gpu.cluster_rank", ARRIVE, WAIT, "gpu.cluster_load", "gpu.cluster_scatter",
+     "gpu.cluster_mbarrier_arrive", "gpu.cluster_mbarrier_wait"}
 )  # fmt: skip
 """Ops that know of ranks."""
 
@@ -27,10 +27,10 @@ def ranks(module: Module, kernel: Function) -> int:
     stated = kernel.attributes.get(ATTRIBUTE, 1)
     if not isinstance(stated, int) or stated < 2 or module.stage is None:
         return 1
-    return stated if any(map(ranked, module.functions.values())) else 1
+    return stated if any(map(uses_cluster_rank, module.functions.values())) else 1
 
 
-def ranked(function: Function) -> bool:
+def uses_cluster_rank(function: Function) -> bool:
     """Whether an op of `function` knows of ranks."""
     return any(op.mnemonic in RANKED or _reaches(op) for op in function.ops)
 

@@ -15,7 +15,7 @@ F = TypeVar("F")
 Merge: TypeAlias = Callable[[Value, F | None, Sequence[F]], F]
 
 
-def forward(
+def forward_values(
     function: Function,
     *,
     known: dict[Value, F],

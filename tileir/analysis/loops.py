@@ -11,7 +11,7 @@ from tileir.analysis.cfg import Cfg, cfg
 from tileir.analysis.dominance import dominance
 from tileir.analysis.predicates import predicates
 from tileir.analysis.ranges import ranges
-from tileir.analysis.uses import definitions, homes
+from tileir.analysis.uses import defining_blocks, definitions
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import Scalar, element_of
@@ -203,7 +203,9 @@ def _step(op: Any, parameter: Value) -> Operand | None:
 
 def is_invariant(function: Function, loop: Loop, operand: Operand) -> bool:
     """Whether `operand` is a literal or defined outside `loop`."""
-    return not isinstance(operand, Value) or homes(function).get(operand) not in loop.blocks
+    return (
+        not isinstance(operand, Value) or defining_blocks(function).get(operand) not in loop.blocks
+    )
 
 
 def trip_count(function: Function, loop: Loop) -> TripCount | None:

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 from tileir import records
+from tileir.analysis.branch_conditions import Guards, guards
 from tileir.analysis.cache import cached
-from tileir.analysis.dataflow import forward
-from tileir.analysis.guards import Guards, guards
+from tileir.analysis.dataflow import forward_values
 from tileir.analysis.range_rules import RULES, Range, full, hull, of_literal
 from tileir.analysis.uses import arguments, definitions
 from tileir.ir import Function
@@ -113,7 +113,7 @@ class _Solver:
     moves: dict[Value, int] = records.field(factory=dict[Value, int])
 
     def solve(self, function: Function, known: dict[Value, Range | None]) -> dict[Value, Any]:
-        forward(
+        forward_values(
             function, known=known, literal=_literal, transfer=self.transfer, merge=self.widen,
             refine=lambda v, fact, block, to: self.refine(known, v, fact, block, to),
             sharpen=lambda: _narrow if self.moves else None, most=_NARROWINGS, within=self.within,

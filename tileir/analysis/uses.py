@@ -45,7 +45,7 @@ def arguments(function: Function) -> Mapping[Value, tuple[Operand, ...]]:
 
 
 @cached
-def homes(function: Function) -> Mapping[Value, str]:
+def defining_blocks(function: Function) -> Mapping[Value, str]:
     """Label of the block that defines each value; function parameters belong to the entry."""
     if function.is_declaration:
         return {}

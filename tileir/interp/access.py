@@ -19,7 +19,7 @@ from tileir.interp.memory import RAW, AccessError, Hit, Lanes, Memory
 from tileir.interp.races import RaceDetector, Touch
 from tileir.interp.report import Accesses
 from tileir.machine import Tensor, dtype_of
-from tileir.machine.faults import Faults
+from tileir.machine.trap import Faults
 from tileir.op import Op
 from tileir.types import I1, Element, Type, element_of
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from tileir.interp.access import ACQUIRES, RELEASES, AccessMixin, accessed
+from tileir.interp.atomic_update import UPDATES, pick, unique_address_batches
 from tileir.interp.failures import fail
 from tileir.interp.memory import RAW
 from tileir.interp.races import Touch
-from tileir.interp.updates import UPDATES, pick, turns
 from tileir.machine import Tensor, dtype_of
 
 
@@ -73,7 +73,7 @@ class AtomicMixin(AccessMixin):
         flat = pointer.data.reshape(-1)
         chosen = np.arange(flat.size) if lanes is None else np.flatnonzero(lanes)
         old, wrote = np.zeros(flat.size, dtype), np.zeros(flat.size, np.bool_)
-        for turn in turns(flat[chosen]):
+        for turn in unique_address_batches(flat[chosen]):
             part = chosen[turn]
             raw, undef = self._gather(flat[part], None, dtype.itemsize, op, Touch.ATOMIC_READ)
             if undef is not None:

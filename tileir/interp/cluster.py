@@ -13,9 +13,9 @@ import numpy as np
 
 from tileir import records
 from tileir.errors import Diagnostic, InterpretError
+from tileir.interp.async_units import Barrier, HopperMixin
 from tileir.interp.clocks import InstanceClock, Published
 from tileir.interp.failures import fail
-from tileir.interp.hopper import Barrier, HopperMixin
 from tileir.interp.program import NoInstanceError
 from tileir.interp.schedule import NotReadyError
 from tileir.machine import Tensor
@@ -131,7 +131,7 @@ class ClusterMixin(HopperMixin):
             raise fail("TIR0521", op, f"rank {rank} is at its end", self)
         return Tensor(np.array(address, np.uint64))
 
-    def remote_load(self, op: Any, buffer: Tensor, slot: Tensor, rank: Tensor, row: Tensor) -> Any:
+    def cluster_load(self, op: Any, buffer: Tensor, slot: Tensor, rank: Tensor, row: Tensor) -> Any:
         """Rows of a slot of another rank."""
         found, number = self._slot(op, self._of(op, buffer, int(rank.data)), slot)
         first, (rows, columns) = int(row.data), shape_of(op.type)
@@ -142,7 +142,7 @@ class ClusterMixin(HopperMixin):
         undef = found.undef[part]
         return Tensor(found.data[part].copy(), undef.copy() if undef.any() else None)
 
-    def remote_scatter(
+    def cluster_scatter(
         self, op: Any, value: Tensor, place: tuple[Tensor, Tensor], barrier: tuple[Tensor, Tensor]
     ) -> None:
         """Copies of rows of a tile into a slot of every rank."""
@@ -185,14 +185,16 @@ class ClusterMixin(HopperMixin):
         moved = (*indices[: op.axis], first, *indices[op.axis + 1 :])
         return slice(rank * rows, rank * rows + rows), moved
 
-    def remote_arrive(self, op: Any, barrier: Tensor, index: Tensor) -> None:
+    def cluster_mbarrier_arrive(self, op: Any, barrier: Tensor, index: Tensor) -> None:
         """One arrival at the barrier of every rank."""
         for rank in range(self.ranks):
             found = self._barrier(op, self._of(op, barrier, rank), index)
             found.before = self._published(found.before)
             self._arrive(op, found, 1)
 
-    def remote_wait(self, op: Any, barrier: Tensor, index: Tensor, parity: Tensor) -> None:
+    def cluster_mbarrier_wait(
+        self, op: Any, barrier: Tensor, index: Tensor, parity: Tensor
+    ) -> None:
         """Nothing, once the phase of that parity has ended."""
         self.mbarrier_wait(op, barrier, index, parity)
         self._join(self._barrier(op, barrier, index).before)

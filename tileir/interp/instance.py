@@ -10,16 +10,16 @@ import numpy as np
 
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InterpretError, TileirError
+from tileir.interp.execute import run
 from tileir.interp.failures import fail, program
 from tileir.interp.lanes import call_lanes
 from tileir.interp.memory import Lanes
+from tileir.interp.parameter_contracts import check_parameters
 from tileir.interp.program import Code, NoInstanceError, prepare
-from tileir.interp.promises import check_parameters
-from tileir.interp.running import run
 from tileir.ir import Function
 from tileir.machine import Tensor, undef
 from tileir.machine.descriptors import Descriptors, DescriptorValue
-from tileir.machine.faults import Faults
+from tileir.machine.trap import Faults
 from tileir.op import Op
 from tileir.types import Pointer, Scalar, Tile, Type, element_of
 

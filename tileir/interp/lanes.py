@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileir.errors import Diagnostic, InterpretError, TileirError
+from tileir.interp.execute import Host, run
 from tileir.interp.program import BlockCode, Code, Edge, Frame
-from tileir.interp.running import Host, run
 from tileir.machine import Tensor, dtype_of
 from tileir.ops.control import CondBranch, Return
 from tileir.types import Tile, element_of

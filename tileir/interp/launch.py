@@ -18,15 +18,15 @@ from tileir.calls import check_call_depth
 from tileir.errors import Diagnostic, InterpretError
 from tileir.grids import extents_of
 from tileir.interp.arguments import Binder, named_arguments
+from tileir.interp.call_effects import pausing_functions
+from tileir.interp.execute import run, steps
 from tileir.interp.failures import place
 from tileir.interp.globals import place_globals
-from tileir.interp.host import make_machine
+from tileir.interp.launch_machine import make_machine
 from tileir.interp.memory import Memory
-from tileir.interp.promises import check_arguments, check_parameters
+from tileir.interp.parameter_contracts import check_arguments, check_parameters
 from tileir.interp.races import Race, RaceDetector
-from tileir.interp.reach import pausing_functions
 from tileir.interp.report import Report
-from tileir.interp.running import run, steps
 from tileir.interp.schedule import DeadlockError, Steps, run_coroutines
 from tileir.ir import Function, Module
 from tileir.limits import check_globals, check_tiles, used_globals
@@ -63,8 +63,8 @@ def interpret(
     `seed` chooses the order of instances (0: in order where the kernel does not synchronise).
     `allow_races` puts races into the report instead of raising. `allow_undef` lets plain stores
     write undefined values, which the report then marks. `numbers` is the machine: `ieee`, or
-    `ring` for residues in place of floats (`tileir.machine.ring`), which arrays hold in their
-    bits. `limit` bounds the number of ops executed, `time_limit` the seconds that they take.
+    `ring` for residues in place of floats (`tileir.machine.residue_machine`), which arrays hold in
+    their bits. `limit` bounds the number of ops executed, `time_limit` the seconds that they take.
 
     Raises InterpretError for a program that has no meaning on these arguments, with the op's
     place: out of bounds, misaligned, undefined where it is seen, a broken promise, division by

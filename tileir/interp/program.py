@@ -16,10 +16,10 @@ from tileir import records
 from tileir.analysis.loops import loops
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InterpretError, TileirError
+from tileir.interp.call_effects import effects_of, synchronises
+from tileir.interp.closures import Frame, Step, fixed_step, kept_step
+from tileir.interp.fast_paths import quick_step
 from tileir.interp.liveness import invariant_ops, last_uses, values_across_blocks
-from tileir.interp.quick import quick_step
-from tileir.interp.reach import effects_of, synchronises
-from tileir.interp.steps import Frame, Step, fixed_step, kept_step
 from tileir.ir import Block, Function
 from tileir.op import FieldKind, Op, Successor
 from tileir.types import Tile

@@ -66,7 +66,7 @@ class SharedMixin(AccessMixin):
         undef = found.undef[part]
         return Tensor(found.data[part].copy(), undef.copy() if undef.any() else None)
 
-    def local_window(
+    def local_gather(
         self, op: Any, buffer: Tensor, slot: Tensor, row: Tensor, column: Tensor
     ) -> Tensor:
         """Elements of a slot at rows and columns that are affine in the element's place."""

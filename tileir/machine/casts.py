@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tileir.machine.formats import BF16, F16, F32, F64, canonical, round_to, widen
+from tileir.machine.float_formats import BF16, F16, F32, F64, canonical, round_to, widen
 from tileir.machine.integers import signed, unsigned
 from tileir.machine.tensor import RAW, Array, raw
 

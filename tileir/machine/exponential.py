@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tileir.machine.double import over, plus, times
-from tileir.machine.exact import Pair, two_product, two_sum
+from tileir.machine.double_double import over, plus, times
+from tileir.machine.error_free import Pair, two_product, two_sum
 from tileir.machine.tensor import Array
 
 LN2 = (0.6931471805599453, 2.3190468138462996e-17)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tileir.machine import exact
-from tileir.machine.formats import BF16, F16, F32, F64, canonical, quieted, round_to, widen
+from tileir.machine import error_free
+from tileir.machine.float_formats import BF16, F16, F32, F64, canonical, quieted, round_to, widen
 from tileir.machine.tensor import Array, from_raw, raw
 
 Kernel = Callable[..., Array]
@@ -28,7 +28,7 @@ def flush(data: Array) -> Array:
     return np.where(np.abs(data) < _TINY, np.copysign(np.float32(0), data), data)
 
 
-def _arithmetic(near: Kernel, pair: Callable[..., exact.Pair], real: Kernel) -> Kernel:
+def _arithmetic(near: Kernel, pair: Callable[..., error_free.Pair], real: Kernel) -> Kernel:
     """An operation rounded once: nearest by the CPU's own, other directions by its error."""
 
     def nearest(a: Array, b: Array) -> Array:
@@ -49,7 +49,7 @@ def _arithmetic(near: Kernel, pair: Callable[..., exact.Pair], real: Kernel) -> 
 
 
 def _directed(
-    a: Array, b: Array, mode: str, near: Kernel, pair: Callable[..., exact.Pair], real: Kernel
+    a: Array, b: Array, mode: str, near: Kernel, pair: Callable[..., error_free.Pair], real: Kernel
 ) -> Array:
     """f32 or f64 `a` and `b` combined and rounded in a direction."""
     dtype, x, y = a.dtype, widen(a), widen(b)
@@ -60,9 +60,9 @@ def _directed(
     if near is np.add or near is np.subtract:
         middle = _zero_sum(middle, x, y if near is np.add else -y, mode)
     if dtype == F32:
-        return round_to(exact.odd(middle, error), F32, mode)
-    wild = ~special & ~exact.tame(x, y, middle)
-    return canonical(_exactly(exact.directed(middle, error, mode), wild, real, mode, x, y))
+        return round_to(error_free.odd(middle, error), F32, mode)
+    wild = ~special & ~error_free.tame(x, y, middle)
+    return canonical(_exactly(error_free.directed(middle, error, mode), wild, real, mode, x, y))
 
 
 def _zero_sum(total: Array, x: Array, y: Array, mode: str) -> Array:
@@ -87,7 +87,7 @@ def _exactly(near: Array, lanes: Array, real: Kernel, mode: str, *operands: Arra
 
 def towards(value: Fraction, mode: str) -> float:
     """A fraction as f64, rounded as `mode` says."""
-    near = exact.nearest(value)
+    near = error_free.nearest(value)
     error = (value - Fraction(near)) if np.isfinite(near) else -Fraction(int(np.sign(near)))
     if mode == "rn" or error == 0:
         return near
@@ -105,10 +105,10 @@ def fma(a: Array, b: Array, c: Array, *, rounding: str = "rn", ftz: bool = False
     if a.dtype == F64:
         return canonical(_fma64(x, y, z, rounding))
     product = x * y
-    total, error = map(np.asarray, exact.two_sum(product, z))
+    total, error = map(np.asarray, error_free.two_sum(product, z))
     error = np.where(np.isfinite(total), error, 0.0)
     total = _zero_sum(total, product, z, rounding)
-    result = round_to(exact.odd(total, error), a.dtype, rounding)
+    result = round_to(error_free.odd(total, error), a.dtype, rounding)
     return flush(result) if ftz else result
 
 
@@ -118,9 +118,9 @@ def _fma64(x: Array, y: Array, z: Array, mode: str) -> Array:
     total = np.where(factors & np.isinf(z), z, product + z)
     plain = _zero_sum(total, product, z, mode)
     finite = factors & np.isfinite(z)
-    tame = exact.tame(x, y, z, plain) & (plain != 0)
+    tame = error_free.tame(x, y, z, plain) & (plain != 0)
     if mode == "rn":
-        plain = np.where(finite & tame, exact.fused(x, y, z), plain)
+        plain = np.where(finite & tame, error_free.fused(x, y, z), plain)
         wild = finite & ~tame
     else:
         wild = finite
@@ -207,10 +207,10 @@ def half_away(a: Array) -> Array:
 
 
 KERNELS: dict[str, Kernel] = {
-    "fadd": _arithmetic(np.add, exact.two_sum, lambda a, b: a + b),
-    "fsub": _arithmetic(np.subtract, lambda a, b: exact.two_sum(a, -b), lambda a, b: a - b),
-    "fmul": _arithmetic(np.multiply, exact.two_product, lambda a, b: a * b),
-    "fdiv": _arithmetic(np.divide, exact.quotient, lambda a, b: a / b),
+    "fadd": _arithmetic(np.add, error_free.two_sum, lambda a, b: a + b),
+    "fsub": _arithmetic(np.subtract, lambda a, b: error_free.two_sum(a, -b), lambda a, b: a - b),
+    "fmul": _arithmetic(np.multiply, error_free.two_product, lambda a, b: a * b),
+    "fdiv": _arithmetic(np.divide, error_free.quotient, lambda a, b: a / b),
     "frem": frem,
     "fma": fma,
     "fneg": fneg,

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tileir.machine import exponential, narrow, special, trigonometric
-from tileir.machine.formats import F64, canonical, round_to, widen
-from tileir.machine.narrow import in_blocks
+from tileir.machine import exponential, f32_functions, special, trigonometric
+from tileir.machine.f32_functions import in_blocks
+from tileir.machine.float_formats import F64, canonical, round_to, widen
 from tileir.machine.tensor import Array
 
 Kernel = Callable[..., Array]
 
 
 def _rounded(name: str) -> Kernel:
-    precise, quick = _F64[name], narrow.KERNELS.get(name, _F64[name])
+    precise, quick = _F64[name], f32_functions.KERNELS.get(name, _F64[name])
 
     def kernel(*operands: Array) -> Array:
         dtype = operands[0].dtype

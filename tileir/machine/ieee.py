@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from tileir.errors import VerifyError
-from tileir.machine import casts, floats, folds, functions, integers, products, reductions
+from tileir.machine import casts, floats, folds, functions, integers, matmul, reductions
 from tileir.machine.descriptors import Descriptors
 from tileir.machine.shapes import Shapes, lanes_of
 from tileir.machine.tensor import Array, Lanes, Tensor, constant, dtype_of, either, undef
@@ -166,9 +166,9 @@ class Machine(Shapes, Descriptors):
         with np.errstate(all="ignore"):
             if c.data.dtype == np.int32:
                 left, right = (_as_signed(t.data, s) for t, s in zip((a, b), signed, strict=True))
-                data = products.integer_dot(left, right, c.data)
+                data = matmul.integer_dot(left, right, c.data)
             else:
-                data = products.float_dot(a.data, b.data, c.data, precision)
+                data = matmul.float_dot(a.data, b.data, c.data, precision)
         return Tensor(data, _reached(a, b, c))
 
     def dot_scaled(
@@ -186,7 +186,7 @@ class Machine(Shapes, Descriptors):
         with np.errstate(all="ignore"):
             x = _scaled(left.data, a_scale, False)
             y = _scaled(right.data, b_scale, True)
-            data = products.float_dot(x, y, c.data, "ieee")
+            data = matmul.float_dot(x, y, c.data, "ieee")
         lost = _reached(left, right, c)
         for scale in (a_scale, b_scale):
             if scale is not None and scale.undef is not None and scale.undef.any():

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tileir.machine.formats import BF16, F16, F32, canonical, quieted
+from tileir.machine.float_formats import BF16, F16, F32, canonical, quieted
 from tileir.machine.integers import unsigned
 from tileir.machine.tensor import Array
 

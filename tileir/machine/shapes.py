@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tileir.machine.faults import Faults
 from tileir.machine.tensor import Array, Lanes, Tensor, dtype_of, either
+from tileir.machine.trap import Faults
 from tileir.op import Op
 from tileir.types import Type, shape_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tileir.machine.exact import two_product
+from tileir.machine.error_free import two_product
 from tileir.machine.exponential import exp, horner
 from tileir.machine.tensor import Array
 

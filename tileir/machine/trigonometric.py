@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from tileir.machine.exact import Pair, two_sum
+from tileir.machine.error_free import Pair, two_sum
 from tileir.machine.exponential import horner
 from tileir.machine.tensor import Array
 

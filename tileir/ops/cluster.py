@@ -63,12 +63,12 @@ class ClusterWait(Op):
         return machine.cluster_wait(self)
 
 
-@op("gpu.remote_load")
-class RemoteLoad(Op):
+@op("gpu.cluster_load")
+class ClusterLoad(Op):
     """The part of a slot of `buffer`, as block `rank` of the cluster has it, that begins in row
     `row` and column 0. That block must not have come to its end.
 
-    `%x = gpu.remote_load f32<16, 128> %b, %i, %r, %y`, given `f32 addrspace(3)* %b, i32 %i, i32 %r, i32 %y`
+    `%x = gpu.cluster_load f32<16, 128> %b, %i, %r, %y`, given `f32 addrspace(3)* %b, i32 %i, i32 %r, i32 %y`
     """  # noqa: E501 - an example is one line
 
     buffer: Operand = operand(BUFFER)
@@ -89,16 +89,16 @@ class RemoteLoad(Op):
         return (self.type,)
 
     def evaluate(self, machine: Any, buffer: Any, slot: Any, rank: Any, row: Any) -> Any:
-        return machine.remote_load(self, buffer, slot, rank, row)
+        return machine.cluster_load(self, buffer, slot, rank, row)
 
 
-@op("gpu.remote_scatter")
-class RemoteScatter(Op):
-    """Begin to share the rows of `value` among the `blocks` of the cluster: block r has rows r n and
-    behind, n of them, in a slot of the same buffer. Their bytes count at barrier `index` of that
-    block, whose threads see them behind a wait for the phase (PTX ISA, "st.async").
+@op("gpu.cluster_scatter")
+class ClusterScatter(Op):
+    """Begin to share the rows of `value` among the `blocks` of the cluster: block r has rows r n
+    and behind, n of them, in a slot of the same buffer. Their bytes count at barrier `index` of
+    that block, whose threads see them behind a wait for the phase (PTX ISA, "st.async").
 
-    `gpu.remote_scatter %x, %b, %i, %m, %j {blocks = 4}`, given `f32<64, 32> %x, f32 addrspace(3)* %b, i32 %i, i64 addrspace(3)* %m, i32 %j`
+    `gpu.cluster_scatter %x, %b, %i, %m, %j {blocks = 4}`, given `f32<64, 32> %x, f32 addrspace(3)* %b, i32 %i, i64 addrspace(3)* %m, i32 %j`
     """  # noqa: E501 - an example is one line
 
     value: Operand = operand(T)
@@ -121,16 +121,16 @@ class RemoteScatter(Op):
     def evaluate(
         self, machine: Any, value: Any, buffer: Any, slot: Any, barrier: Any, index: Any
     ) -> Any:
-        return machine.remote_scatter(self, value, (buffer, slot), (barrier, index))
+        return machine.cluster_scatter(self, value, (buffer, slot), (barrier, index))
 
 
-@op("gpu.remote_arrive")
-class RemoteArrive(Op):
+@op("gpu.cluster_mbarrier_arrive")
+class ClusterMBarrierArrive(Op):
     """The threads that come here, of the kernel or a role, meet, and arrive once at barrier `index`
     of every block of the cluster, their own included; what they did before, those see that come
-    behind `gpu.remote_wait` for the phase.
+    behind `gpu.cluster_mbarrier_wait` for the phase.
 
-    `gpu.remote_arrive %b, %i`, given `i64 addrspace(3)* %b, i32 %i`
+    `gpu.cluster_mbarrier_arrive %b, %i`, given `i64 addrspace(3)* %b, i32 %i`
     """
 
     barrier: Operand = operand(BARRIER)
@@ -139,14 +139,14 @@ class RemoteArrive(Op):
     predicable = False
 
     def evaluate(self, machine: Any, barrier: Any, index: Any) -> Any:
-        return machine.remote_arrive(self, barrier, index)
+        return machine.cluster_mbarrier_arrive(self, barrier, index)
 
 
-@op("gpu.remote_wait")
-class RemoteWait(Op):
+@op("gpu.cluster_mbarrier_wait")
+class ClusterMBarrierWait(Op):
     """As `gpu.mbarrier_wait`, for arrivals from all of the cluster.
 
-    `gpu.remote_wait %b, %i, %p`, given `i64 addrspace(3)* %b, i32 %i, i32 %p`
+    `gpu.cluster_mbarrier_wait %b, %i, %p`, given `i64 addrspace(3)* %b, i32 %i, i32 %p`
     """
 
     barrier: Operand = operand(BARRIER)
@@ -156,4 +156,4 @@ class RemoteWait(Op):
     predicable = False
 
     def evaluate(self, machine: Any, barrier: Any, index: Any, parity: Any) -> Any:
-        return machine.remote_wait(self, barrier, index, parity)
+        return machine.cluster_mbarrier_wait(self, barrier, index, parity)

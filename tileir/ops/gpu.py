@@ -185,13 +185,13 @@ class LocalLoad(Op):
         return machine.local_load(self, buffer, slot)
 
 
-@op("gpu.local_window")
-class LocalWindow(Op):
+@op("gpu.local_gather")
+class LocalGather(Op):
     """A tile of elements of a slot of `buffer`, which need be neither neighbours nor different
     ones: element (i, j, ...) is that in row `row` + i `rows[0]` + j `rows[1]` + ... and column
     `column` + i `columns[0]` + j `columns[1]` + ....
 
-    `%x = gpu.local_window f32<8, 16> %b, 0, %r, %c {rows = [2, 0], columns = [0, 2]}`, given `f32 addrspace(3)* %b, i32 %r, i32 %c`
+    `%x = gpu.local_gather f32<8, 16> %b, 0, %r, %c {rows = [2, 0], columns = [0, 2]}`, given `f32 addrspace(3)* %b, i32 %r, i32 %c`
     """  # noqa: E501 - an example is one line
 
     buffer: Operand = operand(BUFFER)
@@ -217,7 +217,7 @@ class LocalWindow(Op):
         return (self.type,)
 
     def evaluate(self, machine: Any, buffer: Any, slot: Any, row: Any, column: Any) -> Any:
-        return machine.local_window(self, buffer, slot, row, column)
+        return machine.local_gather(self, buffer, slot, row, column)
 
 
 @op("gpu.local_store")

@@ -286,8 +286,9 @@ class AsyncFence(Op):
 class Wgmma(Op):
     """Begin `a` times `b` plus `c`, as `dot`, by warpgroups of 4 warps, each of its own rows. `b`
     is a slot of a buffer, `a` one or a tile; `trans_a` and `trans_b` say that a slot holds the
-    factor with its dimensions exchanged. Of a `b` with longer rows the first columns count. The sum is there after `gpu.wgmma_wait`; until then only
-    another `gpu.wgmma` may take it, as `c`, and nothing may write the slots.
+    factor with its dimensions exchanged. Of a `b` with longer rows the first columns count. The sum
+    is there after `gpu.wgmma_wait`; until then only another `gpu.wgmma` may take it, as `c`, and
+    nothing may write the slots.
 
     `%d = gpu.wgmma f32<64, 8> %a, %i, %b, %j, %c {trans_b}`, given `f16 addrspace(3)* %a, i32 %i, f16 addrspace(3)* %b, i32 %j, f32<64, 8> %c`
     """  # noqa: E501 - an example is one line
@@ -340,12 +341,12 @@ class WgmmaWait(Op):
         return value
 
 
-@op("gpu.order")
-class Order(Op):
+@op("gpu.schedule_barrier")
+class ScheduleBarrier(Op):
     """Threads have computed `value` before they begin what stands behind: an assembler that moves
     waits for products ahead of what runs beside these is kept from it.
 
-    `gpu.order %x`, given `f32<64> %x`
+    `gpu.schedule_barrier %x`, given `f32<64> %x`
     """
 
     value: Operand = operand(Each(elements("f32", F32), scalar=False))
@@ -356,11 +357,11 @@ class Order(Op):
         return None
 
 
-@op("gpu.check")
-class Check(Op):
+@op("gpu.device_assert")
+class DeviceAssert(Op):
     """End the kernel with an error where `condition` is false.
 
-    `gpu.check %p`, given `i1 %p`
+    `gpu.device_assert %p`, given `i1 %p`
     """
 
     condition: Operand = operand(Exactly(I1))

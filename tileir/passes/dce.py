@@ -8,7 +8,7 @@ from tileir import records
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.passes.edges import without_arguments
+from tileir.passes.cfg_edit import without_arguments
 from tileir.passmanager.registry import pass_
 from tileir.values import Operand, Value
 

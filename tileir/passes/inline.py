@@ -11,7 +11,7 @@ from tileir.ir import Block, Function, Inline, Module, Visibility
 from tileir.limits import current, exceeded
 from tileir.op import Op, Successor
 from tileir.ops.control import Branch, Call, CondBranch
-from tileir.passes.edges import copy_op, fresh, fresh_label, map_edges
+from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges
 from tileir.passmanager.registry import pass_
 from tileir.rewrite import rewrite
 from tileir.types import I1

@@ -14,15 +14,15 @@ from tileir.errors import Diagnostic
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.control import Branch
-from tileir.passes.edges import fresh, fresh_label, map_edges
-from tileir.passmanager.registry import Outcome, pass_, remark
+from tileir.passes.cfg_edit import fresh, fresh_label, map_edges
+from tileir.passmanager.registry import PassResult, pass_, remark
 from tileir.values import Value
 
 _CHANGES_MEMORY = (Effects.WRITE | Effects.SYNC).value
 
 
 @pass_("licm")
-def licm(function: Function, *, max_depth: int = 0) -> Outcome:
+def licm(function: Function, *, max_depth: int = 0) -> PassResult:
     """Move what a loop computes alike in every iteration to before the loop.
 
         PURE    an op without effects moves if its operands are defined outside the loop
@@ -70,15 +70,15 @@ def licm(function: Function, *, max_depth: int = 0) -> Outcome:
     """
     found = loops(function)
     if not found.by_header:
-        return Outcome(function)
+        return PassResult(function)
     motion = _Motion(function, found, max_depth)
     for label in cfg(function).order:
         if label in found.innermost:
             motion.visit(function.blocks[label])
     if not motion.moved:
-        return Outcome(function, tuple(motion.remarks))
+        return PassResult(function, tuple(motion.remarks))
     count = sum(map(len, motion.moved.values()))
-    return Outcome(_applied(function, motion), tuple(motion.remarks), {"ops moved": count})
+    return PassResult(_applied(function, motion), tuple(motion.remarks), {"ops moved": count})
 
 
 class _Motion:

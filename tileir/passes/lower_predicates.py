@@ -13,14 +13,14 @@ from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.compare import Select
 from tileir.passes.defined_lanes import DefinedLanes, emit
-from tileir.passmanager.registry import Outcome, pass_, remark
+from tileir.passmanager.registry import PassResult, pass_, remark
 from tileir.rewrite import Answer, Replace, Walk, rewrite
 from tileir.types import I1, Type, element_of, with_element
 from tileir.values import Constant, Operand, constant
 
 
 @pass_("lower-predicates")
-def lower_predicates(function: Function) -> Outcome:
+def lower_predicates(function: Function) -> PassResult:
     """Replace `@%p` and `psi` by masks and selects.
 
         PURE    an op that only computes runs in all lanes: what it gives where `%p` is false is
@@ -63,7 +63,7 @@ def lower_predicates(function: Function) -> Outcome:
     """
     lowering = _Lowering(DefinedLanes.of(function))
     lowered = rewrite(function, lowering.visit)
-    return Outcome(lowered, tuple(lowering.remarks))
+    return PassResult(lowered, tuple(lowering.remarks))
 
 
 HARMLESS: dict[str, tuple[str, int]] = {

@@ -8,13 +8,13 @@ from typing import Any, cast
 from tileir import records
 from tileir.analysis.dominance import dominance
 from tileir.analysis.partial import kept_undefined
-from tileir.analysis.uses import definitions, homes, uses
+from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.memory import Load
 from tileir.ops.shape import Reshape, Trans, Unsplat
-from tileir.passes.diagonal import Diagonals
+from tileir.passes.diagonal_tiles import Diagonals
 from tileir.passes.fold import unless_kept
 from tileir.passes.laws.law import rules
 from tileir.passes.laws.shapes import SHAPES
@@ -38,7 +38,7 @@ def peephole(function: Function, *, finite: bool = False) -> Function:
         DOT        d + dot(a, b, 0) is dot(a, b, d) if nobody else reads the product
         OTHER      select(m, load(p, m), e) is load(p, m, e) if nobody else reads the load and e is
                    known before it
-        DIAGONAL   see `tileir.passes.diagonal`
+        DIAGONAL   see `tileir.passes.diagonal_tiles`
 
     `finite` promises that tiles multiplied by diagonal ones hold no infinity and no NaN.
 
@@ -171,7 +171,7 @@ class _Tiles:
 
     def __init__(self, function: Function) -> None:
         self.readers = uses(function)
-        self.homes = homes(function)
+        self.homes = defining_blocks(function)
 
     def product(self, op: Any, walk: Walk) -> Answer:
         """DOT"""
@@ -224,7 +224,7 @@ def _known_before(function: Function, operand: Operand, load: Op, places: Mappin
     """Whether `operand` is defined where `load` stands."""
     if type(operand) is not Value:
         return True
-    at, here = homes(function)[operand], homes(function)[load.results[0]]
+    at, here = defining_blocks(function)[operand], defining_blocks(function)[load.results[0]]
     if at != here:
         return dominance(function).strictly_dominates(at, here)
     maker = definitions(function).get(operand)

@@ -13,7 +13,7 @@ from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.control import Branch, CondBranch
-from tileir.passes.edges import copy_op, fresh, fresh_label, map_edges, with_arguments
+from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges, with_arguments
 from tileir.passmanager.registry import pass_
 from tileir.types import Tile
 from tileir.values import Operand, Value

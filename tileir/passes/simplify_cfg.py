@@ -10,7 +10,7 @@ from tileir.analysis.uses import uses
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.control import Branch, CondBranch, Unreachable
-from tileir.passes.edges import map_edges, without_arguments
+from tileir.passes.cfg_edit import map_edges, without_arguments
 from tileir.passmanager.registry import pass_
 from tileir.rewrite import rewrite
 from tileir.values import Constant, Operand, Value

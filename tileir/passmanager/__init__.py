@@ -1,7 +1,7 @@
 """Pipelines of passes: written as text, run with verification, observed, replayed and bisected.
 
 A pass is a function `Function -> Function` or `Module -> Module`; `pass_` gives it a name. It may
-answer with an `Outcome` instead, which adds remarks and statistics.
+answer with an `PassResult` instead, which adds remarks and statistics.
 
     from tileir.passmanager import run
     result = run(module, "simplify,cse,licm{max-depth=2},dce")
@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tileir.passmanager.registry import Option, Outcome, Pass, all_passes, lookup, pass_, remark
+from tileir.passmanager.registry import Option, Pass, PassResult, all_passes, lookup, pass_, remark
 
 if TYPE_CHECKING:
-    from tileir.passmanager.culprit import Culprit, bisect
+    from tileir.passmanager.bisect_pipeline import Culprit, bisect
     from tileir.passmanager.manager import CrashError, Observer, Record, Recorder, Run, Step, run
     from tileir.passmanager.pipeline import Node, format_pipeline, parse_pipeline
 
@@ -25,8 +25,8 @@ __all__ = [
     "Node",
     "Observer",
     "Option",
-    "Outcome",
     "Pass",
+    "PassResult",
     "Record",
     "Recorder",
     "Run",
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("Culprit", "bisect"), "culprit"),
+    **dict.fromkeys(("Culprit", "bisect"), "bisect_pipeline"),
     **dict.fromkeys(
         ("CrashError", "Observer", "Record", "Recorder", "Run", "Step", "run"), "manager"
     ),

@@ -11,7 +11,7 @@ from tileir.errors import Diagnostic, PassError, TileirError, VerifyError
 from tileir.ir import Function, Module
 from tileir.limits import check_tiles
 from tileir.passmanager.pipeline import Node, parse_pipeline
-from tileir.passmanager.registry import Outcome, Pass
+from tileir.passmanager.registry import Pass, PassResult
 from tileir.verify import verify as verify_module
 
 
@@ -110,7 +110,7 @@ class Recorder:
         self.replay: tuple[Module, Node] | None = None
 
     def apply(
-        self, module: Module, node: Node, function: str | None, change: Callable[[], Outcome]
+        self, module: Module, node: Node, function: str | None, change: Callable[[], PassResult]
     ) -> Module:
         """`module` with what `change` makes of it, or of its `function`, as the step `node`.
 
@@ -139,7 +139,7 @@ class Recorder:
         node = step.node if step.function is None else _only(step.function, step.node)
         return step.before, node
 
-    def _apply(self, step: Step, change: Callable[[], Outcome]) -> Module:
+    def _apply(self, step: Step, change: Callable[[], PassResult]) -> Module:
         start = time.perf_counter()
         subject = step.before if step.function is None else step.before.functions[step.function]
         outcome = change()
@@ -234,7 +234,7 @@ def _crashed(step: Step, before: Module, again: Node, error: Exception) -> Crash
     return crashed
 
 
-def _counts(subject: Function | Module, outcome: Outcome) -> Mapping[str, int]:
+def _counts(subject: Function | Module, outcome: PassResult) -> Mapping[str, int]:
     """The pass's own counts, and by how many ops the IR shrank or grew."""
     if outcome.ir is subject:
         return outcome.statistics

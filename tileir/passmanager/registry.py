@@ -52,7 +52,7 @@ class Option:
 
 
 @records.frozen
-class Outcome:
+class PassResult:
     """What a pass gives: the new IR, remarks at the user's lines, and counts of what it did."""
 
     ir: Function | Module
@@ -75,10 +75,10 @@ class Pass:
         """The first line of its documentation."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
-    def __call__(self, ir: Any, **options: Any) -> Outcome:
+    def __call__(self, ir: Any, **options: Any) -> PassResult:
         """Run it on a `Function` or `Module`. Raises TypeError where it gives something else."""
         answer = self.function(ir, **options)
-        outcome = answer if isinstance(answer, Outcome) else Outcome(answer)
+        outcome = answer if isinstance(answer, PassResult) else PassResult(answer)
         expected = Function if self.level == "function" else Module
         if not isinstance(outcome.ir, expected):
             found = type(outcome.ir).__name__

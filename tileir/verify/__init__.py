@@ -78,7 +78,7 @@ def diagnose(module: Module) -> tuple[Diagnostic, ...]:
 
             found.extend(check_predicates(function))
         if walk.placed and not wrong:
-            from tileir.verify.rooms import check_rooms  # programs as written have no rooms
+            from tileir.verify.shared_memory import check_rooms  # programs as written have no rooms
 
             found.extend(check_rooms(function))
         if module.stage is not None and not wrong:

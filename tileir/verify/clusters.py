@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from tileir.analysis.cfg import cfg
-from tileir.analysis.clusters import ARRIVE, ATTRIBUTE, WAIT, ranked
+from tileir.analysis.clusters import ARRIVE, ATTRIBUTE, WAIT, uses_cluster_rank
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
 from tileir.op import Op
@@ -18,7 +18,7 @@ _State = tuple[bool, bool]
 
 def check_clusters(module: Module, function: Function) -> Iterator[Diagnostic]:
     """Check the ops of `function` that concern its cluster."""
-    if not ranked(function):
+    if not uses_cluster_rank(function):
         return
     role = function.name in _roles(module)
     if function.kernel and ATTRIBUTE not in function.attributes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from math import log10
 
 from tileir import records
-from tileir.backend.tuning.outcome import Outcome
+from tileir.backend.tuning.outcome import CandidateOutcome
 from tileir.backend.tuning.report import duration, effects
 from tileir.backend.tuning.tune import Result
 from tileir.tools.view import svg
@@ -59,7 +59,9 @@ def picture(result: Result) -> str:
     return svg.document(x + _SIDE + 150, height, [*parts, *bars], title)
 
 
-def _scatter(found: Sequence[Outcome], best: Outcome, x: float, y: float) -> Iterator[str]:
+def _scatter(
+    found: Sequence[CandidateOutcome], best: CandidateOutcome, x: float, y: float
+) -> Iterator[str]:
     """Measured over expected; the line is where both agree."""
     both = [(o.predicted or 0.0, o.seconds or 0.0) for o in found]
     across, up = Axis.over([p for p, _ in both]), Axis.over([s for _, s in both])

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tileir import records
-from tileir.backend.prepare import prepare
+from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.tuning import Parameter, Problem, Role, Space, content_of, mapl19
-from tileir.backend.tuning.declared import compiler_space
+from tileir.backend.tuning.pass_parameters import compiler_space
 from tileir.backend.tuning.space import Point
 from tileir.backend.tuning.work import work_of
 from tileir.errors import Diagnostic, ToolError
@@ -195,7 +195,7 @@ def _expected(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -
 
 def _is_small(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -> bool:
     known = {k: v for k, v in draw(plan, wish.seed).items() if isinstance(v, int)}
-    function = prepare(module, plan.kernel.name).functions[plan.kernel.name]
+    function = legalize(module, plan.kernel.name).functions[plan.kernel.name]
     work = work_of(function, grid, known)
     return (work.operations + work.arithmetic) * prod(grid) < _INTERPRETED
 

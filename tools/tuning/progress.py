@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from tileir import records
-from tileir.backend.tuning.outcome import Outcome
+from tileir.backend.tuning.outcome import CandidateOutcome
 from tileir.backend.tuning.report import duration
 from tileir.backend.tuning.tune import Observer, Silent
 
@@ -33,7 +33,7 @@ class Lines:
     def surveyed(self) -> None:
         pass
 
-    def found(self, outcome: Outcome, best: Outcome | None) -> None:
+    def found(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
         if best is not None and best.seconds is not None and best.seconds < self.best:
             self.best = best.seconds
             sys.stderr.write(f"  {duration(best.seconds)}  {best.name}\n")
@@ -58,7 +58,7 @@ class Bar:
     def surveyed(self) -> None:
         self._progress.advance(self._task)
 
-    def found(self, outcome: Outcome, best: Outcome | None) -> None:
+    def found(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
         self._failed += not outcome.good
         note = "" if best is None else f"{duration(best.seconds)}  {best.name}"
         note += f"  [red]{self._failed} failed[/red]" if self._failed else ""

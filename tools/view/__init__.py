@@ -10,7 +10,7 @@ from typing import Protocol, cast
 from tileir.passmanager import run
 from tileir.tools.files import read_module, write_file
 from tileir.tools.numbers import natural, positive
-from tileir.tools.view.subject import Subject
+from tileir.tools.view.input import Subject
 
 PICTURES = {
     "access": "the addresses that a warp touches at every load and store",

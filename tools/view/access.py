@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tileir import records
-from tileir.backend.simt.counts import LINE, SECTOR, Tally
+from tileir.backend.simt.counts import LINE, SECTOR, OpCounters
 from tileir.op import Op
+from tileir.tools.view.input import Subject
+from tileir.tools.view.lane_orders import Turned, turned
 from tileir.tools.view.naming import Names, counted, place
-from tileir.tools.view.orders import Turned, turned
-from tileir.tools.view.subject import Subject
 from tileir.tools.view.svg import (
     MARGIN,
     SMALL,
@@ -137,7 +137,7 @@ def _draw(sheet: Sheet, trace: Trace, names: Names, same: Alike) -> None:
         _draw_turned(sheet, trace, other)
 
 
-def _total(tallies: Sequence[Tally]) -> str:
+def _total(tallies: Sequence[OpCounters]) -> str:
     accesses, sectors, fewest = (
         sum(getattr(t, what) for t in tallies) for what in ("accesses", "sectors", "ideal")
     )

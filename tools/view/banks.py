@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from tileir import records
-from tileir.backend.memory.banks import BANKS, WORD, phase_lanes
+from tileir.backend.shared_memory.bank_conflicts import BANKS, WORD, phase_lanes
 from tileir.op import Op
 from tileir.tools.view.access import label
+from tileir.tools.view.input import Subject
 from tileir.tools.view.naming import Names, counted, place
-from tileir.tools.view.subject import Subject
 from tileir.tools.view.svg import (
     LINE,
     MARGIN,
@@ -70,7 +70,8 @@ def picture(subject: Subject) -> str:
 
 
 def wavefront_rows(offsets: Sequence[int | None], size: int) -> list[Wavefront]:
-    """The wavefronts of one access of a warp, as `tileir.backend.memory.banks` counts them."""
+    """The wavefronts of one access of a warp, as `tileir.backend.shared_memory.bank_conflicts`
+    counts them."""
     together = phase_lanes(size)
     found: list[Wavefront] = []
     for phase, first in enumerate(range(0, len(offsets), together)):

@@ -9,8 +9,8 @@ from tileir import records
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
 from tileir.ir import Block, Function
+from tileir.tools.view.input import Subject
 from tileir.tools.view.naming import Names
-from tileir.tools.view.subject import Subject
 from tileir.tools.view.svg import CHARACTER, LINE, Sheet, clipped, line, rect, text, tip
 from tileir.values import Value
 

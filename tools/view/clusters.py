@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tileir import records
-from tileir.analysis.uses import homes, uses
+from tileir.analysis.uses import defining_blocks, uses
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -93,7 +93,7 @@ def phis(function: Function, block: Block, wanted: frozenset[Value]) -> list[Phi
 def ports(function: Function, block: Block, ops: Sequence[Op]) -> list[Port]:
     """Values that `ops` of `block` read and other blocks define; parameters of the function are
     left out, for everything may read them."""
-    home, given = homes(function), {p.value for p in function.parameters}
+    home, given = defining_blocks(function), {p.value for p in function.parameters}
     read = dict.fromkeys(v for op in ops for v in op.inputs if isinstance(v, Value))
     return [Port(v, home[v]) for v in read if v not in given and home[v] != block.label]
 

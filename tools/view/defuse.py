@@ -11,9 +11,9 @@ from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.tools.view.clusters import HEAVY, Cluster, Phi, Port, clusters, phis, ports, slice_of
+from tileir.tools.view.input import Subject
 from tileir.tools.view.layered import Placed, Point, place
 from tileir.tools.view.naming import Names, kind
-from tileir.tools.view.subject import Subject
 from tileir.tools.view.svg import LINE, MARGIN, Sheet, clipped, group, rect, spline, text
 from tileir.values import Value
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tileir.tools.files import read_module, write_file
 from tileir.tools.view import PICTURES, drawn
-from tileir.tools.view.subject import Subject
+from tileir.tools.view.input import Subject
 
 KERNELS = ("softmax", "matmul")
 """Examples that are drawn."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tileir import records
-from tileir.analysis.buffers import ALLOT, accessed, alive
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
-from tileir.backend.memory.scratch import Plan
+from tileir.analysis.shared_buffers import ALLOT, accessed, alive
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.ir import Function
 from tileir.op import Op
 
@@ -61,10 +61,10 @@ def in_order(function: Function) -> list[Op]:
     return [op for label in cfg(function).order for op in function.blocks[label].ops]
 
 
-def rooms(function: Function, plan: Plan) -> list[Room]:
+def rooms(function: Function, plan: SharedMemoryPlan) -> list[Room]:
     """The rooms of `plan` in the order in which they are needed: those that ops work in while
     these run, buffers while they hold what is still read, or a copy may be on its way there
-    (`tileir.analysis.buffers`)."""
+    (`tileir.analysis.shared_buffers`)."""
     ops, living = in_order(function), alive(function)
     index = {op: i for i, op in enumerate(ops)}
     found: list[Room] = []

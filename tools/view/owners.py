@@ -8,9 +8,9 @@ from itertools import product
 
 from tileir.ir import Function
 from tileir.layout import Layout, Vector
+from tileir.tools.view.input import Subject
 from tileir.tools.view.loops import loops, nano_tile
 from tileir.tools.view.naming import Names
-from tileir.tools.view.subject import Subject
 from tileir.tools.view.svg import (
     LINE,
     MARGIN,

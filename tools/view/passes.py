@@ -15,8 +15,8 @@ from tileir.passmanager import Step, run
 from tileir.passmanager.pipeline import Node
 from tileir.textual import print_module
 from tileir.tools.view.diff import Pair, marked, pairs
+from tileir.tools.view.input import Subject
 from tileir.tools.view.naming import counted
-from tileir.tools.view.subject import Subject
 
 _AROUND = 3
 """Equal lines shown around changed ones; more are folded."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tileir import records
+from tileir.tools.view.input import Subject
 from tileir.tools.view.lifetimes import Room, Stretch, in_order, most_at_once, rooms, stretches
 from tileir.tools.view.naming import Names, place
-from tileir.tools.view.subject import Subject
 from tileir.tools.view.svg import (
     CHARACTER,
     LINE,

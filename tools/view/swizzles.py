@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tileir import records
-from tileir.backend.lower.conversion import conversion
-from tileir.backend.memory.dot_staging import staging as dot_staging
-from tileir.backend.memory.scratch import Plan
-from tileir.backend.memory.shared import CHUNK, SharedTile
-from tileir.backend.memory.staging import Staging
+from tileir.backend.codegen.conversion_plan import conversion
+from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
+from tileir.backend.shared_memory.conversion_staging import Staging
+from tileir.backend.shared_memory.fma_dot_staging import staging as dot_staging
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.ir import Function
 from tileir.layout import Vector
 from tileir.layout_algebra import unpack
@@ -32,7 +32,7 @@ class Region:
     moved: Moved
 
 
-def straightened(function: Function, plan: Plan, op: Op) -> Moved | None:
+def straightened(function: Function, plan: SharedMemoryPlan, op: Op) -> Moved | None:
     """From offsets that `op` accesses to those without swizzling and padding; None where there is
     neither."""
     regions = list(_regions(function, plan, op))
@@ -46,7 +46,7 @@ def straightened(function: Function, plan: Plan, op: Op) -> Moved | None:
     return moved
 
 
-def _regions(function: Function, plan: Plan, op: Op) -> Iterator[Region]:
+def _regions(function: Function, plan: SharedMemoryPlan, op: Op) -> Iterator[Region]:
     base = plan.offsets.get(op)
     if base is not None and op.mnemonic == "dot":
         staged = dot_staging(op)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tileir import records
-from tileir.backend.memory.banks import conflicts, wavefronts
+from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.backend.simt import machine as simt
 from tileir.backend.simt.counts import LINE, SECTOR, Counted, Counts
 from tileir.backend.simt.memory import Memory
@@ -17,7 +17,7 @@ from tileir.backend.target import target
 from tileir.errors import Diagnostic, ToolError
 from tileir.op import Op
 from tileir.tools.inputs import draw, recipe
-from tileir.tools.view.subject import Subject
+from tileir.tools.view.input import Subject
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -9,9 +9,9 @@ from itertools import product
 from tileir.analysis.uses import definitions
 from tileir.errors import ToolError
 from tileir.tools.inputs import recipe
+from tileir.tools.view.input import Subject
+from tileir.tools.view.loop_nest import Space, lines, space
 from tileir.tools.view.naming import Names, concerns, counted, place
-from tileir.tools.view.nest import Space, lines, space
-from tileir.tools.view.subject import Subject
 from tileir.tools.view.svg import (
     LINE,
     MARGIN,

@@ -1,5 +1,5 @@
 """A launcher in machine code, as LLVM IR.
 
-`%State`, `%Entry` and `%Arg` are the structures of `tileir.backend.runtime.native`. `@@NAME@@`
-stands for the address of a symbol of Python's C API or of an object.
+`%State`, `%Entry` and `%Arg` are the structures of `tileir.backend.runtime.native_launcher`.
+`@@NAME@@` stands for the address of a symbol of Python's C API or of an object.
 """

@@ -65,6 +65,7 @@ from tileir.frontends.triton.language.debugging import (
     static_assert,
     static_print,
 )
+from tileir.frontends.triton.language.dot import dot, dot_scaled
 from tileir.frontends.triton.language.memory import (
     TensorDescriptor as tensor_descriptor,
     advance,
@@ -83,7 +84,6 @@ from tileir.frontends.triton.language.memory import (
     store,
     store_tensor_descriptor,
 )
-from tileir.frontends.triton.language.products import dot, dot_scaled
 from tileir.frontends.triton.language.random import (
     pair_uniform_to_normal,
     philox,
@@ -109,7 +109,7 @@ from tileir.frontends.triton.language.reductions import (
     sum_ as sum,
     xor_sum,
 )
-from tileir.frontends.triton.language.shaping import (
+from tileir.frontends.triton.language.shape_ops import (
     arange,
     assume,
     broadcast,

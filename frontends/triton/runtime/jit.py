@@ -23,7 +23,7 @@ from tileir.frontends.triton.arguments import (
     on_gpu,
     unaligned,
 )
-from tileir.frontends.triton.errors import OutOfResources, refused
+from tileir.frontends.triton.errors import OutOfResources, launch_error
 from tileir.frontends.triton.interface import KernelInterface
 from tileir.frontends.triton.kernel import Specialization, from_signature, module_of
 from tileir.frontends.triton.language.control import unwrapped
@@ -72,12 +72,18 @@ class JITFunction(KernelInterface):
     """
 
     def __init__(
-        self, function: Callable[..., Any], do_not_specialize: Sequence[Any] = (),
-        do_not_specialize_on_alignment: Sequence[Any] = (), *, debug: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        function: Callable[..., Any],
+        do_not_specialize: Sequence[Any] = (),
+        do_not_specialize_on_alignment: Sequence[Any] = (),
+        *,
+        debug: bool = False,
+    ) -> None:
         if not isinstance(function, FunctionType):
             kind = type(function).__name__
-            raise refused(f"jit is of functions, not of a {kind}: it stands below other decorators")
+            raise launch_error(
+                f"jit is of functions, not of a {kind}: it stands below other decorators"
+            )
         self._debug = debug
         self._unaligned = frozenset(do_not_specialize_on_alignment)
         self.source = Source(function)
@@ -198,7 +204,7 @@ class JITFunction(KernelInterface):
         try:
             bound = self.source.signature.bind(*arguments, **named)
         except TypeError as error:
-            raise refused(f"{self.__name__}: {error}") from None
+            raise launch_error(f"{self.__name__}: {error}") from None
         bound.apply_defaults()
         found = dict(bound.arguments)
         for name in self.source.constant_parameters:
@@ -323,7 +329,7 @@ def _extents(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
     try:
         return extents_of(grid(arguments) if callable(grid) else grid)
     except ValueError as error:
-        raise refused(str(error)) from None
+        raise launch_error(str(error)) from None
 
 
 def _debugging() -> bool:
@@ -336,7 +342,7 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     LaunchError for options that there are not."""
     unknown = options.keys() - {*_UNSPECIALIZED, *_OF_JIT}
     if unknown:
-        raise refused(f"jit has no option {', '.join(sorted(unknown))}")
+        raise launch_error(f"jit has no option {', '.join(sorted(unknown))}")
     chosen = [options.get(name) or () for name in _UNSPECIALIZED]
     debug = bool(options.get("debug"))
     if function is None:

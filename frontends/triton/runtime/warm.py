@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from tileir import Module, records
 from tileir.executor import Describing, Resources, executor
-from tileir.frontends.triton.errors import refused
+from tileir.frontends.triton.errors import launch_error
 
 
 class Attributes(dict[str, Any]):
@@ -67,7 +67,7 @@ class WarmKernel(Module):
         if self._resources is None:
             there: Any = executor("gpu")
             if not isinstance(there, Describing):
-                raise refused("the executor of GPUs does not tell what kernels take")
+                raise launch_error("the executor of GPUs does not tell what kernels take")
             object.__setattr__(self, "_resources", there.resources(self, None))
         return cast(Resources, self._resources)
 

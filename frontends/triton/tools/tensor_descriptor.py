@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileir import records
-from tileir.frontends.triton.errors import refused
+from tileir.frontends.triton.errors import launch_error
 
 
 def _numbers(given: Any) -> tuple[int, ...]:
@@ -27,9 +27,11 @@ class TensorDescriptor:
 
     def __post_init__(self) -> None:
         if not len(self.shape) == len(self.strides) == len(self.block_shape) > 0:
-            raise refused("shape, strides and block_shape of a descriptor must be equally long")
+            raise launch_error(
+                "shape, strides and block_shape of a descriptor must be equally long"
+            )
         if self.strides[-1] != 1:
-            raise refused(f"the last stride of a descriptor is 1, not {self.strides[-1]}")
+            raise launch_error(f"the last stride of a descriptor is 1, not {self.strides[-1]}")
 
     @staticmethod
     def from_tensor(

@@ -11,7 +11,7 @@ from typing import Any
 from tileir import records
 from tileir.backend.cpu.compile import CpuKernel, compile as compile_for_cpu
 from tileir.backend.cpu.regions import Bounds, Region
-from tileir.backend.cpu.waiting import may_wait
+from tileir.backend.cpu.spin_waits import may_spin_wait
 from tileir.errors import CompileError, Diagnostic, LaunchError, TileirError
 from tileir.executor import executor
 from tileir.frontends.triton_backend.cpu.arguments import ANYWHERE, Memory, Reader, array_of, reader
@@ -56,7 +56,7 @@ class Program:
     def _native(self) -> Launch | None:
         """Native code; None where instances wait for each other, or this CPU has no code for an op:
         the interpreter runs these."""
-        if may_wait(self.module):
+        if may_spin_wait(self.module):
             return None
         try:
             kernel = compile_for_cpu(self.module, self.name, checked=True)

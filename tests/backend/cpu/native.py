@@ -7,7 +7,7 @@ import numpy as np
 from tileir.backend.cpu.jit import load
 from tileir.backend.cpu.launch import HELPERS, Launch
 from tileir.backend.cpu.thread import CpuThread
-from tileir.backend.simt.machine import Lanes, SimtThread
+from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import Memory
 from tileir.types import I32, AddressSpace, Pointer
 
@@ -50,7 +50,7 @@ def threads(body, room):
     base = memory.place(room)
     thread = SimtThread(WIDTH, (0, 0, 0), (1, 1, 1), memory)
     with np.errstate(all="ignore"):
-        body(thread, Lanes(np.full(WIDTH, base, np.int64)))
+        body(thread, ThreadValues(np.full(WIDTH, base, np.int64)))
     memory.write_back()
 
 

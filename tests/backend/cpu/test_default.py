@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tileir.backend.cpu.waiting import may_wait
+from tileir.backend.cpu.spin_waits import may_spin_wait
 from tileir.executor import executor, on_host
 from tileir.textual import parse
 
@@ -64,7 +64,7 @@ def test_what_was_compiled_is_compiled_once() -> None:
 def test_instances_that_wait_take_turns() -> None:
     """The last instance goes first: run to its end, the first would wait for ever."""
     module = parse(TICKETS)
-    assert may_wait(module) and on_host(module) == "interpreter"
+    assert may_spin_wait(module) and on_host(module) == "interpreter"
     turn, order = np.zeros(1, np.int32), np.zeros(4, np.int32)
     executor(on_host(module)).launch(module, None, 4, [turn, order])
     assert order.tolist() == [3, 2, 1, 0]
@@ -82,7 +82,7 @@ def test_instances_that_wait_take_turns() -> None:
     ],
 )
 def test_only_what_others_may_change_is_waited_for(old: str, new: str, waits: bool) -> None:
-    assert may_wait(parse(TICKETS.replace(old, new))) == waits
+    assert may_spin_wait(parse(TICKETS.replace(old, new))) == waits
 
 
 def test_what_no_cpu_runs_is_interpreted() -> None:

@@ -11,7 +11,7 @@ import tileir
 from tileir import textual
 from tileir.backend.cpu.compile import compile as compile_kernel
 from tileir.backend.cpu.executor import CpuExecutor
-from tileir.backend.cpu.host import Calls
+from tileir.backend.cpu.host_callbacks import Calls
 from tileir.builder import F16, F32, F64, I8, I32, I64, Builder, pointer
 from tileir.errors import CompileError, LaunchError
 from tileir.executor import executor

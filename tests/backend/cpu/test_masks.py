@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from tileir.backend.cpu.lanes import Linear, Wide
+from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.cpu.lane_values import AffineValue, VectorValue
 from tileir.backend.cpu.thread import CpuThread
-from tileir.backend.lower.thread import Access
 from tileir.types import F32, I1, I32
 
 from .native import address, native
@@ -65,11 +65,11 @@ def thread():
     return made
 
 
-@pytest.mark.parametrize("value", ["%x", Linear("%b", 2, "0"), Wide("%w")])
+@pytest.mark.parametrize("value", ["%x", AffineValue("%b", 2, "0"), VectorValue("%w")])
 def test_choices_that_need_no_instruction(thread, value):
     other = "%y"
     before = len(thread.lines)
-    for condition in ("%c", Wide("%k")):
+    for condition in ("%c", VectorValue("%k")):
         assert thread.select(I32, condition, value, value) is value
     assert thread.select(I32, "true", value, other) is value
     assert thread.select(I32, "false", other, value) is value

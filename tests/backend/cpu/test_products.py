@@ -108,7 +108,9 @@ entry:
 }
 """
     )
-    monkeypatch.setattr("tileir.backend.cpu.host.time.time_ns", lambda: 1_234_567_890_123_456_789)
+    monkeypatch.setattr(
+        "tileir.backend.cpu.host_callbacks.time.time_ns", lambda: 1_234_567_890_123_456_789
+    )
     found = [np.zeros(1, np.int64)]
     CpuExecutor().launch(module, None, 1, found)
     assert found[0][0] == 1_234_567_890_123_456_789

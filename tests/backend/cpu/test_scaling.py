@@ -5,7 +5,7 @@ import pytest
 
 from tileir.backend.cpu import numbers
 from tileir.backend.cpu.compile import compile as compile_kernel
-from tileir.backend.cpu.machine import Registers, registers
+from tileir.backend.cpu.vector_registers import Registers, registers
 from tileir.builder import F32, F64, Builder, pointer
 
 SIZE = 4096

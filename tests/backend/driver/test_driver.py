@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tileir.backend import compile as compile_kernel, executor as gpu_executor
+from tileir.backend import compile as compile_kernel, executors as gpu_executor
 from tileir.backend.driver import device, launch
 from tileir.backend.driver.batch import Loaded, compile_batch
-from tileir.backend.driver.prelude import arranged
-from tileir.backend.runtime.reading import Tensor
-from tileir.backend.tma.plan import HostPlan
+from tileir.backend.driver.launch_plan import plan_launch
+from tileir.backend.runtime.array_protocols import Tensor
+from tileir.backend.tma.host_plan import HostPlan
 from tileir.builder import F32, Builder, pointer
 from tileir.errors import CompileError, Diagnostic, LaunchError
 from tileir.textual import parse
@@ -186,10 +186,10 @@ def test_where_nobody_chose_a_gpu_the_first_is_taken(cuda, monkeypatch):
 def test_no_more_blocks_are_launched_than_run_at_once(persistent, grid, blocks):
     """Nor more than there is work for; each does `persistent` instances at a time."""
     plan = HostPlan(6, (), (), (), persistent)
-    found = arranged(plan, grid, [1, 2, 3], 66)
+    found = plan_launch(plan, grid, [1, 2, 3], 66)
     assert (found.grid, found.extents) == ((blocks, 1, 1), grid)
 
 
 def test_kernels_that_do_not_persist_have_the_grid_they_are_given():
-    found = arranged(HostPlan(3, (), (), ()), (500, 3), [1, 2, 3], 66)
+    found = plan_launch(HostPlan(3, (), (), ()), (500, 3), [1, 2, 3], 66)
     assert (found.grid, found.extents) == ((500, 3), ())

@@ -7,12 +7,12 @@ import json
 import random
 from pathlib import Path
 
-from tileir.backend.layouts.contiguity import Contiguity
-from tileir.backend.lower.conversion import conversion_bytes, convert
-from tileir.backend.lower.lowering import Lowering
+from tileir.backend.codegen.conversion_plan import conversion_bytes, convert
+from tileir.backend.codegen.lowering import Lowering
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.simt.barrier_removal import counting
 from tileir.backend.simt.counts import Counts
 from tileir.backend.simt.memory import Memory
-from tileir.backend.simt.watch import counting
 from tileir.backend.target import target as target_named
 from tileir.builder import Builder
 from tileir.layout import layout
@@ -87,7 +87,7 @@ def converted(shape, element, source, target):
     thread.op = op
     function = module.functions["k"]
     lowering = Lowering(module, function, target_named("sm_90"), thread,
-                        Contiguity(function), {op: 0}, {}, warps)  # fmt: skip
+                        AccessWidths(function), {op: 0}, {}, warps)  # fmt: skip
     fragment = list(held(thread, source, shape, element))
     counts.by_op.clear()
     found = convert(lowering, op, fragment, op.source.type, target)

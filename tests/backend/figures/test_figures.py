@@ -18,8 +18,8 @@ from tileir.builder import BF16, F16, F32, F64, I8, I32
 
 from ..convolutions import Convolution
 from ..test_async_pipeline import matmul
-from ..test_strip import softmax
-from ..test_strip_staging import softmax as staged_softmax
+from ..test_strip_mine import softmax
+from ..test_strip_mine_staging import softmax as staged_softmax
 
 ROOT, FILE = Path(__file__).parents[3], Path(__file__).with_name("figures.json")
 FOUND = (

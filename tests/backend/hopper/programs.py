@@ -50,10 +50,16 @@ class Product:
         size = left.bytes + right.bytes
         moved = {True: "%i, 0", False: "0, %i"}
         at = moved[self.trans_a], moved[not self.trans_b]
-        flags = [name for name, on in (
-            ("trans_a = true", self.trans_a), ("trans_b = true", self.trans_b),
-            ("lhs_signed = false", not self.signed[0]), ("rhs_signed = false", not self.signed[1]),
-        ) if on]  # fmt: skip
+        flags = [
+            name
+            for name, on in (
+                ("trans_a = true", self.trans_a),
+                ("trans_b = true", self.trans_b),
+                ("lhs_signed = false", not self.signed[0]),
+                ("rhs_signed = false", not self.signed[1]),
+            )
+            if on
+        ]
         attributes = f" {{{', '.join(flags)}}}" if flags else ""
         tile, sums = f"{a}<{self.m}, {self.depth}>", f"{c}<{self.m}, {self.n}>"
         factor, load = "%a", ""

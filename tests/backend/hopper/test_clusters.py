@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.executors import SimtExecutor
 from tileir.errors import CompileError, InterpretError, TileirError
 from tileir.interp import interpret
 from tileir.textual import parse
@@ -65,7 +65,7 @@ def test_code() -> None:
 def test_arrivals_for_copies_order_nothing_else() -> None:
     """What threads wrote, other blocks do not see behind arrivals of the scope of a block."""
     arrival = "gpu.mbarrier_arrive %staged, 0 {cluster = true}"
-    text = REMOTE.replace("gpu.remote_arrive %staged, 0", arrival)
+    text = REMOTE.replace("gpu.cluster_mbarrier_arrive %staged, 0", arrival)
     alone = "%staged = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = "
     assert text.count(f"{alone}2}}") == 1
     text = text.replace(f"{alone}2}}", f"{alone}8}}")
@@ -84,35 +84,79 @@ LAST = "  store %qq, %s2\n  gpu.cluster_wait\n"
 
 LEFT_OUT: dict[str, tuple[Any, str, str, str, str]] = {
     "blocks have not staged": (
-        four, CLUSTER, FIRST, "  gpu.local_store %x, %b, 0\n", "nothing orders|nobody wrote"),
+        four,
+        CLUSTER,
+        FIRST,
+        "  gpu.local_store %x, %b, 0\n",
+        "nothing orders|nobody wrote",
+    ),
     "a block ends early": (
-        four, CLUSTER.replace("  gpu.cluster_arrive\n  %w", "  %w"), LAST, "  store %qq, %s2\n",
-        "at its end|ends with"),
+        four,
+        CLUSTER.replace("  gpu.cluster_arrive\n  %w", "  %w"),
+        LAST,
+        "  store %qq, %s2\n",
+        "at its end|ends with",
+    ),
     "a rank that there is not": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 4, %row", "no block 4"),
     "another rank": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 2, %row", "other sums"),
     "rows of another": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 3, 0", "other sums"),
     "barriers have not begun": (
-        two, REMOTE, "  gpu.cluster_arrive\n  gpu.cluster_wait\n", "", "no barrier|that .* begins"),
+        two,
+        REMOTE,
+        "  gpu.cluster_arrive\n  gpu.cluster_wait\n",
+        "",
+        "no barrier|that .* begins",
+    ),
     "nobody says that it staged": (
-        two, REMOTE, "  gpu.remote_arrive %staged, 0\n", "", "deadlock"),
+        two,
+        REMOTE,
+        "  gpu.cluster_mbarrier_arrive %staged, 0\n",
+        "",
+        "deadlock",
+    ),
     "nobody waits for what is staged": (
-        two, REMOTE, "  gpu.remote_wait %staged, 0, %parity\n", "",
-        "nothing orders|nobody wrote|arrive"),
+        two,
+        REMOTE,
+        "  gpu.cluster_mbarrier_wait %staged, 0, %parity\n",
+        "",
+        "nothing orders|nobody wrote|arrive",
+    ),
     "nobody says that it has read": (
-        two, REMOTE, "  gpu.remote_arrive %drained, 0\n", "", "deadlock"),
+        two,
+        REMOTE,
+        "  gpu.cluster_mbarrier_arrive %drained, 0\n",
+        "",
+        "deadlock",
+    ),
     "a buffer is written before it was read": (
-        two, REMOTE, "  gpu.remote_wait %drained, 0, %before\n", "", "nothing orders|arrive"),
+        two,
+        REMOTE,
+        "  gpu.cluster_mbarrier_wait %drained, 0, %before\n",
+        "",
+        "nothing orders|arrive",
+    ),
     "a block ends before it was read": (
-        two, REMOTE, "done:\n  gpu.remote_wait %drained, 0, %parity\n", "done:\n",
-        "at its end|ends with|ends, and"),
+        two,
+        REMOTE,
+        "done:\n  gpu.cluster_mbarrier_wait %drained, 0, %parity\n",
+        "done:\n",
+        "at its end|ends with|ends, and",
+    ),
     "too few arrivals": (
-        two, REMOTE, "%staged = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 2}",
+        two,
+        REMOTE,
+        "%staged = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 2}",
         "%staged = gpu.mbarrier_alloc i64 addrspace(3)*",
-        "arrive|nothing orders|nobody wrote|deadlock"),
+        "arrive|nothing orders|nobody wrote|deadlock",
+    ),
     "too many arrivals": (
-        two, REMOTE, "%staged = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 2}",
-        "%staged = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 3}", "deadlock"),
-}  # fmt: skip
+        two,
+        REMOTE,
+        "%staged = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 2}",
+        "%staged = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 3}",
+        "deadlock",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", LEFT_OUT)
@@ -144,8 +188,8 @@ STAGED = "  %b = gpu.shared_alloc f32 addrspace(3)* {shape = [4, 4, 32], swizzle
 MEET = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
 BEGIN = f"{STAGED}  %sent = gpu.mbarrier_alloc i64 addrspace(3)*\n{MEET}"
 EXPECT = "  gpu.mbarrier_expect %sent, 0 {bytes = 2048}\n"
-SEND = "  gpu.remote_scatter %x, %b, %r, %sent, 0 {blocks = 4}\n"
-AWAIT = "  gpu.remote_wait %sent, 0, 0\n"
+SEND = "  gpu.cluster_scatter %x, %b, %r, %sent, 0 {blocks = 4}\n"
+AWAIT = "  gpu.cluster_mbarrier_wait %sent, 0, 0\n"
 SCATTERED = (
     CLUSTER.replace(STAGED.replace("4, 4, 32", "1, 16, 32"), BEGIN)
     .replace(FIRST, EXPECT + SEND + AWAIT)
@@ -154,7 +198,8 @@ SCATTERED = (
 )
 for _rank in range(4):
     SCATTERED = SCATTERED.replace(
-        f"gpu.remote_load f32<4, 32> %b, 0, {_rank}, %row", f"gpu.local_load f32<4, 32> %b, {_rank}"
+        f"gpu.cluster_load f32<4, 32> %b, 0, {_rank}, %row",
+        f"gpu.local_load f32<4, 32> %b, {_rank}",
     )
 
 

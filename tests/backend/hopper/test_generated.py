@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.executors import SimtExecutor
 from tileir.interp import interpret
 from tileir.passmanager import run
 from tileir.testing.kernels import attention, convolution, matmul
 
-FRONT = "cse,licm,uniform-steps,unwrap,descriptors"
+FRONT = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
 PLAIN, PERSISTENT, DELAYED = (
-    f"{FRONT},roles", f"{FRONT},persist,roles,overlap", f"{FRONT},roles,delay"
-)  # fmt: skip
+    f"{FRONT},warp-specialize",
+    f"{FRONT},persist,warp-specialize,defer-wgmma-waits",
+    f"{FRONT},warp-specialize,pipeline-chained-matmuls",
+)
 
 
 def check(

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executor import SimtExecutor
-from tileir.backend.memory.factors import Factor
+from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
+from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.shadow import RaceError
 from tileir.errors import CompileError
 from tileir.interp import interpret
@@ -224,14 +224,14 @@ def test_wrong_descriptors_are_wrong(
     product: Product, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every field that a layout depends on is read off the descriptor."""
-    right = Factor.bits.fget  # type: ignore[attr-defined]
+    right = SmemMatrix.bits.fget  # type: ignore[attr-defined]
     ways = {"leading": 16 << 16, "stride": 8 << 32, "mode": 1 << 62, "start": 2}
 
-    def wrong(self: Factor) -> int:
+    def wrong(self: SmemMatrix) -> int:
         spared = change == "leading" and self.k_contiguous and product is not _ALONG_K
         return right(self) ^ (0 if spared else ways[change])
 
-    monkeypatch.setattr(Factor, "bits", property(wrong))
+    monkeypatch.setattr(SmemMatrix, "bits", property(wrong))
     arguments, expected = product.arguments(1)
     if change == "leading" and product is _ALONG_K:
         ways[change] = 0x40 << 16  # which nothing reads: the product stays right

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.executors import SimtExecutor
 from tileir.errors import CompileError
 from tileir.machine import dtype_of
 from tileir.textual import parse

@@ -10,19 +10,27 @@ import numpy as np
 
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.driver.gpu import gpu_target
-from tileir.backend.executor import GpuExecutor, SimtExecutor
+from tileir.backend.executors import GpuExecutor, SimtExecutor
 from tileir.errors import LaunchError
 from tileir.interp import interpret
 from tileir.ir import Module
 from tileir.passmanager import run
 
-FRONT = "cse,licm,uniform-steps,unwrap,descriptors"
+FRONT = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
 
 
 def agree(
-    module: Module, grid: Sequence[int], arguments: Sequence[Any], place: int, expected: Any, *,
-    off: float, seeds: int = 2, roles: bool = True, alone: bool = False,
-) -> None:  # fmt: skip
+    module: Module,
+    grid: Sequence[int],
+    arguments: Sequence[Any],
+    place: int,
+    expected: Any,
+    *,
+    off: float,
+    seeds: int = 2,
+    roles: bool = True,
+    alone: bool = False,
+) -> None:
     """Argument `place` is what `expected` says, up to `off` of its largest number: interpreted as
     written and, if `roles`, as roles; on the machine of threads, in `seeds` orders; and on a GPU
     of compute capability 9.0, where there is one. `alone`: a block works for one instance."""
@@ -44,7 +52,9 @@ def agree(
     near(values[place])
     if roles:
         values = given()
-        made = run(module, f"{FRONT},roles,overlap,delay").module
+        made = run(
+            module, f"{FRONT},warp-specialize,defer-wgmma-waits,pipeline-chained-matmuls"
+        ).module
         assert made.stage == "roles"
         interpret(made, name, tuple(grid), values)
         near(values[place])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.backend.workloads.running import agree, assembles, normal
-from tileir.backend.executor import SimtExecutor
+from tileir.backend.executors import SimtExecutor
 from tileir.builder import F16, F32
 from tileir.testing.workloads import convolution, shifts, tables
 from tileir.testing.workloads.convolution import Filter

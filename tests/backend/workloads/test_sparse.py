@@ -109,7 +109,10 @@ def test_assembled(module: object) -> None:
 def test_a_place_before_the_matrix_is_an_error() -> None:
     """A tensor map would read zeros there."""
     blocks = Blocks(np.ones((1, 1), bool))
-    module = run(sparse.dsd(SIZE, 64, 64), "cse,licm,uniform-steps,unwrap,descriptors,roles").module
+    module = run(
+        sparse.dsd(SIZE, 64, 64),
+        "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors,warp-specialize",
+    ).module
     x, y = normal(1, SIZE, SIZE), normal(SIZE, SIZE)
     starts, columns = blocks.by_row
     with pytest.raises(InterpretError, match="TIR0514"):

@@ -17,10 +17,10 @@ from tileir.builder.contraction import (
     elementwise,
 )
 from tileir.builder.contraction.axes import Axis
-from tileir.builder.contraction.choices import tiling, walk_of
-from tileir.builder.contraction.division import divided
 from tileir.builder.contraction.kernel import _grouped
-from tileir.builder.contraction.outputs import solved
+from tileir.builder.contraction.solve_outputs import solved
+from tileir.builder.contraction.tile_sizes import tiling, walk_of
+from tileir.builder.contraction.two_step_reduction import split_reduction
 from tileir.textual import print_module
 
 from .oracle import Bound, Tensor, at, check, indices, points_of, times, values_of
@@ -259,7 +259,7 @@ def test_short_rows_go_as_one_where_lanes_are_left(last, outputs, tile, flat):
 def test_reductions_are_divided_where_each_part_joins_enough(values, kind, empty, parts):
     (i,) = indices("i")
     a, out = Tensor("a", F32, (values,)), Tensor("out", F32, ())
-    stages = divided(contraction(out, (), kind, at(a, i), {i: range(values)}, (), empty))
+    stages = split_reduction(contraction(out, (), kind, at(a, i), {i: range(values)}, (), empty))
     assert len(stages) == 1 + (parts > 1)
     if parts > 1:
         assert stages[0].output.shape == (parts,)
@@ -271,7 +271,7 @@ def test_reductions_of_many_instances_are_not_divided(rows, is_divided):
     i, j = indices("ij")
     a, out = Tensor("a", F32, (rows, 1 << 20)), Tensor("out", F32, (rows,))
     stage = contraction(out, (i,), "sum", at(a, i, j), {i: range(rows), j: range(1 << 20)})
-    assert (len(divided(stage)) == 2) == is_divided
+    assert (len(split_reduction(stage)) == 2) == is_divided
 
 
 @pytest.mark.parametrize(("rows", "parts"), [(1, 256), (8, 32), (40, 6), (63, 4)])
@@ -279,7 +279,7 @@ def test_as_many_parts_as_there_should_be_instances(rows, parts):
     i, j = indices("ij")
     a, out = Tensor("a", F32, (rows, 1 << 23)), Tensor("out", F32, (rows,))
     stage = contraction(out, (i,), "sum", at(a, i, j), {i: range(rows), j: range(1 << 23)})
-    assert divided(stage)[0].output.shape == (rows, parts)
+    assert split_reduction(stage)[0].output.shape == (rows, parts)
 
 
 # What loops there are ----------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from tileir.builder.contraction import (
     contraction,
     elementwise,
 )
+from tileir.builder.contraction.element_types import kind_of, stored_kind
 from tileir.builder.contraction.function import Function, described
-from tileir.builder.contraction.functions import JOININGS, wide
-from tileir.builder.contraction.kinds import kind_of, stored_kind
+from tileir.builder.contraction.functions import JOININGS, compute_type
 from tileir.errors import LaunchError
 
 from .oracle import Index, Tensor, at, indices
@@ -178,7 +178,7 @@ def test_what_is_defined_elsewhere():
      (I64, I64), (I1, I1)],
 )  # fmt: skip
 def test_narrow_types_are_computed_in_wider_ones(element, computed_in):
-    assert wide(element) is computed_in
+    assert compute_type(element) is computed_in
     (i,) = indices("i")
     read = at(Tensor("a", element, (4,)), i)
     assert kind_of(read) is computed_in and stored_kind(read) is element

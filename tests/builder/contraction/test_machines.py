@@ -69,8 +69,8 @@ def test_roles_of_convolutions_compute_what_their_kernel_does(size, channels, ou
     rng = np.random.default_rng(size)
     x, k = (rng.integers(-2, 3, t.shape).astype(np.float16) for t in (a, w))
     expected = program.run({a: x, w: k}, "interpreter")[out]
-    front = "cse,licm,uniform-steps,unwrap,descriptors"
-    module = run(program.module, f"{front},persist,roles,overlap").module
+    front = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
+    module = run(program.module, f"{front},persist,warp-specialize,defer-wgmma-waits").module
     assert module.stage == "roles"
     found = np.full(out.shape, np.nan, np.float16)
     extents = [program.launches[0].grid, 1, 1]

@@ -11,13 +11,19 @@ import pytest
 from tileir.builder import F16
 from tileir.frontends.decoupled import Tensor, parse
 from tileir.frontends.decoupled.autoschedule import autoschedule, estimated
+from tileir.frontends.decoupled.cache_reuse import Touched, read_again
 from tileir.frontends.decoupled.fusion import group
 from tileir.frontends.decoupled.grid import levels
-from tileir.frontends.decoupled.reuse import Touched, read_again
+from tileir.frontends.decoupled.load_balance import (
+    Limit,
+    limit_of,
+    most,
+    steps_per_instance,
+    together,
+)
 from tileir.frontends.decoupled.schedule import Schedule, Split
 from tileir.frontends.decoupled.shorthand import expand
 from tileir.frontends.decoupled.tensors import row_major
-from tileir.frontends.decoupled.uneven import Limit, limit_of, most, passed, together
 
 SCORE = "rdot(Q[h, m, k], K[h, k, l], k) * 0.1275"
 SOURCE = """Func attention, s, top, p, total; In Q, K, V; Var h, m, n; RVar k, l;
@@ -78,7 +84,9 @@ def test_steps_are_those_of_the_loops(
     rows: int, positions: int, block: int, tile: int, strict: bool
 ) -> None:
     sizes, step = {"m": rows, "l": positions}, 32
-    found, full = passed(Limit("l", "m", strict), {"m": block}, {"m": tile, "l": step}, sizes)
+    found, full = steps_per_instance(
+        Limit("l", "m", strict), {"m": block}, {"m": tile, "l": step}, sizes
+    )
     block = min(block, rows)
     for number, steps in enumerate(found):
         expected = 0

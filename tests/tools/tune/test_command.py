@@ -8,9 +8,9 @@ import pytest
 from problems import bowl, misled, problem
 
 from tileir.backend.tuning import Pruning, tune
-from tileir.backend.tuning.inline import Inline
 from tileir.backend.tuning.report import duration, effects, explained, ranks_agree
-from tileir.testing.formula_meter import FormulaMeter
+from tileir.backend.tuning.synchronous_executor import Inline
+from tileir.testing.fake_meter import FormulaMeter
 from tileir.tools.main import main
 from tileir.tools.tuning.plot import picture
 from tileir.tools.tuning.progress import Bar, Lines, observer

@@ -1,0 +1,157 @@
+"""The part of the thread interface that sm_90 adds: what runs beside the threads.
+
+Offsets are bytes of shared memory. `chosen` is an i1 that holds in one thread of those that run the
+function, None where one thread runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from tileir import records
+from tileir.backend.layouts.wgmma import WgmmaInstruction
+from tileir.types import Element, Tile
+
+Handle: TypeAlias = Any
+
+
+@records.frozen
+class TensorMapHandle:
+    """A tensor map: number `number` of the kernel's, of blocks of type `block`, copied by boxes of
+    `box` elements in panels of 16 << `swizzle` bytes; what lies outside is NaN where `nan`."""
+
+    number: int
+    block: Tile
+    box: tuple[int, ...]
+    swizzle: int
+    nan: bool
+
+
+@records.frozen
+class WgmmaStep:
+    """One instruction of a product: its first sum, and how far its factors are from the first, in
+    bytes of shared memory, or in registers for an A that lies there. `first`: its sum begins."""
+
+    sums: int
+    a: int
+    b: int
+    first: bool
+
+
+class AsyncUnits(Protocol):
+    """What a rule may do with the units of sm_90 beside the threads."""
+
+    def tensor_map(
+        self,
+        map: TensorMapHandle,
+        base: Handle,
+        extents: Sequence[Handle],
+        strides: Sequence[Handle],
+        chosen: Handle | None,
+    ) -> Handle:
+        """The tensor map, which the host encoded from the same numbers: i32 or i64 extents and
+        strides in elements, slowest dimension first."""
+        ...
+
+    def mbarrier_init(
+        self, offset: Handle, count: int, arrivals: int, chosen: Handle | None
+    ) -> None:
+        """Begin the first phase of `count` barriers, from `offset` on."""
+        ...
+
+    def mbarrier_ready(self) -> None:
+        """Let what copies see the barriers that this thread began."""
+        ...
+
+    def mbarrier_expect(self, offset: Handle, size: int, chosen: Handle | None) -> None:
+        """Arrive, and let the phase wait for `size` more bytes."""
+        ...
+
+    def mbarrier_arrive(self, offset: Handle, when: Handle | None) -> None:
+        """Each warp arrives once, after its lanes have met, where the i1 `when` holds."""
+        ...
+
+    def mbarrier_wait(self, offset: Handle, parity: Handle) -> None:
+        """Wait until the phase of that parity has ended."""
+        ...
+
+    def tma_load(
+        self, map: Handle, offset: Handle, barrier: Handle, indices: Sequence[Handle],
+        chosen: Handle | None,
+    ) -> None:  # fmt: skip
+        """Begin to copy the box at `indices`, slowest first, to `offset`; its bytes count at the
+        barrier."""
+        ...
+
+    def tma_store(
+        self, map: Handle, offset: Handle, indices: Sequence[Handle], chosen: Handle | None, *,
+        add: bool,
+    ) -> None:  # fmt: skip
+        """Begin to copy from `offset` to the box at `indices`; to `add` each f32 to it."""
+        ...
+
+    def tma_commit(self, chosen: Handle | None) -> None:
+        """End a group of copies from shared memory."""
+        ...
+
+    def tma_wait(self, pending: int, chosen: Handle | None, *, complete: bool) -> None:
+        """Wait until at most `pending` of the newest groups still read shared memory, or are not
+        `complete`."""
+        ...
+
+    def async_fence(self) -> None:
+        """Order this thread's accesses of shared memory before those of units beside it."""
+        ...
+
+    def shared_address(self, offset: Handle) -> Handle:
+        """The address in shared memory, an i32, as matrix descriptors hold it."""
+        ...
+
+    def group(self) -> Handle:
+        """Index of the warpgroup, an i32, known to be uniform."""
+        ...
+
+    def group_barrier(self) -> None:
+        """Threads of a warpgroup wait for each other, and see what each did to memory."""
+        ...
+
+    def named_barrier_sync(self) -> None:
+        """Wait for this warpgroup's turn."""
+        ...
+
+    def named_barrier_arrive(self, *, begin: bool) -> None:
+        """Let the next warpgroup have its turn; `begin`: the last warpgroup alone does so."""
+        ...
+
+    def where_any(
+        self, condition: Handle, element: Element, values: Sequence[Handle],
+        body: Callable[[], Sequence[Handle]],
+    ) -> list[Handle]:  # fmt: skip
+        """What `body` gives in warps where `condition` holds in a lane, in others `values`, which
+        it would give there, too."""
+        ...
+
+    def wgmma(
+        self, kind: WgmmaInstruction, products: Sequence[WgmmaStep], a: Handle | Sequence[Handle],
+        b: Handle, c: Sequence[Handle] | None,
+    ) -> list[Handle]:  # fmt: skip
+        """Begin a group of products, added to `c` (None for zero). Factors are matrix descriptors
+        (PTX ISA, "Matrix Descriptor Format"), A or its registers."""
+        ...
+
+    def wgmma_wait(self, element: Element, values: Sequence[Handle], pending: int) -> list[Handle]:
+        """`values`, sums of products, once at most `pending` of the newest groups are under way."""
+        ...
+
+    def order(self, value: Handle) -> None:
+        """Begin nothing that stands behind before `value`, an f32, has been computed."""
+        ...
+
+    def role(self, lowering: Any, op: Any) -> None:
+        """Let the warps of `op`, a `gpu.role`, run its function."""
+        ...
+
+    def join(self) -> None:
+        """Wait for all roles."""
+        ...

@@ -1,0 +1,72 @@
+"""The part of the thread interface for clusters: what the blocks of one do with each other.
+
+Offsets are bytes of shared memory, ranks i32 numbers of blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
+
+from tileir.types import Element
+
+Handle: TypeAlias = Any
+
+
+class ClusterOps(Protocol):
+    """What a rule may do with the other blocks of its cluster."""
+
+    cluster: int
+    """Blocks of the cluster."""
+
+    def cluster_rank(self) -> Handle:
+        """The number of this block in its cluster, an i32."""
+        ...
+
+    def cluster_arrive(self, *, first: bool) -> None:
+        """Every thread of the block is here, by its kernel; what it did comes before what any
+        thread of the cluster does behind its next `cluster_wait`. At `first`, it began barriers
+        and did nothing else to memory."""
+        ...
+
+    def cluster_wait(self) -> None:
+        """Wait until every thread of the cluster has arrived. A rule may wait in its midst."""
+        ...
+
+    def load_remote(
+        self, element: Element, count: int, offset: Handle, rank: Handle
+    ) -> Sequence[Handle]:
+        """`count` neighbours from byte `offset` of the shared memory of block `rank`, aligned to
+        all of them. The block must have begun, and may not end before."""
+        ...
+
+    def store_remote(
+        self, element: Element, offset: Handle, rank: Handle, values: Sequence[Handle],
+        barrier: Handle,
+    ) -> None:  # fmt: skip
+        """Begin to store neighbours of 4, 8 or 16 bytes to byte `offset` of the shared memory of
+        block `rank`, aligned to all of them; its barrier at `barrier` counts the bytes. The block
+        must have begun, and may not end before."""
+        ...
+
+    def arrive_remote(self, offset: Handle, rank: Handle, when: Handle | None) -> None:
+        """The thread arrives at the barrier at `offset` in block `rank` where the i1 `when` holds;
+        what it has seen, those see that come behind `remote_wait`."""
+        ...
+
+    def arrive_everywhere(self, offset: Handle, when: Handle | None) -> None:
+        """As `mbarrier_arrive`, at the barrier at `offset` of every block. Copies that threads of
+        those begin behind a wait for the phase come after what the warp has read, and no more."""
+        ...
+
+    def tma_multicast(
+        self, map: Handle, offset: Handle, barrier: Handle, indices: Sequence[Handle],
+        chosen: Handle | None,
+    ) -> None:  # fmt: skip
+        """As `tma_load`, to `offset` of every block; the bytes count at the barrier of each."""
+        ...
+
+    def cluster_mbarrier_wait(self, offset: Handle, parity: Handle) -> None:
+        """Wait until the phase of that parity has ended, and come after what all did that arrived,
+        in any block."""
+        ...

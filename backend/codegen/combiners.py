@@ -1,0 +1,38 @@
+"""The named combiners of reductions and scans."""
+
+from __future__ import annotations
+
+from tileir.backend.codegen.rules.floats import extreme
+from tileir.backend.codegen.thread_interface import Handle, Thread
+from tileir.types import I1, Element
+from tileir.values import encode
+
+_EXTREMES = ("fminimum", "fmaximum", "fminnum", "fmaxnum")
+_INTRINSICS = ("smin", "smax", "umin", "umax")
+_I1 = {"smin": "or", "smax": "and", "umin": "and", "umax": "or", "add": "xor", "mul": "and"}
+
+
+def combine_named(t: Thread, name: str, element: Element, a: Handle, b: Handle) -> Handle:
+    """`name` of `a` and `b`."""
+    if element is I1:
+        return t.binary(_I1.get(name, name), element, a, b)
+    if name in _EXTREMES:
+        return extreme(t, name, element, a, b)
+    if name in _INTRINSICS:
+        return t.intrinsic(name, element, a, b)
+    return t.binary(name, element, a, b)
+
+
+def identity(name: str, element: Element) -> int:
+    """Bits of the element that changes nothing under `name`."""
+    ones = (1 << element.bits) - 1
+    if name in ("add", "or", "xor", "umax"):
+        return 0
+    if name in ("and", "umin"):
+        return ones
+    if name in ("smin", "smax"):
+        return ones >> 1 if name == "smin" else (ones >> 1) + 1
+    if name == "mul":
+        return 1
+    numbers = {"fadd": -0.0, "fmul": 1.0, "fminimum": float("inf"), "fmaximum": float("-inf")}
+    return encode(element, numbers.get(name, float("nan")))

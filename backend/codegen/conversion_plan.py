@@ -1,0 +1,194 @@
+"""Moving a tile from one layout to another: by renaming registers where every thread already
+has what it needs, by shuffles where its warp has, else through shared memory."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+
+from tileir import records
+from tileir.backend.codegen.emit.conversion import both, pass_through, shuffled
+from tileir.backend.codegen.lowering import Fragment, Lowering
+from tileir.backend.codegen.warp_shuffles import ShufflePlan, exchange
+from tileir.backend.shared_memory.conversion_staging import Staging, staging
+from tileir.layout import Layout, Vector
+from tileir.layout_algebra import flat_columns
+from tileir.layout_bits import Span
+from tileir.op import Op
+from tileir.types import I32, Element, Tile
+
+
+def convert(
+    lowering: Lowering, op: Op, fragment: Fragment, source: Tile, target: Layout
+) -> Fragment:
+    """The handles of `fragment`, a tile of type `source`, in layout `target`."""
+    plan = conversion(source, target)
+    if isinstance(plan, tuple):
+        return [fragment[r] for r in plan]
+    if isinstance(plan, ShufflePlan):
+        return shuffled(lowering, fragment, source.element, plan, _blocks(source.layout))
+    near = within_warps(source, target)
+    return pass_through(lowering, fragment, source.element, plan, lowering.scratch[op], near)
+
+
+def conversion_bytes(source: Tile, target: Layout) -> int:
+    """Shared memory that a conversion needs."""
+    plan = conversion(source, target)
+    return plan.round_bytes if isinstance(plan, Staging) else 0
+
+
+@cache
+def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | Staging:
+    """How a tile gets from its layout to `target`: by the register to take for each register,
+    by shuffles, or through shared memory, whichever takes fewer cycles of a warp."""
+    renamed = register_permutation(source.layout, target, source.shape)
+    if renamed is not None:
+        return tuple(renamed)
+    size = source.element.bytes
+    staged = staging(source.layout, target, source.shape, size)
+    found = exchange(source.layout, target, _most_packed(source.element))
+    if found is not None and _shuffling(found, source) <= staged.cost() + _WAITING:
+        return found
+    return staged
+
+
+@cache
+def within_warps(source: Tile, target: Layout) -> bool:
+    """Whether a conversion goes through shared memory, where every one of several warps reads what
+    its own lanes wrote and nothing else: it waits for no other, nor overwrites what others read."""
+    plan, held = conversion(source, target), source.layout
+    if not isinstance(plan, Staging) or plan.rounds > 1 or held.repeats != target.repeats:
+        return False
+    if held.atom_extents != target.atom_extents or any(r.axis != "register" for r in held.repeats):
+        return False
+    if any(n > covered for n, covered in zip(held.extents, plan.covered, strict=True)):
+        return False
+    mine, theirs = (flat_columns(it, ("register", "lane")) for it in (held, target))
+    alone = Span.of(mine)
+    if any(v not in alone for v in theirs) or len(Span.of(theirs)) < len(alone):
+        return False
+    warps = [flat_columns(it, ("warp",)) for it in (held, target)]
+    several = 0 < len(warps[0]) == len(warps[1])
+    if not several or not all(map(alone.copy().add, warps[0])):
+        return False
+    return all(a ^ b in alone for a, b in zip(*warps, strict=True))
+
+
+_WAITING = 24
+"""Cycles that a barrier and the latency of shared memory take beyond the accesses."""
+
+
+def _shuffling(plan: ShufflePlan, source: Tile) -> int:
+    """Cycles of a warp: a shuffle takes one as a wavefront does, four selects one."""
+    words = max(1, source.element.bytes // 4)
+    return _blocks(source.layout) * words * (plan.shuffles + plan.selects // 4)
+
+
+def _blocks(it: Layout) -> int:
+    """Equal parts of the registers: repetitions of the atom."""
+    return prod(digit.count for digit in it.digits("register"))
+
+
+def _most_packed(element: Element) -> int:
+    """Elements that fit a word of a shuffle."""
+    return {1: 4, 8: 4, 16: 2}.get(element.bits, 1)
+
+
+def register_permutation(source: Layout, target: Layout, shape: Vector) -> list[int] | None:
+    """For every register of `target` the register of `source` of the same thread that holds its
+    element, when threads agree. Padding may come from anywhere."""
+    if not _threads_agree(source, target):
+        return None
+    where = {v: r for r, v in enumerate(source.registers)}
+    found: list[int] = []
+    for coordinate in target.registers:
+        register = where.get(coordinate)
+        if register is None and all(a < n for a, n in zip(coordinate, shape, strict=True)):
+            return None
+        found.append(0 if register is None else register)
+    return found
+
+
+def _threads_agree(source: Layout, target: Layout) -> bool:
+    """Whether every thread starts where it does in the other, or, replicating in the target,
+    somewhere its own registers reach."""
+    return source.thread_part == target.thread_part
+
+
+@records.frozen
+class Placement:
+    """Row-major addresses of a tile in shared memory from byte `base`, with `pad` bytes after
+    every row so that columns do not meet in one bank."""
+
+    element: Element
+    strides: Vector
+    base: int
+    bytes: int
+
+
+def placement(tile: Tile, base: int = 0) -> Placement:
+    """Where the elements of `tile` lie in shared memory."""
+    size, strides = tile.element.bytes, [0] * len(tile.shape)
+    step = size
+    for dim in reversed(range(len(tile.shape))):
+        strides[dim] = step
+        step *= tile.shape[dim]
+        if dim == len(tile.shape) - 1 and dim and step % 128 == 0:
+            step += 16
+    return Placement(tile.element, tuple(strides), base, step)
+
+
+def address(lowering: Lowering, place: Placement, layout: Layout, register: int) -> str:
+    """Byte offset in shared memory of the element a register holds: an i32."""
+    thread, fixed = lowering.thread, place.base
+    total: str | None = None
+    for dim, stride in enumerate(place.strides):
+        moving = lowering.offset(layout, dim)
+        at = layout.registers[register][dim]
+        if moving is None:
+            fixed += at * stride
+            continue
+        coordinate = lowering.coordinate(layout, register, dim)
+        term = thread.binary("mul", I32, coordinate, thread.integer(stride), "nsw nuw")
+        total = term if total is None else thread.binary("add", I32, total, term, "nsw nuw")
+    if total is None:
+        return thread.integer(fixed)
+    return thread.binary("add", I32, total, thread.integer(fixed), "nsw nuw") if fixed else total
+
+
+def store_tile(lowering: Lowering, fragment: Fragment, tile: Tile, base: int) -> None:
+    """Write a tile to shared memory from byte `base`; padding is left out, and of threads that
+    hold the same element the first writes it."""
+    place, thread = placement(tile, base), lowering.thread
+    first = lowering.first_holder(tile.layout)
+    for register, handle in enumerate(fragment):
+        inside = lowering.inside(tile.layout, tile.shape, register)
+        if inside == "false":
+            continue
+        at = address(lowering, place, tile.layout, register)
+
+        def write(at: str = at, handle: str = handle) -> list[str]:
+            thread.store_shared(tile.element, at, [handle])
+            return []
+
+        thread.when(both(lowering, first, inside) or "true", (), write)
+
+
+def load_tile(lowering: Lowering, tile: Tile, base: int) -> Fragment:
+    """Read a tile from shared memory; padding reads the first element."""
+    place, thread, found = placement(tile, base), lowering.thread, list[str]()
+    for register in range(tile.layout.size("register")):
+        inside = lowering.inside(tile.layout, tile.shape, register)
+        if inside == "false":
+            found.append(thread.constant(tile.element, 0))
+            continue
+        at = address(lowering, place, tile.layout, register)
+        if inside is not None:
+            at = thread.select(I32, inside, at, thread.integer(base))
+        found += thread.load_shared(tile.element, 1, at)
+    return found
+
+
+def in_layout(tile: Tile, layout: Layout) -> Tile:
+    """`tile` in another layout."""
+    return Tile(tile.element, tile.shape, layout)

@@ -1,0 +1,1 @@
+"""Code for tiles: what moves, reduces, scans and accesses them."""

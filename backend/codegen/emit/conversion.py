@@ -1,0 +1,355 @@
+"""Instructions of a tile's passage through shared memory
+(`tileir.backend.shared_memory.conversion_staging`) and through the lanes of a warp
+(`tileir.backend.codegen.warp_shuffles`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+from tileir.backend.codegen.lowering import Fragment, Lowering
+from tileir.backend.codegen.warp_shuffles import LANE_BITS, ShufflePlan, Swap
+from tileir.backend.shared_memory.conversion_staging import Side, Staging
+from tileir.layout import Layout, Vector
+from tileir.types import I1, I8, I16, I32, Element, Scalar
+
+# Through shared memory ----------------------------------------------------------------------
+
+
+def pass_through(
+    lowering: Lowering, fragment: Fragment, element: Element, staged: Staging, base: int,
+    near: bool = False,
+) -> Fragment:  # fmt: skip
+    """The handles of a tile in the target's layout, by way of shared memory from byte `base`.
+    Of threads that hold the same element one writes it. `near`: warps keep to themselves, and
+    each waits for its own lanes."""
+    thread = lowering.thread
+    found: Fragment = [thread.constant(element, 0)] * _registers(staged.target)
+    meet = thread.warp_barrier if near else thread.barrier
+    for number in range(staged.rounds):
+        if number:
+            meet()
+        store_staged(lowering, fragment, element, staged, base, number)
+        meet()
+        load_staged(lowering, found, element, staged, base, number)
+    return found
+
+
+def store_staged(
+    lowering: Lowering, fragment: Fragment, element: Element, staged: Staging, base: int,
+    number: int = 0,
+) -> None:  # fmt: skip
+    """Write what lies in round `number`."""
+    side, thread = staged.source, lowering.thread
+    first = lowering.first_holder(side.layout)
+    for group, at, held in _accesses(lowering, staged, side, base, number):
+        values = [fragment[r] for r in group]
+
+        def write(at: str = at, values: list[str] = values) -> list[str]:
+            thread.store_shared(element, at, values)
+            return []
+
+        thread.when(both(lowering, first, held) or "true", (), write)
+
+
+def load_staged(
+    lowering: Lowering, found: Fragment, element: Element, staged: Staging, base: int,
+    number: int = 0,
+) -> None:  # fmt: skip
+    """Read what lies in round `number` into `found`; padding reads the first element."""
+    thread = lowering.thread
+    for group, at, held in _accesses(lowering, staged, staged.target, base, number):
+        if held is not None:
+            at = thread.select(I32, held, at, thread.integer(base))
+        values = thread.load_shared(element, len(group), at)
+        for register, value in zip(group, values, strict=True):
+            if held is not None and number:
+                value = thread.select(element, held, value, found[register])
+            found[register] = value
+
+
+def _registers(side: Side) -> int:
+    return side.layout.size("register")
+
+
+def _accesses(
+    lowering: Lowering, staged: Staging, side: Side, base: int, number: int
+) -> Iterator[tuple[tuple[int, ...], str, str | None]]:
+    """Registers, byte offset and condition (None: always) of every access of one round."""
+    place = _Address(lowering, staged, side.layout)
+    for group in side.groups:
+        inside = lowering.inside(side.layout, staged.covered, group[0])
+        if inside == "false":
+            continue
+        at, held = place.of(group[0], base, number)
+        if held != "false":
+            yield group, at, both(lowering, inside, held)
+
+
+class _Address:
+    """Offsets of one side's registers: what the thread contributes is computed once."""
+
+    def __init__(self, lowering: Lowering, staged: Staging, layout: Layout) -> None:
+        self.lowering, self.staged, self.layout = lowering, staged, layout
+        columns = _by_thread(layout, staged.low)
+        self.mask, self.swapped = 0, dict[int, str]()
+        for column in columns:
+            self.mask |= column
+        self.moving = exclusive_or(lowering, columns)
+        self.boxes, self.most = self._boxes()
+
+    def _boxes(self) -> tuple[str | None, int]:
+        """What lanes and warps add by moving between boxes, and at most how much."""
+        thread, most = self.lowering.thread, 0
+        columns = _by_thread(self.layout, self.staged.high)
+        terms: list[str] = []
+        for bit, column in enumerate(columns):
+            if column:
+                most += column
+                one = thread.binary("lshr", I32, self._thread(), thread.integer(bit))
+                one = thread.binary("and", I32, one, thread.integer(1))
+                terms.append(thread.binary("mul", I32, one, thread.integer(column), "nsw nuw"))
+        for axis, index in (("lane", thread.lane), ("warp", thread.warp)):
+            for digit in self.layout.digits(axis):
+                step = self.staged.high(digit.step)
+                if step:
+                    most += step * (digit.count - 1)
+                    k = thread.binary("udiv", I32, index(), thread.integer(digit.weight))
+                    k = thread.binary("urem", I32, k, thread.integer(digit.count))
+                    terms.append(thread.binary("mul", I32, k, thread.integer(step), "nsw nuw"))
+        return _sum(self.lowering, terms), most
+
+    def _thread(self) -> str:
+        return self.lowering.thread.thread()
+
+    def of(self, register: int, base: int, number: int) -> tuple[str, str | None]:
+        """The byte offset of a register in round `number`, and the condition that it lies there:
+        None for certain, `false` for never."""
+        v = self.layout.registers[register]
+        if self._meets():
+            return self._by_coordinates(register, base, number)
+        fixed = self.staged.low(v)
+        first = (fixed & ~self.mask) + self.staged.high(v)
+        moving = self._swapped(fixed & self.mask)
+        low, limit = self._round(number)
+        total = _sum(self.lowering, [x for x in (moving, self.boxes) if x is not None])
+        return self._placed(total, first - low, self.mask + self.most, limit, base)
+
+    def _round(self, number: int) -> tuple[int, int]:
+        """First offset of a round, and bytes of it; of one alone, more than any offset."""
+        limit = self.staged.round_bytes
+        return (number * limit, limit) if self.staged.rounds > 1 else (0, 1 << 31)
+
+    def _placed(
+        self, total: str | None, fixed: int, most: int, limit: int, base: int
+    ) -> tuple[str, str | None]:
+        """`total` of at most `most`, plus `fixed`, if that lies from 0 to `limit`."""
+        thread = self.lowering.thread
+        if total is None:
+            most = 0
+        if fixed + most < 0 or fixed >= limit:
+            return "", "false"
+        if total is None:
+            return thread.integer(fixed + base), None
+        shift = thread.integer(fixed + base)
+        at = thread.binary("add", I32, total, shift, "nsw nuw" if fixed >= 0 else "")
+        if fixed >= 0 and fixed + most < limit:
+            return (at if fixed + base else total), None
+        offset = thread.binary("add", I32, total, thread.integer(fixed))
+        return at, thread.compare("ult", I32, offset, thread.integer(limit))
+
+    def _swapped(self, bits: int) -> str | None:
+        """The thread's part with `bits` of it turned over."""
+        if self.moving is None or not bits:
+            return self.moving
+        if bits not in self.swapped:
+            thread = self.lowering.thread
+            turned = thread.binary("xor", I32, self.moving, thread.integer(bits))
+            self.swapped[bits] = turned
+        return self.swapped[bits]
+
+    def _meets(self) -> bool:
+        """Whether registers and threads share bits between boxes, whose offsets then do not add."""
+        for d, width in enumerate(self.staged.widths):
+            seen = 0
+            for axis in ("register", "lane", "warp"):
+                for v in self.layout.atom(axis):
+                    if seen & (v[d] >> width):
+                        return True
+                    seen |= v[d] >> width
+        return False
+
+    def _by_coordinates(self, register: int, base: int, number: int) -> tuple[str, str | None]:
+        """Offsets in rows, of coordinates that are no sums."""
+        thread, staged = self.lowering.thread, self.staged
+        terms: list[str] = []
+        for d, stride in enumerate(staged.strides):
+            at = self.lowering.coordinate(self.layout, register, d)
+            terms.append(thread.binary("mul", I32, at, thread.integer(stride), "nsw nuw"))
+        low, limit = self._round(number)
+        return self._placed(_sum(self.lowering, terms), -low, staged.bytes, limit, base)
+
+
+def _by_thread(layout: Layout, part: Callable[[Vector], int]) -> list[int]:
+    """`part` of what every bit of a thread's index moves by: lanes below, warps above."""
+    lanes = [part(v) for v in layout.lane]
+    return [*lanes, *[0] * (LANE_BITS - len(lanes)), *map(part, layout.warp)]
+
+
+def exclusive_or(lowering: Lowering, columns: Sequence[int]) -> str | None:
+    """The exclusive or of the columns whose bit is set in the thread's index: an i32; None for
+    zero. Bits that move by one distance move at once."""
+    thread, shifts = lowering.thread, dict[int, int]()
+    for bit, column in enumerate(columns):
+        for target in range(column.bit_length()):
+            if column >> target & 1:
+                shifts[target - bit] = shifts.get(target - bit, 0) | 1 << bit
+    total: str | None = None
+    for distance, mask in shifts.items():
+        term = thread.binary("and", I32, thread.thread(), thread.integer(mask))
+        if distance:
+            name = "shl" if distance > 0 else "lshr"
+            term = thread.binary(name, I32, term, thread.integer(abs(distance)))
+        total = term if total is None else thread.binary("xor", I32, total, term)
+    return total
+
+
+def _sum(lowering: Lowering, terms: list[str]) -> str | None:
+    total: str | None = None
+    for term in terms:
+        if total is None:
+            total = term
+        else:
+            total = lowering.thread.binary("add", I32, total, term, "nsw nuw")
+    return total
+
+
+def both(lowering: Lowering, a: str | None, b: str | None) -> str | None:
+    """Two conditions at once; None is always."""
+    if a is None or b is None:
+        return a if b is None else b
+    return lowering.thread.binary("and", I1, a, b)
+
+
+# Between the lanes of a warp ----------------------------------------------------------------
+
+
+def shuffled(
+    lowering: Lowering, fragment: Fragment, element: Element, plan: ShufflePlan, blocks: int
+) -> Fragment:
+    """The handles of a tile after `plan`, which is made for each of `blocks` equal parts of the
+    source's and the target's registers."""
+    size, made = len(fragment) // blocks, list[str]()
+    for block in range(blocks):
+        part = fragment[block * size : (block + 1) * size]
+        made += _shuffled(lowering, part, element, plan)
+    return made
+
+
+def _shuffled(
+    lowering: Lowering, fragment: Fragment, element: Element, plan: ShufflePlan
+) -> Fragment:
+    kind = element if plan.packed == 1 else I32
+    words = [packed(lowering, element, [fragment[r] for r in group]) for group in plan.source]
+    words = _swapped(lowering, kind, words, plan.before)
+    lanes = exclusive_or(lowering, plan.lanes) if plan.moves_lanes else None
+    came = [
+        _read(lowering, kind, words[given], lanes, mask, plan.moves_lanes)
+        for given, mask in zip(plan.given, plan.masks, strict=True)
+    ]
+    came = _swapped(lowering, kind, came, plan.after)
+    found: Fragment = [""] * (len(plan.target) * plan.packed)
+    for group, word in zip(plan.target, came, strict=True):
+        values = unpacked(lowering, element, word, len(group))
+        for register, value in zip(group, values, strict=True):
+            found[register] = value
+    return found
+
+
+def _read(
+    lowering: Lowering, kind: Element, word: str, lanes: str | None, mask: int, moves: bool
+) -> str:
+    thread = lowering.thread
+    if not moves:
+        return thread.shuffle_xor(kind, word, mask) if mask else word
+    lane = thread.integer(mask)
+    if lanes is not None:
+        lane = thread.binary("xor", I32, lanes, lane) if mask else lanes
+    return thread.shuffle_index(kind, word, lane)
+
+
+def _swapped(
+    lowering: Lowering, kind: Element, words: list[str], swaps: Sequence[Swap]
+) -> list[str]:
+    """`words` after the swaps that a lane makes."""
+    thread = lowering.thread
+    for swap in swaps:
+        odd = _parity(lowering, swap.lanes)
+        pairs = [(words[i], words[i ^ swap.registers]) for i in range(len(words))]
+        words = [thread.select(kind, odd, there, here) for here, there in pairs]
+    return words
+
+
+def _parity(lowering: Lowering, lanes: int) -> str:
+    """Whether an odd number of the lane's bits in `lanes` is set."""
+    thread = lowering.thread
+
+    def make() -> str:
+        bits = thread.binary("and", I32, thread.lane(), thread.integer(lanes))
+        if lanes & (lanes - 1):
+            count = thread.intrinsic("ctpop", I32, bits)
+            bits = thread.binary("and", I32, count, thread.integer(1))
+        return thread.compare("ne", I32, bits, thread.integer(0))
+
+    return thread.once(f"parity {lanes}", make)
+
+
+def packed(lowering: Lowering, element: Element, values: Sequence[str]) -> str:
+    """Small elements side by side in one i32, the first lowest; a single element as it is."""
+    if len(values) == 1:
+        return values[0]
+    if len(values) * element.bits == 32:
+        return lowering.thread.pack(element, values)
+    return side_by_side(lowering.thread, element, values)
+
+
+def side_by_side(thread: Any, element: Element, values: Sequence[Any]) -> Any:
+    """Each of `values` in as many bits of an i32, the first lowest."""
+    words, bits = [_to_integer(thread, element, x) for x in values], 32 // len(values)
+    for i in range(1, len(words)):
+        words[i] = thread.binary("shl", I32, words[i], thread.integer(i * bits))
+    return reduce(lambda a, b: thread.binary("or", I32, a, b), words)
+
+
+def unpacked(lowering: Lowering, element: Element, word: str, count: int) -> list[str]:
+    """What `packed` put into `word`."""
+    if count == 1:
+        return [word]
+    if count * element.bits == 32:
+        return lowering.thread.unpack(element, word)
+    return taken_apart(lowering.thread, element, word, count)
+
+
+def taken_apart(thread: Any, element: Element, word: Any, count: int) -> list[Any]:
+    """What `side_by_side` put into `word`."""
+    steps = (thread.integer(i * (32 // count)) for i in range(1, count))
+    moved = [word, *(thread.binary("lshr", I32, word, n) for n in steps)]
+    return [_from_integer(thread, element, x) for x in moved]
+
+
+def _integer(element: Element) -> Scalar:
+    return {1: I1, 8: I8, 16: I16}.get(element.bits, I8)
+
+
+def _to_integer(thread: Any, element: Element, value: str) -> str:
+    kind = _integer(element)
+    if element is not kind and element.bits == 16:
+        value = thread.convert("bitcast", element, kind, value)
+    return thread.convert("zext", element if element.bits < 16 else kind, I32, value)
+
+
+def _from_integer(thread: Any, element: Element, word: str) -> str:
+    kind = element if element.bits < 16 else _integer(element)
+    value = thread.convert("trunc", I32, kind, word)
+    return thread.convert("bitcast", kind, element, value) if element is not kind else value

@@ -1,0 +1,145 @@
+"""Fragments of matrix instructions from and to shared memory: 8 rows of 16 bytes at a time, up to 4
+such per instruction (PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "... store
+instruction: stmatrix")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tileir.backend.codegen.emit.shared_tile import CHUNK, Addresses, Window, addresses, register_at
+from tileir.backend.codegen.lowering import Fragment, Lowering
+from tileir.layout import Layout, Vector
+from tileir.types import I32, Tile
+
+_WORD = 4
+"""Bytes of one row of a matrix that a lane gets."""
+
+
+def load_matrices(lowering: Lowering, window: Window, tile: Tile) -> Fragment | None:
+    """The fragment of `tile`; None where its layout is not one that `ldmatrix` makes."""
+    transposed = _direction(window, tile)
+    if transposed is None:
+        return None
+    starts = tile.layout.registers[:: _WORD // tile.element.bytes]
+    found: Fragment = []
+    for handle, constant, taken in _named(lowering, window, tile.layout, starts):
+        count = len(taken)
+        found += lowering.thread.load_matrix(tile.element, count, transposed, handle, constant)
+    return found
+
+
+def store_matrices(
+    lowering: Lowering, window: Window, tile: Tile, fragment: Fragment,
+    registers: Mapping[int, Any] | None,
+) -> bool:  # fmt: skip
+    """Write `tile`, or what `registers` hold of it alone, in all threads; False, and nothing is
+    written, where no matrix store does."""
+    transposed = _direction(window, tile) if lowering.target.stmatrix else None
+    each = _WORD // tile.element.bytes
+    if transposed is None or any(held is not None for held in (registers or {}).values()):
+        return False
+    first = {v: i for i, v in enumerate(tile.layout.registers)}
+    starts = [
+        v for i, v in enumerate(tile.layout.registers)
+        if i % each == 0 and (registers is None or i in registers)
+    ]  # fmt: skip
+    if registers is not None and len(registers) != len(starts) * each:
+        return False
+    for handle, constant, taken in _named(lowering, window, tile.layout, starts):
+        values = [x for v in taken for x in fragment[first[v] :][:each]]
+        lowering.thread.store_matrix(tile.element, transposed, handle, constant, values)
+    return True
+
+
+def _named(
+    lowering: Lowering, window: Window, layout: Layout, starts: Sequence[Vector]
+) -> Iterator[tuple[Any, int, Sequence[Vector]]]:
+    """Where each lane finds the row it names, a handle and a constant, of the matrices that each
+    of the instructions for those at `starts` takes."""
+    known: dict[tuple[Vector, ...], Addresses] = {}
+    at = 0
+    while at < len(starts):
+        count, deltas = _together(starts[at : at + 4])
+        if deltas not in known:
+            known[deltas] = _rows(lowering, window, layout, deltas)
+        yield *register_at(window, known[deltas], starts[at]), starts[at : at + count]
+        at += count
+
+
+def _together(starts: Sequence[Vector]) -> tuple[int, tuple[Vector, ...]]:
+    """How many of the matrices at `starts` one instruction takes, and what bit 0 and bit 1 of a
+    matrix's number add to its coordinates."""
+    first = starts[0]
+    steps = [tuple(b - a for a, b in zip(first, s, strict=True)) for s in starts[1:]]
+    if len(starts) == 4:
+        both = tuple(a + b for a, b in zip(steps[0], steps[1], strict=True))
+        if steps[2] == both:
+            return 4, (steps[0], steps[1])
+    return (2, (steps[0],)) if steps else (1, ())
+
+
+def _direction(window: Window, tile: Tile) -> bool | None:
+    """Whether lanes hold the transposed matrices; None where no matrix load gives the layout."""
+    layout, place, size = tile.layout, window.place, tile.element.bytes
+    if len(place.shape) != 2 or size > _WORD or tile.element.bits < 8:
+        return None
+    if layout.extents != tile.shape or any(m is not None for m in window.moved):
+        return None
+    each = _WORD // size
+    bits = each.bit_length() - 1
+    rows, columns = _units(place.slow), _units(place.fast)
+    lanes = (columns(each), columns(2 * each), rows(1), rows(2), rows(4))
+    aligned = _aligned(window, layout, each)
+    if layout.lane == lanes and layout.register[:bits] == tuple(
+        columns(1 << i) for i in range(bits)
+    ):
+        return False if aligned else None
+    lanes = (rows(2), rows(4), columns(1), columns(2), columns(4))
+    if size == 2 and layout.lane == lanes and layout.register[:1] == (rows(1),):
+        return True if aligned else None
+    return None
+
+
+def _units(dim: int) -> Any:
+    return lambda step: (0, step) if dim else (step, 0)
+
+
+def _aligned(window: Window, layout: Layout, each: int) -> bool:
+    """Whether every matrix begins at a row that is a multiple of 8 and at a chunk."""
+    place = window.place
+    chunk, fixed = CHUNK // place.element.bytes, window.fixed
+    vectors = [*layout.registers[::each], *layout.warp]
+    vectors += [d.step for axis in ("lane", "warp") for d in layout.digits(axis)]
+    return (
+        not (fixed[place.slow] % 8 or fixed[place.fast] % chunk)
+        and not any(v[place.slow] % 8 or v[place.fast] % chunk for v in vectors)
+        and not layout.digits("lane")
+    )
+
+
+def _rows(
+    lowering: Lowering, window: Window, layout: Layout, deltas: tuple[Vector, ...]
+) -> Addresses:
+    """Where each lane finds the row it names: row `lane % 8` of matrix `lane / 8`."""
+    thread, place = lowering.thread, window.place
+    found = addresses(lowering, window, layout, ("warp",))
+    lane = thread.lane()
+    row = thread.binary("and", I32, lane, thread.integer(7))
+    row = row if found.row is None else thread.binary("add", I32, row, found.row)
+    column, bits = found.column, found.bits
+    for i, delta in enumerate(deltas):
+        if delta[place.slow]:
+            row = thread.binary("add", I32, row, _bit(thread, lane, 3 + i, delta[place.slow]))
+        if delta[place.fast]:
+            part = _bit(thread, lane, 3 + i, delta[place.fast])
+            column = part if column is None else thread.binary("add", I32, column, part)
+            bits |= delta[place.fast] * place.element.bytes
+    return Addresses(lowering, place, row, column, found.plane, bits)
+
+
+def _bit(thread: Any, index: Any, bit: int, step: int) -> Any:
+    """`step` where that bit of `index` is set."""
+    moved = thread.binary("lshr", I32, index, thread.integer(bit))
+    one = thread.binary("and", I32, moved, thread.integer(1))
+    return thread.binary("mul", I32, one, thread.integer(step))

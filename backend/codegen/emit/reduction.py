@@ -1,0 +1,336 @@
+"""Reductions: registers first, then lanes by shuffles, then warps through shared memory with one
+barrier. What a thread holds beyond the tile's extent takes part as the combiner's identity, or,
+for a combiner that is a function, not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+from tileir import records
+from tileir.backend.codegen.combiners import combine_named, identity
+from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
+from tileir.layout import Layout, Repeat, layout
+from tileir.types import I1, I32, Element, Tile
+
+Item: TypeAlias = tuple[str, ...]
+"""One handle per operand; for functions over padded tiles also whether they hold anything."""
+
+Join: TypeAlias = Callable[[Item, Item], Item]
+
+
+def reduce_tile(lowering: Lowering, op: Any) -> list[Fragment]:
+    """The fragments of the results of a `reduce`."""
+    return reduce_across_threads(lowering, op, reduce_within_thread(lowering, op))
+
+
+def reduce_within_thread(lowering: Lowering, op: Any) -> list[Item]:
+    """What a thread's own elements give, by register of the result."""
+    source: Layout = op.values[0].type.layout
+    check_axis_is_pure(lowering, op, source)
+    join, padded = _join(lowering, op)
+    groups = _groups(lowering, op, source.slice(op.axis), padded)
+    return [tree(group, join) for group in groups]
+
+
+def reduce_across_threads(lowering: Lowering, op: Any, items: list[Item]) -> list[Fragment]:
+    """The fragments of the results, of what threads `reduce_within_thread`."""
+    source: Layout = op.values[0].type.layout
+    elements = [scalar_of(v.type) for v in op.values]
+    join, padded = _join(lowering, op)
+    carried = [*elements, I1] if padded else elements
+    masks = [1 << bit for bit, vector in enumerate(source.lane) if vector[op.axis]]
+    items = _across_lanes(lowering, carried, items, masks, join)
+    if warps_along(source, op.axis) > 1:
+        items = _across_warps(lowering, op, source.slice(op.axis), carried, items, join)
+    return [[item[i] for item in items] for i in range(len(elements))]
+
+
+def _join(lowering: Lowering, op: Any) -> tuple[Join, bool]:
+    """How two items become one, and whether they say if they hold anything."""
+    padded = isinstance(op.combiner, str) and _may_lack(op)
+    elements = [scalar_of(v.type) for v in op.values]
+    return combine_function(lowering, op, elements, padded), padded
+
+
+def _across_lanes(
+    lowering: Lowering, elements: Sequence[Element], items: list[Item], masks: list[int],
+    join: Join,
+) -> list[Item]:  # fmt: skip
+    """Every item joined over the lanes that differ in the bits of `masks`.
+
+    Of several items two lanes take half each, so that the next step has half as much to do; in
+    the end they tell each other. The last item is joined by a butterfly.
+    """
+    left, split = list(masks), list[int]()
+    while left and len(items) > 1 and len(items) % 2 == 0:
+        mask, half = left.pop(), len(items) // 2
+        pairs = [
+            _apart(lowering, elements, mask, a, b)
+            for a, b in zip(items[:half], items[half:], strict=True)
+        ]
+        items = [join(mine, _shuffled(lowering, elements, other, mask)) for mine, other in pairs]
+        split.append(mask)
+    for mask in left:
+        items = [join(item, _shuffled(lowering, elements, item, mask)) for item in items]
+    for mask in reversed(split):
+        others = [_shuffled(lowering, elements, item, mask) for item in items]
+        pairs = [_apart(lowering, elements, mask, a, b) for a, b in zip(items, others, strict=True)]
+        items = [mine for mine, _ in pairs] + [other for _, other in pairs]
+    return items
+
+
+def _apart(
+    lowering: Lowering, elements: Sequence[Element], mask: int, a: Item, b: Item
+) -> tuple[Item, Item]:
+    """`a` and `b`, the other way round in lanes whose bit of `mask` is set."""
+    thread = lowering.thread
+
+    def make() -> str:
+        bits = thread.binary("and", I32, thread.lane(), thread.integer(mask))
+        return thread.compare("ne", I32, bits, thread.integer(0))
+
+    upper = thread.once(f"lane {mask} ne", make)
+    triples = list(zip(elements, a, b, strict=True))
+    first = tuple(thread.select(e, upper, y, x) for e, x, y in triples)
+    return first, tuple(thread.select(e, upper, x, y) for e, x, y in triples)
+
+
+def reduction_bytes(op: Any) -> int:
+    """Shared memory a `reduce` needs: one value per operand, result element and warp."""
+    source: Layout = op.values[0].type.layout
+    warps = warps_along(source, op.axis)
+    if warps == 1:
+        return 0
+    count = prod(source.slice(op.axis).extents) * warps
+    sizes = [scalar_of(v.type).bytes for v in op.values]
+    if isinstance(op.combiner, str) and _may_lack(op):
+        sizes.append(1)
+    return sum(_aligned(count * size) for size in sizes)
+
+
+def warps_along(source: Layout, axis: int) -> int:
+    """Number of warps that share one result element."""
+    bits = sum(1 for vector in source.warp if vector[axis])
+    return prod((d.count for d in source.digits("warp") if d.step[axis]), start=1 << bits)
+
+
+def combine_function(
+    lowering: Lowering, op: Any, elements: Sequence[Element], flagged: bool
+) -> Join:
+    """How two items become one."""
+    if not isinstance(op.combiner, str):
+        name = op.combiner.value
+        return lambda a, b: (combine_named(lowering.thread, name, elements[0], a[0], b[0]),)
+
+    def call(a: Item, b: Item) -> Item:
+        operands = [*zip(elements, a, strict=False), *zip(elements, b, strict=False)]
+        return tuple(lowering.thread.call(f"f.{op.combiner}", list(elements), operands))
+
+    return _flagged(lowering, elements, call) if flagged else call
+
+
+def _flagged(lowering: Lowering, elements: Sequence[Element], call: Join) -> Join:
+    """Join items of which either may hold nothing, as its last handle says."""
+    thread = lowering.thread
+
+    def join(a: Item, b: Item) -> Item:
+        found: list[str] = []
+        for element, x, y, both in zip(elements, a, b, call(a, b), strict=False):
+            one = thread.select(element, b[-1], both, x)
+            found.append(thread.select(element, a[-1], one, y))
+        return (*found, thread.binary("or", I1, a[-1], b[-1]))
+
+    return join
+
+
+def tree(items: list[Item], join: Join) -> Item:
+    """Join neighbours, then neighbours of those: short chains of dependent instructions."""
+    while len(items) > 1:
+        half = [join(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
+        items = half + items[len(items) - len(items) % 2 :]
+    return items[0]
+
+
+def _groups(lowering: Lowering, op: Any, result: Layout, padded: bool) -> list[list[Item]]:
+    """The items of one thread, by the result register they go into."""
+    source, shape = op.values[0].type.layout, op.values[0].type.shape
+    columns = [lowering.fragment(v) for v in op.values]
+    where = {v: r for r, v in enumerate(result.registers)}
+    found: list[list[Item]] = [[] for _ in result.registers]
+    for register, coordinate in enumerate(source.registers):
+        target = where[(*coordinate[: op.axis], *coordinate[op.axis + 1 :])]
+        inside = _takes_part(lowering, op, lowering.inside(source, shape, register), register)
+        item = tuple(column[register] for column in columns)
+        if padded:
+            there = lowering.thread.constant(I1, 1) if inside is None else inside
+            found[target].append((*item, there))
+        else:
+            found[target].append(_or_identity(lowering, op, item, inside))
+    return found
+
+
+def _takes_part(lowering: Lowering, op: Any, inside: str | None, register: int) -> str | None:
+    """`inside`, and the op's predicate."""
+    if op.predicate is None or inside == "false":
+        return inside
+    held = lowering.fragment(op.predicate)
+    holds = held[register if isinstance(op.predicate.type, Tile) else 0]
+    if inside is None:
+        return holds
+    return lowering.thread.select(I1, inside, holds, lowering.thread.constant(I1, 0))
+
+
+def _or_identity(lowering: Lowering, op: Any, item: Item, inside: str | None) -> Item:
+    if inside is None or isinstance(op.combiner, str):
+        return item
+    element = scalar_of(op.values[0].type)
+    neutral = lowering.thread.constant(element, identity(op.combiner.value, element))
+    if inside == "false":
+        return (neutral,)
+    return (lowering.thread.select(element, inside, item[0], neutral),)
+
+
+def _shuffled(lowering: Lowering, elements: Sequence[Element], item: Item, mask: int) -> Item:
+    thread = lowering.thread
+    return tuple(thread.shuffle_xor(e, x, mask) for e, x in zip(elements, item, strict=True))
+
+
+@records.frozen
+class WarpPartials:
+    """Where the partial results of warps lie: for each operand, for each result element, one per
+    warp along the axis, side by side."""
+
+    bases: tuple[int, ...]
+    warps: int
+    elements: tuple[Element, ...]
+
+
+def _across_warps(
+    lowering: Lowering, op: Any, result: Layout, elements: Sequence[Element], items: list[Item],
+    join: Join,
+) -> list[Item]:  # fmt: skip
+    thread, source = lowering.thread, op.values[0].type.layout
+    warps, count = warps_along(source, op.axis), prod(result.extents)
+    bases, base = list[int](), lowering.scratch[op]
+    for element in elements:
+        bases.append(base)
+        base += _aligned(count * warps * element.bytes)
+    place = WarpPartials(tuple(bases), warps, tuple(elements))
+    indices = [element_index(lowering, result, r) for r in range(len(items))]
+    which = lowering.offset(_warp_index(source, op.axis), 0)
+    assert which is not None
+
+    first = lowering.first_holder(_writers(source, op.axis)) or "true"
+    for index, item in zip(indices, items, strict=True):
+        for i, (element, handle) in enumerate(zip(elements, item, strict=True)):
+            at = partial(lowering, place, i, index, which)
+            thread.store_shared_if(first, element, at, [handle])
+    thread.barrier()
+    if _by_lanes(result, warps):
+        return [_joined_by_lanes(lowering, place, index, join) for index in indices]
+    return [tree(read_partials(lowering, place, index), join) for index in indices]
+
+
+def _by_lanes(result: Layout, warps: int) -> bool:
+    """Whether each lane reads the partial of one warp: where there are many, and all lanes need
+    the same ones."""
+    whole = not warps & (warps - 1) and not result.digits("lane")
+    return 4 <= warps <= 32 and whole and not any(map(any, result.lane))
+
+
+def _joined_by_lanes(lowering: Lowering, place: WarpPartials, index: str, join: Join) -> Item:
+    """The partials of all warps for one result element, by as many lanes, joined by shuffles."""
+    thread = lowering.thread
+    lane = thread.binary("and", I32, thread.lane(), thread.integer(place.warps - 1))
+    own: list[str] = []
+    for i, element in enumerate(place.elements):
+        own += thread.load_shared(element, 1, partial(lowering, place, i, index, lane))
+    item: Item = tuple(own)
+    for bit in range(place.warps.bit_length() - 1):
+        item = join(item, _shuffled(lowering, place.elements, item, 1 << bit))
+    return item
+
+
+def read_partials(lowering: Lowering, place: WarpPartials, index: str) -> list[Item]:
+    """What every warp wrote for one result element, in the order of warps."""
+    columns: list[list[str]] = []
+    for i, element in enumerate(place.elements):
+        width = _load_width(place.warps, element.bytes)
+        at = partial(lowering, place, i, index, None)
+        column: list[str] = []
+        for start in range(0, place.warps, width):
+            moved = lowering.thread.binary(
+                "add", I32, at, lowering.thread.integer(start * element.bytes), "nsw nuw"
+            )
+            column += lowering.thread.load_shared(element, width, moved)
+        columns.append(column)
+    return list(zip(*columns, strict=True))
+
+
+def _load_width(warps: int, size: int) -> int:
+    """The widest load that divides a row of partials and keeps it aligned."""
+    width = 1
+    while width * 2 * size <= 16 and warps % (width * 2) == 0:
+        width *= 2
+    return width
+
+
+def partial(
+    lowering: Lowering, place: WarpPartials, operand: int, index: str, warp: str | None
+) -> str:
+    """Byte offset of the partial of result element `index`, of `warp` or the first."""
+    thread, size = lowering.thread, place.elements[operand].bytes
+    row = thread.binary("mul", I32, index, thread.integer(place.warps * size), "nsw nuw")
+    at = thread.binary("add", I32, row, thread.integer(place.bases[operand]), "nsw nuw")
+    if warp is None:
+        return at
+    step = thread.binary("mul", I32, warp, thread.integer(size), "nsw nuw")
+    return thread.binary("add", I32, at, step, "nsw nuw")
+
+
+def element_index(lowering: Lowering, result: Layout, register: int) -> str:
+    """Row-major index of a result element in the extents covered: an i32."""
+    thread, total = lowering.thread, lowering.thread.integer(0)
+    for dim, extent in enumerate(result.extents):
+        scaled = thread.binary("mul", I32, total, thread.integer(extent), "nsw nuw")
+        at = lowering.coordinate(result, register, dim)
+        total = thread.binary("add", I32, scaled, at, "nsw nuw")
+    return total
+
+
+def _warp_index(source: Layout, axis: int) -> Layout:
+    """A layout of one dimension whose coordinate numbers the warps along `axis`."""
+    weight, vectors = 1, list[tuple[int, ...]]()
+    for vector in source.warp:
+        vectors.append((weight if vector[axis] else 0,))
+        weight *= 2 if vector[axis] else 1
+    repeats = [Repeat("warp", d.count, 0 if d.step[axis] else None) for d in source.digits("warp")]
+    return layout(1, warp=tuple(vectors), repeats=tuple(repeats))
+
+
+def _writers(source: Layout, axis: int) -> Layout:
+    """A layout in which the lanes along the axis hold the same: the first of those that hold a
+    partial result writes it."""
+    lanes = tuple((0,) * source.rank if v[axis] else v for v in source.lane)
+    repeats = tuple(r for r in source.repeats if r.axis == "warp")
+    return layout(source.rank, (), lanes, source.warp, repeats=repeats)
+
+
+def check_axis_is_pure(lowering: Lowering, op: Any, source: Layout) -> None:
+    """Refuse layouts whose lanes or warps move along the axis and another dimension at once."""
+    for vector in (*source.lane, *source.warp):
+        if vector[op.axis] and sum(vector) != vector[op.axis]:
+            raise lowering.refuse(op, f"its operand's layout is swizzled along axis {op.axis}")
+    if source.digits("lane"):
+        raise lowering.refuse(op, "its operand's layout repeats lanes")
+
+
+def _may_lack(op: Any) -> bool:
+    """Whether registers may hold what takes no part."""
+    return op.predicate is not None or op.values[0].type.layout.extents != op.values[0].type.shape
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 16) * 16

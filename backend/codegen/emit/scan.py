@@ -1,0 +1,395 @@
+"""Scans, where the elements are: registers, lanes and warps in the order in which they follow one
+another along the axis.
+
+The coordinate along the axis is a number in mixed radix whose digits are registers, lanes or
+warps. From the lowest digit up, blocks of elements that are scanned are joined to larger ones: in
+registers one after the other, in lanes by a shuffle for every bit, in warps through shared memory
+with one barrier. What came before a block is kept aside and joined to its elements at the end,
+once. Nothing moves, whatever the layout, unless it is swizzled along the axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from math import prod
+from typing import Any
+
+from tileir import records
+from tileir.backend.codegen.combiners import identity
+from tileir.backend.codegen.emit.reduction import (
+    Item,
+    Join,
+    WarpPartials,
+    check_axis_is_pure,
+    combine_function,
+    element_index,
+    partial,
+    read_partials,
+)
+from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
+from tileir.layout import AXES, Layout, Repeat, Vector, layout
+from tileir.types import I1, I32, Element
+
+
+@records.frozen
+class _Digit:
+    """One digit along the axis: `count` steps of `step`, the thread's or register's number
+    divided by `weight`."""
+
+    kind: str
+    step: int
+    count: int
+    weight: int
+
+    def at(self, coordinate: int) -> int:
+        """The digit of a coordinate."""
+        return coordinate // self.step % self.count
+
+
+@records.frozen
+class _Carry:
+    """What comes before a block; only where `has`, if that is not None."""
+
+    item: Item
+    has: str | None
+
+
+@records.define
+class _Segment:
+    """Registers whose elements are scanned from the first of them, and what comes before."""
+
+    registers: list[int]
+    items: list[Item]
+    carry: _Carry | None = None
+
+
+@records.define
+class _Block:
+    """Neighbours along the axis, of one row, and all of them joined."""
+
+    segments: list[_Segment]
+    total: Item
+
+
+def scan_tile(lowering: Lowering, op: Any) -> list[Fragment]:
+    """The fragments of the results of a `scan`."""
+    source: Layout = op.values[0].type.layout
+    check_axis_is_pure(lowering, op, source)
+    return _Scan(lowering, op, source).run()
+
+
+def scan_bytes(op: Any) -> int:
+    """Shared memory of a `scan`: one value per operand, row, block and warp along the axis."""
+    source: Layout = op.values[0].type.layout
+    sizes = [scalar_of(v.type).bytes for v in op.values] + [1] * _flags(op)
+    return sum(_aligned(count * size) for count in _slots(source, op.axis) for size in sizes)
+
+
+def _slots(source: Layout, axis: int) -> Iterator[int]:
+    """Values that every run of warp digits exchanges."""
+    rows = prod(source.slice(axis).extents)
+    digits = _digits(source, axis)
+    for start, run in _runs(digits):
+        if run[0].kind == "warp":
+            yield rows * prod(d.count for d in digits[start:])
+
+
+def _digits(source: Layout, axis: int) -> list[_Digit]:
+    """The digits of the coordinate along the axis, lowest first."""
+    found = [
+        _Digit(kind, v[axis], 2, 1 << bit)
+        for kind in AXES
+        for bit, v in enumerate(source.atom(kind))
+        if v[axis]
+    ]
+    for kind in AXES:
+        found += [
+            _Digit(kind, d.step[axis], d.count, d.weight)
+            for d in source.digits(kind)
+            if d.step[axis]
+        ]
+    return sorted(found, key=lambda d: d.step)
+
+
+def _runs(digits: Sequence[_Digit]) -> Iterator[tuple[int, list[_Digit]]]:
+    """Neighbouring digits of one kind, with the index of the first."""
+    start = 0
+    for _, run in groupby(digits, key=lambda d: d.kind):
+        found = list(run)
+        yield start, found
+        start += len(found)
+
+
+def _flags(op: Any) -> bool:
+    """Whether items say if they hold anything: padding comes first in a reverse scan, and a
+    function has no identity."""
+    tile = op.values[0].type
+    padded = tile.layout.extents[op.axis] > tile.shape[op.axis]
+    return isinstance(op.combiner, str) and op.reverse and padded
+
+
+@records.define
+class _Scan:
+    """One scan of one thread."""
+
+    lowering: Lowering
+    op: Any
+    source: Layout
+    elements: list[Element] = records.field(init=False)
+    join: Join = records.field(init=False)
+    base: int = records.field(init=False)
+
+    def run(self) -> list[Fragment]:
+        op, flags = self.op, _flags(self.op)
+        elements = [scalar_of(v.type) for v in op.values]
+        self.join = combine_function(self.lowering, op, elements, flags)
+        self.elements = [*elements, I1] if flags else elements
+        self.base = self.lowering.scratch.get(op, 0)
+        digits = _digits(self.source, op.axis)
+        blocks = {v: _Block([_Segment([r], [item])], item) for r, v, item in self._items(flags)}
+        for start, run in _runs(digits):
+            last = start + len(run) == len(digits)
+            step: Callable[..., dict[Vector, _Block]]
+            step = {"register": self._registers, "lane": self._lanes, "warp": self._warps}[
+                run[0].kind
+            ]
+            blocks = step(blocks, run, last)
+        return self._joined(blocks, len(elements))
+
+    def _items(self, flags: bool) -> Iterator[tuple[int, Vector, Item]]:
+        """Register, coordinates and element. Padding that comes first holds what changes
+        nothing."""
+        op, lowering = self.op, self.lowering
+        columns = [lowering.fragment(v) for v in op.values]
+        shape = op.values[0].type.shape
+        for register, vector in enumerate(self.source.registers):
+            item = tuple(column[register] for column in columns)
+            inside = lowering.inside(self.source, shape, register) if op.reverse else None
+            if flags:
+                there = lowering.thread.constant(I1, 1) if inside is None else inside
+                item = (*item, lowering.thread.constant(I1, 0) if there == "false" else there)
+            elif inside is not None and not isinstance(op.combiner, str):
+                item = (self._or_identity(item[0], inside),)
+            yield register, vector, item
+
+    def _or_identity(self, handle: str, inside: str) -> str:
+        thread, element = self.lowering.thread, self.elements[0]
+        neutral = thread.constant(element, identity(self.op.combiner.value, element))
+        return neutral if inside == "false" else thread.select(element, inside, handle, neutral)
+
+    # One kind of digit after the other --------------------------------------------------------
+
+    def _registers(
+        self, blocks: dict[Vector, _Block], run: list[_Digit], last: bool
+    ) -> dict[Vector, _Block]:
+        rows: dict[Vector, list[tuple[int, _Block]]] = {}
+        for vector, block in blocks.items():
+            rest = vector[self.op.axis]
+            at = sum(d.step * (d.at(rest)) for d in run)
+            key = (*vector[: self.op.axis], rest - at, *vector[self.op.axis + 1 :])
+            rows.setdefault(key, []).append((at, block))
+        return {key: self._sequence(found) for key, found in rows.items()}
+
+    def _sequence(self, found: list[tuple[int, _Block]]) -> _Block:
+        """Blocks of one row, one after the other."""
+        found.sort(key=lambda pair: pair[0], reverse=self.op.reverse)
+        blocks = [block for _, block in found]
+        whole = blocks[0]
+        for block in blocks[1:]:
+            if _single(whole) and _single(block) and len(block.segments[0].items) == 1:
+                total = self.join(whole.total, block.total)
+                whole.segments[0].registers += block.segments[0].registers
+                whole.segments[0].items.append(total)
+                whole = _Block(whole.segments, total)
+                continue
+            for segment in block.segments:
+                segment.carry = self._before(_Carry(whole.total, None), segment.carry)
+            total = self.join(whole.total, block.total)
+            whole = _Block(whole.segments + block.segments, total)
+        return whole
+
+    def _lanes(
+        self, blocks: dict[Vector, _Block], run: list[_Digit], last: bool
+    ) -> dict[Vector, _Block]:
+        for block in blocks.values():
+            carry: _Carry | None = None
+            for index, digit in enumerate(run):
+                other = self._shuffled(block.total, digit.weight)
+                upper = self._set(digit.weight, not self.op.reverse)
+                carry = self._before_where(upper, other, carry)
+                if not last or index + 1 < len(run):
+                    block.total = self._ordered(upper, other, block.total)
+            self._lead(block, carry)
+        return blocks
+
+    def _ordered(self, upper: str, other: Item, mine: Item) -> Item:
+        """Both halves, the lower one first."""
+        if not isinstance(self.op.combiner, str):
+            return self.join(mine, other)
+        return self._chosen(upper, self.join(other, mine), self.join(mine, other))
+
+    def _warps(
+        self, blocks: dict[Vector, _Block], run: list[_Digit], last: bool
+    ) -> dict[Vector, _Block]:
+        lowering, thread = self.lowering, self.lowering.thread
+        place, which = self._place(run), self._number(run)
+        indices = {vector: self._index(vector, run) for vector in blocks}
+
+        def write() -> list[str]:
+            for vector, block in blocks.items():
+                for i, (element, x) in enumerate(zip(self.elements, block.total, strict=True)):
+                    at = partial(lowering, place, i, indices[vector], which)
+                    thread.store_shared(element, at, [x])
+            return []
+
+        thread.when(lowering.first_holder(self._writers(run)) or "true", (), write)
+        thread.barrier()
+        for vector, block in blocks.items():
+            self._across(block, read_partials(lowering, place, indices[vector]), which, last)
+        return blocks
+
+    def _across(self, block: _Block, totals: list[Item], which: str, last: bool) -> None:
+        thread = self.lowering.thread
+        order = range(len(totals))[:: -1 if self.op.reverse else 1]
+        relation, carry = ("ult" if self.op.reverse else "ugt"), None
+        so_far: Item | None = None
+        for index in order[:-1]:
+            so_far = totals[index] if so_far is None else self.join(so_far, totals[index])
+            after = thread.compare(relation, I32, which, thread.integer(index))
+            if carry is None:
+                carry = _Carry(so_far, after)
+            else:
+                carry = _Carry(self._chosen(after, so_far, carry.item), carry.has)
+        self._lead(block, carry)
+        if not last and so_far is not None:
+            block.total = self.join(so_far, totals[order[-1]])
+
+    def _place(self, run: list[_Digit]) -> WarpPartials:
+        """Where the totals of warps go."""
+        axis, bases = self.op.axis, list[int]()
+        above = [d for d in _digits(self.source, axis) if d.step >= run[0].step]
+        count = prod(self.source.slice(axis).extents) * prod(d.count for d in above)
+        for element in self.elements:
+            bases.append(self.base)
+            self.base += _aligned(count * element.bytes)
+        return WarpPartials(tuple(bases), prod(d.count for d in run), tuple(self.elements))
+
+    def _index(self, vector: Vector, run: list[_Digit]) -> str:
+        """Number of a block among those that exchange totals: its row, then where it is along the
+        axis beyond this run."""
+        lowering, axis = self.lowering, self.op.axis
+        thread, result = lowering.thread, self.source.slice(axis)
+        above = [d for d in _digits(self.source, axis) if d.step > run[-1].step]
+        held, weight = 0, 1
+        for digit in above:
+            held += weight * digit.at(vector[axis]) if digit.kind == "register" else 0
+            weight *= digit.count
+        row = result.registers.index((*vector[:axis], *vector[axis + 1 :]))
+        index = element_index(lowering, result, row)
+        scaled = thread.binary("mul", I32, index, thread.integer(weight), "nsw nuw")
+        along = thread.binary("add", I32, self._number(above), thread.integer(held), "nsw nuw")
+        return thread.binary("add", I32, scaled, along, "nsw nuw")
+
+    def _number(self, digits: list[_Digit]) -> str:
+        """The number that lanes and warps make up with `digits`, lowest first: an i32."""
+        thread, total, scale = self.lowering.thread, None, 1
+        for digit in digits:
+            if digit.kind != "register":
+                index = thread.lane() if digit.kind == "lane" else thread.warp()
+                value = thread.binary("udiv", I32, index, thread.integer(digit.weight))
+                value = thread.binary("urem", I32, value, thread.integer(digit.count))
+                value = thread.binary("mul", I32, value, thread.integer(scale), "nsw nuw")
+                total = value if total is None else thread.binary("add", I32, total, value)
+            scale *= digit.count
+        return thread.integer(0) if total is None else total
+
+    def _writers(self, run: list[_Digit]) -> Layout:
+        """A layout in which threads along the axis below `run` hold the same."""
+        axis, below = self.op.axis, run[0].step
+
+        def kept(v: Vector) -> Vector:
+            return (0,) * len(v) if 0 < v[axis] < below else v
+
+        lanes, warps = (tuple(map(kept, self.source.atom(a))) for a in ("lane", "warp"))
+        repeats: list[Repeat] = []
+        digits = iter(self.source.digits("warp"))
+        for repeat in self.source.repeats:
+            if repeat.axis == "warp":
+                low = 0 < next(digits).step[axis] < below
+                repeats.append(records.evolve(repeat, dim=None) if low else repeat)
+        return layout(self.source.rank, (), lanes, warps, repeats=tuple(repeats))
+
+    # Carries ----------------------------------------------------------------------------------
+
+    def _lead(self, block: _Block, carry: _Carry | None) -> None:
+        """Put `carry` before every segment of `block`."""
+        if carry is not None:
+            for segment in block.segments:
+                segment.carry = self._before(carry, segment.carry)
+
+    def _before(self, first: _Carry, then: _Carry | None) -> _Carry:
+        """`first` and then `then`."""
+        if then is None:
+            return first
+        both = self.join(first.item, then.item)
+        if then.has is not None:
+            both = self._chosen(then.has, both, first.item)
+        if first.has is None:
+            return _Carry(both, None)
+        item = self._chosen(first.has, both, then.item)
+        if then.has is None:
+            return _Carry(item, None)
+        return _Carry(item, self.lowering.thread.binary("or", I1, first.has, then.has))
+
+    def _before_where(self, upper: str, other: Item, carry: _Carry | None) -> _Carry:
+        return self._before(_Carry(other, upper), carry)
+
+    def _joined(self, blocks: dict[Vector, _Block], count: int) -> list[Fragment]:
+        found: list[Fragment] = [[""] * len(self.source.registers) for _ in range(count)]
+        for block in blocks.values():
+            for segment in block.segments:
+                for register, item in zip(segment.registers, segment.items, strict=True):
+                    whole = self._after(segment.carry, item)
+                    for i in range(count):
+                        found[i][register] = whole[i]
+        return found
+
+    def _after(self, carry: _Carry | None, item: Item) -> Item:
+        if carry is None:
+            return item
+        both = self.join(carry.item, item)
+        return both if carry.has is None else self._chosen(carry.has, both, item)
+
+    # Threads ----------------------------------------------------------------------------------
+
+    def _shuffled(self, item: Item, mask: int) -> Item:
+        thread = self.lowering.thread
+        return tuple(
+            thread.shuffle_xor(e, x, mask) for e, x in zip(self.elements, item, strict=True)
+        )
+
+    def _set(self, mask: int, wanted: bool) -> str:
+        """Whether a bit of the lane is set, or clear."""
+        thread = self.lowering.thread
+        name = "ne" if wanted else "eq"
+
+        def make() -> str:
+            field = thread.binary("and", I32, thread.lane(), thread.integer(mask))
+            return thread.compare(name, I32, field, thread.integer(0))
+
+        return thread.once(f"lane {mask} {name}", make)
+
+    def _chosen(self, condition: str, a: Item, b: Item) -> Item:
+        thread = self.lowering.thread
+        pairs = zip(self.elements, a, b, strict=True)
+        return tuple(thread.select(e, condition, x, y) for e, x, y in pairs)
+
+
+def _single(block: _Block) -> bool:
+    """Whether a block is one segment of a thread, with nothing before it."""
+    return len(block.segments) == 1 and block.segments[0].carry is None
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 16) * 16

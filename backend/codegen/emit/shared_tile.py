@@ -1,0 +1,263 @@
+"""Tiles in shared memory: where their elements lie, and reading and writing them as layouts ask.
+
+A tile is rows of `pitch` bytes, a multiple of 16. The 16-byte chunks of a row are permuted by the
+row's number, so that 8 rows at one column fall into different banks: of a chunk's number the low
+`swizzle` bits are changed by exclusive or with those bits of the row's number that rows of one
+128-byte line do not differ in.
+
+Rows may be broken into panels, each a tile of its own whose rows are as wide as the swizzle
+permutes, one behind the other, as tensor maps and `wgmma` want them (PTX ISA, "Tensor Swizzling
+Modes", "Shared Memory Matrix Layout").
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tileir import records
+from tileir.backend.codegen.lowering import THREADS, Axes, Lowering
+from tileir.backend.layouts.anchors import vector_run
+from tileir.layout import Layout, Vector
+from tileir.types import I32, Element, Tile
+
+CHUNK = 16
+"""Bytes that stay together: the widest access of one thread."""
+
+LINE = 128
+"""Bytes of all banks together."""
+
+
+def _up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+@records.frozen
+class SharedTile:
+    """Elements of `shape` from byte `base`; dimension `fast`, one of the last two, is the one
+    along which a row runs. Dimensions before the last two follow one another, plane by plane.
+    `panel`: elements of a row of a panel, a power of two of bytes; 0 where rows are whole."""
+
+    element: Element
+    shape: Vector
+    fast: int
+    swizzle: int
+    base: int = 0
+    panel: int = 0
+
+    @staticmethod
+    def of(op: Any, base: int = 0) -> SharedTile:
+        """A slot of the buffer that `op`, a `gpu.shared_alloc`, allots from byte `base`."""
+        return SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle, base, op.panel)
+
+    @property
+    def slow(self) -> int:
+        """The dimension that counts rows."""
+        return 2 * len(self.shape) - 3 - self.fast
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from one row to the next."""
+        return -(-(self.panel or self.shape[self.fast]) * self.element.bytes // CHUNK) * CHUNK
+
+    @property
+    def panel_bytes(self) -> int:
+        """Bytes from one panel to the next: whole repetitions of the pattern of rows, so that each
+        begins where it does."""
+        return _up(self.pitch * self.shape[self.slow], self.alignment if self.panel else 1)
+
+    @property
+    def plane(self) -> int:
+        """Bytes of one plane."""
+        panels = self.shape[self.fast] // self.panel if self.panel else 1
+        return self.panel_bytes * panels
+
+    @property
+    def alignment(self) -> int:
+        """What the first byte is a multiple of: 8 rows of a panel, a line of all banks."""
+        return LINE << self.swizzle if self.panel else LINE
+
+    def along(self, offset: int) -> int:
+        """Bytes from a row's first element to the one at byte `offset` of the row."""
+        if not self.panel:
+            return offset
+        return offset // self.pitch * self.panel_bytes + offset % self.pitch
+
+    def stride(self, dim: int) -> int:
+        """Bytes from one plane to the next along `dim`, which is before the last two."""
+        return self.plane * prod(self.shape[dim + 1 : -2])
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all planes."""
+        return self.plane * prod(self.shape[:-2])
+
+
+def full_swizzle(element: Element, shape: Vector, fast: int) -> int:
+    """Bits of swizzle that keep 8 rows at one column out of each other's banks."""
+    chunks = SharedTile(element, shape, fast, 0).pitch // CHUNK
+    return min(3, (chunks & -chunks).bit_length() - 1)
+
+
+@records.define
+class Addresses:
+    """Byte offsets in a shared tile from a point that depends on the thread: `row` and `column`
+    (elements along the slow and fast dimension), None for 0, and `plane`, bytes.
+
+    `bits` has every bit that the byte offset of `column` may have set.
+    """
+
+    lowering: Lowering
+    place: SharedTile
+    row: Any
+    column: Any
+    plane: Any
+    bits: int
+    _known: dict[tuple[int, int], Any] = records.field(init=False, factory=dict)
+
+    def at(self, row: int, column: int) -> tuple[Any, int]:
+        """A handle and a constant whose sum is the offset of the element so far away."""
+        place, size = self.place, self.place.element.bytes
+        low = row % 8 if place.swizzle else 0
+        span = place.pitch if place.panel else CHUNK << place.swizzle
+        within = column * size % span
+        if within & self.bits:
+            far = (column * size - within) // size
+            key, constant = (low, -1 - (column - far)), far * size
+        else:
+            flipped = within & ~(CHUNK - 1)
+            key, constant = (low, flipped), column * size - flipped
+        if key not in self._known:
+            self._known[key] = self._base(*key)
+        constant = place.along(constant) + (row - low) * place.pitch + place.base
+        return self._known[key], constant
+
+    def _base(self, low: int, flipped: int) -> Any:
+        thread, place = self.lowering.thread, self.place
+        column, wide = self.column, bool(self.bits & ~(place.pitch - 1))
+        if flipped < 0:
+            wide = True
+            column = thread.binary("add", I32, column, thread.integer(-1 - flipped))
+            flipped = 0
+        size = place.element.bytes
+        total = None if column is None else times(thread, column, size)
+        panel = None
+        if place.panel and total is not None and wide:
+            total, panel = self._parted(total)
+        row = self.row
+        if row is None:
+            flipped ^= self._phase(low) * CHUNK
+        elif low:
+            row = thread.binary("add", I32, row, thread.integer(low))
+        if row is not None and place.swizzle:
+            phase = thread.binary("lshr", I32, row, thread.integer(3 - place.swizzle))
+            mask = thread.integer((1 << place.swizzle) - 1)
+            phase = times(thread, thread.binary("and", I32, phase, mask), CHUNK)
+            total = phase if total is None else thread.binary("xor", I32, total, phase)
+        if flipped:
+            fixed = thread.integer(flipped)
+            total = fixed if total is None else thread.binary("xor", I32, total, fixed)
+        first = thread.integer(low * place.pitch) if row is None and low else None
+        far = first if row is None else times(thread, row, place.pitch)
+        return added(thread, [total, far, panel, self.plane])
+
+    def _parted(self, offset: Any) -> tuple[Any, Any]:
+        """The byte of a panel's row, and the first byte of the panel, of byte `offset` of a row."""
+        thread, place = self.lowering.thread, self.place
+        within = thread.binary("and", I32, offset, thread.integer(place.pitch - 1))
+        shift = thread.integer(place.pitch.bit_length() - 1)
+        panel = thread.binary("lshr", I32, offset, shift)
+        return within, times(thread, panel, place.panel_bytes)
+
+    def _phase(self, row: int) -> int:
+        """Of one of eight rows."""
+        return row >> (3 - self.place.swizzle)
+
+
+def times(thread: Any, x: Any, factor: int) -> Any:
+    """The i32 `x` times `factor`."""
+    return thread.binary("mul", I32, x, thread.integer(factor)) if factor != 1 else x
+
+
+def added(thread: Any, terms: list[Any]) -> Any:
+    """The sum of those i32 that are not None."""
+    total = None
+    for term in terms:
+        if term is not None:
+            total = term if total is None else thread.binary("add", I32, total, term)
+    return thread.integer(0) if total is None else total
+
+
+@records.frozen
+class Window:
+    """The part of a shared tile that a layout covers: it begins `fixed` elements into the last
+    two dimensions, `moved` more (handles; None for 0), and `start` bytes on (a handle)."""
+
+    place: SharedTile
+    fixed: tuple[int, int] = (0, 0)
+    moved: tuple[Any, Any] = (None, None)
+    start: Any = None
+
+
+def addresses(
+    lowering: Lowering, window: Window, layout: Layout, axes: Axes = THREADS
+) -> Addresses:
+    """Offsets of what threads hold of a layout, from each thread's own first element; or, with
+    `axes` of warps alone, from that of a warp's first thread."""
+    place, thread = window.place, lowering.thread
+    shift = len(place.shape) - 2
+    row, column = (
+        _sum_or_none(thread, lowering.offset(layout, d, axes), window.moved[d - shift])
+        for d in (place.slow, place.fast)
+    )
+    bits = _moving_bits(layout, place.fast, axes) * place.element.bytes
+    if window.moved[place.fast - shift] is not None:
+        bits = -1
+    plane = [window.start]
+    for dim in range(shift):
+        moving = lowering.offset(layout, dim, axes)
+        plane.append(None if moving is None else times(thread, moving, place.stride(dim)))
+    planes = [p for p in plane if p is not None]
+    return Addresses(lowering, place, row, column, added(thread, planes) if planes else None, bits)
+
+
+def _sum_or_none(thread: Any, a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return b if a is None else a
+    return thread.binary("add", I32, a, b)
+
+
+def _moving_bits(layout: Layout, dim: int, axes: Axes) -> int:
+    """Every bit that `axes` may set of the coordinate along `dim`."""
+    found = 0
+    for axis in axes:
+        for vector in layout.atom(axis):
+            found |= vector[dim]
+        for digit in layout.digits(axis):
+            if digit.step[dim]:
+                found |= -(digit.step[dim] & -digit.step[dim])
+    return found
+
+
+def register_at(window: Window, found: Addresses, vector: Vector) -> tuple[Any, int]:
+    """Offset of the element of a register whose coordinates in thread 0 are `vector`."""
+    place = window.place
+    shift = len(place.shape) - 2
+    near = [vector[shift + i] + window.fixed[i] for i in range(2)]
+    handle, constant = found.at(near[place.slow - shift], near[place.fast - shift])
+    for dim in range(shift):
+        constant += vector[dim] * place.stride(dim)
+    return handle, constant
+
+
+def vector_width(window: Window, tile: Tile) -> int:
+    """Neighbours along the fast dimension that one access may take."""
+    place = window.place
+    fast, shift = place.fast, len(place.shape) - 2
+    width = min(vector_run(tile.layout, fast), CHUNK // place.element.bytes)
+    exact = tile.layout.extents[fast] == tile.shape[fast]
+    while width > 1 and (
+        window.fixed[fast - shift] % width or (not exact and tile.shape[fast] % width)
+    ):
+        width //= 2
+    return width

@@ -1,0 +1,106 @@
+"""Tiles from and to shared memory, as wide as their layouts allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tileir.backend.codegen.emit.ldmatrix import load_matrices, store_matrices
+from tileir.backend.codegen.emit.shared_tile import (
+    Addresses,
+    Window,
+    added,
+    addresses,
+    register_at,
+    vector_width,
+)
+from tileir.backend.codegen.lowering import Fragment, Lowering
+from tileir.layout import Layout, Vector, layout
+from tileir.types import I1, I32, Tile
+
+
+def load_tile(lowering: Lowering, window: Window, tile: Tile, rank: Any = None) -> Fragment:
+    """Read `tile` as its layout says, from the shared memory of block `rank` of the cluster, an
+    i32, or of this one; padding reads some other element."""
+    whole = load_matrices(lowering, window, tile) if rank is None else None
+    if whole is not None:
+        return whole
+    order = _fast_first(tile.layout, window.place.fast)
+    if order is not tile.layout:
+        taken = load_tile(lowering, window, Tile(tile.element, tile.shape, order), rank)
+        at = {vector: register for register, vector in enumerate(order.registers)}
+        return [taken[at[vector]] for vector in tile.layout.registers]
+    thread, width = lowering.thread, vector_width(window, tile)
+    where, found = addresses(lowering, window, tile.layout), list[Any]()
+    for register in range(0, tile.layout.size("register"), width):
+        inside = lowering.inside(tile.layout, tile.shape, register)
+        if inside == "false":
+            found += [thread.constant(tile.element, 0)] * width
+            continue
+        at = _offset(lowering, register_at(window, where, tile.layout.registers[register]))
+        if inside is not None:
+            safe = added(thread, [thread.integer(window.place.base), window.start])
+            at = thread.select(I32, inside, at, safe)
+        if rank is None:
+            found += thread.load_shared(tile.element, width, at)
+        else:
+            found += thread.load_remote(tile.element, width, at, rank)
+    return found
+
+
+def _fast_first(it: Layout, fast: int) -> Layout:
+    """`it` with registers of neighbours along `fast` first, so that one access takes them."""
+    along: list[Vector] = []
+    while (unit := tuple((1 << len(along)) * (d == fast) for d in range(it.rank))) in it.register:
+        along.append(unit)
+    first = (*along, *(v for v in it.register if v not in along))
+    if first == it.register:
+        return it
+    return layout(it.rank, first, it.lane, it.warp, it.block, repeats=it.repeats)
+
+
+def store_window(
+    lowering: Lowering, window: Window, tile: Tile, fragment: Fragment,
+    registers: Mapping[int, Any] | None = None,
+) -> None:  # fmt: skip
+    """Write `tile`, leaving padding out, or what `registers` hold of it alone, in the threads that
+    they map to (an i1, None for all); of threads that hold the same element all write it."""
+    if store_matrices(lowering, window, tile, fragment, registers):
+        return
+    thread, width = lowering.thread, vector_width(window, tile)
+    where = addresses(lowering, window, tile.layout)
+    for register in range(0, tile.layout.size("register"), width):
+        if registers is not None and register not in registers:
+            continue
+        inside = lowering.inside(tile.layout, tile.shape, register)
+        if inside == "false":
+            continue
+        vector = tile.layout.registers[register]
+        write = _writer(lowering, window, where, vector, tile, fragment[register:][:width])
+        held = None if registers is None else registers[register]
+        if held is not None:
+            inside = held if inside is None else thread.binary("and", I1, inside, held)
+        if inside is None:
+            write()
+        else:
+            thread.when(inside, (), write)
+
+
+def _writer(
+    lowering: Lowering, window: Window, where: Addresses, vector: Vector, tile: Tile,
+    values: Fragment,
+) -> Callable[[], list[Any]]:  # fmt: skip
+    at = _offset(lowering, register_at(window, where, vector))
+
+    def write() -> list[Any]:
+        lowering.thread.store_shared(tile.element, at, values)
+        return []
+
+    return write
+
+
+def _offset(lowering: Lowering, found: tuple[Any, int]) -> Any:
+    handle, constant = found
+    if not constant:
+        return handle
+    return lowering.thread.binary("add", I32, handle, lowering.thread.integer(constant))

@@ -1,0 +1,35 @@
+"""Reading windows out of shared memory: `gpu.local_gather`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.backend.codegen.emit.shared_tile import SharedTile, added, times
+from tileir.backend.codegen.lowering import Fragment, Lowering
+from tileir.types import I32
+
+
+def read_window(lowering: Lowering, op: Any, place: SharedTile, start: Any) -> Fragment:
+    """The elements of `op` that a thread holds, from the slot of `place` that begins at byte
+    `start`; padding reads the window's first element."""
+    thread, size, kind = lowering.thread, place.element.bytes, op.result.type
+    row = times(thread, lowering.scalar(op.row), place.pitch)
+    column = times(thread, lowering.scalar(op.column), size)
+    first = added(thread, [start, row, column])
+    steps = [r * place.pitch + c * size for r, c in zip(op.rows, op.columns, strict=True)]
+    found: list[Any] = []
+    for register in range(kind.layout.size("register")):
+        inside = lowering.inside(kind.layout, kind.shape, register)
+        if inside == "false":
+            found.append(thread.constant(place.element, 0))
+            continue
+        moved = [
+            times(thread, lowering.coordinate(kind.layout, register, dim), step)
+            for dim, step in enumerate(steps)
+            if step
+        ]
+        at = added(thread, [first, *moved])
+        if inside is not None:
+            at = thread.select(I32, inside, at, first)
+        found += thread.load_shared(place.element, 1, at)
+    return found

@@ -1,0 +1,302 @@
+"""Exponentials, logarithms and hyperbolic functions in f32.
+
+Polynomials are minimax in relative error (Lawson's iteration, coefficients rounded to f32 in
+turn); the error of each is given in ulp of the function's result. Reductions are those of Cody
+and Waite ("Software Manual for the Elementary Functions", 1980).
+"""
+
+from __future__ import annotations
+
+from tileir.backend.codegen.libm.double_word import fast_sum, two_sum
+from tileir.backend.codegen.libm.expression import (
+    Term,
+    clamp,
+    copysign,
+    fma,
+    horner,
+    nan,
+    where,
+)
+
+_PER_LN2 = 1.44269504
+_LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6
+_LN2 = 0.693147182
+_EXP = (0.49999997, 0.16666542, 0.04166743, 0.008366875, 0.0013871863)
+"""(e^r - 1 - r) / r^2 for |r| <= ln 2 / 2, to 0.25 ulp of e^r - 1."""
+_LOG = (
+    -0.49999988, 0.33333322, -0.25001603, 0.20002206, -0.1660887, 0.14177437, -0.13240016,
+    0.12929803, -0.07659546,
+)  # fmt: skip
+"""(ln(1 + f) - f) / f^2 for 1 + f from sqrt(1/2) to sqrt(2), to 0.1 ulp."""
+_LOG2 = (
+    -0.72134733, 0.4808982, -0.36069867, 0.28857142, -0.23956735, 0.20448658, -0.19139083,
+    0.18708819, -0.1102559,
+)  # fmt: skip
+_LOG10 = (
+    -0.21714719, 0.14476478, -0.10858089, 0.08686871, -0.0721233, 0.061558347, -0.05755757,
+    0.05628913, -0.033308346,
+)  # fmt: skip
+_SQRT_HALF = 0x3F3504F3
+"""Bits of sqrt(1/2)."""
+
+
+def power_of_two(n: Term) -> Term:
+    """2^n for integers n from -126 to 127, by its exponent bits."""
+    return ((n + 127) << 23).real()
+
+
+def scaled(x: Term, n: Term) -> Term:
+    """`x` times 2^n for n from -252 to 254, in two steps where it takes more than one: subnormal
+    results are rounded once and large ones do not overflow early."""
+    at_once = x.scaled(n)
+    if at_once is not None:
+        return at_once
+    half = n >> 1
+    return x * power_of_two(half) * power_of_two(n - half)
+
+
+def reduced(x: Term) -> tuple[Term, Term]:
+    """n, integer-valued, and x - n ln 2, for |x| below 150."""
+    n = (x * _PER_LN2).call("rint")
+    r = fma(n, -_LN2_HIGH, x)
+    return n, fma(n, -_LN2_LOW, r)
+
+
+def near_exp(r: Term) -> Term:
+    """e^r - 1 for |r| <= ln 2 / 2."""
+    return fma(r * r, horner(r, _EXP), r)
+
+
+def reciprocal(x: Term) -> Term:
+    """1 / x within 1 ulp (PTX ISA, rcp.approx.ftz), 0 where that would be subnormal."""
+    return x.ptx("rcp.approx.ftz.f32")
+
+
+def exp_scaled(x: Term, shift: int) -> Term:
+    """e^x 2^shift for |x| below 150."""
+    n, r = reduced(x)
+    return scaled(near_exp(r) + 1.0, n.whole() + shift)
+
+
+def exp(x: Term) -> Term:
+    """e^x within 1 ulp. x is held in a range whose ends overflow and vanish."""
+    return where(nan(x), x, exp_scaled(clamp(x, -105.0, 90.0), 0))
+
+
+def exp2(x: Term) -> Term:
+    """2^x within 1 ulp, exact for integers: the difference from the nearest one is exact."""
+    held = clamp(x, -151.0, 129.0)
+    n = held.call("rint")
+    value = scaled(near_exp((held - n) * _LN2) + 1.0, n.whole())
+    return where(nan(x), x, value)
+
+
+def expm1(x: Term) -> Term:
+    """e^x - 1: 2^n (e^r - 1) + (2^n - 1), halved where 2^n might overflow."""
+    held = clamp(x, -18.0, 89.0)
+    n, r = reduced(held)
+    whole = n.whole()
+    large = whole > 127
+    power = power_of_two(where(large, whole - 1, whole))
+    value = fma(near_exp(r), power, power - where(large, x.like(0.5), 1.0))
+    value = where(large, value + value, value)
+    value = where(nan(x), x, value)
+    return where(x.same(0.0), x, value)
+
+
+# Logarithms -----------------------------------------------------------------------------------
+
+
+def mantissa(x: Term) -> tuple[Term, Term]:
+    """f and integer-valued e with x = (1 + f) 2^e and 1 + f from sqrt(1/2) to sqrt(2), for
+    positive finite x."""
+    tiny = x < 1.17549435e-38
+    bits = where(tiny, x * 8388608.0, x).bits()
+    e = (bits - _SQRT_HALF) >> 23
+    f = (bits - (e << 23)).real() - 1.0
+    return f, where(tiny, e - 23, e).floating()
+
+
+def _or_limit(x: Term, value: Term) -> Term:
+    """`value` where `x` is positive and finite; elsewhere the instruction has the limits: -inf,
+    NaN or inf."""
+    usual = (x > 0.0) & (x < float("inf"))
+    return where(usual, value, x.ptx("lg2.approx.f32"))
+
+
+def log(x: Term) -> Term:
+    """Natural logarithm, within 1 ulp."""
+    f, e = mantissa(x)
+    near = fma(f * f, horner(f, _LOG), f)
+    return _or_limit(x, fma(e, _LN2_HIGH, fma(e, _LN2_LOW, near)))
+
+
+def log2(x: Term) -> Term:
+    """Logarithm to base 2: log2(e) in two parts."""
+    f, e = mantissa(x)
+    near = fma(f, 1.442695, f * fma(f, horner(f, _LOG2), 1.925963e-08))
+    return _or_limit(x, e + near)
+
+
+def log10(x: Term) -> Term:
+    """Logarithm to base 10: log10(e) and log10(2) in two parts."""
+    f, e = mantissa(x)
+    near = fma(f, 0.4342945, f * fma(f, horner(f, _LOG10), -1.010305e-08))
+    return _or_limit(x, fma(e, 0.301025390625, fma(e, 4.6050389811952e-06, near)))
+
+
+def log1p(x: Term) -> Term:
+    """Natural logarithm of 1 + x."""
+    return where(x.same(0.0), x, _or_limit_1p(x, near_log1p(x)))
+
+
+def near_log1p(x: Term) -> Term:
+    """ln(1 + x) for x above -1: with 1 + x = m 2^e, m - 1 is x 2^-e + (2^-e - 1), where 2^-e is
+    applied in two steps, as e may be 128."""
+    e = ((x + 1.0).bits() - _SQRT_HALF) >> 23
+    half = e >> 1
+    first, second = power_of_two(-half), power_of_two(half - e)
+    f = fma(x * first, second, first * second - 1.0)
+    near = fma(f * f, horner(f, _LOG), f)
+    whole = e.floating()
+    return fma(whole, _LN2_HIGH, fma(whole, _LN2_LOW, near))
+
+
+def _or_limit_1p(x: Term, value: Term) -> Term:
+    usual = (x > -1.0) & (x < float("inf"))
+    return where(usual, value, (x + 1.0).ptx("lg2.approx.f32"))
+
+
+# Hyperbolic functions -------------------------------------------------------------------------
+
+_SINH = (0.16666667, 0.0083333105, 0.00019842896, 2.7822132e-06)
+_TANH = (-0.33333316, 0.13332546, -0.053847857, 0.02105254, -0.006246141)
+
+
+def sinh(x: Term) -> Term:
+    """Hyperbolic sine: a polynomial below 1, exponentials above."""
+    size = abs(x)
+    square = x * x
+    small = fma(x * square, horner(square, _SINH), x)
+    half = exp_scaled(clamp(size, 0.0, 92.0), -1)
+    large = half - 0.25 * reciprocal(half)
+    return where(nan(x) | (size < 1.0), small, copysign(large, x))
+
+
+def cosh(x: Term) -> Term:
+    """Hyperbolic cosine, from e^|x| / 2."""
+    half = exp_scaled(clamp(abs(x), 0.0, 92.0), -1)
+    return where(nan(x), x, half + 0.25 * reciprocal(half))
+
+
+def tanh(x: Term) -> Term:
+    """Hyperbolic tangent: a polynomial below 0.55, 1 - 2 / (e^2x + 1) above."""
+    size = abs(x)
+    square = x * x
+    small = fma(x * square, horner(square, _TANH), x)
+    power = exp_scaled(clamp(size + size, 0.0, 40.0), 0)
+    large = 1.0 - 2.0 * reciprocal(power + 1.0)
+    return copysign(where(nan(x) | (size < 0.55), small, large), x)
+
+
+def asinh(x: Term) -> Term:
+    """Inverse hyperbolic sine: log1p(a + a^2 / (1 + sqrt(1 + a^2)))."""
+    size = abs(x)
+    mild = size.call("minimumnum", 1e9)
+    square = mild * mild
+    usual = near_log1p(mild + square / (fma(mild, mild, 1.0).call("sqrt") + 1.0))
+    value = where(size > 1e9, log(size) + _LN2, usual)
+    return where(nan(x) | x.same(0.0), x, copysign(value, x))
+
+
+def acosh(x: Term) -> Term:
+    """Inverse hyperbolic cosine: log1p(t + sqrt(2 t + t^2)) with t = x - 1."""
+    t = clamp(x, 1.0, 1e9) - 1.0
+    usual = near_log1p(t + fma(t, t, t + t).call("sqrt"))
+    value = where(x > 1e9, log(x) + _LN2, usual)
+    return where(x < 1.0, x.like(float("nan")), where(nan(x), x, value))
+
+
+def atanh(x: Term) -> Term:
+    """Inverse hyperbolic tangent: log1p(2 a / (1 - a)) / 2."""
+    size = abs(x)
+    quotient = (size + size) / (1.0 - size)
+    value = log1p(quotient) * 0.5
+    value = where(size > 1.0, x.like(float("nan")), value)
+    return where(nan(x) | x.same(0.0), x, copysign(value, x))
+
+
+# Powers ---------------------------------------------------------------------------------------
+
+_ATANH = (0.012499999, 0.0022321853, 0.00043319783, 9.5490344e-05)
+"""(ln((2 + q) / (2 - q)) - q - q^3 / 12) / q^5 in q^2."""
+_TWELFTH = (0.083333336, -2.4835269e-09)
+_LN2_PAIR = (0.693359375, -0.000212194442)
+"""ln 2, the first part short enough for exact products with exponents."""
+
+
+def _log_pair(x: Term) -> tuple[Term, Term]:
+    """ln x for positive finite x as an unevaluated sum, good for about 38 bits: with 1 + f = x
+    2^-e, q = 2 f / (2 + f) in two parts, ln(1 + f) = q + q^3 / 12 + q^5 P(q^2)."""
+    f, e = mantissa(x)
+    inverse = reciprocal(f + 2.0)
+    q = (f + f) * inverse
+    rest = fma(q, -f, (f - q) + (f - q)) * inverse
+    s = q * q
+    s_low = fma(q, q, -s) + (q + q) * rest
+    w, w_low = fast_sum(x.like(_TWELFTH[0]), fma(s, horner(s, _ATANH), _TWELFTH[1]))
+    c = q * s
+    c_low = fma(q, s, -c) + fma(rest, s, q * s_low)
+    cubic = c * w
+    cubic_low = fma(c, w, -cubic) + fma(c, w_low, c_low * w)
+    high, low = fast_sum(q, cubic)
+    low = low + (rest + cubic_low)
+    high, more = two_sum(e * _LN2_PAIR[0], high)
+    return fast_sum(high, more + fma(e, _LN2_PAIR[1], low))
+
+
+def pow_(x: Term, y: Term) -> Term:
+    """x^y, special cases as in C."""
+    size = abs(x)
+    infinity = float("inf")
+    usual = (size > 0.0) & (size < infinity) & (abs(y) < infinity)
+    high, low = _log_pair(where(usual, size, 1.0))
+    product = high * y
+    error = fma(high, y, -product) + low * y
+    huge = abs(product) > 150.0
+    product = clamp(product, -150.0, 150.0)
+    n, r = reduced(product)
+    r = r + where(huge, x.like(0.0), error)
+    value = scaled(near_exp(r) + 1.0, n.whole())
+    return power_cases(x, y, where(usual, value, _limits(size, y)))
+
+
+def _limits(size: Term, y: Term) -> Term:
+    """|x|^y where x is 0 or infinite, or y is infinite."""
+    grows = (size > 1.0) ^ (y > 0.0)
+    value = where(grows, size.like(0.0), float("inf"))
+    return where(size.same(1.0), 1.0, value)
+
+
+def power_cases(x: Term, y: Term, value: Term) -> Term:
+    """`value`, that of |x|^y, with its sign, and what C says of NaNs, 1 and 0."""
+    whole = y.call("floor").same(y)
+    half = y * 0.5
+    odd = whole & (~half.call("floor").same(half)) & (abs(y) < float("inf"))
+    bits = value.bits() ^ where(odd, x.bits() & _sign(x), 0)
+    value = bits.real()
+    broken = (x < 0.0) & (x > float("-inf")) & ~whole & (abs(y) < float("inf"))
+    value = where(broken | x.compare("uno", y), x.like(float("nan")), value)
+    return where(x.same(1.0) | y.same(0.0), 1.0, value)
+
+
+def _sign(x: Term) -> int:
+    return 1 << (x.element.bits - 1)
+
+
+FUNCTIONS = {
+    "exp": exp, "exp2": exp2, "expm1": expm1, "log": log, "log2": log2, "log10": log10,
+    "log1p": log1p, "sinh": sinh, "cosh": cosh, "tanh": tanh, "asinh": asinh, "acosh": acosh,
+    "atanh": atanh, "pow": pow_,
+}  # fmt: skip
+"""By mnemonic."""

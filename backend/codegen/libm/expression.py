@@ -1,0 +1,239 @@
+"""Formulas in ordinary notation over the values of one thread.
+
+A `Term` is a handle with its thread and element type; operators write instructions of the thread
+interface. Numbers beside a term take its type. Order comparisons are ordered for floats and signed
+for integers, `>>` is arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tileir import records
+from tileir.backend.codegen.thread_interface import Handle, Thread
+from tileir.types import F32, F64, I1, I32, I64, Element
+from tileir.values import encode
+
+_WHOLE: dict[Element, Element] = {F32: I32, F64: I64}
+_REAL: dict[Element, Element] = {I32: F32, I64: F64}
+_SIGN: dict[Element, int] = {F32: 0x80000000, F64: 1 << 63}
+
+
+@records.frozen(eq=False)
+class Term:
+    """One value of one thread."""
+
+    thread: Thread
+    element: Element
+    handle: Handle
+
+    def like(self, value: Number) -> Term:
+        """`value` as a term of this type."""
+        if isinstance(value, Term):
+            return value
+        bits = _bits_of(self.element, value)
+        return Term(self.thread, self.element, self.thread.constant(self.element, bits))
+
+    def _binary(self, name: str, left: Number, right: Number) -> Term:
+        word = ("f" if self.element.is_float else "") + name
+        a, b = self.like(left).handle, self.like(right).handle
+        return self.made(self.thread.binary(word, self.element, a, b))
+
+    def made(self, handle: Handle) -> Term:
+        """`handle`, of this type."""
+        return Term(self.thread, self.element, handle)
+
+    def __add__(self, other: Number) -> Term:
+        return self._binary("add", self, other)
+
+    def __radd__(self, other: Number) -> Term:
+        return self._binary("add", other, self)
+
+    def __sub__(self, other: Number) -> Term:
+        return self._binary("sub", self, other)
+
+    def __rsub__(self, other: Number) -> Term:
+        return self._binary("sub", other, self)
+
+    def __mul__(self, other: Number) -> Term:
+        return self._binary("mul", self, other)
+
+    def __rmul__(self, other: Number) -> Term:
+        return self._binary("mul", other, self)
+
+    def __truediv__(self, other: Number) -> Term:
+        return self._binary("div", self, other)
+
+    def __rtruediv__(self, other: Number) -> Term:
+        return self._binary("div", other, self)
+
+    def __neg__(self) -> Term:
+        if self.element.is_float:
+            return self.made(self.thread.negate(self.element, self.handle))
+        return self._binary("sub", 0, self)
+
+    def __abs__(self) -> Term:
+        return self.call("fabs" if self.element.is_float else "abs")
+
+    def __and__(self, other: Number) -> Term:
+        return self._binary("and", self, other)
+
+    def __or__(self, other: Number) -> Term:
+        return self._binary("or", self, other)
+
+    def __xor__(self, other: Number) -> Term:
+        return self._binary("xor", self, other)
+
+    def __invert__(self) -> Term:
+        return self._binary("xor", self, -1)
+
+    def __lshift__(self, other: Number) -> Term:
+        return self._binary("shl", self, other)
+
+    def __rshift__(self, other: Number) -> Term:
+        return self._binary("ashr", self, other)
+
+    def unsigned_shift(self, other: Number) -> Term:
+        """Shifted right, zeros coming in."""
+        return self._binary("lshr", self, other)
+
+    def compare(self, predicate: str, other: Number) -> Term:
+        """`icmp` or `fcmp`, an i1."""
+        found = self.thread.compare(predicate, self.element, self.handle, self.like(other).handle)
+        return Term(self.thread, I1, found)
+
+    def _ordered(self, predicate: str, other: Number) -> Term:
+        return self.compare(("o" if self.element.is_float else "s") + predicate, other)
+
+    def __lt__(self, other: Number) -> Term:
+        return self._ordered("lt", other)
+
+    def __le__(self, other: Number) -> Term:
+        return self._ordered("le", other)
+
+    def __gt__(self, other: Number) -> Term:
+        return self._ordered("gt", other)
+
+    def __ge__(self, other: Number) -> Term:
+        return self._ordered("ge", other)
+
+    def same(self, other: Number) -> Term:
+        """Equality; false for a NaN."""
+        return self.compare("oeq" if self.element.is_float else "eq", other)
+
+    def call(self, name: str, *others: Number) -> Term:
+        """Intrinsic `name` of this and `others`."""
+        rest = [self.like(x).handle for x in others]
+        return self.made(self.thread.intrinsic(name, self.element, self.handle, *rest))
+
+    def ptx(self, name: str) -> Term:
+        """The PTX instruction `name` of this one operand, in f32."""
+        operands = [(self.element, self.handle)]
+        return self.made(self.thread.instruction(f"{name} $0, $1;", self.element, operands))
+
+    def scaled(self, power: Term) -> Term | None:
+        """This times 2 to the power of an integer of its size, rounded once; None where that is
+        not one instruction."""
+        found = self.thread.scaled(self.element, self.handle, power.handle)
+        return None if found is None else self.made(found)
+
+    def bits(self) -> Term:
+        """The representation of a float, as an integer."""
+        return self.cast("bitcast", _WHOLE[self.element])
+
+    def real(self) -> Term:
+        """The float whose representation this integer is."""
+        return self.cast("bitcast", _REAL[self.element])
+
+    def cast(self, name: str, element: Element) -> Term:
+        """Cast instruction `name`."""
+        found = self.thread.convert(name, self.element, element, self.handle)
+        return Term(self.thread, element, found)
+
+    def whole(self) -> Term:
+        """An integer-valued float as a signed integer of its size."""
+        return self.cast("fptosi", _WHOLE[self.element])
+
+    def floating(self) -> Term:
+        """A signed integer as a float of its size."""
+        return self.cast("sitofp", _REAL[self.element])
+
+
+Number: TypeAlias = Term | float | int
+Function: TypeAlias = Callable[..., Term]
+"""From terms to a term, for one element type."""
+
+
+def _bits_of(element: Element, value: float | int) -> int:
+    if element.is_float:
+        return encode(element, float(value))  # type: ignore[arg-type]
+    return int(value) & ((1 << element.bits) - 1)
+
+
+def where(condition: Term, a: Number, b: Number) -> Term:
+    """`a` where `condition`, else `b`; at least one is a term."""
+    one = a if isinstance(a, Term) else b
+    assert isinstance(one, Term)
+    left, right = one.like(a).handle, one.like(b).handle
+    return one.made(one.thread.select(one.element, condition.handle, left, right))
+
+
+def fma(a: Term, b: Number, c: Number) -> Term:
+    """`a * b + c`, rounded once."""
+    return a.call("fma", b, c)
+
+
+def horner(x: Term, coefficients: Sequence[float], start: Term | None = None) -> Term:
+    """The polynomial whose `coefficients` rise from the constant; `start` is a coefficient above
+    them."""
+    total = x.like(coefficients[-1]) if start is None else fma(start, x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        total = fma(total, x, c)
+    return total
+
+
+def nan(x: Term) -> Term:
+    """Whether `x` is NaN."""
+    return x.compare("uno", x)
+
+
+def copysign(x: Term, sign: Term) -> Term:
+    """Magnitude of `x`, sign of `sign`."""
+    return x.call("copysign", sign)
+
+
+def clamp(x: Term, low: float, high: float) -> Term:
+    """`x` held between numbers; a NaN becomes `low`."""
+    return x.call("maximumnum", low).call("minimumnum", high)
+
+
+def sign_bit(x: Term) -> Term:
+    """Whether the sign bit is set, of zeros too."""
+    return x.bits() < 0
+
+
+def flipped(x: Term, condition: Term) -> Term:
+    """`x` negated where `condition`."""
+    mask = where(condition, x.bits().like(_SIGN[x.element]), 0)
+    return (x.bits() ^ mask).real()
+
+
+def branch(
+    condition: Term, results: Sequence[Element], body: Callable[[], Sequence[Term]]
+) -> list[Term]:
+    """Results of `body` where `condition`, zeros elsewhere: a divergent branch."""
+    thread = condition.thread
+    found = thread.when(condition.handle, results, lambda: [x.handle for x in body()])
+    return [Term(thread, e, h) for e, h in zip(results, found, strict=True)]
+
+
+def repeated(count: int, initial: Term, step: Callable[[Term], Term]) -> Term:
+    """`step` applied `count` times, in a loop."""
+    thread, element = initial.thread, initial.element
+
+    def body(_: Handle, carried: list[Handle]) -> list[Handle]:
+        return [step(initial.made(carried[0])).handle]
+
+    (found,) = thread.loop(count, (element,), (initial.handle,), body)
+    return initial.made(found)

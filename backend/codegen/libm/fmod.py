@@ -1,0 +1,46 @@
+"""The exact remainder of a division, in f32 and f64."""
+
+from __future__ import annotations
+
+from tileir.backend.codegen.libm.expression import Term, branch, copysign, fma, repeated, where
+from tileir.types import F32
+
+_NEAR = {True: 2.0**22, False: 2.0**51}
+"""Below this a quotient is exact in one step."""
+_FAR = {True: (2.0**100, 15), False: (2.0**1000, 43)}
+"""A power of two that quotients stay below, and steps enough for the whole range of exponents."""
+
+
+def remainder(x: Term, y: Term) -> Term:
+    """x - y trunc(x / y), with the sign of x (C's fmod): exact.
+
+    Every step takes off the divisor times the truncated rounded quotient. What is left is a
+    multiple of the divisor's last place and smaller than the dividend by about the bits of a
+    significand, so that one fused multiply-add gives it exactly; it may be negative."""
+    single = x.element is F32
+    a, b = abs(x), abs(y)
+    far = a >= b * _NEAR[single]
+    (long,) = branch(far, (x.element,), lambda: [_long(a, b, *_FAR[single])])
+    rest = where(far, long, _step(a, b))
+    rest = where(rest < 0.0, rest + b, rest)
+    value = where(a < b, x, copysign(rest, x))
+    valid = (a < float("inf")) & (b > 0.0)
+    return where(valid, value, float("nan"))
+
+
+def _long(a: Term, b: Term, power: float, steps: int) -> Term:
+    """The remainder, perhaps less `b`, by many steps, with multiples of `b` where the quotient
+    would overflow."""
+    large = b * power
+    huge = large * power
+
+    def step(rest: Term) -> Term:
+        size = abs(rest)
+        divisor = where(size >= large, where(size >= huge, huge, large), b)
+        return _step(rest, divisor)
+
+    return repeated(steps, a, step)
+
+
+def _step(a: Term, b: Term) -> Term:
+    return fma(-(a / b).call("trunc"), b, a)

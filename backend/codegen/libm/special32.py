@@ -1,0 +1,83 @@
+"""Error functions and the cube root in f32; polynomials as in `exponential32`."""
+
+from __future__ import annotations
+
+from tileir.backend.codegen.libm.exponential32 import (
+    exp_scaled,
+    near_exp,
+    reciprocal,
+    reduced,
+    scaled,
+)
+from tileir.backend.codegen.libm.expression import Term, clamp, copysign, fma, horner, nan, where
+
+_ERF = (
+    0.12837917, -0.3761263, 0.11283626, -0.026855728, 0.005192376, -0.0008049127, 7.9923426e-05,
+)  # fmt: skip
+"""erf(x) / x - 1 in x^2 below 0.92."""
+_ERF_TAIL = (
+    0.12864563, 0.63516295, 0.10621762, -0.023745468, 0.0036346097, -0.00032087302, 1.1038387e-05,
+)  # fmt: skip
+"""-ln(erfc(x)) / x - 1 from 0.92 to 4."""
+_ERFC = (
+    1.2769784, -0.092763916, -0.16603094, 0.16405459, -0.054207683, -0.008057933, 0.00864111,
+    0.0013143413, -0.0012390835, -0.0004052913,
+)  # fmt: skip
+"""(1 + 2 a) e^(a a) erfc(a) in (a - 2) / (a + 2), for a to 10.06."""
+
+
+def erf(x: Term) -> Term:
+    """Error function: a polynomial below 0.92, 1 - e^-p above."""
+    size = abs(x)
+    square = x * x
+    small = fma(x, horner(square, _ERF), x)
+    held = clamp(size, 0.0, 4.0)
+    tail = exp_scaled(-fma(held, horner(held, _ERF_TAIL), held), 0)
+    return where(nan(x) | (size < 0.92), small, copysign(1.0 - tail, x))
+
+
+def erfc(x: Term) -> Term:
+    """Complementary error function: p(q) e^(-a a) / (1 + 2 a), what a a loses to rounding put
+    back; 2 less that for negative numbers."""
+    size = clamp(abs(x), 0.0, 10.07)
+    inverse = reciprocal(size + 2.0)
+    q = (size - 2.0) * inverse
+    q = fma(fma(-q, size + 2.0, size - 2.0), inverse, q)
+    ratio = horner(q, _ERFC)
+    square = size * size
+    lost = fma(size, size, -square)
+    n, r = reduced(-square)
+    power = near_exp(r) + 1.0
+    power = fma(power, -lost, power)
+    inverse = reciprocal(fma(size, 2.0, 1.0))
+    value = scaled(ratio * inverse * power, n.whole())
+    value = where(x < 0.0, 2.0 - value, value)
+    return where(nan(x), x, value)
+
+
+def cbrt(x: Term) -> Term:
+    """Cube root: x^(-1/3) by bits, two steps of third order, then x y^2 and what it misses."""
+    size = abs(x)
+    tiny = size < 1.17549435e-38
+    held = where(tiny, size * 16777216.0, size)
+    y = _third_of_bits(held).real()
+    for _ in range(2):
+        e = fma(-(y * y), held * y, 1.0)
+        y = fma(y, fma(e * 0.222222222, e, e * 0.333333343), y)
+    square = y * y
+    z = held * square
+    rest = fma(-(z * z), z, held)
+    z = fma(rest, square * 0.333333343, z)
+    z = where(tiny, z * 0.00390625, z)
+    usual = (size > 0.0) & (size < float("inf"))
+    return where(usual, copysign(z, x), x)
+
+
+def _third_of_bits(x: Term) -> Term:
+    """The bits of about x^(-1/3): a constant less a third of those of `x`."""
+    third = x.bits().floating() * 0.333333343
+    return 0x54A20000 - third.cast("fptosi", x.bits().element)
+
+
+FUNCTIONS = {"erf": erf, "erfc": erfc, "cbrt": cbrt}
+"""By mnemonic."""

@@ -1,0 +1,339 @@
+"""From a function whose tiles have layouts to the body of one thread.
+
+A tile is a list of handles, one per register of its layout; a scalar is a list of one, the same
+in every thread. Each op is lowered by its rule (`tileir.backend.codegen.rules`); control flow keeps
+its blocks, and block parameters become phis, one per register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from functools import cache
+from typing import Any, TypeAlias
+
+from tileir import records
+from tileir.analysis.cfg import cfg
+from tileir.analysis.uses import definitions
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.nvptx.phis import PhiBuilder
+from tileir.backend.nvptx.thread import LlvmThread
+from tileir.backend.target import Target
+from tileir.errors import CompileError, Diagnostic
+from tileir.field import Successor
+from tileir.ir import Block, Function, Module
+from tileir.layout import Layout, Vector
+from tileir.op import Op
+from tileir.types import I1, I32, Element, Tile, Type, element_of
+from tileir.values import Constant, Operand, Undef, Value
+
+Fragment: TypeAlias = list[str]
+"""The handles of one thread for a value: one per register."""
+
+REMATERIALIZED_BLOCKS = "recomputing"
+"""The attribute of a function that names the blocks in which positions are computed anew."""
+
+Axes: TypeAlias = tuple[str, ...]
+THREADS: Axes = ("lane", "warp")
+"""What a thread's index is made of."""
+
+Rule: TypeAlias = "Callable[[Lowering, Any], list[Fragment]]"
+
+
+@cache
+def third_party_rules() -> Mapping[str, Rule]:
+    """Rules of other distributions by mnemonic: mappings that they name under the entry point
+    group `tileir.rules`. They add ops and replace no rule."""
+    from importlib.metadata import entry_points  # slow, and needed for ops without a rule only
+
+    found: dict[str, Rule] = {}
+    for point in entry_points(group="tileir.rules"):
+        found.update(point.load())
+    return found
+
+
+@records.define
+class Lowering:
+    """The state of lowering one function, and what rules may ask of it."""
+
+    module: Module
+    function: Function
+    target: Target
+    thread: LlvmThread
+    contiguity: AccessWidths
+    scratch: Mapping[Op, int]
+    """Byte offset of the shared memory that an op uses for itself."""
+    rules: Mapping[str, Rule]
+    num_warps: int = 1
+    alone: bool = False
+    """Whether one thread runs the function."""
+    leaving: str | None = None
+    """The label where `ret` goes; None where it returns."""
+    bound: dict[Value, Op] = records.field(init=False, factory=dict)
+    """What defines, in the caller, what parameters hold."""
+    values: dict[Value, Fragment] = records.field(init=False, factory=dict)
+    _labels: dict[str, str] = records.field(init=False, factory=dict)
+    _edges: dict[str, list[tuple[str, list[str]]]] = records.field(init=False, factory=dict)
+
+    # What rules ask ---------------------------------------------------------------------------
+
+    def fragment(self, operand: Operand) -> Fragment:
+        """The handles of `operand`; undef is zero."""
+        if type(operand) is Value:
+            return self.values[operand]
+        bits = operand.bits if isinstance(operand, Constant) else 0
+        assert isinstance(operand, (Constant, Undef))
+        text = self.thread.constant(scalar_of(operand.type), bits)
+        return [text] * registers(operand.type)
+
+    def scalar(self, operand: Operand) -> str:
+        """The only handle of a scalar."""
+        (only,) = self.fragment(operand)
+        return only
+
+    def offset(self, layout: Layout, dim: int, axes: Axes = THREADS) -> str | None:
+        """The part of a coordinate along `dim` that depends on the thread, or on its warp alone;
+        None for zero."""
+        return _thread_offset(self.thread, layout, dim, axes)
+
+    def coordinate(self, layout: Layout, register: int, dim: int) -> str:
+        """The coordinate along `dim` of a register: an i32."""
+        fixed, moving = layout.registers[register][dim], self.offset(layout, dim)
+        if moving is None:
+            return self.thread.integer(fixed)
+        if _overlap(layout, dim):
+            return _swizzled(self.thread, layout, register, dim)
+        if not fixed:
+            return moving
+        key = f"coordinate {moving} {fixed}"
+        return self.thread.once(
+            key,
+            lambda: self.thread.binary("add", I32, moving, self.thread.integer(fixed), "nsw nuw"),
+        )
+
+    def inside(self, layout: Layout, shape: Vector, register: int) -> str | None:
+        """Whether a register holds an element of a tile of `shape` and not padding: an i1, None
+        where that is certain, `false` where it certainly does not."""
+        found: str | None = None
+        for dim, (extent, size) in enumerate(zip(layout.extents, shape, strict=True)):
+            if extent <= size:
+                continue
+            fixed = layout.registers[register][dim]
+            if not _overlap(layout, dim):
+                if fixed >= size:
+                    return "false"
+                if fixed + thread_span(layout, dim) < size:
+                    continue
+            at = self.coordinate(layout, register, dim)
+            here = self.thread.compare("ult", I32, at, self.thread.integer(size))
+            found = here if found is None else self.thread.binary("and", I1, found, here)
+        return found
+
+    def first_holder(self, layout: Layout | None) -> str | None:
+        """Whether this thread is the first of those that hold the same elements: an i1, None
+        where no element is held twice. A scalar is held by all."""
+        return _first_holder(self, layout)
+
+    def chosen(self) -> str | None:
+        """Whether this thread does what one thread does: an i1, None where there is one."""
+        return None if self.alone else _first_holder(self, None)
+
+    def origin(self, operand: Operand) -> Op | None:
+        """The op that defines `operand`, here or in the kernel that started this role."""
+        if type(operand) is not Value:
+            return None
+        return definitions(self.function).get(operand) or self.bound.get(operand)
+
+    def refuse(self, op: Op, why: str) -> CompileError:
+        """The error that `op` cannot be lowered (TIR0706)."""
+        message = f"{op.mnemonic}: {why}"
+        return CompileError(Diagnostic("TIR0706", message, op.location))
+
+    # The walk -----------------------------------------------------------------------------------
+
+    def body(self) -> None:
+        """Lower every block of the function in reverse post-order."""
+        blocks, joins = _ordered(self.function), PhiBuilder(self.thread)
+        for index, block in enumerate(blocks):
+            self._labels[block.label] = f"{self.thread.labels}bb{index}"
+            for parameter in block.parameters:
+                kind, count = scalar_of(parameter.type), registers(parameter.type)
+                self.values[parameter] = joins.named(block.label, kind, count)
+        places = {block.label: self._block(block) for block in blocks}
+        carried = joins.carried(self._edges)
+        for label, place in places.items():
+            lines = joins.lines(label, self._edges.get(label, ()), carried)
+            self.thread.lines[place] = "\n".join(lines)
+
+    def _block(self, block: Block) -> int:
+        """Lower `block`; the index of the line where its phis go."""
+        self.thread.start(self._labels[block.label])
+        place = len(self.thread.lines)
+        self.thread.lines.append("")
+        anew = block.label in self.function.attributes.get(REMATERIALIZED_BLOCKS, ())  # type: ignore[operator]
+        with self.thread.recomputing() if anew else nullcontext():
+            for op in block.ops:
+                self.thread.come_from(op.location)
+                results = self.lower(op)
+                for value, fragment in zip(op.results, results, strict=True):
+                    self.values[value] = fragment
+        return place
+
+    def lower(self, op: Op) -> list[Fragment]:
+        """The fragments of the results of `op`, by its rule."""
+        rule = self.rules.get(op.mnemonic) or third_party_rules().get(op.mnemonic)
+        if rule is None:
+            raise self.refuse(op, f"has no lowering for {self.target.name}")
+        return rule(self, op)
+
+    def edge(self, successor: Successor) -> str:
+        """The label of `successor`, its arguments noted for the phis there."""
+        handles = [h for a in successor.arguments for h in self.fragment(a)]
+        self._edges.setdefault(successor.label, []).append((self.thread.label, handles))
+        return f"label %{self._labels[successor.label]}"
+
+
+def _ordered(function: Function) -> list[Block]:
+    return [function.blocks[label] for label in cfg(function).order]
+
+
+def registers(type: Type) -> int:
+    """Handles of one thread for a value of `type`."""
+    return type.layout.size("register") if isinstance(type, Tile) else 1
+
+
+def scalar_of(type: Type) -> Element:
+    """The element type of a tile or scalar."""
+    return element_of(type)  # type: ignore[return-value]
+
+
+def _thread_offset(
+    thread: LlvmThread, layout: Layout, dim: int, axes: Axes = THREADS
+) -> str | None:
+    """Sum of what `axes` contribute to the coordinate along `dim`."""
+    key = f"offset {layout.thread_part} {dim} {axes}"
+    return thread.once(key, lambda: _offset_text(thread, layout, dim, axes) or "") or None
+
+
+def _offset_text(thread: LlvmThread, layout: Layout, dim: int, axes: Axes) -> str | None:
+    indices = [(x, {"lane": thread.lane, "warp": thread.warp}[x]) for x in axes]
+    parts = [part for x, index in indices for part in _bit_runs(thread, layout, x, index, dim)]
+    for axis, index in indices:
+        for digit in layout.digits(axis):
+            if step := digit.step[dim]:
+                whole = thread.binary("udiv", I32, index(), thread.integer(digit.weight))
+                k = thread.binary("urem", I32, whole, thread.integer(digit.count))
+                parts.append(thread.binary("mul", I32, k, thread.integer(step), "nsw nuw"))
+    if not parts:
+        return None
+    total = parts[0]
+    for part in parts[1:]:
+        total = thread.binary("add", I32, total, part, "nsw nuw")
+    return total
+
+
+def _bit_runs(
+    thread: LlvmThread, layout: Layout, axis: str, index: Callable[[], str], dim: int
+) -> list[str]:
+    """One term per run of consecutive bits of `axis` that move by consecutive powers of two."""
+    steps = [vector[dim] for vector in layout.atom(axis)]
+    parts: list[str] = []
+    start = 0
+    while start < len(steps):
+        end = start + 1
+        if not steps[start] or steps[start] & (steps[start] - 1):
+            if steps[start]:
+                parts.append(_scaled_bit(thread, index(), start, steps[start]))
+            start = end
+            continue
+        while end < len(steps) and steps[end] == steps[end - 1] * 2:
+            end += 1
+        mask = ((1 << (end - start)) - 1) << start
+        field = thread.binary("and", I32, index(), thread.integer(mask))
+        shift = steps[start].bit_length() - 1 - start
+        if shift:
+            name = "shl" if shift > 0 else "lshr"
+            field = thread.binary(name, I32, field, thread.integer(abs(shift)))
+        parts.append(field)
+        start = end
+    return parts
+
+
+def _scaled_bit(thread: LlvmThread, index: str, bit: int, step: int) -> str:
+    shifted = thread.binary("lshr", I32, index, thread.integer(bit))
+    one = thread.binary("and", I32, shifted, thread.integer(1))
+    return thread.binary("mul", I32, one, thread.integer(step))
+
+
+def _overlap(layout: Layout, dim: int) -> bool:
+    """Whether bits of registers, lanes and warps meet in the coordinate along `dim`, so that it
+    is no sum of their parts."""
+    seen = 0
+    for axis in ("register", "lane", "warp"):
+        for vector in layout.atom(axis):
+            if seen & vector[dim]:
+                return True
+            seen |= vector[dim]
+    return False
+
+
+def thread_span(layout: Layout, dim: int) -> int:
+    """Largest coordinate along `dim` that lanes and warps contribute."""
+    total = sum(v[dim] for axis in ("lane", "warp") for v in layout.atom(axis))
+    digits = [d for axis in ("lane", "warp") for d in layout.digits(axis)]
+    return total + sum((d.count - 1) * d.step[dim] for d in digits)
+
+
+def _swizzled(thread: LlvmThread, layout: Layout, register: int, dim: int) -> str:
+    """A coordinate by exclusive or of all bits, repetitions added."""
+    count = 1 << len(layout.register)
+    low = layout.coordinate(register % count)[dim]
+    high = layout.registers[register][dim] - low
+    total = thread.integer(low)
+    for axis, index in (("lane", thread.lane), ("warp", thread.warp)):
+        for bit, vector in enumerate(layout.atom(axis)):
+            if vector[dim]:
+                term = _scaled_bit(thread, index(), bit, vector[dim])
+                total = thread.binary("xor", I32, total, term)
+        for digit in layout.digits(axis):
+            if digit.step[dim]:
+                whole = thread.binary("udiv", I32, index(), thread.integer(digit.weight))
+                k = thread.binary("urem", I32, whole, thread.integer(digit.count))
+                term = thread.binary("mul", I32, k, thread.integer(digit.step[dim]))
+                total = thread.binary("add", I32, total, term)
+    return thread.binary("add", I32, total, thread.integer(high)) if high else total
+
+
+def _first_holder(lowering: Lowering, layout: Layout | None) -> str | None:
+    thread = lowering.thread
+    free = {"lane": 31, "warp": -1}
+    digits: list[tuple[str, int, int]] = []
+    if layout is not None:
+        free = {axis: layout.free_bits(axis) for axis in ("lane", "warp")}
+        digits = [
+            (axis, d.weight, d.count)
+            for axis in ("lane", "warp")
+            for d in layout.digits(axis)
+            if not any(d.step)
+        ]
+    key = f"first {free} {digits}"
+    return thread.once(key, lambda: _all_zero(thread, free, digits) or "") or None
+
+
+def _all_zero(
+    thread: LlvmThread, free: Mapping[str, int], digits: list[tuple[str, int, int]]
+) -> str | None:
+    index = {"lane": thread.lane, "warp": thread.warp}
+    terms: list[str] = []
+    for axis, mask in free.items():
+        if mask:
+            terms.append(thread.binary("and", I32, index[axis](), thread.integer(mask)))
+    for axis, weight, count in digits:
+        whole = thread.binary("udiv", I32, index[axis](), thread.integer(weight))
+        terms.append(thread.binary("urem", I32, whole, thread.integer(count)))
+    if not terms:
+        return None
+    total = terms[0]
+    for term in terms[1:]:
+        total = thread.binary("or", I32, total, term)
+    return thread.compare("eq", I32, total, thread.integer(0))

@@ -1,0 +1,109 @@
+"""Roles: functions that some of a kernel's warps run, lowered where the kernel starts them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tileir.analysis.uses import definitions
+from tileir.backend.codegen.lowering import Lowering
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.wgmma import WARPS
+from tileir.effects import Effects
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.types import Tile
+
+_BY_ONE = frozenset(
+    {"gpu.mbarrier_expect", "gpu.mbarrier_wait", "gpu.tma_load", "gpu.tma_store", "gpu.tma_wait",
+     "gpu.async_fence", "gpu.device_assert", "assume"}
+)  # fmt: skip
+"""Ops that mean the same where one thread alone comes to them, though they have effects."""
+
+_ALONE = Effects.READ | Effects.CONTROL | Effects.TRAP
+"""Effects that one thread's ops may have."""
+
+MOST_BARRIERS = 15
+"""Barriers of a block that roles may use (PTX ISA, "bar": 16, of which the block has one)."""
+
+
+def within(lowering: Lowering, op: Any, thread: Any) -> Lowering:
+    """The lowering of the function of role `op` for `thread`, its parameters bound to what the
+    kernel passes."""
+    function = lowering.module.functions[op.callee]
+    made = type(lowering)(
+        lowering.module, function, lowering.target, thread, AccessWidths(function),
+        lowering.scratch, lowering.rules, op.warps, alone=by_one(function),
+    )  # fmt: skip
+    for parameter, argument in zip(function.parameters, op.arguments, strict=True):
+        made.values[parameter.value] = [thread.taken(x) for x in lowering.fragment(argument)]
+        origin = lowering.origin(argument)
+        if origin is not None:
+            made.bound[parameter.value] = origin
+    return made
+
+
+def number_of(lowering: Lowering, op: Op) -> int:
+    """The number of role `op` among those of the kernel, from 1 on."""
+    roles = [x for x in lowering.function.ops if x.mnemonic == op.mnemonic]
+    number = roles.index(op) + 1
+    if number > MOST_BARRIERS:
+        raise lowering.refuse(op, f"a kernel has {MOST_BARRIERS} roles at most")
+    last = cast(Any, op).first + cast(Any, op).warps
+    if last > lowering.num_warps:
+        raise lowering.refuse(op, f"warp {last - 1} of {lowering.num_warps}")
+    return number
+
+
+def group_barriers(lowering: Lowering, op: Any) -> dict[str, int]:
+    """The first of the numbers of barriers that warpgroups of role `op` have to themselves, by what
+    for: behind those of the roles, and of roles before, as far as these are used."""
+    roles: list[Any] = [x for x in lowering.function.ops if x.mnemonic == op.mnemonic]
+    last, found = len(roles), dict[str, int]()
+    for role in roles:
+        ops = tuple(lowering.module.functions[role.callee].ops)
+        names = {x.mnemonic for x in ops if x.mnemonic in _OF_GROUPS}
+        used = [n for n in names if n != "gpu.barrier" or any(map(_meets_near, ops))]
+        for name in sorted(used):
+            if role is op:
+                found[name] = last + 1
+            last += role.warps // WARPS
+    if last > MOST_BARRIERS:
+        raise lowering.refuse(op, f"{last} barriers are needed, and there are {MOST_BARRIERS}")
+    return found
+
+
+_OF_GROUPS = ("gpu.barrier", "gpu.named_barrier_sync")
+"""Ops that wait for warpgroups of a role."""
+
+
+def _meets_near(op: Any) -> bool:
+    return op.mnemonic == "gpu.barrier" and op.warpgroup
+
+
+def by_one(function: Function) -> bool:
+    """Whether one thread can do all that `function` does: scalars, copies and waits."""
+    return all(map(_by_one, function.ops))
+
+
+def _by_one(op: Op) -> bool:
+    if any(isinstance(v.type, Tile) for v in (*op.operands, *op.results)):
+        return False
+    return op.mnemonic in _BY_ONE or not op.effects & ~_ALONE
+
+
+def role_functions(functions: Any, kernel: Function) -> dict[str, Op]:
+    """The functions of the roles of `kernel`, by name, with the op that starts each."""
+    found: dict[str, Op] = {}
+    for op in kernel.ops:
+        if op.mnemonic == "gpu.role":
+            found[cast(Any, op).callee] = op
+    return {name: op for name, op in found.items() if name in functions}
+
+
+def origin_in(kernel: Function, role: Op, function: Function) -> dict[Any, Op]:
+    """What of `kernel` defines what the parameters of the function of `role` hold."""
+    made = definitions(kernel)
+    arguments = cast(Any, role).arguments
+    return {
+        p.value: made[a] for p, a in zip(function.parameters, arguments, strict=True) if a in made
+    }

@@ -1,0 +1,63 @@
+"""Lowering rules, one file per op family, named as in `tileir.ops`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from threading import RLock
+
+from tileir.backend.codegen.lowering import Rule
+from tileir.forks import Level, hold_at_fork
+from tileir.op import OPS
+
+FAMILIES = (
+    "arith", "floats", "compare", "cast", "math", "shape", "memory", "reduce", "control", "program",
+    "atomic", "dot", "gpu", "hopper", "rearrange", "debug", "predicate", "cluster", "roles",
+    "warpgroup", "private",
+)  # fmt: skip
+"""The rule files."""
+
+
+@cache
+def rules() -> Mapping[str, Rule]:
+    """Every rule by the mnemonic of its op. Looking one up loads the file that its op's family
+    names; the others only where that has none."""
+    return _Rules()
+
+
+class _Rules(Mapping[str, Rule]):
+    def __init__(self) -> None:
+        self._found: dict[str, Rule] = {}
+        self._unread = list(FAMILIES)
+        self._lock = RLock()
+        hold_at_fork(self._lock, Level.LOAD)
+
+    def __getitem__(self, mnemonic: str) -> Rule:
+        found = self._found.get(mnemonic)
+        if found is None:
+            self._read(_family(mnemonic))
+            for family in FAMILIES:
+                if mnemonic not in self._found:
+                    self._read(family)
+            found = self._found[mnemonic]
+        return found
+
+    def _read(self, family: str) -> None:
+        with self._lock:
+            if family in self._unread:
+                self._found.update(import_module(f"tileir.backend.codegen.rules.{family}").RULES)
+                self._unread.remove(family)
+
+    def __iter__(self) -> Iterator[str]:
+        for family in FAMILIES:
+            self._read(family)
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _family(mnemonic: str) -> str:
+    """The family of a loaded op."""
+    return OPS[mnemonic].__module__.rpartition(".")[2] if mnemonic in OPS else ""

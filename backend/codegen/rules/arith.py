@@ -1,0 +1,147 @@
+"""Integer arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.backend.codegen.lowering import Rule, scalar_of
+from tileir.backend.codegen.rules.elementwise import elementwise
+from tileir.backend.codegen.thread_interface import Handle, Thread
+from tileir.types import I1, I32, I64, Element
+
+_FLAGS = {"none": "", "nsw": "nsw", "nuw": "nuw", "nsw_nuw": "nuw nsw"}
+_I1_EXTREMES = {"smin": "or", "smax": "and", "umin": "and", "umax": "or"}
+
+
+def _wrapping(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    return t.binary(op.mnemonic, _element(op), a, b, _FLAGS[op.overflow.value])
+
+
+def _plain(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    return t.binary(op.mnemonic, _element(op), a, b)
+
+
+def _extreme(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    element = _element(op)
+    if element is I1:
+        return t.binary(_I1_EXTREMES[op.mnemonic], I1, a, b)
+    return t.intrinsic(op.mnemonic, element, a, b)
+
+
+def _division(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    """Quotient to zero, then one step down or up where there is a remainder of that sign."""
+    element, mode = _element(op), op.rounding.value
+    b = _nonzero(t, element, b)
+    signed = op.mnemonic == "sdiv"
+    if element is I1:
+        return a
+    quotient = _signed_quotient(t, element, a, b) if signed else t.binary("udiv", element, a, b)
+    if mode == "zero":
+        return quotient
+    rest = t.binary("sub", element, a, t.binary("mul", element, quotient, b))
+    inexact = t.compare("ne", element, rest, t.constant(element, 0))
+    toward = _differ(t, element, a, b) if signed else t.constant(I1, 0)
+    if mode == "ceil":
+        toward = t.binary("xor", I1, toward, t.constant(I1, 1))
+    step = t.binary("and", I1, inexact, toward)
+    moved = t.binary("sub" if mode == "floor" else "add", element, quotient, t.constant(element, 1))
+    return t.select(element, step, moved, quotient)
+
+
+def _signed_quotient(t: Thread, element: Element, a: Handle, b: Handle) -> Handle:
+    """Division by -1 is negation, which wraps; the instruction would overflow."""
+    ones = (1 << element.bits) - 1
+    minus = t.compare("eq", element, b, t.constant(element, ones))
+    safe = t.select(element, minus, t.constant(element, 1), b)
+    negated = t.binary("sub", element, t.constant(element, 0), a)
+    return t.select(element, minus, negated, t.binary("sdiv", element, a, safe))
+
+
+def _signed_remainder(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    element = _element(op)
+    if element is I1:
+        return t.constant(I1, 0)
+    b = _nonzero(t, element, b)
+    ones = (1 << element.bits) - 1
+    minus = t.compare("eq", element, b, t.constant(element, ones))
+    safe = t.select(element, minus, t.constant(element, 1), b)
+    rest = t.binary("srem", element, a, safe)
+    if op.rounding.value == "zero":
+        return rest
+    inexact = t.compare("ne", element, rest, t.constant(element, 0))
+    step = t.binary("and", I1, inexact, _differ(t, element, rest, b))
+    return t.select(element, step, t.binary("add", element, rest, b), rest)
+
+
+def _unsigned_remainder(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    element = _element(op)
+    if element is I1:
+        return t.constant(I1, 0)
+    return t.binary("urem", element, a, _nonzero(t, element, b))
+
+
+def _nonzero(t: Thread, element: Element, b: Handle) -> Handle:
+    """The divisor, 1 for zero: padding and lanes that are off may hold anything, and LLVM's
+    division has no meaning for zero."""
+    zero = t.compare("eq", element, b, t.constant(element, 0))
+    return t.select(element, zero, t.constant(element, 1), b)
+
+
+def _differ(t: Thread, element: Element, a: Handle, b: Handle) -> Handle:
+    """Whether signs differ."""
+    return t.compare("slt", element, t.binary("xor", element, a, b), t.constant(element, 0))
+
+
+def _shift(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    element = _element(op)
+    return a if element is I1 else t.binary(op.mnemonic, element, a, b)
+
+
+def _high_product(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    element, signed = _element(op), op.mnemonic == "smulhi"
+    kind = "s" if signed else "u"
+    if element in (I32, I64):
+        text = f"mul.hi.{kind}{element.bits} $0, $1, $2;"
+        return t.instruction(text, element, [(element, a), (element, b)])
+    extend = "sext" if signed else "zext"
+    wide = [t.convert(extend, element, I32, x) for x in (a, b)]
+    product = t.binary("mul", I32, *wide)
+    high = t.binary("lshr", I32, product, t.constant(I32, element.bits))
+    return t.convert("trunc", I32, element, high)
+
+
+def _negation(t: Thread, op: Any, a: Handle) -> Handle:
+    element = _element(op)
+    return t.binary("sub", element, t.constant(element, 0), a)
+
+
+def _absolute(t: Thread, op: Any, a: Handle) -> Handle:
+    element = _element(op)
+    return a if element is I1 else t.intrinsic("abs", element, a)
+
+
+def _count(t: Thread, op: Any, a: Handle) -> Handle:
+    element = _element(op)
+    name = "ctpop" if op.mnemonic == "ctpop" else "ctlz"
+    if element is I1:
+        return a if name == "ctpop" else t.binary("xor", I1, a, t.constant(I1, 1))
+    return t.intrinsic(name, element, a)
+
+
+def _element(op: Any) -> Element:
+    return scalar_of(op.result.type)
+
+
+RULES: dict[str, Rule] = {
+    **{name: elementwise(_wrapping) for name in ("add", "sub", "mul")},
+    **{name: elementwise(_plain) for name in ("and", "or", "xor")},
+    **{name: elementwise(_extreme) for name in ("smin", "smax", "umin", "umax")},
+    **{name: elementwise(_shift) for name in ("shl", "lshr", "ashr")},
+    **{name: elementwise(_division) for name in ("sdiv", "udiv")},
+    **{name: elementwise(_high_product) for name in ("smulhi", "umulhi")},
+    **{name: elementwise(_count) for name in ("ctpop", "clz")},
+    "srem": elementwise(_signed_remainder),
+    "urem": elementwise(_unsigned_remainder),
+    "neg": elementwise(_negation),
+    "iabs": elementwise(_absolute),
+}

@@ -1,0 +1,195 @@
+"""Atomic accesses. Floats are added several at a time where the target can. Of threads that hold
+the same element one makes the access; a scalar's is made by thread 0, which tells the others
+through shared memory where anybody reads the old value. Where a thread makes several accesses by
+one op, fences around all of them order memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from tileir import records
+from tileir.analysis.uses import uses
+from tileir.backend.codegen.conversion_plan import load_tile, store_tile
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.codegen.rules.memory import access_mask, check_writable, vector_groups
+from tileir.backend.codegen.thread_interface import Order
+from tileir.types import AddressSpace, Element, Pointer, Tile
+
+_NAMES = {
+    "smax": "max", "smin": "min", "fmax": "fmax", "fmin": "fmin", "inc": "uinc_wrap",
+    "dec": "udec_wrap",
+}  # fmt: skip
+
+
+def _rmw(lowering: Lowering, op: Any) -> list[Fragment]:
+    check_writable(lowering, op)
+    kind: str = op.op.value
+    name, order = _NAMES.get(kind, kind), _order(lowering, op)
+    values, element = lowering.fragment(op.value), scalar_of(op.value.type)
+    thread = lowering.thread
+    most = lowering.target.atomic_width(element) if kind == "fadd" else 1
+    most = most if order.space == AddressSpace.GLOBAL else 1
+    pieces = list(_pieces(lowering, op, most))
+    order = _fenced(order, len(pieces))
+
+    def access(register: int, pointer: str) -> list[str]:
+        return [thread.atomic(name, element, pointer, values[register], order)]
+
+    def together(group: range, pointer: str) -> list[str]:
+        return thread.add_vector(element, pointer, [values[r] for r in group], order)
+
+    found: Fragment = []
+    pointers = lowering.fragment(op.pointer)
+    with _ordered(lowering, order):
+        for group in pieces:
+            first = group.start
+            if len(group) == 1:
+                make = partial(access, first, pointers[first])
+            else:
+                make = partial(together, group, pointers[first])
+            found += _when(lowering, op, first, (element,) * len(group), make)
+    return [found] if op not in lowering.scratch else [told(lowering, op, found)]
+
+
+def _pieces(lowering: Lowering, op: Any, most: int) -> Iterator[range]:
+    """Registers that are neighbours in memory under one mask, at most `most` together."""
+    for group in vector_groups(lowering, op):
+        yield from (group[i : i + most] for i in range(0, len(group), most))
+
+
+def _cas(lowering: Lowering, op: Any) -> list[Fragment]:
+    check_writable(lowering, op)
+    compares, values = lowering.fragment(op.compare), lowering.fragment(op.value)
+    element = scalar_of(op.value.type)
+
+    def access(register: int, pointer: str, order: Order) -> list[str]:
+        thread = lowering.thread
+        found = thread.compare_exchange(
+            element, pointer, compares[register], values[register], order
+        )
+        return [found]
+
+    return _each_lane(lowering, op, element, access)
+
+
+def _load(lowering: Lowering, op: Any) -> list[Fragment]:
+    element = scalar_of(op.result.type)
+
+    def access(_: int, pointer: str, order: Order) -> list[str]:
+        return [lowering.thread.load_atomic(element, pointer, order)]
+
+    return _each_lane(lowering, op, element, access)
+
+
+def _store(lowering: Lowering, op: Any) -> list[Fragment]:
+    check_writable(lowering, op)
+    values, element = lowering.fragment(op.value), scalar_of(op.value.type)
+    pointers = lowering.fragment(op.pointer)
+    order = _fenced(_order(lowering, op), len(pointers))
+
+    def access(register: int, pointer: str) -> list[str]:
+        lowering.thread.store_atomic(element, pointer, values[register], order)
+        return []
+
+    with _ordered(lowering, order):
+        for register, pointer in enumerate(pointers):
+            _when(lowering, op, register, (), partial(access, register, pointer))
+    return []
+
+
+def _each_lane(
+    lowering: Lowering, op: Any, element: Element,
+    access: Callable[[int, str, Order], list[str]],
+) -> list[Fragment]:  # fmt: skip
+    """The old values: one access per element, then told to all that hold it."""
+    found: Fragment = []
+    pointers = lowering.fragment(op.pointer)
+    order = _fenced(_order(lowering, op), len(pointers))
+    with _ordered(lowering, order):
+        for register, pointer in enumerate(pointers):
+            make = partial(access, register, pointer, order)
+            found += _when(lowering, op, register, (element,), make)
+    return [found] if op not in lowering.scratch else [told(lowering, op, found)]
+
+
+def _fenced(order: Order, count: int) -> Order:
+    """`order` for `count` accesses by one thread. Two fences around several accesses, which are
+    relaxed then, order as much as if each of them did, and take less time (PTX ISA, "Release and
+    Acquire Patterns")."""
+    return records.evolve(order, fenced=count > 1 and order.semantics != "relaxed")
+
+
+@contextmanager
+def _ordered(lowering: Lowering, order: Order) -> Generator[None, None, None]:
+    """Around the accesses of an op: the fences that order them, where these stand for them."""
+    if order.fenced and order.semantics in ("release", "acq_rel"):
+        lowering.thread.fence_accesses(order)
+    yield
+    if order.fenced and order.semantics in ("acquire", "acq_rel"):
+        lowering.thread.fence_accesses(order)
+
+
+def _when(
+    lowering: Lowering, op: Any, register: int, elements: Sequence[Element],
+    body: Callable[[], list[str]],
+) -> list[str]:  # fmt: skip
+    thread = lowering.thread
+    mask = access_mask(lowering, op, register, once=True)
+    if mask == "false":
+        return [thread.constant(e, 0) for e in elements]
+    return list(body()) if mask is None else thread.when(mask, elements, body)
+
+
+def told(lowering: Lowering, op: Any, found: Fragment) -> Fragment:
+    """`found`, which the first thread that holds an element found, as all of them know it: through
+    the room of `op` in shared memory."""
+    thread, kind, base = lowering.thread, op.result.type, lowering.scratch[op]
+    first = lowering.first_holder(kind.layout if isinstance(kind, Tile) else None)
+
+    def tell() -> list[str]:
+        if isinstance(kind, Tile):
+            store_tile(lowering, found, kind, base)
+        else:
+            thread.store_shared(scalar_of(kind), thread.integer(base), found)
+        return []
+
+    if first is None:
+        tell()
+    else:
+        thread.when(first, (), tell)
+    thread.barrier()
+    if isinstance(kind, Tile):
+        return load_tile(lowering, kind, base)
+    return thread.load_shared(scalar_of(kind), 1, thread.integer(base))
+
+
+def _fence(lowering: Lowering, op: Any) -> list[Fragment]:
+    """By every thread. What others did comes before it, and after it what they do: they meet
+    there (`tileir.backend.shared_memory.place_barriers`)."""
+    lowering.thread.fence(Order(op.sem.value, op.scope.value))
+    return []
+
+
+def _barrier(lowering: Lowering, op: Any) -> list[Fragment]:
+    lowering.thread.barrier()
+    return []
+
+
+def _order(lowering: Lowering, op: Any) -> Order:
+    kind = scalar_of(op.pointer.type)
+    assert isinstance(kind, Pointer)
+    read = not op.results or bool(uses(lowering.function).get(op.results[0]))
+    return Order(op.sem.value, op.scope.value, int(kind.space), read)
+
+
+RULES: dict[str, Rule] = {
+    "atomic_rmw": _rmw,
+    "atomic_cas": _cas,
+    "atomic_load": _load,
+    "atomic_store": _store,
+    "fence": _fence,
+    "barrier": _barrier,
+}

@@ -1,0 +1,201 @@
+"""Conversions. Those to and from 8-bit floats are done on f16, f32 and their bits, so that every
+target gives the same result; sm_89 and up have instructions that give it too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.codegen.rules.elementwise import elementwise
+from tileir.backend.codegen.rules.f8_f4 import (
+    by_instruction,
+    narrow,
+    narrow_four,
+    widen,
+    widen_some,
+)
+from tileir.backend.codegen.rules.small_integers import BY_BITS, by_bits
+from tileir.backend.codegen.thread_interface import Handle, Thread
+from tileir.types import BF16, F8E4M3, F16, F32, F64, I1, I16, I32, Element, Scalar
+from tileir.values import decode, encode
+
+_PLAIN = ("trunc", "zext", "sext", "ptrtoint", "inttoptr", "addrspacecast")
+
+
+def _plain(t: Thread, op: Any, x: Handle) -> Handle:
+    return t.convert(op.mnemonic, _source(op), _target(op), x)
+
+
+def _from_integer(t: Thread, op: Any, x: Handle) -> Handle:
+    source, target, signed = _source(op), _target(op), op.mnemonic == "sitofp"
+    if signed and source is I1:
+        return _truth_to_float(t, target, x)
+    if (source, target) in BY_BITS and t.slow_conversions:
+        return by_bits(t, signed, source, target, x)
+    return t.convert(op.mnemonic, source, target, x)
+
+
+def _truth_to_float(t: Thread, target: Element, x: Handle) -> Handle:
+    """-1 where the one bit is set: LLVM's NVPTX target takes it for 1 when it makes a bf16."""
+    set_, clear = (t.constant(target, encode(target, v)) for v in (-1.0, 0.0))
+    return t.select(target, x, set_, clear)
+
+
+def _widen(t: Thread, op: Any, x: Handle) -> Handle:
+    return t.convert("fpext", _source(op), _target(op), x)
+
+
+def _narrow(t: Thread, op: Any, x: Handle) -> Handle:
+    return float_to_float(t, _source(op), _target(op), x, op.rounding.value, op.saturate)
+
+
+def _float_tile(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Neighbours together by instructions that convert two, where there are such."""
+    t, source, target = lowering.thread, _source(op), _target(op)
+    if source is F8E4M3 and t.f8_conversion and target.bits > 8:
+        return _widened_tile(lowering, op)
+    if op.mnemonic == "fpext":
+        return elementwise(_widen)(lowering, op)
+    if not by_instruction(t, target, op.rounding.value):
+        return elementwise(_narrow)(lowering, op)
+    return _narrowed_tile(lowering, op)
+
+
+def _widened_tile(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Two e4m3 by an instruction; they are exact as f16, and as what is wider."""
+    t, target = lowering.thread, _target(op)
+    (values,) = (lowering.fragment(v) for v in op.inputs)
+    found, known = list[Handle](), dict[tuple[Handle, ...], list[Handle]]()
+    for start in range(0, len(values), 2):
+        pair = tuple(values[start : start + 2])
+        if pair not in known:
+            halves = widen_some(t, pair)
+            known[pair] = [float_to_float(t, F16, target, x, "rn", False) for x in halves]
+        found += known[pair]
+    return [found]
+
+
+def _narrowed_tile(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Four numbers as a word by instructions that convert two."""
+    t, source, target = lowering.thread, _source(op), _target(op)
+    assert isinstance(target, Scalar)
+    (values,) = (lowering.fragment(v) for v in op.inputs)
+    found: Fragment = []
+    known: dict[tuple[Handle, ...], list[Handle]] = {}
+    for start in range(0, len(values) // 4 * 4, 4):
+        four = tuple(values[start : start + 4])
+        if four not in known:
+            known[four] = narrow_four(t, source, target, four, op.saturate)
+        found += known[four]
+    rest = values[len(found) :]
+    return [found + [_narrow(t, op, x) for x in rest]]
+
+
+def float_to_float(
+    t: Thread, source: Element, target: Element, x: Handle, rounding: str, saturate: bool
+) -> Handle:
+    """`x` in format `target`, rounded once."""
+    assert isinstance(source, Scalar) and isinstance(target, Scalar)
+    if source.bits <= 8:
+        x, source = widen(t, source, x), F32
+    if target.bits <= 8:
+        return narrow(t, source, target, x, rounding, saturate)
+    if {source, target} == {F16, BF16}:
+        x, source = t.convert("fpext", source, F32, x), F32
+    if target.bits >= source.bits:
+        wide = x if source is target else t.convert("fpext", source, target, x)
+        return _saturated(t, target, target, wide) if saturate else wide
+    if saturate:
+        x = _saturated(t, source, target, x)
+    if rounding == "rn":
+        return t.convert("fptrunc", source, target, x)
+    return _rounded(t, source, target, x, rounding)
+
+
+def _saturated(t: Thread, source: Scalar, target: Scalar, x: Handle) -> Handle:
+    """`x` held within the finite numbers of `target`; NaN stays."""
+    exponent = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}[target.name]
+    most = decode(target, ((1 << exponent[0]) - 1 << exponent[1]) - 1)
+    high, low = (t.constant(source, encode(source, v)) for v in (float(most), -float(most)))
+    above, below = (t.compare(p, source, x, v) for p, v in (("ogt", high), ("olt", low)))
+    return t.select(source, above, high, t.select(source, below, low, x))
+
+
+def _rounded(t: Thread, source: Scalar, target: Scalar, x: Handle, rounding: str) -> Handle:
+    """A directed rounding: PTX's cvt where it has the mode, else the nearest number moved back
+    by one where it lies on the wrong side."""
+    if (source is F64 and target is F32) or (target is F16 and rounding == "rz" and source is F32):
+        text = f"cvt.{rounding}.{target.name}.{source.name} $0, $1;"
+        return t.instruction(text, target, [(source, x)])
+    near = t.convert("fptrunc", source, target, x)
+    back = t.convert("fpext", target, source, near)
+    return _stepped(t, source, target, x, near, back, rounding)
+
+
+def _stepped(
+    t: Thread, source: Scalar, target: Scalar, x: Handle, near: Handle, back: Handle, rounding: str
+) -> Handle:  # fmt: skip
+    """`near`, or its neighbour towards zero, down or up where `near` overshot."""
+    bits_type = I16 if target.bits == 16 else I32
+    bits = t.convert("bitcast", target, bits_type, near)
+    negative = t.compare("slt", bits_type, bits, t.constant(bits_type, 0))
+    above, below = t.compare("ogt", source, back, x), t.compare("olt", source, back, x)
+    down = t.select(I1, negative, below, above)
+    over = {"rz": down, "rm": above, "rp": below}[rounding]
+    grow = {"rz": t.constant(I1, 0), "rm": negative,
+            "rp": t.binary("xor", I1, negative, t.constant(I1, 1))}[rounding]  # fmt: skip
+    one = t.constant(bits_type, 1)
+    zero = t.compare("oeq", source, back, t.constant(source, 0))
+    smallest = t.binary("or", bits_type, t.constant(bits_type, 1), _sign_of(t, bits_type, rounding))
+    larger, smaller = t.binary("add", bits_type, bits, one), t.binary("sub", bits_type, bits, one)
+    moved = t.select(bits_type, grow, larger, smaller)
+    moved = t.select(bits_type, zero, smallest, moved)
+    return t.convert("bitcast", bits_type, target, t.select(bits_type, over, moved, bits))
+
+
+def _sign_of(t: Thread, bits_type: Any, rounding: str) -> Handle:
+    return t.constant(bits_type, 1 << (bits_type.bits - 1) if rounding == "rm" else 0)
+
+
+def _to_integer(t: Thread, op: Any, x: Handle) -> Handle:
+    source, target = _source(op), _target(op)
+    if source in (F16, BF16):
+        x, source = t.convert("fpext", source, F32, x), F32
+    if target is I1:
+        return _truth(t, op.mnemonic, source, x)
+    if op.saturate:
+        return t.convert(f"{op.mnemonic}.sat", source, target, x)
+    if target.bits < 32:
+        wide = t.convert(op.mnemonic, source, I32, x)
+        return t.convert("trunc", I32, target, wide)
+    return t.convert(op.mnemonic, source, target, x)
+
+
+def _truth(t: Thread, name: str, source: Element, x: Handle) -> Handle:
+    """The one bit of 0 and 1, or of 0 and -1."""
+    if name == "fptoui":
+        return t.compare("oge", source, x, t.constant(source, encode(source, 1.0)))
+    return t.compare("ole", source, x, t.constant(source, encode(source, -1.0)))
+
+
+def _bitcast(t: Thread, op: Any, x: Handle) -> Handle:
+    return t.convert("bitcast", _source(op), _target(op), x)
+
+
+def _source(op: Any) -> Element:
+    return scalar_of(op.inputs[0].type)
+
+
+def _target(op: Any) -> Element:
+    return scalar_of(op.result.type)
+
+
+RULES: dict[str, Rule] = {
+    **{name: elementwise(_plain) for name in _PLAIN},
+    "sitofp": elementwise(_from_integer),
+    "uitofp": elementwise(_from_integer),
+    **dict.fromkeys(("fpext", "fptrunc", "fpcast"), _float_tile),
+    "fptosi": elementwise(_to_integer),
+    "fptoui": elementwise(_to_integer),
+    "bitcast": elementwise(_bitcast),
+}

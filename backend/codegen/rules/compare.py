@@ -1,0 +1,26 @@
+"""Comparisons and selection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.backend.codegen.lowering import Rule, scalar_of
+from tileir.backend.codegen.rules.elementwise import elementwise
+from tileir.backend.codegen.thread_interface import Handle, Thread
+from tileir.types import I1
+
+
+def _compare(t: Thread, op: Any, a: Handle, b: Handle) -> tuple[Handle, Handle]:
+    found = t.compare(op.predicate_.value, scalar_of(op.lhs.type), a, b)
+    return found, t.binary("xor", I1, found, t.constant(I1, 1))
+
+
+def _select(t: Thread, op: Any, condition: Handle, a: Handle, b: Handle) -> Handle:
+    return t.select(scalar_of(op.result.type), condition, a, b)
+
+
+RULES: dict[str, Rule] = {
+    "icmp": elementwise(_compare),
+    "fcmp": elementwise(_compare),
+    "select": elementwise(_select),
+}

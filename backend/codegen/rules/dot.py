@@ -1,0 +1,122 @@
+"""Matrix products: by `mma`, or by multiply-adds on micro-tiles of every thread.
+
+Products and sums are formed in the accumulator's precision or better.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.backend.codegen.emit.shared_tile import Window
+from tileir.backend.codegen.emit.tile_access import load_tile, store_window
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.codegen.rules.cast import float_to_float
+from tileir.backend.codegen.rules.dot_mma import by_mma
+from tileir.backend.layouts.dot_layouts import operand_layouts
+from tileir.backend.layouts.mma import instruction
+from tileir.backend.shared_memory.fma_dot_staging import Staging, in_registers, staging, steps
+from tileir.layout import Layout, Vector
+from tileir.types import F16, F32, I32, Element, Tile
+
+
+def _dot(lowering: Lowering, op: Any) -> list[Fragment]:
+    factor, total = scalar_of(op.a.type), scalar_of(op.c.type)
+    sums = [_to_work(lowering, total, x) for x in lowering.fragment(op.c)]
+    mma = instruction(factor, op.precision.value)
+    if mma is not None:
+        sums = by_mma(lowering, op, mma, sums)
+    elif in_registers(op):
+        left = _widened(lowering, op.lhs_signed, factor, lowering.fragment(op.a))
+        right = _widened(lowering, op.rhs_signed, factor, lowering.fragment(op.b))
+        layouts = op.a.type.layout, op.b.type.layout
+        sums = _multiplied(lowering, op.c.type, layouts, (left, right), sums)
+    else:
+        sums = _staged(lowering, op, sums)
+    return [[_from_work(lowering, total, x) for x in sums]]
+
+
+def _staged(lowering: Lowering, op: Any, sums: Fragment) -> Fragment:
+    """Factors in shared memory, read as they are needed."""
+    found, total = staging(op), scalar_of(op.c.type)
+    assert found is not None
+    places, k, each = found.at(lowering.scratch[op]), op.a.type.shape[-1], steps(op)
+    for place, value in ((places.a, op.a), (places.b, op.b)):
+        store_window(lowering, Window(place), value.type, lowering.fragment(value))
+    lowering.thread.barrier()
+    if each == k:
+        return _chunk(lowering, op, places, None, k, sums)
+
+    def step(index: Any, carried: Fragment) -> Fragment:
+        start = lowering.thread.binary("mul", I32, index, lowering.thread.integer(each))
+        return _chunk(lowering, op, places, start, each, carried)
+
+    return lowering.thread.loop(k // each, [_work(total)] * len(sums), sums, step)
+
+
+def _chunk(
+    lowering: Lowering, op: Any, places: Staging, start: Any, count: int, sums: Fragment
+) -> Fragment:
+    """The products of `count` steps of K from `start` (None: 0)."""
+    a, b, layouts = op.a.type, op.b.type, operand_layouts(op.c.type.layout, count)
+    left = Tile(a.element, (*a.shape[:-1], count), layouts[0])
+    right = Tile(b.element, (*b.shape[:-2], count, b.shape[-1]), layouts[1])
+    windows = Window(places.a, moved=(None, start)), Window(places.b, moved=(start, None))
+    factors = tuple(
+        _widened(lowering, signed, tile.element, load_tile(lowering, window, tile))
+        for signed, tile, window in zip(
+            (op.lhs_signed, op.rhs_signed), (left, right), windows, strict=True
+        )
+    )
+    return _multiplied(lowering, op.c.type, layouts, factors, sums)
+
+
+def _multiplied(
+    lowering: Lowering, c: Tile, layouts: tuple[Layout, Layout], factors: Any, sums: Fragment
+) -> Fragment:
+    """Every element of C of one thread plus the products of what the thread holds of A and B."""
+    work = _work(scalar_of(c))
+    where = [{v: r for r, v in enumerate(it.registers)} for it in layouts]
+    depth = layouts[0].extents[-1]
+    found = list(sums)
+    for k in range(depth):
+        for register, vector in enumerate(c.layout.registers):
+            a = factors[0][where[0][*vector[:-1], k]]
+            b = factors[1][where[1][_at_k(vector, k)]]
+            found[register] = _added(lowering, work, a, b, found[register])
+    return found
+
+
+def _at_k(vector: Vector, k: int) -> Vector:
+    return (*vector[:-2], k, vector[-1])
+
+
+def _added(lowering: Lowering, work: Element, a: Any, b: Any, c: Any) -> Any:
+    thread = lowering.thread
+    if work.is_integer:
+        return thread.binary("add", work, thread.binary("mul", work, a, b), c)
+    return thread.intrinsic("fma", work, a, b, c)
+
+
+def _widened(lowering: Lowering, signed: bool, element: Element, values: Fragment) -> Fragment:
+    """Factors in the precision of the product."""
+    thread = lowering.thread
+    if element.is_integer:
+        name = "sext" if signed else "zext"
+        return [thread.convert(name, element, I32, x) for x in values]
+    return [float_to_float(thread, element, F32, x, "rn", False) for x in values]
+
+
+def _work(element: Element) -> Element:
+    """The type sums are formed in."""
+    return F32 if element is F16 else element
+
+
+def _to_work(lowering: Lowering, element: Element, x: Any) -> Any:
+    return lowering.thread.convert("fpext", element, _work(element), x)
+
+
+def _from_work(lowering: Lowering, element: Element, x: Any) -> Any:
+    return lowering.thread.convert("fptrunc", _work(element), element, x)
+
+
+RULES: dict[str, Rule] = {"dot": _dot}

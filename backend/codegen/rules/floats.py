@@ -1,0 +1,142 @@
+"""Float arithmetic. LLVM's instructions round once, to nearest even; other modes are PTX
+instructions (PTX ISA, "Floating-Point Instructions")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.codegen.rules.elementwise import elementwise
+from tileir.backend.codegen.thread_interface import Handle, Thread
+from tileir.types import F32, F64, Element
+from tileir.values import Constant
+
+_FLAGS = {"none": "", "contract": "contract", "approx": "arcp", "fast": "contract arcp reassoc"}
+_EXTREMES = {
+    "fminimum": "minimum", "fmaximum": "maximum",
+    "fminnum": "minimumnum", "fmaxnum": "maximumnum",
+}  # fmt: skip
+
+
+def _rounded(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    element, name = _element(op), op.mnemonic[1:]
+    approximate = op.fast.value in ("approx", "fast")
+    if name == "div" and approximate and element is F32:
+        if op.ftz and _is_one(op.lhs):
+            return t.instruction("rcp.approx.ftz.f32 $0, $1;", F32, [(F32, b)])
+        ftz = ".ftz" if op.ftz else ""
+        return t.instruction(f"div.full{ftz}.f32 $0, $1, $2;", F32, [(F32, a), (F32, b)])
+    if op.rounding.value == "rn" and not op.ftz:
+        return t.binary(op.mnemonic, element, a, b, _FLAGS[op.fast.value])
+    return _ptx(t, name, op, element, a, b)
+
+
+_quotients = elementwise(_rounded)
+
+
+def _quotient(lowering: Lowering, op: Any) -> list[Fragment]:
+    """What several numbers are divided by is inverted once, as `div.full.f32` does it each time:
+    scaled where it is so large or small that its inverse is none, and the numbers with it."""
+    element, divisors = _element(op), lowering.fragment(op.rhs)
+    if element is not F32 or op.ftz or op.fast.value not in ("approx", "fast"):
+        return _quotients(lowering, op)
+    if 2 * len(set(divisors)) > len(lowering.fragment(op.lhs)):
+        return _quotients(lowering, op)
+    return _by_inverses(lowering, op)
+
+
+def _by_inverse(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    size = t.intrinsic("fabs", F32, b)
+    large = t.compare("ogt", F32, size, t.constant(F32, _LARGE))
+    small = t.compare("olt", F32, size, t.constant(F32, _NORMAL))
+    scale = t.select(F32, large, t.constant(F32, _QUARTER), t.constant(F32, _ONE))
+    scale = t.select(F32, small, t.constant(F32, _UP), scale)
+    scaled = t.binary("fmul", F32, b, scale)
+    inverse = t.instruction("rcp.approx.ftz.f32 $0, $1;", F32, [(F32, scaled)])
+    return t.binary("fmul", F32, t.binary("fmul", F32, a, scale), inverse)
+
+
+_by_inverses = elementwise(_by_inverse)
+_LARGE, _NORMAL, _QUARTER, _ONE, _UP = 0x7E800000, 0x00800000, 0x3E800000, 0x3F800000, 0x4B800000
+"""2 to the powers of 126, -126, -2, 0 and 24 as f32."""
+
+
+def _is_one(value: Any) -> bool:
+    """Whether a float, or every element of a tile, is the number one."""
+    return isinstance(value, Constant) and value.bits == _ONE
+
+
+def _ptx(t: Thread, name: str, op: Any, element: Element, *operands: Handle) -> Handle:
+    ftz = ".ftz" if op.ftz else ""
+    names = ", ".join(f"${i}" for i in range(len(operands) + 1))
+    text = f"{name}.{op.rounding.value}{ftz}.f{element.bits} {names};"
+    return t.instruction(text, element, [(element, x) for x in operands])
+
+
+def _fma(t: Thread, op: Any, a: Handle, b: Handle, c: Handle) -> Handle:
+    element = _element(op)
+    if op.rounding.value == "rn" and not op.ftz:
+        return t.intrinsic("fma", element, a, b, c)
+    return _ptx(t, "fma", op, element, a, b, c)
+
+
+def _remainder(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    from tileir.backend.codegen.libm.expression import Term  # few kernels divide so
+    from tileir.backend.codegen.libm.fmod import remainder
+
+    element = _element(op)
+    if element in (F32, F64):
+        return remainder(Term(t, element, a), Term(t, element, b)).handle
+    wide = (Term(t, element, x).cast("fpext", F32) for x in (a, b))
+    return remainder(*wide).cast("fptrunc", element).handle
+
+
+def _negation(t: Thread, op: Any, a: Handle) -> Handle:
+    return t.negate(_element(op), a)
+
+
+def _absolute(t: Thread, op: Any, a: Handle) -> Handle:
+    return t.intrinsic("fabs", _element(op), a)
+
+
+def _sign(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    return t.intrinsic("copysign", _element(op), a, b)
+
+
+def _extreme(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    return extreme(t, op.mnemonic, _element(op), a, b)
+
+
+def extreme(t: Thread, name: str, element: Element, a: Handle, b: Handle) -> Handle:
+    """`fminimum`, `fmaximum`, `fminnum` or `fmaxnum` of two floats."""
+    if element is F64 and name in ("fminimum", "fmaximum"):
+        number = t.intrinsic(_EXTREMES[name] + "num", F64, a, b)
+        unordered = t.compare("uno", F64, a, b)
+        return t.select(F64, unordered, t.constant(F64, 0x7FF8 << 48), number)
+    return t.intrinsic(_EXTREMES[name], element, a, b)
+
+
+def _clamp(t: Thread, op: Any, x: Handle, low: Handle, high: Handle) -> Handle:
+    element = _element(op)
+    raised = extreme(t, "fmaxnum", element, x, low)
+    held = extreme(t, "fminnum", element, raised, high)
+    if op.nan.value == "none":
+        return held
+    return t.select(element, t.compare("uno", element, x, x), x, held)
+
+
+def _element(op: Any) -> Element:
+    return scalar_of(op.result.type)
+
+
+RULES: dict[str, Rule] = {
+    **{name: elementwise(_rounded) for name in ("fadd", "fsub", "fmul")},
+    "fdiv": _quotient,
+    **{name: elementwise(_extreme) for name in _EXTREMES},
+    "fma": elementwise(_fma),
+    "frem": elementwise(_remainder),
+    "fneg": elementwise(_negation),
+    "fabs": elementwise(_absolute),
+    "copysign": elementwise(_sign),
+    "clampf": elementwise(_clamp),
+}

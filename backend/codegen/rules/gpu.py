@@ -1,0 +1,184 @@
+"""Ops the backend makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from tileir.analysis.uses import definitions
+from tileir.backend.codegen.conversion_plan import convert
+from tileir.backend.codegen.emit.shared_tile import (
+    SharedTile,
+    Window,
+    added,
+    addresses,
+    register_at,
+    times,
+)
+from tileir.backend.codegen.emit.tile_access import load_tile, store_window
+from tileir.backend.codegen.emit.window_load import read_window
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of, thread_span
+from tileir.backend.codegen.rules.memory import access_mask, vector_groups
+from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.layouts.wgmma import WARPS
+from tileir.ops.shape import GetElementPtr, Splat
+from tileir.types import I1, I32, Element
+
+
+def _convert(lowering: Lowering, op: Any) -> list[Fragment]:
+    source = op.source.type
+    fragment = lowering.fragment(op.source)
+    return [convert(lowering, op, fragment, source, op.layout)]
+
+
+def _barrier(lowering: Lowering, op: Any) -> list[Fragment]:
+    if op.warp:
+        lowering.thread.warp_barrier()
+    elif op.warpgroup and lowering.num_warps > WARPS:
+        lowering.thread.group_barrier()
+    else:
+        lowering.thread.barrier()
+    return []
+
+
+def buffer_place(op: Any, base: int = 0) -> SharedTile:
+    """Where a slot of the buffer that `op` allots lies, from byte `base`."""
+    return SharedTile.of(op, base)
+
+
+def _shared_alloc(lowering: Lowering, op: Any) -> list[Fragment]:
+    return [[lowering.thread.integer(lowering.scratch[op])]]
+
+
+def buffer(lowering: Lowering, op: Any, pointer: Any) -> SharedTile:
+    """The slots of the buffer that `op` accesses."""
+    made = lowering.origin(pointer)
+    if made is None or made.mnemonic != "gpu.shared_alloc":
+        raise lowering.refuse(op, "the buffer must be the result of gpu.shared_alloc")
+    return buffer_place(made, lowering.scratch[made])
+
+
+def _window(lowering: Lowering, op: Any, offsets: tuple[int, int] = (0, 0)) -> Window:
+    """The slot that `op` accesses."""
+    place = buffer(lowering, op, op.buffer)
+    start = times(lowering.thread, lowering.scalar(op.slot), place.bytes)
+    return Window(place, offsets, start=start)
+
+
+def _async_copy(lowering: Lowering, op: Any) -> list[Fragment]:
+    thread, kind = lowering.thread, op.pointer.type
+    window, pointer_of = _window(lowering, op), _pointers(lowering, op.pointer)
+    where = addresses(lowering, window, kind.layout)
+    size, held = window.place.element.bytes, lowering.first_holder(kind.layout)
+    for group in vector_groups(lowering, op):
+        mask = access_mask(lowering, op, group.start, once=False)
+        inside = lowering.inside(kind.layout, kind.shape, group.start)
+        if inside == "false":
+            continue
+        doing = held
+        if inside is not None:
+            doing = inside if held is None else thread.binary("and", I1, inside, held)
+        offset, constant = register_at(window, where, kind.layout.registers[group.start])
+        pointer = pointer_of(group.start)
+        if len(group) * size < _LEAST:
+            at = thread.binary("add", I32, offset, thread.integer(constant))
+            _copy(lowering, window.place.element, len(group), at, pointer, mask, doing)
+        else:
+            thread.copy_async(len(group) * size, offset, constant, pointer, mask, doing)
+    return []
+
+
+_LEAST = 4
+"""Bytes of an asynchronous copy (PTX ISA, cp.async)."""
+
+
+def _copy(
+    lowering: Lowering, element: Element, count: int, at: Any, pointer: Any, mask: Any, held: Any
+) -> None:
+    """A copy through registers: it is there at once."""
+    thread = lowering.thread
+    rest = None if mask is None else [thread.constant(element, 0)] * count
+
+    def move() -> list[Any]:
+        values = thread.load_global(element, count, pointer, mask, rest, Access())
+        thread.store_shared(element, at, values)
+        return []
+
+    thread.when(held or "true", (), move)
+
+
+def _pointers(lowering: Lowering, operand: Any) -> Callable[[int], Any]:
+    """The pointer of a register; where all lanes start from one pointer, computed anew from it."""
+    made = definitions(lowering.function)
+    step: Any = made.get(operand)
+    base: Any = made.get(cast(Any, step.pointer)) if isinstance(step, GetElementPtr) else None
+    if not isinstance(base, Splat):
+        return lowering.fragment(operand).__getitem__
+    kind, width = scalar_of(operand.type), scalar_of(step.index.type)
+    first, offsets = lowering.scalar(base.value), lowering.fragment(step.index)
+    return lambda r: lowering.thread.advance_here(kind, first, offsets[r], width)  # type: ignore[arg-type]
+
+
+def _async_commit(lowering: Lowering, op: Any) -> list[Fragment]:
+    lowering.thread.commit_copies()
+    return []
+
+
+def _async_wait(lowering: Lowering, op: Any) -> list[Fragment]:
+    lowering.thread.wait_copies(op.pending)
+    return []
+
+
+def _local_load(lowering: Lowering, op: Any) -> list[Fragment]:
+    with lowering.thread.keeping():
+        return [load_tile(lowering, _window(lowering, op, op.offsets), op.result.type)]
+
+
+def _local_window(lowering: Lowering, op: Any) -> list[Fragment]:
+    window = _window(lowering, op)
+    place = window.place
+    if place.swizzle or place.panel or place.fast != 1:
+        why = "the buffer must have whole rows along 1, and not be swizzled"
+        raise lowering.refuse(op, why)
+    base = lowering.thread.integer(window.place.base)
+    start = added(lowering.thread, [base, window.start])
+    return [read_window(lowering, op, window.place, start)]
+
+
+def _local_store(lowering: Lowering, op: Any) -> list[Fragment]:
+    first, _ = op.columns or (0, 0)
+    window = _window(lowering, op, (op.offsets[0], op.offsets[1] - first))
+    taken = _of_columns(lowering, op) if op.columns else None
+    store_window(lowering, window, op.value.type, lowering.fragment(op.value), taken)
+    return []
+
+
+def _of_columns(lowering: Lowering, op: Any) -> dict[int, Any]:
+    """The registers that hold columns that are asked for, and in which threads they do: an i1,
+    None for all."""
+    layout, (first, count) = op.value.type.layout, op.columns
+    reach, thread = thread_span(layout, 1), lowering.thread
+    found: dict[int, Any] = {}
+    for register, vector in enumerate(layout.registers):
+        least, most = vector[1] - first, vector[1] + reach - first
+        if least >= count or most < 0:
+            continue
+        found[register] = None
+        if least < 0 or most >= count:
+            column = lowering.coordinate(layout, register, 1)
+            at = thread.binary("sub", I32, column, thread.integer(first))
+            found[register] = thread.compare("ult", I32, at, thread.integer(count))
+    return found
+
+
+RULES: dict[str, Rule] = {
+    "gpu.convert_layout": _convert,
+    "gpu.barrier": _barrier,
+    "gpu.shared_alloc": _shared_alloc,
+    "gpu.async_copy": _async_copy,
+    "gpu.async_commit": _async_commit,
+    "gpu.async_wait": _async_wait,
+    "gpu.local_load": _local_load,
+    "gpu.local_gather": _local_window,
+    "gpu.local_store": _local_store,
+}

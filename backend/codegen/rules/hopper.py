@@ -1,0 +1,363 @@
+"""Ops of sm_90: barriers that count, copies by tensor maps, products by warpgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from itertools import product
+from typing import Any
+
+from tileir.backend.codegen.async_interface import TensorMapHandle, WgmmaStep
+from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
+from tileir.backend.codegen.emit.shared_tile import SharedTile, added, times
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.codegen.rules.gpu import buffer as buffer_of
+from tileir.backend.layouts.wgmma import ROWS, WARPS, WgmmaInstruction, warpgroup, warpgroup_grid
+from tileir.backend.tma.boxes import box_of, panel_of, pieces
+from tileir.ops.descriptor import Padding
+from tileir.types import F32, I1, I32, I64, Tile, shape_of
+from tileir.values import is_zero
+
+_WORD = 8
+"""Bytes of a barrier."""
+_ADDRESS = 0x3FFFF
+"""Bits of an address that a matrix descriptor holds."""
+
+
+def _tensor_map(lowering: Lowering, op: Any) -> list[Fragment]:
+    maps = [x for x in lowering.function.ops if x.mnemonic == op.mnemonic]
+    block: Tile = op.to.block
+    try:
+        box = box_of(block.shape, block.element.bytes, op.swizzle)
+    except ValueError as error:
+        raise lowering.refuse(op, str(error)) from error
+    found = TensorMapHandle(maps.index(op), block, box, op.swizzle, op.padding is Padding.NAN)
+    extents, strides = ([_wide(lowering, v) for v in op.dimensions[i::2]] for i in (0, 1))
+    base = lowering.scalar(op.base)
+    return [[lowering.thread.tensor_map(found, base, extents, strides, lowering.chosen())]]
+
+
+def _wide(lowering: Lowering, operand: Any) -> Any:
+    """An integer as an i64."""
+    return lowering.thread.convert("sext", scalar_of(operand.type), I64, lowering.scalar(operand))
+
+
+# Barriers -----------------------------------------------------------------------------------
+
+
+def _mbarrier_alloc(lowering: Lowering, op: Any) -> list[Fragment]:
+    thread, first = lowering.thread, lowering.scratch[op]
+    thread.mbarrier_init(thread.integer(first), op.count, op.arrivals, lowering.chosen())
+    if not _more_barriers(lowering, op):
+        thread.mbarrier_ready()
+        thread.barrier()
+    return [[thread.integer(first)]]
+
+
+def _more_barriers(lowering: Lowering, op: Any) -> bool:
+    """Whether nothing runs before the next op that allots barriers: it waits for all."""
+    for block in lowering.function.blocks.values():
+        if op in block.ops:
+            rest = block.ops[block.ops.index(op) + 1 :]
+            following = next(x for x in rest if x.mnemonic != "gpu.shared_alloc")
+            return following.mnemonic == op.mnemonic
+    return False
+
+
+def barrier_of(lowering: Lowering, op: Any, barrier: Any, index: Any) -> Any:
+    """Where barrier `index` lies."""
+    made = lowering.origin(barrier)
+    if made is None or made.mnemonic != "gpu.mbarrier_alloc":
+        raise lowering.refuse(op, "the barrier must be the result of gpu.mbarrier_alloc")
+    moved = times(lowering.thread, lowering.scalar(index), _WORD)
+    return added(lowering.thread, [lowering.thread.integer(lowering.scratch[made]), moved])
+
+
+def _mbarrier_expect(lowering: Lowering, op: Any) -> list[Fragment]:
+    where = barrier_of(lowering, op, op.barrier, op.index)
+    lowering.thread.mbarrier_expect(where, op.bytes, lowering.chosen())
+    return []
+
+
+def _mbarrier_arrive(lowering: Lowering, op: Any) -> list[Fragment]:
+    where = barrier_of(lowering, op, op.barrier, op.index)
+    held = None if op.held is None else lowering.scalar(op.held)
+    if op.cluster:
+        lowering.thread.arrive_everywhere(where, held)
+    else:
+        lowering.thread.mbarrier_arrive(where, held)
+    return []
+
+
+def _mbarrier_wait(lowering: Lowering, op: Any) -> list[Fragment]:
+    where = barrier_of(lowering, op, op.barrier, op.index)
+    lowering.thread.mbarrier_wait(where, lowering.scalar(op.parity))
+    return []
+
+
+# Copies -------------------------------------------------------------------------------------
+
+
+def _boxes(lowering: Lowering, op: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """Offset in shared memory and indices of every box of the block that `op` copies."""
+    thread, place, start = lowering.thread, *_slot(lowering, op, op.buffer, op.slot)
+    block: Tile = op.descriptor.type.block
+    swizzle = _map_of(lowering, op).swizzle
+    if place.panel_bytes != place.pitch * place.shape[place.slow] or place.fast != 1:
+        raise lowering.refuse(op, "panels of the buffer must be whole patterns of rows along 1")
+    panel = panel_of(block.shape, block.element.bytes, swizzle)
+    if place.swizzle != swizzle or (place.panel or place.shape[1]) != panel:
+        raise lowering.refuse(op, f"the buffer must have panels of {panel} and swizzle {swizzle}")
+    if place.shape[0] * place.shape[1] % block.size or place.shape[1] != block.shape[-1]:
+        raise lowering.refuse(op, f"a slot of {place.shape} for a block of {block}")
+    indices = [lowering.scalar(v) for v in op.indices]
+    for first, offset in pieces(block.shape, block.element.bytes, swizzle, place.shape[0]):
+        if offset % place.alignment or place.bytes % place.alignment:
+            raise lowering.refuse(op, f"boxes must begin at multiples of {place.alignment} bytes")
+        moved = [_plus(thread, i, n) for i, n in zip(indices, first, strict=True)]
+        yield _plus(thread, start, offset), moved
+
+
+def _plus(thread: Any, x: Any, number: int) -> Any:
+    return thread.binary("add", I32, x, thread.integer(number)) if number else x
+
+
+def _map_of(lowering: Lowering, op: Any) -> Any:
+    made = lowering.origin(op.descriptor)
+    if made is None or made.mnemonic != "gpu.tensor_map":
+        raise lowering.refuse(op, "the descriptor must be the result of gpu.tensor_map")
+    return made
+
+
+def _map(lowering: Lowering, op: Any) -> Any:
+    """The tensor map of a copy, where there is one."""
+    _map_of(lowering, op)
+    return lowering.scalar(op.descriptor)
+
+
+def _slot(lowering: Lowering, op: Any, buffer: Any, slot: Any) -> tuple[SharedTile, Any]:
+    """How a slot lies, and its first byte."""
+    place = buffer_of(lowering, op, buffer)
+    start = times(lowering.thread, lowering.scalar(slot), place.bytes)
+    return place, added(lowering.thread, [lowering.thread.integer(place.base), start])
+
+
+def _tma_load(lowering: Lowering, op: Any) -> list[Fragment]:
+    barrier = barrier_of(lowering, op, op.barrier, op.index)
+    map_, chosen = _map(lowering, op), lowering.chosen()
+    if _held(lowering, op) != op.multicast:
+        times_ = f"{op.multicast} times " if op.multicast > 1 else ""
+        raise lowering.refuse(op, f"a slot must be of {times_}the extents of the block")
+    if op.multicast == 1:
+        for offset, indices in _boxes(lowering, op):
+            lowering.thread.tma_load(map_, offset, barrier, indices, chosen)
+        return []
+    if op.multicast != lowering.thread.cluster:
+        raise lowering.refuse(op, f"the cluster has {lowering.thread.cluster} blocks")
+    rank = lowering.thread.cluster_rank()
+    for offset, indices in _parts(lowering, op, rank):
+        lowering.thread.tma_multicast(map_, offset, barrier, indices, chosen)
+    return []
+
+
+def _tma_store(lowering: Lowering, op: Any) -> list[Fragment]:
+    thread, map_, chosen = lowering.thread, _map(lowering, op), _leader(lowering, op)
+    for number in _blocks(lowering, op, _held(lowering, op)):
+        for offset, indices in _parts(lowering, op, number):
+            thread.tma_store(map_, offset, indices, chosen, add=op.add)
+    thread.tma_commit(chosen)
+    return []
+
+
+def _parts(lowering: Lowering, op: Any, number: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """As `_boxes`, for block `number` of those that a slot holds, one behind the other along the
+    op's axis."""
+    thread, block = lowering.thread, op.descriptor.type.block
+    row = panel_of(block.shape, block.element.bytes, _map_of(lowering, op).swizzle)
+    size = block.size // block.shape[-1] * row * block.element.bytes
+    for offset, indices in _boxes(lowering, op):
+        moved = added(thread, [indices[op.axis], times(thread, number, block.shape[op.axis])])
+        at = [*indices[: op.axis], moved, *indices[op.axis + 1 :]]
+        yield added(thread, [offset, times(thread, number, size)]), at
+
+
+def _held(lowering: Lowering, op: Any) -> int:
+    """Blocks that a slot holds."""
+    block: Tile = op.descriptor.type.block
+    place = buffer_of(lowering, op, op.buffer)
+    return place.shape[0] * place.shape[1] // block.size
+
+
+def _blocks(lowering: Lowering, op: Any, count: int) -> Iterator[Any]:
+    """The numbers of the blocks of a slot that one thread copies."""
+    thread, groups = lowering.thread, lowering.num_warps // WARPS
+    if not op.warpgroup or groups < 2:
+        yield from map(thread.integer, range(count))
+        return
+    if count % groups:
+        raise lowering.refuse(op, f"{count} blocks for {groups} warpgroups")
+    for first in range(0, count, groups):
+        yield _plus(thread, thread.group(), first)
+
+
+def _tma_wait(lowering: Lowering, op: Any) -> list[Fragment]:
+    lowering.thread.tma_wait(op.pending, _leader(lowering, op), complete=op.complete)
+    return []
+
+
+def _leader(lowering: Lowering, op: Any) -> Any:
+    """Whether this thread is the one that does `op`, or the one of its warpgroup."""
+    if not op.warpgroup or lowering.num_warps <= WARPS:
+        return lowering.chosen()
+    thread = lowering.thread
+    within = thread.binary("and", I32, thread.thread(), thread.integer(WARPS * 32 - 1))
+    return thread.compare("eq", I32, within, thread.integer(0))
+
+
+def _async_fence(lowering: Lowering, op: Any) -> list[Fragment]:
+    lowering.thread.async_fence()
+    return []
+
+
+# Products -----------------------------------------------------------------------------------
+
+
+def _wgmma(lowering: Lowering, op: Any) -> list[Fragment]:
+    kind = warpgroup(op, lowering.num_warps)
+    if not lowering.target.wgmma:
+        raise lowering.refuse(op, f"{lowering.target.name} has no products by warpgroups")
+    right = _factor(lowering, op, "b", op.trans_b)
+    held = isinstance(op.a.type, Tile)
+    left = None if held else _factor(lowering, op, "a", not op.trans_a)
+    products = list(_products(lowering, op, kind, left, right))
+    along, _ = warpgroup_grid(op, lowering.num_warps)
+    row = _part(lowering, along, remainder=True)
+    column = _part(lowering, along, remainder=False)
+    a: Any = lowering.fragment(op.a)
+    if left is not None:
+        a = _descriptor(lowering, op, left, (op.a, op.a_slot), row, ROWS)
+    each = shape_of(op.c.type)[1] // (lowering.num_warps // 4 // along)
+    b = _descriptor(lowering, op, right, (op.b, op.b_slot), column, each)
+    c = None if is_zero(op.c) else lowering.fragment(op.c)
+    return [lowering.thread.wgmma(kind, products, a, b, c)]
+
+
+def _factor(lowering: Lowering, op: Any, name: str, k_contiguous: bool) -> SmemMatrix:
+    found = SmemMatrix(buffer_of(lowering, op, getattr(op, name)), k_contiguous)
+    why = found.unfit()
+    if why is not None:
+        raise lowering.refuse(op, f"{name}: {why}")
+    return found
+
+
+def _part(lowering: Lowering, along: int, *, remainder: bool) -> Any:
+    """The warpgroup's number along M (the remainder) or N; None where there is one."""
+    thread, groups = lowering.thread, lowering.num_warps // 4
+    count = along if remainder else groups // along
+    if count == 1:
+        return None
+    if count == groups:
+        return thread.group()
+    name = "urem" if remainder else "udiv"
+    return thread.binary(name, I32, thread.group(), thread.integer(along))
+
+
+def _descriptor(
+    lowering: Lowering, op: Any, factor: SmemMatrix, operand: tuple[Any, Any], part: Any, each: int
+) -> Any:
+    """The matrix descriptor of the part of a factor that a warpgroup multiplies: number `part`, of
+    `each` rows or columns."""
+    thread = lowering.thread
+    _, start = _slot(lowering, op, *operand)
+    if part is not None:
+        if not factor.reaches(each):
+            raise lowering.refuse(op, f"no warpgroup's product may begin at {each} of a factor")
+        start = thread.binary("add", I32, start, times(thread, part, factor.offset(each, 0)))
+    address = thread.binary("and", I32, thread.shared_address(start), thread.integer(_ADDRESS))
+    low = thread.binary("lshr", I32, address, thread.integer(4))
+    wide = thread.convert("zext", I32, I64, low)
+    return thread.binary("or", I64, wide, thread.constant(I64, factor.bits))
+
+
+def _products(
+    lowering: Lowering, op: Any, kind: WgmmaInstruction, left: SmemMatrix | None, right: SmemMatrix
+) -> Iterator[WgmmaStep]:
+    """The instructions of one warpgroup: K, then blocks of 64 rows, then columns, so that those
+    which follow each other add to other sums."""
+    m, n = shape_of(op.c.type)
+    depth = _depth(lowering, op, kind, left, right)
+    along, wide = warpgroup_grid(op, lowering.num_warps)
+    steps, columns = depth // kind.k, n // wide
+    registers = ROWS * kind.k // 128
+    pieces = range(columns // kind.n)
+    for piece in pieces:
+        if not right.reaches(piece * kind.n):
+            raise lowering.refuse(op, f"no product may begin at column {piece * kind.n}")
+    for step, block, piece in product(range(steps), range(m // (ROWS * along)), pieces):
+        a = (block * steps + step) * registers
+        if left is not None:
+            a = left.offset(block * ROWS * along, step * kind.k)
+        sums = (block * len(pieces) + piece) * kind.sums
+        yield WgmmaStep(sums, a, right.offset(piece * kind.n, step * kind.k), step == 0)
+
+
+def _depth(
+    lowering: Lowering, op: Any, kind: WgmmaInstruction, left: SmemMatrix | None, right: SmemMatrix
+) -> int:
+    """K, as both factors have it."""
+    m, n = shape_of(op.c.type)
+    rows, depth = shape_of(op.a.type) if left is None else _turned(left)
+    columns, k = _turned(right)
+    enough = columns == n or (columns > n and not right.k_contiguous)
+    if (rows, depth) != (m, k) or not enough or k % kind.k:
+        message = f"factors of {rows}x{depth} and {k}x{columns} for sums of {m}x{n}"
+        raise lowering.refuse(op, f"{message}, and K a multiple of {kind.k}")
+    return k
+
+
+def _turned(factor: SmemMatrix) -> tuple[int, int]:
+    """Its rows or columns, and K."""
+    a, b = factor.place.shape
+    return (a, b) if factor.k_contiguous else (b, a)
+
+
+def _wgmma_wait(lowering: Lowering, op: Any) -> list[Fragment]:
+    values = lowering.fragment(op.value)
+    return [lowering.thread.wgmma_wait(scalar_of(op.value.type), values, op.pending)]
+
+
+def _order(lowering: Lowering, op: Any) -> list[Fragment]:
+    """All at once: their sum, which nobody reads."""
+    thread = lowering.thread
+    handles = dict.fromkeys(lowering.fragment(op.value))
+    thread.order(reduce(lambda a, b: thread.binary("fadd", F32, a, b), handles))
+    return []
+
+
+def _check(lowering: Lowering, op: Any) -> list[Fragment]:
+    thread = lowering.thread
+    wrong = thread.binary("xor", I1, lowering.scalar(op.condition), thread.constant(I1, 1))
+
+    def stop() -> list[Any]:
+        thread.trap()
+        return []
+
+    thread.when(wrong, (), stop)
+    return []
+
+
+RULES: dict[str, Rule] = {
+    "gpu.tensor_map": _tensor_map,
+    "gpu.mbarrier_alloc": _mbarrier_alloc,
+    "gpu.mbarrier_expect": _mbarrier_expect,
+    "gpu.mbarrier_arrive": _mbarrier_arrive,
+    "gpu.mbarrier_wait": _mbarrier_wait,
+    "gpu.tma_load": _tma_load,
+    "gpu.tma_store": _tma_store,
+    "gpu.tma_wait": _tma_wait,
+    "gpu.async_fence": _async_fence,
+    "gpu.wgmma": _wgmma,
+    "gpu.wgmma_wait": _wgmma_wait,
+    "gpu.schedule_barrier": _order,
+    "gpu.device_assert": _check,
+}

@@ -1,0 +1,185 @@
+"""Mathematical functions, in f32 and f64; narrower floats compute in f32 and round once.
+
+Within the bounds that the ops state. `fast = approx` uses the target's approximate instructions
+(PTX ISA, ex2, lg2, sin, cos, tanh, sqrt, rsqrt), and `fast = fast` those of them that take
+subnormals as zeros where `approx` does not; so do exponentials and logarithms of f16 and bf16, of
+whose units their errors are small parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from tileir import records
+from tileir.backend.codegen.libm import (
+    exponential32,
+    exponential64,
+    special32,
+    special64,
+    trigonometric32,
+    trigonometric64,
+)
+from tileir.backend.codegen.libm.exponential32 import power_cases
+from tileir.backend.codegen.libm.expression import Function, Term, where
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
+from tileir.backend.codegen.rules.elementwise import elementwise
+from tileir.backend.codegen.thread_interface import Handle, Thread
+from tileir.errors import VerifyError
+from tileir.op import Op, lookup
+from tileir.types import BF16, F16, F32, F64, Element
+
+Function32: TypeAlias = Callable[[Thread, Handle], Handle]
+
+
+def _instruction(name: str) -> Function:
+    return lambda x: x.ptx(f"{name}.f32")
+
+
+_ex2, _lg2 = _instruction("ex2.approx"), _instruction("lg2.approx")
+_ex2_ftz, _lg2_ftz = _instruction("ex2.approx.ftz"), _instruction("lg2.approx.ftz")
+_rsqrt = _instruction("rsqrt.approx")
+
+
+def _fast_pow(x: Term, y: Term) -> Term:
+    value = (_lg2(abs(x)) * y).ptx("ex2.approx.ftz.f32")
+    return power_cases(x, y, where(x.same(0.0) & y.same(0.0), 1.0, value))
+
+
+_SINGLE: Mapping[str, Function] = {
+    **exponential32.FUNCTIONS,
+    **trigonometric32.FUNCTIONS,
+    **special32.FUNCTIONS,
+    "rsqrt": _rsqrt,
+}
+_DOUBLE: Mapping[str, Function] = {
+    **exponential64.FUNCTIONS,
+    **trigonometric64.FUNCTIONS,
+    **special64.FUNCTIONS,
+}
+_NARROW: Mapping[str, Function] = {
+    "exp": lambda x: _ex2(x * 1.4426950408889634),
+    "exp2": _ex2,
+    "log": lambda x: _lg2(x) * 0.6931471805599453,
+    "log2": _lg2,
+    "log10": lambda x: _lg2(x) * 0.30102999566398120,
+}
+_APPROX: Mapping[str, Function] = {
+    **_NARROW,
+    "exp2": _ex2_ftz,
+    "sin": _instruction("sin.approx"),
+    "cos": _instruction("cos.approx"),
+    "tan": lambda x: x.ptx("sin.approx.f32") / x.ptx("cos.approx.f32"),
+    "tanh": _instruction("tanh.approx"),
+    "rsqrt": _instruction("rsqrt.approx.ftz"),
+    "sqrt": _instruction("sqrt.approx.ftz"),
+    "pow": _fast_pow,
+}
+_FLUSHING: Mapping[str, Function] = {
+    **_APPROX,
+    "exp": lambda x: _ex2_ftz(x * 1.4426950408889634),
+    "log": lambda x: _lg2_ftz(x) * 0.6931471805599453,
+    "log2": _lg2_ftz,
+    "log10": lambda x: _lg2_ftz(x) * 0.30102999566398120,
+    "sin": _instruction("sin.approx.ftz"),
+    "cos": _instruction("cos.approx.ftz"),
+    "tan": lambda x: x.ptx("sin.approx.ftz.f32") / x.ptx("cos.approx.ftz.f32"),
+}
+_ALLOWED: Mapping[str, Mapping[str, Function]] = {"approx": _APPROX, "fast": _FLUSHING}
+"""Formulas that are allowed by a value of `fast`."""
+_ROUNDING = {
+    "floor": "floor", "ceil": "ceil", "ftrunc": "trunc", "fround": "round", "frint": "rint",
+}  # fmt: skip
+
+
+def function(name: str, element: Element, *, fast: str = "none") -> Function:
+    """The formula of `name` on operands of `element`, those narrower than f32 widened to it.
+    `fast` is what the op allows."""
+    if element is F64:
+        return _DOUBLE[name]
+    allowed = _ALLOWED.get(fast, {})
+    if name in allowed:
+        return allowed[name]
+    return (_NARROW.get(name) if element is not F32 else None) or _SINGLE[name]
+
+
+def _function(t: Thread, op: Any, *operands: Handle) -> Handle:
+    element = scalar_of(op.result.type)
+    rule = function(op.mnemonic, element, fast=op.fast.value)
+    if element in (F32, F64):
+        return rule(*(Term(t, element, x) for x in operands)).handle
+    wide = (Term(t, element, x).cast("fpext", F32) for x in operands)
+    return rule(*wide).cast("fptrunc", element).handle
+
+
+def through_f32(t: Thread, element: Element, x: Handle, rule: Function32) -> Handle:
+    """`rule` of `x` computed in f32."""
+    if element is F32:
+        return rule(t, x)
+    wide = t.convert("fpext", element, F32, x)
+    return t.convert("fptrunc", F32, element, rule(t, wide))
+
+
+def _root(t: Thread, op: Any, x: Handle) -> Handle:
+    element = scalar_of(op.result.type)
+    if op.fast.value in _ALLOWED and element is not F64:
+        return through_f32(t, element, x, lambda t, y: _APPROX["sqrt"](Term(t, F32, y)).handle)
+    if element in (F16, BF16):
+        return through_f32(t, element, x, lambda t, y: t.intrinsic("sqrt", F32, y))
+    return t.intrinsic("sqrt", element, x)
+
+
+def _round(t: Thread, op: Any, x: Handle) -> Handle:
+    element = scalar_of(op.result.type)
+    name = _ROUNDING[op.mnemonic]
+    if element in (F16, BF16):
+        return through_f32(t, element, x, lambda t, y: t.intrinsic(name, F32, y))
+    return t.intrinsic(name, element, x)
+
+
+def _external(lowering: Lowering, op: Any) -> list[Fragment]:
+    """A function of libdevice that has an op here is that op; others are linked in."""
+    same = libdevice(op)
+    if same is not None:
+        return lowering.lower(records.evolve(same, results=op.results))
+    element, kinds = scalar_of(op.result.type), [scalar_of(v.type) for v in op.values]
+    columns = [lowering.fragment(v) for v in op.values]
+    found: Fragment = []
+    for handles in zip(*columns, strict=True):
+        operands = list(zip(kinds, handles, strict=True))
+        found.append(lowering.thread.external(op.symbol, element, operands, pure=op.pure))
+    return [found]
+
+
+def libdevice(op: Any) -> Op | None:
+    """The op that is the function of libdevice which `op` calls, on its operands; None where there
+    is none."""
+    name = op.symbol.removeprefix("__nv_")
+    if name == op.symbol:
+        return None
+    for word in (name, name.removesuffix("f")):
+        for known in (_LIBDEVICE.get(word, word), f"f{word}"):
+            kind: Any = lookup(str(known))
+            if kind is None or not kind.elementwise:
+                continue
+            try:
+                made: Op = kind(*op.values)
+            except (TypeError, VerifyError):
+                continue
+            if scalar_of(made.results[0].type) is scalar_of(op.result.type):
+                return made
+    return None
+
+
+_LIBDEVICE: Mapping[str, str] = {
+    "abs": "iabs", "popc": "ctpop", "fmod": "frem", "fmin": "fminnum", "fmax": "fmaxnum",
+    "min": "smin", "max": "smax", "mulhi": "smulhi",
+}  # fmt: skip
+"""Names of libdevice that are not ours, without prefix and suffix."""
+
+RULES: dict[str, Rule] = {
+    "extern_elementwise": _external,
+    **{name: elementwise(_function) for name in _SINGLE},
+    **{name: elementwise(_round) for name in _ROUNDING},
+    "sqrt": elementwise(_root),
+}

@@ -1,0 +1,136 @@
+"""Loads and stores: as few and as wide as alignment and masks allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tileir.analysis.aliases import unwritten
+from tileir.analysis.uses import definitions
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.codegen.replicated_loads import loads_by_first_owner
+from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.layouts.anchors import vector_run
+from tileir.types import I1, AddressSpace, Tile, shape_of
+from tileir.values import Value
+
+_BYTES = 16
+
+
+def _load(lowering: Lowering, op: Any) -> list[Fragment]:
+    found = [x for _, read in loaded(lowering, op) for x in read]
+    if op not in lowering.scratch:
+        return [found]
+    from tileir.backend.codegen.rules.atomic import told  # volatile loads are rare
+
+    return [told(lowering, op, found)]
+
+
+def loaded(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
+    """Registers that are loaded together and what is loaded, in order, while code is written."""
+    thread, element = lowering.thread, scalar_of(op.result.type)
+    pointers, access = lowering.fragment(op.pointer), _access(op, _constant(lowering, op))
+    others = None if op.other is None else lowering.fragment(op.other)
+    once = op in loads_by_first_owner(lowering.function)
+    for group in vector_groups(lowering, op):
+        mask = access_mask(lowering, op, group.start, once=once)
+        other = None if others is None else [others[r] for r in group]
+        if mask == "false":
+            yield group, other or [thread.constant(element, 0)] * len(group)
+            continue
+        read = thread.load_global(
+            element, len(group), pointers[group.start], mask, other, access, _space(op)
+        )
+        yield group, read
+
+
+def _store(lowering: Lowering, op: Any) -> list[Fragment]:
+    check_writable(lowering, op)
+    thread, element = lowering.thread, scalar_of(op.value.type)
+    pointers, values = lowering.fragment(op.pointer), lowering.fragment(op.value)
+    for group in vector_groups(lowering, op):
+        mask = access_mask(lowering, op, group.start, once=True)
+        if mask != "false":
+            stored = [values[r] for r in group]
+            space = _space(op)
+            thread.store_global(element, pointers[group.start], stored, mask, _access(op), space)
+    return []
+
+
+def check_writable(lowering: Lowering, op: Any) -> None:
+    """Raise CompileError (TIR0706) where `op` writes to the constant address space."""
+    if _space(op) == AddressSpace.CONSTANT:
+        raise lowering.refuse(op, "nothing writes to addrspace(4), which is constant memory")
+
+
+def vector_groups(lowering: Lowering, op: Any) -> Iterator[range]:
+    """Registers accessed together: neighbours in memory, aligned, at most 16 bytes."""
+    kind = op.pointer.type
+    width = 1
+    if isinstance(kind, Tile):
+        for dim in range(len(kind.shape)):
+            held = vector_run(kind.layout, dim)
+            most = _BYTES // scalar_of(kind).pointee.bytes  # type: ignore[union-attr]
+            width = max(width, min(held, most, lowering.contiguity.width(op, dim)))
+    count = registers(kind)
+    return (range(start, start + width) for start in range(0, count, width))
+
+
+def access_mask(lowering: Lowering, op: Any, register: int, *, once: bool) -> str | None:
+    """The condition under which a register's access is made, as an i1: the op's mask and
+    predicate, the tile's extent, and with `once` that no other thread makes it. None: always."""
+    thread, kind = lowering.thread, op.pointer.type
+    terms: list[str | None] = []
+    if isinstance(kind, Tile):
+        terms.append(lowering.inside(kind.layout, kind.shape, register))
+    if once:
+        terms.append(lowering.first_holder(kind.layout if isinstance(kind, Tile) else None))
+    if op.mask is not None:
+        terms.append(lowering.fragment(op.mask)[register])
+    if op.predicate is not None:
+        held = lowering.fragment(op.predicate)
+        terms.append(held[register if shape_of(op.predicate.type) else 0])
+    found: str | None = None
+    for term in terms:
+        if term == "false":
+            return term
+        if term not in (None, "true"):
+            off = thread.constant(I1, 0)
+            found = term if found is None else thread.select(I1, found, term, off)
+    return found
+
+
+def _access(op: Any, constant: bool = False) -> Access:
+    cache = "" if op.cache.value == "none" else op.cache.value
+    eviction = "" if op.eviction.value == "normal" else f"evict_{op.eviction.value}"
+    return Access(cache, eviction, op.volatile, constant)
+
+
+def _constant(lowering: Lowering, op: Any) -> bool:
+    """Whether a load is from a parameter that says that nothing writes what it points to."""
+    made, pointer = definitions(lowering.function), op.pointer
+    while type(pointer) is Value and (source := made.get(pointer)) is not None:
+        if source.effects or source.mnemonic not in _MOVES:
+            return False
+        pointer = source.inputs[0]
+    return pointer in unwritten(lowering.function)
+
+
+_MOVES = frozenset({"getelementptr", "splat", "broadcast", "expand_dims", "reshape", "trans",
+                    "gpu.convert_layout"})  # fmt: skip
+"""Ops whose first operand points into the same array as their result."""
+
+
+def _space(op: Any) -> int:
+    return int(scalar_of(op.pointer.type).space)  # type: ignore[union-attr]
+
+
+def _global_address(lowering: Lowering, op: Any) -> list[Fragment]:
+    return [[lowering.thread.global_address(op.result.type, op.name)]]
+
+
+RULES: dict[str, Rule] = {
+    "load": _load,
+    "store": _store,
+    "global_address": _global_address,
+}

@@ -1,0 +1,19 @@
+"""Merging predicated streams: a chain of selects, the last arm winning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.backend.codegen.lowering import Rule, scalar_of
+from tileir.backend.codegen.rules.elementwise import elementwise
+from tileir.backend.codegen.thread_interface import Handle, Thread
+
+
+def _psi(t: Thread, op: Any, *arms: Handle) -> Handle:
+    found = arms[1]
+    for predicate, value in zip(arms[2::2], arms[3::2], strict=True):
+        found = t.select(scalar_of(op.result.type), predicate, value, found)
+    return found
+
+
+RULES: dict[str, Rule] = {"psi": elementwise(_psi)}

@@ -1,0 +1,67 @@
+"""Memory of each thread's own: a tile is the registers that its layout gives a thread, one behind
+the other. What neighbours in them are in the tile does not matter, so accesses are as wide as
+their number allows."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.target import VECTOR_BYTES
+from tileir.types import I32, Buffer, Element
+
+
+def _alloc(lowering: Lowering, op: Any) -> list[Fragment]:
+    kind = op.result.type
+    element, count = scalar_of(kind.tile), kind.count * registers(kind.tile)
+    return [[lowering.thread.allot_private(element, count)]]
+
+
+def _store(lowering: Lowering, op: Any) -> list[Fragment]:
+    place, element, width = _place(lowering, op)
+    values, first = lowering.fragment(op.value), _first(lowering, op)
+    for start in range(0, len(values), width):
+        index = _beside(lowering, first, start)
+        lowering.thread.store_private(element, place, index, values[start : start + width])
+    return []
+
+
+def _load(lowering: Lowering, op: Any) -> list[Fragment]:
+    place, element, width = _place(lowering, op)
+    first, found = _first(lowering, op), list[Any]()
+    for start in range(0, registers(op.result.type), width):
+        index = _beside(lowering, first, start)
+        found += lowering.thread.load_private(element, width, place, index)
+    return [found]
+
+
+def _place(lowering: Lowering, op: Any) -> tuple[Any, Element, int]:
+    """Where a thread's part of a buffer is, of what, and how many elements are accessed at once."""
+    made = lowering.origin(op.buffer)
+    if made is None or made.mnemonic != "gpu.private_alloc":
+        raise lowering.refuse(op, "the buffer must be the result of gpu.private_alloc")
+    tile = cast(Buffer, op.buffer.type).tile
+    count, element, width = registers(tile), scalar_of(tile), 1
+    while count % (2 * width) == 0 and 2 * width * element.bytes <= VECTOR_BYTES:
+        width *= 2
+    return lowering.scalar(op.buffer), element, width
+
+
+def _first(lowering: Lowering, op: Any) -> Any:
+    """The element of a thread's part at which a tile begins."""
+    count = lowering.thread.integer(registers(op.buffer.type.tile))
+    return lowering.thread.binary("mul", I32, lowering.scalar(op.slot), count, "nsw nuw")
+
+
+def _beside(lowering: Lowering, first: Any, distance: int) -> Any:
+    thread = lowering.thread
+    if not distance:
+        return first
+    return thread.binary("add", I32, first, thread.integer(distance), "nsw nuw")
+
+
+RULES: dict[str, Rule] = {
+    "gpu.private_alloc": _alloc,
+    "gpu.private_store": _store,
+    "gpu.private_load": _load,
+}

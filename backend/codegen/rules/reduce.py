@@ -1,0 +1,9 @@
+"""Reductions and scans. A scan has no predicate here (`tileir.passes.lower_predicates`)."""
+
+from __future__ import annotations
+
+from tileir.backend.codegen.emit.reduction import reduce_tile
+from tileir.backend.codegen.emit.scan import scan_tile
+from tileir.backend.codegen.lowering import Rule
+
+RULES: dict[str, Rule] = {"reduce": reduce_tile, "scan": scan_tile}

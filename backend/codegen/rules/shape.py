@@ -1,0 +1,104 @@
+"""Shapes that cost nothing: the handles stay where they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.codegen.rules.elementwise import elementwise
+from tileir.backend.codegen.thread_interface import Handle, Thread
+from tileir.layout import Vector, differs_in_units
+from tileir.types import I32, Pointer, Tile
+
+
+def _make_range(lowering: Lowering, op: Any) -> list[Fragment]:
+    tile, thread = op.result.type, lowering.thread
+    found: list[str] = []
+    for register in range(registers(tile)):
+        at = lowering.coordinate(tile.layout, register, 0)
+        at = convert_integer(thread, tile.element, at)
+        start = thread.constant(tile.element, op.start & ((1 << tile.element.bits) - 1))
+        found.append(thread.binary("add", tile.element, at, start) if op.start else at)
+    return [found]
+
+
+def convert_integer(thread: Any, element: Any, at: str) -> str:
+    """An i32 as an integer of `element`."""
+    if element.bits == I32.bits:
+        return at
+    return thread.convert("zext" if element.bits > I32.bits else "trunc", I32, element, at)
+
+
+def _splat(lowering: Lowering, op: Any) -> list[Fragment]:
+    return [[lowering.scalar(op.value)] * registers(op.result.type)]
+
+
+def _broadcast(lowering: Lowering, op: Any) -> list[Fragment]:
+    return [_at_source(lowering, op, lambda v, shape: _collapsed(v, shape))]
+
+
+def _expand_dims(lowering: Lowering, op: Any) -> list[Fragment]:
+    return [_at_source(lowering, op, lambda v, _: (*v[: op.axis], *v[op.axis + 1 :]))]
+
+
+def _trans(lowering: Lowering, op: Any) -> list[Fragment]:
+    inverse = [op.order.index(d) for d in range(len(op.order))]
+    return [_at_source(lowering, op, lambda v, _: tuple(v[d] for d in inverse))]
+
+
+def _at_source(lowering: Lowering, op: Any, move: Any) -> Fragment:
+    """The handle of every result register: that of the operand's register at the coordinate
+    which `move` gives."""
+    source, tile = op.value.type, op.result.type
+    fragment = lowering.fragment(op.value)
+    where = {v: r for r, v in enumerate(source.layout.registers)}
+    return [fragment[where[move(v, source.shape)]] for v in tile.layout.registers]
+
+
+def _collapsed(v: Vector, shape: Vector) -> Vector:
+    return tuple(0 if n == 1 else x for x, n in zip(v, shape, strict=True))
+
+
+def _reshape(lowering: Lowering, op: Any) -> list[Fragment]:
+    source, tile = op.value.type, op.result.type
+    if differs_in_units(source.shape, tile.shape):
+        return [_at_source(lowering, op, lambda v, _: _units_moved(v, tile.shape, source.shape))]
+    moved = source.layout.reshape(source.shape, tile.shape)
+    if moved == tile.layout:
+        return [_in_order(lowering.fragment(op.value))]
+    return [_through_memory(lowering, op, source, tile)]
+
+
+def _units_moved(v: Vector, old: Vector, new: Vector) -> Vector:
+    """The coordinate `v` of a tile of shape `old` in one of shape `new`, which differs in
+    extents of 1."""
+    kept = iter([x for x, n in zip(v, old, strict=True) if n > 1])
+    return tuple(next(kept) if n > 1 else 0 for n in new)
+
+
+def _in_order(fragment: Fragment) -> Fragment:
+    """Reshaping keeps registers in order: their vectors move, their numbers do not."""
+    return fragment
+
+
+def _through_memory(lowering: Lowering, op: Any, source: Tile, tile: Tile) -> Fragment:
+    from tileir.backend.codegen.rules.rearrange import reshape_through_memory
+
+    return reshape_through_memory(lowering, op, source, tile)
+
+
+def _getelementptr(t: Thread, op: Any, pointer: Handle, index: Handle) -> Handle:
+    kind = scalar_of(op.pointer.type)
+    assert isinstance(kind, Pointer)
+    return t.advance(kind, pointer, index, scalar_of(op.index.type))
+
+
+RULES: dict[str, Rule] = {
+    "make_range": _make_range,
+    "splat": _splat,
+    "broadcast": _broadcast,
+    "expand_dims": _expand_dims,
+    "trans": _trans,
+    "reshape": _reshape,
+    "getelementptr": elementwise(_getelementptr),
+}

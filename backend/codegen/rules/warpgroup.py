@@ -1,0 +1,88 @@
+"""Ops of warpgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from tileir.backend.codegen.emit.reduction import reduce_across_threads, reduce_within_thread
+from tileir.backend.codegen.libm.expression import Term
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
+from tileir.backend.codegen.rules.math import function
+from tileir.backend.layouts.wgmma import WARPS
+from tileir.ops.reduce import Combiner, Reduce
+from tileir.types import F32, I1
+
+_ONE = 0x3F800000
+
+
+def _scale(lowering: Lowering, op: Any) -> list[Fragment]:
+    thread = lowering.thread
+    values, factors = lowering.fragment(op.value), lowering.fragment(op.factor)
+    one = thread.constant(F32, _ONE)
+    tests = [thread.compare("une", F32, x, one) for x in dict.fromkeys(factors)]
+
+    def scaled() -> list[Any]:
+        return [thread.binary("fmul", F32, v, f) for v, f in zip(values, factors, strict=True)]
+
+    return [thread.where_any(_any(thread, tests), F32, values, scaled)]
+
+
+def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
+    """A lane of those that share a row holds its largest element: where no lane's own one is more
+    than the bound, the largest is not."""
+    thread = lowering.thread
+    largest = Reduce((op.value,), axis=op.axis, combiner=Combiner.FMAXNUM)
+    own = reduce_within_thread(lowering, largest)
+    scales, bounds, most, exponents = (
+        lowering.fragment(x) for x in (op.scale, op.bound, op.most, op.exponent)
+    )
+
+    def more(items: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Products with the scale, and whether they are more than the bound."""
+        found = [thread.binary("fmul", F32, x, s) for x, s in zip(items, scales, strict=True)]
+        tests = [thread.compare("ogt", F32, x, b) for x, b in zip(found, bounds, strict=True)]
+        return found, tests
+
+    def raised() -> list[Any]:
+        (whole,) = reduce_across_threads(lowering, largest, own)
+        products, tests = more(whole)
+        levels = [thread.select(F32, *each) for each in zip(tests, products, most, strict=True)]
+        found = zip(tests, most, levels, exponents, strict=True)
+        return levels + [factor(*each) for each in found]
+
+    def factor(test: Any, before: Any, now: Any, exponent: Any) -> Any:
+        less = thread.binary("fsub", F32, before, now)
+        less = thread.binary("fmul", F32, less, exponent)
+        return thread.select(F32, test, power(Term(thread, F32, less)).handle, one)
+
+    power, one = function("exp2", F32, fast="approx"), thread.constant(F32, _ONE)
+    _, tests = more([item for (item,) in own])
+    found = thread.where_any(_any(thread, tests), F32, [*most, *[one] * len(most)], raised)
+    return [found[: len(most)], found[len(most) :]]
+
+
+def _any(thread: Any, tests: Sequence[Any]) -> Any:
+    """Whether one of `tests` holds."""
+    return reduce(lambda a, b: thread.binary("or", I1, a, b), tests)
+
+
+def _take_turn(lowering: Lowering, op: Any) -> list[Fragment]:
+    if lowering.num_warps > WARPS:
+        lowering.thread.named_barrier_sync()
+    return []
+
+
+def _pass_turn(lowering: Lowering, op: Any) -> list[Fragment]:
+    if lowering.num_warps > WARPS:
+        lowering.thread.named_barrier_arrive(begin=op.begin)
+    return []
+
+
+RULES: dict[str, Rule] = {
+    "gpu.conditional_scale": _scale,
+    "gpu.conditional_row_max": _running_max,
+    "gpu.named_barrier_sync": _take_turn,
+    "gpu.named_barrier_arrive": _pass_turn,
+}

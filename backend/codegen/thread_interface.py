@@ -1,0 +1,360 @@
+"""The thread interface: what a lowering rule may do.
+
+A rule turns the per-thread values of an op's operands into those of its results. It is written
+against this interface alone, for one thread, with warp-wide and block-wide operations where
+threads meet. A handle stands for one value of one thread; what it is is the machine's business
+(for LLVM, the text of an operand; for a simulator, an array over all threads).
+
+Element types are those of the IR. Names of arithmetic are LLVM's (LangRef, "Instruction
+Reference"); names of intrinsics are LLVM's without the `llvm.` prefix and the type suffix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeAlias
+
+from tileir import records
+from tileir.backend.codegen.async_interface import AsyncUnits
+from tileir.backend.codegen.cluster_interface import ClusterOps
+from tileir.backend.layouts.mma import MmaInstruction
+from tileir.types import Element, Pointer, Type
+
+Handle: TypeAlias = Any
+"""One value of one thread."""
+
+
+@records.frozen
+class Access:
+    """How a global access is made: `cache` and `eviction` are PTX operators without the dot, ''
+    for the default; `volatile` accesses are neither removed nor merged; `constant` loads read
+    what nothing writes while the kernel runs."""
+
+    cache: str = ""
+    eviction: str = ""
+    volatile: bool = False
+    constant: bool = False
+
+
+@records.frozen
+class Order:
+    """Memory order and scope of an atomic: `relaxed`, `acquire`, `release`, `acq_rel`; `cta`,
+    `gpu`, `sys`."""
+
+    semantics: str
+    scope: str
+    space: int = 1
+    """The address space of what is accessed."""
+    read: bool = True
+    """Whether the old value is read."""
+    fenced: bool = False
+    """Whether fences of the thread stand around the accesses of the op (`fence_accesses`), which
+    order them: no access has to order memory by itself."""
+
+
+@records.frozen(eq=False)
+class Number:
+    """A number to be printed, an integer in hexadecimal or as an unsigned one if asked for."""
+
+    element: Element
+    handle: Handle
+    hexadecimal: bool = False
+    unsigned: bool = False
+
+    @property
+    def widened(self) -> str:
+        """The conversion to a wider integer that keeps what is shown."""
+        return "zext" if self.hexadecimal or self.unsigned or self.element.bits == 1 else "sext"
+
+
+class Thread(AsyncUnits, ClusterOps, Protocol):
+    """One thread of a block, as a rule sees it."""
+
+    f8_conversion: bool
+    """Whether the target has instructions that convert f8e4m3 and f8e5m2."""
+
+    slow_conversions: bool
+    """Whether conversions of integers take longer than several operations on bits."""
+
+    def constant(self, element: Element, bits: int) -> Handle:
+        """The literal whose representation is `bits`."""
+        ...
+
+    def integer(self, number: int) -> Handle:
+        """An i32."""
+        ...
+
+    def binary(self, name: str, element: Element, a: Handle, b: Handle, flags: str = "") -> Handle:
+        """Instruction `name` of two operands of `element`."""
+        ...
+
+    def intrinsic(self, name: str, element: Element, *operands: Handle, flags: str = "") -> Handle:
+        """Intrinsic `name`, overloaded on `element` alone, of operands of `element`."""
+        ...
+
+    def negate(self, element: Element, a: Handle) -> Handle:
+        """`a` with its sign bit flipped."""
+        ...
+
+    def scaled(self, element: Element, a: Handle, power: Handle) -> Handle | None:
+        """`a` times 2 to the power of an integer of its size, rounded once; None where no one
+        instruction does that."""
+        ...
+
+    def compare(self, predicate: str, element: Element, a: Handle, b: Handle) -> Handle:
+        """`icmp` or `fcmp` by the type of `element`; an i1."""
+        ...
+
+    def select(self, element: Element, condition: Handle, a: Handle, b: Handle) -> Handle:
+        """`a` where `condition`, else `b`."""
+        ...
+
+    def convert(self, name: str, source: Element, target: Element, a: Handle) -> Handle:
+        """Cast instruction `name`; the identity where both types are one machine type.
+        `fptosi.sat` and `fptoui.sat` hold the result within the range, NaN giving 0."""
+        ...
+
+    def instruction(
+        self, text: str, result: Element, operands: Sequence[tuple[Element, Handle]]
+    ) -> Handle:
+        """A pure PTX instruction: `$0` is the result, `$1` ... the operands."""
+        ...
+
+    def pack(self, element: Element, values: Sequence[Handle]) -> Handle:
+        """An i32 of values of one or two bytes that fill it, the first lowest."""
+        ...
+
+    def unpack(self, element: Element, word: Handle) -> list[Handle]:
+        """What `pack` would make `word` of."""
+        ...
+
+    def call(
+        self, name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Handle]]
+    ) -> list[Handle]:
+        """Results of the module's scalar function `name`."""
+        ...
+
+    def advance(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
+        """`pointer`, of type `kind`, moved by `index` elements, a signed integer of `width`."""
+        ...
+
+    def advance_here(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
+        """As `advance`, but computed where it stands: nothing is computed ahead of a loop so that
+        it would take registers throughout."""
+        ...
+
+    def lane(self) -> Handle:
+        """Index of the lane in its warp, an i32."""
+        ...
+
+    def warp(self) -> Handle:
+        """Index of the warp in its block, an i32, known to be uniform."""
+        ...
+
+    def recomputing(self) -> AbstractContextManager[None]:
+        """While it lasts, positions are computed anew from the index of the thread, so that no
+        register holds them before or behind."""
+        ...
+
+    def keeping(self) -> AbstractContextManager[None]:
+        """While it lasts, positions are those that registers hold throughout."""
+        ...
+
+    def program_id(self, axis: int) -> Handle:
+        """Index of the program instance along `axis`, an i32."""
+        ...
+
+    def program_count(self, axis: int) -> Handle:
+        """Number of program instances along `axis`, an i32."""
+        ...
+
+    def shuffle_xor(self, element: Element, a: Handle, mask: int) -> Handle:
+        """`a` of the lane whose index differs by `mask`; all lanes take part."""
+        ...
+
+    def shuffle_index(self, element: Element, a: Handle, lane: Handle) -> Handle:
+        """`a` of lane `lane`; all lanes take part."""
+        ...
+
+    def load_global(
+        self, element: Element, count: int, pointer: Handle, mask: Handle | None,
+        other: Sequence[Handle] | None, access: Access,
+    ) -> list[Handle]:  # fmt: skip
+        """`count` neighbours from `pointer`, aligned to all of them; `other` where not `mask`."""
+        ...
+
+    def store_global(
+        self, element: Element, pointer: Handle, values: Sequence[Handle], mask: Handle | None,
+        access: Access,
+    ) -> None:  # fmt: skip
+        """Neighbours to `pointer`, aligned to all of them, where `mask`."""
+        ...
+
+    def atomic(
+        self, name: str, element: Element, pointer: Handle, value: Handle, order: Order
+    ) -> Handle:
+        """Read-modify-write `name` (LLVM's `atomicrmw`); the old value."""
+        ...
+
+    def add_vector(
+        self, element: Element, pointer: Handle, values: Sequence[Handle], order: Order
+    ) -> list[Handle]:
+        """Add floats to neighbours in global memory, aligned to all of them, each atomically; the
+        old values."""
+        ...
+
+    def compare_exchange(
+        self, element: Element, pointer: Handle, expected: Handle, desired: Handle, order: Order
+    ) -> Handle:
+        """Write `desired` where memory holds `expected`; the old value."""
+        ...
+
+    def load_atomic(self, element: Element, pointer: Handle, order: Order) -> Handle:
+        """An atomic load."""
+        ...
+
+    def store_atomic(self, element: Element, pointer: Handle, value: Handle, order: Order) -> None:
+        """An atomic store."""
+        ...
+
+    def fence(self, order: Order) -> None:
+        """Order this thread's accesses around it."""
+        ...
+
+    def fence_accesses(self, order: Order) -> None:
+        """Order this thread's accesses by one op, which is `order.fenced`, with those around it, as
+        `order.scope` says."""
+        ...
+
+    def add_shared(self, offset: Handle, value: Handle) -> None:
+        """Add to the i32 at byte `offset` of shared memory, atomically within the block."""
+        ...
+
+    def load_shared(self, element: Element, count: int, offset: Handle) -> list[Handle]:
+        """`count` neighbours from byte `offset` of shared memory, aligned to all of them."""
+        ...
+
+    def store_shared(self, element: Element, offset: Handle, values: Sequence[Handle]) -> None:
+        """Neighbours to byte `offset` of shared memory, aligned to all of them."""
+        ...
+
+    def store_shared_if(
+        self, condition: Handle, element: Element, offset: Handle, values: Sequence[Handle]
+    ) -> None:
+        """`store_shared` by the threads of which `condition` holds, an i1, without a branch."""
+        ...
+
+    def allot_private(self, element: Element, count: int) -> Handle:
+        """Room for `count` elements of this thread's own, of which nothing is written."""
+        ...
+
+    def load_private(
+        self, element: Element, count: int, place: Handle, index: Handle
+    ) -> list[Handle]:
+        """`count` neighbours from element `index`, an i32 that `count` divides, of `place`."""
+        ...
+
+    def store_private(
+        self, element: Element, place: Handle, index: Handle, values: Sequence[Handle]
+    ) -> None:
+        """Neighbours to element `index`, which their number divides, of `place`."""
+        ...
+
+    def load_matrix(
+        self, element: Element, count: int, transposed: bool, offset: Handle, constant: int
+    ) -> list[Handle]:
+        """`count` (1, 2 or 4) matrices of 8 rows of 16 bytes from shared memory, by the whole
+        warp. Lane 8 j + i names row i of matrix j, at byte `offset` + `constant`; lane 4 r + t
+        gets of each matrix the 4 bytes t of row r. `transposed`, for 2-byte elements: of column r
+        the rows 2 t and 2 t + 1."""
+        ...
+
+    def store_matrix(
+        self, element: Element, transposed: bool, offset: Handle, constant: int,
+        values: Sequence[Handle],
+    ) -> None:  # fmt: skip
+        """What `load_matrix` would give as `values` to shared memory, by the whole warp."""
+        ...
+
+    def mma(
+        self, kind: MmaInstruction, a: Sequence[Handle], b: Sequence[Handle], c: Sequence[Handle],
+        signed: tuple[bool, bool],
+    ) -> list[Handle]:  # fmt: skip
+        """The matrix instruction `kind`, by the whole warp; elements of fragments in order.
+        `signed` tells of the factors of integers."""
+        ...
+
+    def round_tf32(self, a: Handle) -> Handle:
+        """An f32 rounded to 10 bits after the point, ties away from zero."""
+        ...
+
+    def copy_async(
+        self, size: int, offset: Handle, constant: int, pointer: Handle, mask: Handle | None,
+        held: Handle | None,
+    ) -> None:  # fmt: skip
+        """Begin to copy `size` (4, 8 or 16) bytes from global `pointer` to byte `offset` +
+        `constant` of shared memory, zeros where not `mask`; nothing where not `held`."""
+        ...
+
+    def commit_copies(self) -> None:
+        """End a group of copies that this thread began."""
+        ...
+
+    def wait_copies(self, pending: int) -> None:
+        """Wait until at most `pending` of this thread's newest groups are under way. What landed
+        is seen by this thread, and by others after a barrier."""
+        ...
+
+    def barrier(self) -> None:
+        """Wait for every thread of the block; their memory accesses are ordered across it."""
+        ...
+
+    def warp_barrier(self) -> None:
+        """Wait for every thread of the warp; their memory accesses are ordered across it."""
+        ...
+
+    def when(
+        self, condition: Handle, elements: Sequence[Element], body: Callable[[], Sequence[Handle]]
+    ) -> list[Handle]:
+        """Results of `body` in threads where `condition`, zero in others."""
+        ...
+
+    def loop(
+        self, count: int, elements: Sequence[Element], initial: Sequence[Handle],
+        body: Callable[[Handle, list[Handle]], Sequence[Handle]],
+    ) -> list[Handle]:  # fmt: skip
+        """What is carried after `count` rounds (1 or more) of `body`, which gets the round, an
+        i32, and what is carried so far."""
+        ...
+
+    def trap(self) -> None:
+        """End the kernel with an error."""
+        ...
+
+    def global_address(self, kind: Pointer, name: str) -> Handle:
+        """The address of the module's global `name`."""
+        ...
+
+    def say(self, parts: Sequence[str | Number]) -> None:
+        """Print a line of texts and of numbers: integers, f32, f64, pointers."""
+        ...
+
+    def fail(self, message: str, file: str, line: int) -> None:
+        """End the kernel with an error that says where and what."""
+        ...
+
+    def assembly(
+        self, text: str, constraints: str, results: Sequence[Element],
+        operands: Sequence[tuple[Element, Sequence[Handle]]], *, pack: int, pure: bool,
+    ) -> list[list[Handle]]:  # fmt: skip
+        """PTX as written by the program, under LLVM's constraints, on `pack` elements of every
+        operand, those narrower than 32 bits sharing registers; as many of every result."""
+        ...
+
+    def external(
+        self, symbol: str, result: Element, operands: Sequence[tuple[Element, Handle]], *,
+        pure: bool,
+    ) -> Handle:  # fmt: skip
+        """The function `symbol` of a library that is linked in."""
+        ...

@@ -1,0 +1,232 @@
+"""Moving a tile between lanes of a warp by shuffles, planned over GF(2).
+
+Where a warp holds the same elements in both layouts, register and lane of the source are a linear
+map of register and lane of the target:
+
+    source register = a(register) ^ b(lane)        source lane = c(register) ^ d(lane)
+
+One shuffle gives every lane one register of one lane, so in every round target lanes must read
+different source lanes, and each source lane must know which register to give. Round `j` therefore
+fills register `j ^ n(lane)`, with `n` chosen so that `d ^ c n` is invertible. Both the register
+given and the register filled then differ between lanes by a linear function of the lane: that is
+undone by exchanging pairs of registers where a bit of the lane is set, before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileir import records
+from tileir.layout import Layout
+from tileir.layout_algebra import flat_columns
+from tileir.layout_bits import Span, apply, complement, independent, intersection, kernel, solve
+
+LANE_BITS = 5
+
+
+@records.frozen
+class Swap:
+    """Register `r` and `r ^ registers` change places in lanes where the parity of the lane's bits
+    in `lanes` is odd."""
+
+    registers: int
+    lanes: int
+
+
+@records.frozen
+class ShufflePlan:
+    """One plan, for the registers of one repetition. `packed` registers, a power of two, travel
+    in one word: `source` and `target` list registers word by word, in the order in which words
+    are numbered. `before` acts on source words. Round `j` gives word `given[j]` of lane
+    `lanes(lane) ^ masks[j]`; `after` acts on the words that came, by round."""
+
+    packed: int
+    source: tuple[tuple[int, ...], ...]
+    target: tuple[tuple[int, ...], ...]
+    before: tuple[Swap, ...]
+    after: tuple[Swap, ...]
+    given: tuple[int, ...]
+    lanes: tuple[int, ...]
+    masks: tuple[int, ...]
+
+    @property
+    def moves_lanes(self) -> bool:
+        """Whether what a round reads is more than an exclusive or of the lane's number."""
+        return self.lanes != tuple(1 << i for i in range(LANE_BITS))
+
+    @property
+    def shuffles(self) -> int:
+        """Words shuffled."""
+        return sum(1 for mask in self.masks if mask or self.moves_lanes)
+
+    @property
+    def selects(self) -> int:
+        """Words chosen between."""
+        return len(self.before) * len(self.source) + len(self.after) * len(self.target)
+
+
+def exchange(source: Layout, target: Layout, most_packed: int = 1) -> ShufflePlan | None:
+    """The plan from `source` to `target`, with up to `most_packed` elements in a word; None if a
+    warp would need what another has, or lanes would need more than one register of one lane."""
+    if source.rank != target.rank or source.repeats != target.repeats:
+        return None
+    if source.atom_extents != target.atom_extents or source.warp != target.warp:
+        return None
+    if any(r.axis == "lane" for r in source.repeats):
+        return None
+    mine, theirs = (list(flat_columns(it, ("register",))) for it in (source, target))
+    lanes, wanted = (list(flat_columns(it, ("lane",))) for it in (source, target))
+    if kernel(mine) or kernel(theirs):
+        return None
+    for vectors in _shared(mine, theirs, lanes, wanted, most_packed):
+        here, there = _word_basis(mine, vectors), _word_basis(theirs, vectors)
+        found = _planned(_Sides(vectors, here, there, lanes, wanted))
+        if found is not None:
+            return found
+    return None
+
+
+def _shared(
+    mine: list[int], theirs: list[int], lanes: list[int], wanted: list[int], most: int
+) -> list[list[int]]:
+    """Vectors that registers of both sides hold, to be packed: as many as fit a word, then none."""
+    common = independent(intersection(mine, theirs), independent([*lanes, *wanted]))
+    count = min(len(common), most.bit_length() - 1)
+    return [common[:n] for n in range(count, -1, -1)]
+
+
+@records.frozen
+class _Basis:
+    """Bits of a side's registers in another order: those that are packed, then the others, each
+    as a mask of registers and the vector it moves by."""
+
+    packed: tuple[int, ...]
+    words: tuple[int, ...]
+    vectors: tuple[int, ...]
+
+    def registers(self, word: int) -> tuple[int, ...]:
+        """The registers of one word."""
+        first = apply(self.words, word)
+        return tuple(first ^ apply(self.packed, i) for i in range(1 << len(self.packed)))
+
+
+def _word_basis(registers: list[int], packed: list[int]) -> _Basis:
+    masks = [solve(registers, v) for v in packed]
+    held = tuple(m for m in masks if m is not None)
+    words = complement(held, len(registers))
+    return _Basis(held, tuple(words), tuple(apply(registers, w) for w in words))
+
+
+@records.frozen
+class _Sides:
+    packed: list[int]
+    source: _Basis
+    target: _Basis
+    lanes: list[int]
+    wanted: list[int]
+
+
+def _planned(sides: _Sides) -> ShufflePlan | None:
+    """The plan, or None where the map is none."""
+    split = _relation(sides)
+    if split is None:
+        return None
+    (a, c), (b, d) = split
+    n = _spread(c, d)
+    lanes = [x ^ apply(c, m) for x, m in zip(d, n, strict=True)]
+    given = [x ^ apply(a, m) for x, m in zip(b, n, strict=True)]
+    if any(apply(given, z) for z in kernel(lanes)):
+        return None
+    sent = _through(given, lanes)
+    rounds = range(1 << len(sides.target.words))
+    return ShufflePlan(
+        1 << len(sides.packed),
+        tuple(map(sides.source.registers, range(1 << len(sides.source.words)))),
+        tuple(map(sides.target.registers, rounds)),
+        _swaps(sent),
+        _swaps(n),
+        tuple(apply(a, j) ^ apply(sent, apply(c, j)) for j in rounds),
+        tuple(lanes),
+        tuple(apply(c, j) for j in rounds),
+    )
+
+
+def _relation(
+    sides: _Sides,
+) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]] | None:
+    """Source register and lane for every bit of the target's register and lane. A lane bit that
+    selects nothing in the source is chosen so that lanes read apart."""
+    columns = [*sides.packed, *sides.source.vectors, *sides.lanes]
+    start = len(sides.packed)
+    count = len(sides.source.words)
+    found: list[tuple[list[int], list[int]]] = []
+    for vectors in (sides.target.vectors, sides.wanted):
+        registers, lanes = list[int](), list[int]()
+        for v in vectors:
+            mask = solve(columns, v)
+            if mask is None:
+                return None
+            if mask & ((1 << start) - 1):
+                return None
+            registers.append(mask >> start & ((1 << count) - 1))
+            lanes.append(mask >> (start + count))
+        found.append((registers, lanes))
+    registers, lanes = found[1]
+    return found[0], (registers, _apart(lanes, _idle(sides)))
+
+
+def _idle(sides: _Sides) -> list[int]:
+    """Lane bits of the source that select nothing that others do not."""
+    span = Span.of([*sides.packed, *sides.source.vectors])
+    return [i for i, v in enumerate(sides.lanes) if not span.add(v)]
+
+
+def _apart(lanes: list[int], idle: list[int]) -> list[int]:
+    """The source lanes to read, with bits that select nothing used to read different ones, where
+    that can be each lane's own."""
+    lost = kernel(lanes)
+    images = [0] * len(lost)
+    for bit in idle:
+        own = [i for i, z in enumerate(lost) if z == 1 << bit and not images[i]]
+        left = own or [i for i, image in enumerate(images) if not image]
+        if left:
+            images[left[0]] = 1 << bit
+    basis = [*lost, *complement(lost, len(lanes))]
+    images += [0] * (len(basis) - len(lost))
+    masks = [solve(basis, 1 << i) for i in range(len(lanes))]
+    return [x ^ apply(images, m) for x, m in zip(lanes, masks, strict=True) if m is not None]
+
+
+def _spread(c: Sequence[int], d: Sequence[int]) -> list[int]:
+    """`n` as columns: lanes that would read one source lane fill different registers."""
+    lost = kernel(d)
+    span, chosen = Span.of(d), list[int]()
+    for register, column in enumerate(c):
+        if span.add(column):
+            chosen.append(1 << register)
+    basis = [*lost, *complement(lost, len(d))]
+    images = chosen[: len(lost)]
+    images += [0] * (len(basis) - len(images))
+    masks = [solve(basis, 1 << i) for i in range(len(d))]
+    return [apply(images, m) for m in masks if m is not None]
+
+
+def _through(given: list[int], lanes: list[int]) -> list[int]:
+    """What is given as a function of the lane that gives; zero for lanes that nobody reads."""
+    kept = independent(lanes)
+    basis = [*kept, *complement(kept, len(lanes))]
+    images = [given[lanes.index(v)] if i < len(kept) else 0 for i, v in enumerate(basis)]
+    masks = [solve(basis, 1 << i) for i in range(len(lanes))]
+    return [apply(images, m) for m in masks if m is not None]
+
+
+def _swaps(columns: Sequence[int]) -> tuple[Swap, ...]:
+    """The function of the lane with these columns, as swaps: registers that move under the same
+    condition move at once."""
+    conditions: dict[int, int] = {}
+    width = max((c.bit_length() for c in columns), default=0)
+    for register in range(width):
+        lanes = sum(1 << i for i, c in enumerate(columns) if c >> register & 1)
+        if lanes:
+            conditions[lanes] = conditions.get(lanes, 0) | 1 << register
+    return tuple(Swap(registers, lanes) for lanes, registers in conditions.items())

@@ -1,0 +1,228 @@
+"""A compiled kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tileir import records
+from tileir.backend.assembler import Assembled, assemble
+from tileir.backend.error_kinds import classify_errors
+from tileir.backend.isolation import Machine, Task, run
+from tileir.backend.metadata import Metadata
+from tileir.backend.options import Options
+from tileir.backend.permission import brings_code
+from tileir.backend.target import target as target_named
+from tileir.errors import CompileError, Diagnostic, Location, escaped
+from tileir.ir import Module
+from tileir.limits import Limits, limits
+from tileir.passmanager.registry import remark
+
+if TYPE_CHECKING:
+    from tileir.backend.tma.host_plan import HostPlan
+
+STAGES = (
+    "input", "prepared", "strips", "pipelined", "windows", "vectorized", "layouts", "allocated",
+    "barriers",
+)  # fmt: skip
+"""The stages at which a compiled module can be looked at."""
+
+
+@records.frozen(slots=False, eq=False)
+class CompiledKernel:
+    """A kernel, compiled: LLVM IR as generated, PTX, and on demand the cubin.
+
+    `tileir.backend.runtime.format` writes and reads it as bytes."""
+
+    stages: Mapping[str, Module]
+    llvm: str
+    ptx: str
+    plan: Metadata
+    libraries: tuple[str, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
+    """What passes remarked as they ran."""
+    limited: bool = False
+    """Whether the limit of registers was chosen here, and goes where it would spill."""
+    options: Options = records.field(factory=Options)
+    code: Assembled | None = None
+    """Machine code, where it was made before."""
+    remarked: tuple[Diagnostic, ...] | None = None
+    """`remarks`, where they were made before."""
+    without_maps: CompiledKernel | None = None
+    """`fallback`, where it was made before."""
+    isolate: bool = records.field(default=False, kw_only=True)
+    """Whether it is assembled in a process of its own."""
+
+    def __str__(self) -> str:
+        made = self.plan
+        return (
+            f"{escaped(made.kernel)} for {made.target}: {made.num_warps} warps, "
+            f"{made.shared} bytes of shared memory, {len(self.ptx.splitlines())} lines of PTX"
+        )
+
+    def __repr__(self) -> str:
+        return f"<compiled {self}>"
+
+    @cached_property
+    def optimized(self) -> str:
+        """LLVM IR as PTX is generated from it, made when it is asked for, which needs llvmlite."""
+        from tileir.backend.nvptx.llvm_codegen import (
+            optimised,  # kernels that were loaded need no LLVM
+        )
+
+        machine, level = target_named(self.plan.target), self.options.optimize
+        if not self.isolate:
+            return optimised(self.llvm, machine, level)
+        return self._isolated("optimisation", optimised, self.llvm, Machine.of(machine), level)
+
+    @cached_property
+    def host(self) -> HostPlan | None:
+        """What the host does before a launch; None for nothing."""
+        found = [str(step.value) for step in self.plan.host_plan if step.kind == "plan"]
+        if not found:
+            return None
+        from tileir.backend.tma.host_plan import HostPlan  # few kernels have one
+
+        return HostPlan.from_text(found[0])
+
+    @cached_property
+    def fallback(self) -> CompiledKernel | None:
+        """The kernel for arguments that its host plan refuses: compiled without tensor maps; None
+        where the program itself has them. Raises `CompileError`."""
+        if self.without_maps is not None or self.host is None:
+            return self.without_maps
+        source = self.stages.get("input")
+        if source is None or source.stage is not None:
+            return None
+        from tileir.backend.compile import compile  # noqa: A004 - which makes these
+
+        options = records.evolve(self.options, roles=False)
+        return compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
+
+    def suited(self, units: tuple[int, ...]) -> CompiledKernel | None:
+        """The kernel for arguments with tensors that maps cannot have, as `HostPlan.unmapped` says
+        of them: compiled when it is first asked for; None where it has no roles. Raises
+        `CompileError`."""
+        if units not in self._suited:
+            self._suited[units] = self._for(units)
+        return self._suited[units]
+
+    @cached_property
+    def _suited(self) -> dict[tuple[int, ...], CompiledKernel | None]:
+        return {}
+
+    def _for(self, units: tuple[int, ...]) -> CompiledKernel | None:
+        source = self.stages.get("input")
+        if self.options.unmapped or source is None or source.stage is not None:
+            return None
+        from tileir.backend.compile import compile  # noqa: A004 - which makes these
+
+        options = records.evolve(self.options, unmapped=units)
+        found = compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
+        return None if found.host is None else found
+
+    def divided(self, ranks: int) -> CompiledKernel | None:
+        """The kernel whose instances `ranks` blocks of a cluster share: compiled when it is first
+        asked for; None where its products cannot be shared. Raises `CompileError`."""
+        if ranks not in self._divided:
+            source = self.stages["input"]
+            from tileir.backend.compile import compile  # noqa: A004 - which makes these
+
+            options = records.evolve(self.options, split=ranks)
+            found = compile(
+                source, self.plan.target, options, self.plan.kernel, isolate=self.isolate
+            )
+            self._divided[ranks] = found if found.plan.cluster[0] == ranks else None
+        return self._divided[ranks]
+
+    @cached_property
+    def _divided(self) -> dict[int, CompiledKernel | None]:
+        return {}
+
+    @cached_property
+    def remarks(self) -> tuple[Diagnostic, ...]:
+        """What was done with each line and why not better: passes' own remarks, then how the
+        kernel accesses memory, each at its place in the source, and what its machine code spills
+        (severity `REMARK`)."""
+        if self.remarked is not None:
+            return self.remarked
+        from tileir.backend.remarks import access_remarks  # so that compiling pays nothing for it
+
+        laid_out = self.stages["layouts"].functions[self.plan.kernel]
+        return tuple(dict.fromkeys((*self.notes, *access_remarks(laid_out), *self._spilled())))
+
+    def _spilled(self) -> Iterator[Diagnostic]:
+        """A remark about what is spilled (TIR0759), where there is an assembler to say so."""
+        try:
+            found = self.assembled
+        except CompileError:
+            return
+        if found.spills:
+            message = f"{found.spills} bytes of registers are spilled by each thread"
+            message += f", which has {found.registers}: use smaller tiles or more warps"
+            yield remark("TIR0759", message, self._place)
+
+    def tir_at(self, stage: str) -> Module:
+        """The module after `stage`, one of `STAGES`. Raises KeyError."""
+        return self.stages[stage]
+
+    @cached_property
+    def assembled(self) -> Assembled:
+        """Machine code and what it uses. Raises `CompileError`."""
+        if self.code is not None:
+            return self.code
+        with classify_errors():
+            return self._assemble()
+
+    def _assemble(self) -> Assembled:
+        found = self._assembled_from(self.ptx)
+        if found.spills and self.limited:
+            return self._assembled_from(re.sub(r"\.maxnreg \d+", "", self.ptx))
+        return found
+
+    def _assembled_from(self, ptx: str) -> Assembled:
+        machine = target_named(self.plan.target)
+        arguments = ptx, self.plan.kernel, machine, self.libraries
+        try:
+            if not self.isolate:
+                return assemble(*arguments)
+            reduced: Any = (*arguments[:2], Machine.of(machine), self.libraries)
+            return self._isolated("assembly", assemble, *reduced)
+        except CompileError as error:
+            if error.code != "TIR0705" or not self._has_code_of_others:
+                raise
+            message = (
+                f"the assembler refuses code that was permitted: {error.diagnostics[0].message}"
+            )
+            raise CompileError(Diagnostic("TIR0719", message, self._place)) from error
+
+    def _isolated(self, stage: str, function: Any, *arguments: Any) -> Any:
+        with limits(Limits.of(dict(self.options.limits))):
+            return run(Task(self.plan.kernel, stage, self._place), function, *arguments)
+
+    @property
+    def _has_code_of_others(self) -> bool:
+        source = self.stages.get("input")
+        functions = () if source is None else source.functions.values()
+        return bool(self.libraries) or any(brings_code(op) for f in functions for op in f.ops)
+
+    @property
+    def _place(self) -> Location | None:
+        """Where the kernel is defined, as far as that is at hand."""
+        source = self.stages.get("input")
+        return None if source is None else source.functions[self.plan.kernel].location
+
+    @property
+    def cubin(self) -> bytes:
+        """The machine code. Raises `CompileError` where nvJitLink is missing or refuses."""
+        return self.assembled.cubin
+
+    @cached_property
+    def metadata(self) -> Metadata:
+        """The plan, with what a thread uses as assembled. Raises `CompileError` as `cubin`."""
+        found = self.assembled
+        return records.evolve(
+            self.plan, registers=found.registers, spills=found.spills, stack=found.stack
+        )

@@ -1,0 +1,188 @@
+"""Accesses that are checked before they are made: whether they lie in the array of the parameter
+or in the global that their pointer comes from, or, where that is not known, in any of the launch.
+
+Neighbouring lanes are one comparison. Where it does not hold, as at a masked end, every lane is
+checked that is to access memory (`checks`); where one of those lies outside, the kernel says which,
+and the instance ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileir import records
+from tileir.backend.codegen.thread_interface import Access, Order
+from tileir.backend.cpu.atomics import Atomics
+from tileir.backend.cpu.checks import RECORD
+from tileir.backend.cpu.host_callbacks import Array, Calls, HostCallbacks, Site, instance_of
+from tileir.backend.cpu.lane_values import (
+    WIDTH,
+    AffineValue,
+    Lanes,
+    VectorValue,
+    scalar_type,
+    vector_type,
+)
+from tileir.backend.cpu.launch import WORDS
+from tileir.errors import Location
+from tileir.types import I1, I8, I64, AddressSpace, Element, Pointer
+
+
+@records.frozen
+class Guard:
+    """What an op may access: the number of the record of a parameter or global, None for any; and
+    what the op is called."""
+
+    record: int | None
+    op: str
+    location: Location | None
+
+
+class BoundsChecked(Atomics, HostCallbacks):
+    """Accesses of memory of the program, guarded where `guard` says by what."""
+
+    guard: Guard | None = None
+
+    def load_global(
+        self, element: Element, count: int, pointer: Lanes, mask: Lanes | None,
+        other: Sequence[Lanes] | None, access: Access, space: int = 1,
+    ) -> list[Lanes]:  # fmt: skip
+        self._check(element.bytes * count, pointer, mask, space)
+        return super().load_global(element, count, pointer, mask, other, access, space)
+
+    def store_global(
+        self, element: Element, pointer: Lanes, values: Sequence[Lanes], mask: Lanes | None,
+        access: Access, space: int = 1,
+    ) -> None:  # fmt: skip
+        self._check(element.bytes * len(values), pointer, mask, space, writes=True)
+        super().store_global(element, pointer, values, mask, access, space)
+
+    def atomic(
+        self, name: str, element: Element, pointer: Lanes, value: Lanes, order: Order
+    ) -> Lanes:
+        self._check(element.bytes, pointer, None, order.space, writes=True)
+        return super().atomic(name, element, pointer, value, order)
+
+    def compare_exchange(
+        self, element: Element, pointer: Lanes, expected: Lanes, desired: Lanes, order: Order
+    ) -> Lanes:
+        self._check(element.bytes, pointer, None, order.space, writes=True)
+        return super().compare_exchange(element, pointer, expected, desired, order)
+
+    def load_atomic(self, element: Element, pointer: Lanes, order: Order) -> Lanes:
+        self._check(element.bytes, pointer, None, order.space)
+        return super().load_atomic(element, pointer, order)
+
+    def store_atomic(self, element: Element, pointer: Lanes, value: Lanes, order: Order) -> None:
+        self._check(element.bytes, pointer, None, order.space, writes=True)
+        super().store_atomic(element, pointer, value, order)
+
+    def copy_async(
+        self, size: int, offset: Lanes, constant: int, pointer: Lanes, mask: Lanes | None,
+        held: Lanes | None,
+    ) -> None:  # fmt: skip
+        self._check(size, pointer, self.both(mask, held), AddressSpace.GLOBAL)
+        super().copy_async(size, offset, constant, pointer, mask, held)
+
+    # Checking -----------------------------------------------------------------------------------
+
+    def _check(
+        self, size: int, pointer: Lanes, mask: Lanes | None, space: int, *, writes: bool = False
+    ) -> None:
+        guard = self.guard
+        if guard is None or space == AddressSpace.SHARED or mask == "false":
+            return
+        after, kind = self.fresh_label("inside"), Pointer(I8, AddressSpace(space))
+        near = self._near(guard, size, pointer, kind, writes)
+        if near:
+            apart = self.fresh_label("apart")
+            self.line(f"br i1 {near}, label %{after}, label %{apart}")
+            self.start(apart)
+        if isinstance(pointer, VectorValue) or (isinstance(pointer, AffineValue) and pointer.given):
+            places = self._number(vector_type(kind), self.wide(kind, pointer), vector_type(I64))
+            name, at = "each", f"{vector_type(I64)} {places}"
+        else:
+            base, step = (pointer, 0) if isinstance(pointer, str) else (pointer.base, pointer.step)
+            low = self._number(scalar_type(kind), base, "i64")
+            name, at = "row", f"i64 {low}, i64 {step}"
+        beyond = self._beyond(name, at, guard, size, self.held(mask), writes)
+        report = self.fresh_label("outside")
+        self.line(f"br i1 {beyond}, label %{report}, label %{after}")
+        self.start(report)
+        self.line(self.leave)
+        self.start(after)
+
+    def _number(self, kind: str, pointer: str, number: str) -> str:
+        return self.emit(f"ptrtoint {kind} {pointer} to {number}")
+
+    def _near(
+        self, guard: Guard, size: int, pointer: Lanes, kind: Pointer, writes: bool
+    ) -> str:  # fmt: skip
+        """Whether all lanes surely access what they may; '' where that takes checking each."""
+        if guard.record is None or isinstance(pointer, VectorValue):
+            return ""
+        base, step, given = (pointer, 0, "") if isinstance(pointer, str) else (
+            pointer.base, pointer.step, pointer.given)  # fmt: skip
+        low, reach = self._number(scalar_type(kind), base, "i64"), abs(step) * (WIDTH - 1)
+        if step < 0:
+            low = self.emit(f"sub i64 {low}, {reach}")
+        first = self._bound(guard.record, 0)
+        extent = self._bound(guard.record, 2 if writes else 1)
+        self.declare("declare i64 @llvm.usub.sat.i64(i64, i64)")
+        starts = self.emit(f"call i64 @llvm.usub.sat.i64(i64 {extent}, i64 {reach + size - 1})")
+        inside = self.emit(f"icmp ult i64 {self.emit(f'sub i64 {low}, {first}')}, {starts}")
+        return self.emit(f"and i1 {inside}, {given}") if given else inside
+
+    def _bound(self, record: int, word: int) -> str:
+        """A word of a record, loaded where the function begins."""
+        return self._at_entry(f"bound {record} {word}", "load i64, ptr", [
+            (f"getelementptr i64, ptr {self._records()}, i64 {record * RECORD + word}")
+        ])  # fmt: skip
+
+    def _records(self) -> str:
+        place = f"getelementptr i64, ptr %launch, i64 {WORDS['records']}"
+        return self._at_entry("records", "load ptr, ptr", [place])
+
+    def _at_entry(self, key: str, load: str, place: Sequence[str]) -> str:
+        """What `load` reads at `place`, once, before anything else of the function."""
+        if key not in self.known_at_entry:
+            at, found = self.fresh(), self.fresh()
+            self.at_entry.append(f"  {at} = {place[0]}")
+            self.at_entry.append(f"  {found} = {load} {at}, align 8, !invariant.load !0")
+            self.known_at_entry[key] = found
+        return self.known_at_entry[key]
+
+    def _record(self, guard: Guard) -> str:
+        """The address of the record of what may be accessed."""
+        if guard.record is None:
+            place = f"getelementptr i64, ptr %launch, i64 {WORDS['all']}"
+            return self._at_entry("all", "load ptr, ptr", [place])
+        return self.emit(f"getelementptr i64, ptr {self._records()}, i64 {guard.record * RECORD}")
+
+    def _beyond(
+        self, name: str, at: str, guard: Guard, size: int, held: Lanes | None, writes: bool
+    ) -> str:
+        """Whether a lane of `held` accesses what it may not, which is then said."""
+        thread: Any = self
+        lanes = "-1" if held is None else self.emit(
+            f"bitcast {vector_type(I1)} {self.mask(held)} to i32")  # fmt: skip
+        ids = ", ".join(f"i32 {thread.program_id(axis)}" for axis in range(3))
+        number = len(self.sites)
+        self.sites.append(_site(guard, size, writes))
+        return self.emit(
+            f"call i1 @beyond.{name}({at}, i64 {size}, ptr {self._record(guard)}, i32 {lanes}, "
+            f"i1 {str(writes).lower()}, i64 {number}, ptr %launch, {ids})"
+        )
+
+
+def _site(guard: Guard, size: int, writes: bool) -> Site:
+    def answer(calls: Calls, given: list[Array], held: Array) -> None:
+        at = int(given[0][held[0]]) & (1 << 64) - 1
+        assert calls.bounds is not None
+        code, where = calls.bounds.fault(guard.record, at, size, writes)
+        calls.fail(
+            f"{instance_of(given[1:])} {guard.op} of {size} bytes at {where}", code, guard.location
+        )
+
+    return Site((*["int64"], *["int32"] * 3), answer)

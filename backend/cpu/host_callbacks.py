@@ -1,0 +1,274 @@
+"""What a kernel on a CPU asks of Python: instructions that it has no code for, printing, failing.
+
+A place in the code that asks is a site. It puts its values into a buffer, a slot of 256 bytes for
+each, has the function `host` of the launch called with its number, and reads the result from the
+first slot.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tileir import records
+from tileir.backend.codegen.libm.expression import Term
+from tileir.backend.codegen.thread_interface import Number
+from tileir.backend.cpu.approximate import FORMULAS
+from tileir.backend.cpu.checks import SLOT
+from tileir.backend.cpu.lane_values import WIDTH, Lanes, VectorValue, vector_type
+from tileir.backend.cpu.launch import Launch
+from tileir.backend.cpu.numbers import Numbers
+from tileir.backend.cpu.regions import Bounds
+from tileir.backend.simt.arithmetic import DTYPES, ptx
+from tileir.errors import CompileError, Diagnostic, Location
+from tileir.types import F32, I1, I8, I32, I64, Element, Pointer
+
+Array = np.ndarray[Any, Any]
+
+
+@records.define(eq=False)
+class Calls:
+    """What was said and what failed during a launch on a grid of `extents`."""
+
+    launch: Launch = records.field(factory=Launch)
+    bounds: Bounds | None = None
+    extents: tuple[int, int, int] = (1, 1, 1)
+    printed: list[str] = records.field(factory=list)
+    failures: list[Diagnostic] = records.field(factory=list)
+    _lock: Any = records.field(factory=threading.Lock)
+
+    def say(self, lines: list[str]) -> None:
+        """Add lines to what is printed."""
+        with self._lock:
+            self.printed += lines
+
+    def in_order(self) -> list[str]:
+        """What was printed, instance by instance, as if each ran after the one before."""
+        return sorted(self.printed, key=_instance)
+
+    def first_failure(self) -> Diagnostic | None:
+        """What failed in the first of the instances in which something did."""
+        return min(self.failures, key=lambda found: _instance(found.message), default=None)
+
+    def fail(
+        self, message: str, code: str = "TIR0713", location: Location | None = None
+    ) -> None:  # fmt: skip
+        """Note a failure, of the instance that `message` begins with. It and later ones end."""
+        with self._lock:
+            self.failures.append(Diagnostic(code, message, location))
+        x, y, _ = self.extents
+        pz, py, px = _instance(message)
+        self.launch.stop_at(px + x * (py + y * pz))
+
+
+@records.frozen(eq=False)
+class Site:
+    """A place that asks: the numpy types of what it gives, and what is done."""
+
+    given: tuple[Any, ...]
+    answer: Callable[[Calls, list[Array], Array], Array | None]
+
+    def serve(self, calls: Calls, address: int) -> None:
+        """Answer the code that waits, with the buffer at `address`."""
+        size = SLOT * (len(self.given) + 1)
+        raw = np.frombuffer(memoryview((ctypes.c_char * size).from_address(address)), np.uint8)
+        slots = [raw[SLOT * i : SLOT * (i + 1)] for i in range(len(self.given) + 1)]
+        values = [
+            np.array(slot[: WIDTH * np.dtype(kind).itemsize].view(kind))
+            for kind, slot in zip(self.given, slots[1:], strict=True)
+        ]
+        try:
+            found = self.answer(calls, values, np.flatnonzero(slots[0][:WIDTH]))
+        except Exception as error:  # goes no further: the caller is machine code
+            calls.fail(f"{type(error).__name__}: {error}")
+            return
+        if found is not None:
+            whole = np.ascontiguousarray(np.broadcast_to(found, (WIDTH,)))
+            slots[0][: whole.nbytes] = whole.view(np.uint8)
+
+
+class HostCallbacks(Numbers):
+    """The part of the thread interface that Python answers, or refuses."""
+
+    sites: list[Site]
+    leave = "ret void"
+    """How the function ends."""
+
+    def ask(
+        self, site: Site, operands: Sequence[tuple[Element, Lanes]], result: Element | None
+    ) -> Lanes:
+        """The answer of `site` to the values of all lanes."""
+        place, size = self.fresh(), SLOT * (len(operands) + 1)
+        self.at_entry.append(f"  {place} = alloca [{size} x i8], align 64")
+        held = self.cast("zext", "i1", "i8", I1, VectorValue(self.mask(self.active)))
+        self.line(f"store {vector_type(I8)} {held}, ptr {place}, align 1")
+        for i, (element, x) in enumerate(operands, start=1):
+            kind, value = vector_type(element), self.wide(element, x)
+            if element.bits < 8:
+                kind, value = (
+                    vector_type(I8),
+                    str(self.cast("zext", f"i{element.bits}", "i8", element, VectorValue(value))),
+                )
+            at = self.emit(f"getelementptr i8, ptr {place}, i64 {SLOT * i}")
+            self.line(f"store {kind} {value}, ptr {at}, align 1")
+        self.line(f"call void @ask(ptr %launch, i64 {len(self.sites)}, ptr {place})")
+        self.sites.append(site)
+        if result is None:
+            return "0"
+        return VectorValue(self.emit(f"load {vector_type(result)}, ptr {place}, align 1"))
+
+    def instruction(
+        self, text: str, result: Element, operands: Sequence[tuple[Element, Lanes]]
+    ) -> Lanes:
+        word = text.split()[0].rstrip(";")
+        name = word.split(".")[0]
+        values = [x for _, x in operands]
+        if ".approx" in word and name in FORMULAS:
+            thread: Any = self
+            return FORMULAS[name](Term(thread, F32, values[0])).handle
+        if word.startswith("div.full"):
+            return self.binary("fdiv", F32, values[0], values[1])
+        if found := re.fullmatch(r"mul\.hi\.([su])(32|64)", word):
+            return self._high_product(found[1] == "s", result, values)
+        apply = ptx(word, DTYPES[str(result)])
+
+        def answer(_: Calls, given: list[Array], held: Array) -> Array:
+            with np.errstate(all="ignore"):
+                return apply(*given)
+
+        return self.ask(Site(tuple(_dtype(e) for e, _ in operands), answer), operands, result)
+
+    def _high_product(self, signed: bool, element: Element, values: list[Lanes]) -> Lanes:
+        wide, bits = f"i{2 * element.bits}", element.bits
+        a, b = (
+            self.cast("sext" if signed else "zext", f"i{bits}", wide, element,
+                      x if isinstance(x, str) else VectorValue(self.wide(element, x)))
+            for x in values
+        )  # fmt: skip
+        if isinstance(a, str) and isinstance(b, str):
+            high = self.emit(f"lshr {wide} {self.emit(f'mul {wide} {a}, {b}')}, {bits}")
+            return self.emit(f"trunc {wide} {high} to i{bits}")
+        whole = f"<{WIDTH} x {wide}>"
+        x, y = (self._of_width(wide, v) for v in (a, b))
+        product = self.emit(f"mul {whole} {x}, {y}")
+        high = self.emit(f"lshr {whole} {product}, splat ({wide} {bits})")
+        return VectorValue(self.emit(f"trunc {whole} {high} to <{WIDTH} x i{bits}>"))
+
+    def _of_width(self, kind: str, x: Lanes) -> str:
+        if not isinstance(x, str):
+            return str(x)
+        whole = f"<{WIDTH} x {kind}>"
+        one = self.emit(f"insertelement {whole} poison, {kind} {x}, i64 0")
+        return self.emit(
+            f"shufflevector {whole} {one}, {whole} poison, <{WIDTH} x i32> zeroinitializer"
+        )
+
+    def effect(
+        self, text: str, result: Element, operands: Sequence[tuple[Element, Lanes]]
+    ) -> Lanes:
+        """A clock: of cycles, or of nanoseconds."""
+        if "clock64" in text:
+            self.declare("declare i64 @llvm.readcyclecounter()")
+            return self.emit("call i64 @llvm.readcyclecounter()")
+        site = Site((), lambda calls, given, held: np.array(time.time_ns()))
+        return self.lane_of(I64, self.ask(site, (), I64), "0")
+
+    # Speaking and failing -----------------------------------------------------------------------
+
+    def say(self, parts: Sequence[str | Number]) -> None:
+        texts = [p if isinstance(p, str) else (p.hexadecimal, p.unsigned) for p in parts]
+        shown = [_shown(self, p) for p in parts if not isinstance(p, str)]
+
+        def answer(calls: Calls, given: list[Array], held: Array) -> None:
+            calls.say([_line(texts, given, lane) for lane in held.tolist()])
+
+        self.ask(Site(tuple(_dtype(e) for e, _ in shown), answer), shown, None)
+
+    def fail(self, message: str, file: str, line: int) -> None:
+        place = f"{file}:{line}: " if file else ""
+        thread: Any = self
+        ids = [(I32, thread.program_id(axis)) for axis in range(3)]
+
+        def answer(calls: Calls, given: list[Array], held: Array) -> None:
+            calls.fail(f"{instance_of(given)} {place}{message}")
+
+        self.ask(Site(tuple(_dtype(e) for e, _ in ids), answer), ids, None)
+
+    def trap(self) -> None:
+        self.line(self.leave)
+        self.start(self.fresh_label("dead"))
+
+    def poll(self) -> None:
+        """Leave where the launch is to end."""
+        look, leave, on = (self.fresh_label(x) for x in ("look", "leave", "on"))
+        now = self.emit("load volatile i64, ptr %launch")
+        due = self.emit(f"icmp sle i64 {now}, %index")
+        self.line(f"br i1 {due}, label %{look}, label %{on}")
+        self.start(look)
+        leaves = self.emit("call i1 @attend(ptr %launch, i64 %index)")
+        self.line(f"br i1 {leaves}, label %{leave}, label %{on}")
+        self.start(leave)
+        self.line(self.leave)
+        self.start(on)
+
+    def assembly(
+        self, text: str, constraints: str, results: Sequence[Element], operands: Any, *,
+        pack: int, pure: bool,
+    ) -> list[list[Lanes]]:  # fmt: skip
+        raise CompileError(Diagnostic("TIR0706", "inline_asm is PTX, which a CPU does not run"))
+
+    def external(self, symbol: str, result: Element, operands: Any, *, pure: bool) -> Lanes:
+        raise CompileError(Diagnostic("TIR0706", f"{symbol} is known to a GPU only"))
+
+
+def instance_of(ids: Sequence[Array]) -> str:
+    """How the instance with these ids, the same in all lanes, is called."""
+    return f"({', '.join(str(int(n[0])) for n in ids)})"
+
+
+def _instance(line: str) -> tuple[int, int, int]:
+    """The place in the grid of the instance that a line begins with, x the fastest."""
+    found = re.match(r"\((\d+), (\d+), (\d+)\)", line)
+    return (0, 0, 0) if found is None else (int(found[3]), int(found[2]), int(found[1]))
+
+
+def _dtype(element: Element) -> Any:
+    return np.int64 if isinstance(element, Pointer) else DTYPES[element.name]
+
+
+def _shown(thread: Numbers, part: Number) -> tuple[Element, Lanes]:
+    """A number in 64 bits."""
+    element = part.element
+    if isinstance(element, Pointer):
+        kind, pointer = (
+            vector_type(I64),
+            f"{vector_type(element)} {thread.wide(element, part.handle)}",
+        )
+        return I64, VectorValue(thread.emit(f"ptrtoint {pointer} to {kind}"))
+    if element.is_float:
+        return element, part.handle
+    if element is I64:
+        return I64, part.handle
+    return I64, thread.convert(part.widened, element, I64, part.handle)
+
+
+def _line(texts: Sequence[str | tuple[bool, bool]], given: list[Array], lane: int) -> str:
+    numbers, found = iter(given), list[str]()
+    for text in texts:
+        if isinstance(text, str):
+            found.append(text)
+            continue
+        value = next(numbers)[lane]
+        if value.dtype.kind == "f":
+            found.append(f"{value:.9g}")
+        else:
+            hexadecimal, unsigned = text
+            number = int(value) & (1 << 64) - 1 if hexadecimal or unsigned else int(value)
+            found.append(hex(number) if hexadecimal else str(number))
+    return "".join(found)

@@ -1,0 +1,25 @@
+"""Sums and products of integers that never wrap say so: what lanes access is then one behind the
+other for certain, and no other code has to stand ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.analysis.ranges import ranges
+from tileir.ir import Function
+from tileir.ops.arith import Overflow
+from tileir.rewrite import Walk, rewrite
+
+_SAID = {Overflow.NONE: Overflow.NSW, Overflow.NUW: Overflow.BOTH}
+
+
+def infer_nsw(function: Function) -> Function:
+    """`function`, in which ops whose signed result never wraps promise that."""
+    found = ranges(function).exact
+
+    def said(op: Any, walk: Walk) -> Any:
+        return op.evolve(overflow=_SAID[op.overflow]) if op in promising else op
+
+    promising = {op for op in found if getattr(op, "overflow", None) in _SAID}
+    kinds = {op.mnemonic for op in promising}
+    return rewrite(function, dict.fromkeys(kinds, said)) if promising else function

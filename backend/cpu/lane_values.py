@@ -1,0 +1,91 @@
+"""What a value of the 32 lanes of a warp is in LLVM IR for a CPU.
+
+A handle is one of three:
+
+- a string, an LLVM operand that all lanes share;
+- `VectorValue`, an LLVM vector with an element per lane;
+- `AffineValue`, which is `base + step * lane` and becomes a vector only where it must. Addresses
+  are such, so that neighbouring lanes read neighbouring memory by one instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tileir import records
+from tileir.backend.nvptx.text import literal, llvm_type, memory_type
+from tileir.types import BF16, F16, Element, Type
+
+WIDTH = 32
+"""Lanes of a warp, elements of a vector."""
+
+
+@records.frozen(eq=False)
+class VectorValue:
+    """A vector. `ones` are the lanes of a constant i1 vector that are set, None if unknown."""
+
+    text: str
+    ones: frozenset[int] | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@records.frozen(eq=False)
+class AffineValue:
+    """`base + step * lane`, in the arithmetic of its type, which wraps.
+
+    `long` is an i64 that the base is the low part of, such that no lane's value wraps, '' where
+    that is not known. `given` is an i1, shared by all lanes, under which the form holds, '' for
+    always; where it does not hold, `slow` writes the vector.
+    """
+
+    base: str
+    step: int
+    long: str = ""
+    given: str = ""
+    slow: Callable[[], str] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.base}+{self.step}l"
+
+
+Lanes: TypeAlias = str | VectorValue | AffineValue
+
+
+def scalar_type(kind: Type) -> str:
+    """LLVM's type of one lane's value: 16-bit floats are kept as their bits."""
+    return "i16" if kind in (F16, BF16) else llvm_type(kind)
+
+
+def vector_type(kind: Type) -> str:
+    """LLVM's type of all lanes' values."""
+    return f"<{WIDTH} x {scalar_type(kind)}>"
+
+
+def stored_type(kind: Element) -> str:
+    """LLVM's type of a value in memory."""
+    return "i16" if kind in (F16, BF16) else memory_type(kind)
+
+
+def constant(element: Element, bits: int) -> str:
+    """The literal of type `scalar_type(element)`."""
+    if element in (F16, BF16):
+        return str(bits - (bits >> 15 << 16))
+    return literal(element, bits)
+
+
+def number(operand: str) -> int | None:
+    """The integer that an operand is written as."""
+    return int(operand) if operand.lstrip("-").isdigit() else None
+
+
+def is_literal(operand: str) -> bool:
+    """Whether an operand is a number, written out."""
+    return operand[0] not in "%@" and "(" not in operand
+
+
+def listed(kind: str, values: list[int]) -> str:
+    """A constant vector of integers."""
+    return f"<{', '.join(f'{kind} {v}' for v in values)}>"

@@ -1,0 +1,112 @@
+"""A grid shared out among threads of this machine's processors.
+
+The threads stay, since starting one takes as long as a small kernel. A system wakes them where it
+likes, on a machine of few processors often where the launching thread runs, and moves one away
+milliseconds later: two threads then take turns on one processor for as long as most kernels run. So
+they are kept off the processor that launches, where there is another.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+_SHARES = 4
+"""Parts of the grid that a thread takes, so that uneven ones even out."""
+
+
+def processors() -> int:
+    """How many processors this thread may run on."""
+    return len(_allowed()) or os.cpu_count() or 1
+
+
+def parallel_for(
+    part: Callable[[int, int], None], total: int, workers: int,
+    abandon: Callable[[], None] = lambda: None,
+) -> None:  # fmt: skip
+    """`part` of consecutive ranges of `total`, in order of their beginning, by this thread and
+    `workers - 1` others. Raises what a `part` does, or a signal handler that runs meanwhile, once
+    all that began have ended; `abandon` is called first, to make them end soon."""
+    if total == 0:
+        return
+    if workers == 1 or total == 1:
+        part(0, total)
+        return
+    size = -(-total // (workers * _SHARES))
+    waiting = iter(range(0, total, size))
+    taking = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with taking:
+                start = next(waiting, total)
+            if start == total:
+                return
+            part(start, min(start + size, total))
+
+    pool = _pool(workers - 1)
+    pool.keep_off_this_processor()
+    others = [pool.threads.submit(work) for _ in range(workers - 1)]
+    try:
+        work()
+        wait(started := [other for other in others if not other.cancel()])
+    except BaseException:
+        abandon()
+        wait([other for other in others if not other.cancel()])
+        raise
+    for done in started:
+        done.result()
+
+
+class _Pool:
+    """Threads, and the processors that they were last told to run on."""
+
+    def __init__(self, workers: int) -> None:
+        self._told: dict[int, frozenset[int] | None] = {}
+        self.threads = ThreadPoolExecutor(workers, "tileir-cpu", self._join)
+
+    def _join(self) -> None:
+        self._told[threading.get_native_id()] = None
+
+    def keep_off_this_processor(self) -> None:
+        """Let the threads run where this one may, but for the processor it is on."""
+        allowed = _allowed()
+        others = allowed - {_current()} or allowed
+        for thread, told in tuple(self._told.items()):
+            if others and told != others:
+                self._told[thread] = others
+                with suppress(OSError):
+                    os.sched_setaffinity(thread, others)
+
+
+@cache
+def _pool(workers: int) -> _Pool:
+    return _Pool(workers)
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def _allowed() -> frozenset[int]:
+    """The processors that this thread may run on; none where the system does not say."""
+    if not hasattr(os, "sched_getaffinity"):
+        return frozenset()
+    return frozenset(os.sched_getaffinity(0))
+
+
+def _current() -> int:
+    """The processor that this thread is on; -1 where the system does not say."""
+    return _getcpu()() if _getcpu() is not None else -1
+
+
+@cache
+def _getcpu() -> Any:
+    with suppress(OSError, TypeError):
+        return getattr(ctypes.PyDLL(None), "sched_getcpu", None)
+    return None

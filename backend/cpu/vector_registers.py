@@ -1,0 +1,28 @@
+"""The vector registers of the CPU that this process runs on."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tileir import records
+from tileir.backend.nvptx.llvm_codegen import loaded
+
+
+@records.frozen
+class Registers:
+    """Vector registers: how many there are, and the bytes of one."""
+
+    count: int
+    bytes: int
+
+
+@cache
+def registers() -> Registers:
+    """Those that LLVM knows of by the features of this CPU: AVX-512's, AVX's, or 128 bits."""
+    binding = loaded()
+    features = binding.get_host_cpu_features()
+    if features.get("avx512f"):
+        return Registers(32, 64)
+    if features.get("avx"):
+        return Registers(16, 32)
+    return Registers(16 if "x86" in binding.get_process_triple() else 32, 16)

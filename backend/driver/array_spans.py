@@ -1,0 +1,109 @@
+"""Arrays as the memory they lie in: kernels see addresses and strides, not elements in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+from numpy.lib.stride_tricks import as_strided
+
+from tileir import records
+from tileir.backend.launch_arguments import launch_error
+
+
+@records.frozen(eq=False)
+class Span:
+    """A copy of the bytes from the lowest to the highest element of `array`, and of arrays that
+    share memory with it; its first element is at byte `offset`. Bytes between elements are zero."""
+
+    array: np.ndarray[Any, Any]
+    data: np.ndarray[Any, Any]
+    offset: int
+    before: np.ndarray[Any, Any]
+    """`data` as it was when it was made."""
+
+    @staticmethod
+    def of(array: np.ndarray[Any, Any]) -> Span:
+        """The memory of `array` as it is now."""
+        reach = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+        if array.size == 0:
+            return Span(array, np.zeros(0, np.uint8), 0, np.zeros(0, np.uint8))
+        offset = -sum(step for step in reach if step < 0)
+        length = offset + sum(step for step in reach if step > 0) + array.itemsize
+        data = np.zeros(length, np.uint8)
+        _elements(array, data, offset)[...] = array
+        return Span(array, data, offset, data.copy())
+
+    @staticmethod
+    def each(arrays: Iterable[Any]) -> dict[int, Span]:
+        """The memory of every array among `arrays`, by `id`: one copy of what several share, at
+        the distances they have, so that what is written to one is there for the others."""
+        found: dict[int, Span] = {}
+        unique = list({id(a): a for a in arrays if isinstance(a, np.ndarray)}.values())
+        for group in _sharing(unique):
+            if len(group) == 1:
+                found[id(group[0])] = Span.of(group[0])
+                continue
+            low = byte_bounds(group[0])[0] // _ALIGNED * _ALIGNED
+            data = np.zeros(max(byte_bounds(a)[1] for a in group) - low, np.uint8)
+            for array in group:
+                _elements(array, data, array.ctypes.data - low)[...] = array
+            before = data.copy()
+            for array in group:
+                found[id(array)] = Span(array, data, array.ctypes.data - low, before)
+        return found
+
+    @property
+    def elements(self) -> np.ndarray[Any, Any]:
+        """The elements in `data`, as an array like `array`."""
+        return _elements(self.array, self.data, self.offset)
+
+    def write_back(self) -> None:
+        """Copy every element that has changed since the copy was made into `array`. Raises
+        LaunchError (TIR0710) where that is read-only."""
+        if not self.array.size:
+            return
+        new, old = (_bytes(_elements(self.array, data, self.offset)) for data in
+                    (self.data, self.before))  # fmt: skip
+        changed = (new != old).any(axis=-1)
+        if not changed.any():
+            return
+        if not self.array.flags.writeable:
+            raise launch_error("the kernel writes to an array that is read-only")
+        np.copyto(_bytes(self.array), new, where=changed[..., None])
+
+
+def _elements(array: Any, data: np.ndarray[Any, Any], offset: int) -> np.ndarray[Any, Any]:
+    """The elements in `data` from byte `offset`, as an array like `array`."""
+    if array.size == 0:
+        return np.empty(array.shape, array.dtype)
+    return np.ndarray(array.shape, array.dtype, data.data, offset, array.strides)
+
+
+def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bytes of every element, in a last dimension of their own: a view."""
+    whole = array.view(np.ndarray)[..., np.newaxis]
+    if array.itemsize == 1:
+        return whole.view(np.uint8)
+    return as_strided(whole, (*array.shape, 1), (*array.strides, array.itemsize)).view(np.uint8)
+
+
+_ALIGNED = 16
+"""Bytes that an address of the host is a multiple of where its copy has to be."""
+
+
+def _sharing(arrays: list[np.ndarray[Any, Any]]) -> list[list[np.ndarray[Any, Any]]]:
+    """`arrays` grouped by overlapping memory, in each group by where it begins."""
+    empty = [[a] for a in arrays if not a.size]
+    groups: list[list[np.ndarray[Any, Any]]] = []
+    reach = 0
+    for array in sorted((a for a in arrays if a.size), key=lambda a: byte_bounds(a)[0]):
+        low, high = byte_bounds(array)
+        if low < reach:
+            groups[-1].append(array)
+        else:
+            groups.append([array])
+        reach = max(reach, high)
+    return empty + groups

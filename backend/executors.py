@@ -1,0 +1,315 @@
+"""Running kernels through this backend: on a GPU, or thread by thread on the CPU.
+
+Both are executors (`tileir.executor`): arrays are numpy's, changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tileir import records
+from tileir.backend.compile import CompiledKernel, LoweredKernel, Options, run_pipeline
+from tileir.backend.driver.array_spans import Span
+from tileir.backend.driver.device import driver
+from tileir.backend.driver.gpu import gpu, gpu_target
+from tileir.backend.driver.launch import Kernel, Tensor
+from tileir.backend.driver.launch_plan import as_number, plan_launch
+from tileir.backend.launch_arguments import encode_argument, extents_of, launch_error
+from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.frontend_calls import Calls
+from tileir.backend.target import Target, target
+from tileir.errors import LaunchError, TileirError
+from tileir.executor import Call, Dispatch, Done, Resources
+from tileir.ir import Function, Module
+from tileir.measuring import Candidate
+from tileir.types import Descriptor, Pointer, Type
+
+if TYPE_CHECKING:
+    from tileir.backend.tma.host_plan import HostPlan
+
+
+@records.frozen
+class GpuExecutor:
+    """The GPU, as the executor `gpu`."""
+
+    name: str = "gpu"
+
+    def launch(
+        self,
+        module: Module,
+        kernel: str | None,
+        grid: int | Sequence[int],
+        arguments: Sequence[Any] | Mapping[str, Any],
+        **options: Any,
+    ) -> CompiledKernel:
+        """Copy arrays to the GPU, run `kernel`, wait, copy back. Options are those of `compile`,
+        and `isolate`.
+
+        Raises `CompileError` and `LaunchError`.
+        """
+        chosen = options.pop("target", None) or gpu_target()
+        isolate = options.pop("isolate", None)
+        compiled = Cache.usual().compile(
+            module, chosen, Options.of(options), kernel, isolate=isolate
+        )
+        values = ordered(module, compiled.plan.kernel, arguments)
+        cuda = driver()
+        cuda.context()
+        with ExitStack() as stack:
+            copies = _on_gpu(stack, Span.each(values))
+            described = [t.startswith("tensor_desc") for t in compiled.plan.arguments]
+            held = [
+                _passed(copies.get(id(v)), v, d) for v, d in zip(values, described, strict=True)
+            ]
+            Kernel(compiled)[grid](*held)
+            cuda.synchronize()
+            for copy in copies.values():
+                copy.bring_back()
+        return compiled
+
+    def dispatch(
+        self,
+        resolve: Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | Done],
+        positional: Sequence[str],
+    ) -> Dispatch:
+        """Calls on arrays of GPUs, as `tileir.executor.Dispatching` says. Raises `LaunchError`
+        (TIR0711) where there is no GPU."""
+        return _calls().dispatch(resolve, positional)
+
+    def resources(self, module: Module, kernel: str | None, **options: Any) -> Resources:
+        """What `kernel` takes on the GPU; on one of compute capability 8.0 where there is none.
+        Raises `CompileError`."""
+        try:
+            chosen = gpu_target()
+        except LaunchError:
+            chosen = "sm_80"
+        compiled = Cache.usual().compile(module, chosen, Options.of(options), kernel)
+        plan = compiled.metadata
+        return Resources(plan.registers or 0, plan.spills or 0, plan.shared, plan.num_warps)
+
+    def wait(self) -> None:
+        """Wait for all that this thread's GPU has to do; for nothing where it has none yet. Raises
+        `LaunchError` (TIR0711) for what failed there."""
+        cuda = driver()
+        if int(cuda.check(cuda.cuda.cuCtxGetCurrent(), "cuCtxGetCurrent")):
+            cuda.synchronize()
+
+    def measure(
+        self,
+        candidates: Sequence[Candidate],
+        arguments: Mapping[str, Any],
+        *,
+        remember: bool = False,
+    ) -> list[float | TileirError]:
+        """Seconds of each candidate by the GPU's clock, the L2 cold (`tileir.measuring`)."""
+        from tileir.backend.tuning.gpu import GpuMeter  # the tuner, for those who tune
+        from tileir.backend.tuning.tune_at_launch import measured_here
+
+        return measured_here(GpuMeter.here(), candidates, arguments, remember=remember)
+
+
+@cache
+def _calls() -> Calls:
+    return Calls(gpu(), gpu_target(), Kernel, Cache.usual())
+
+
+def _passed(copy: _Copy | None, value: Any, described: bool) -> Any:
+    """What the kernel takes for an argument."""
+    if copy is None:
+        return value
+    return Tensor(copy.pointer, *_measures(value)) if described else copy.pointer
+
+
+def _measures(array: np.ndarray[Any, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Extents and strides in elements."""
+    return array.shape, tuple(s // array.itemsize for s in array.strides)
+
+
+@records.frozen
+class SimtExecutor:
+    """All threads of a block in numpy, as the executor `simt`: the lowering, without a GPU."""
+
+    name: str = "simt"
+
+    def launch(
+        self,
+        module: Module,
+        kernel: str | None,
+        grid: int | Sequence[int],
+        arguments: Sequence[Any] | Mapping[str, Any],
+        **options: Any,
+    ) -> dict[str, int]:
+        """Run the lowering rules of `kernel` for every thread; what was done, counted. Lines that
+        it prints are added to `output`, a list; what its ops do to memory to `counts`
+        (`tileir.backend.simt.counts.Counts`).
+        `seed` draws the order of roles of warps and of copies beside them; `blocks` is how many
+        run at once, of kernels that work for many instances; `time_limit` is in seconds.
+        `allow_races` says nothing of accesses by two instances that nothing orders. Arguments
+        that a host plan refuses are for the kernel without tensor maps, as on a GPU.
+
+        Raises `CompileError`, `LaunchError` at the op of the program that is wrong (TIR0501: an
+        access outside of every array, TIR0502: one not aligned, TIR0713: an assertion that does
+        not hold), and AssertionError for a defect of the lowering (a race in shared memory, a
+        read of what nobody wrote).
+        """
+        from tileir.backend.simt import barrier_removal, machine as simt
+        from tileir.backend.simt.faults import FaultError
+
+        machine = target(options.pop("target", None) or "sm_90")
+        output, counts = options.pop("output", None), options.pop("counts", None)
+        options.pop("isolate", None)  # no code is generated
+        seed, blocks = options.pop("seed", 0), options.pop("blocks", 2)
+        allow_races = options.pop("allow_races", False)
+        time_limit = options.pop("time_limit", None)
+        extents: tuple[int, int, int] = extents_of(grid)
+        done = _staged(module, machine, kernel, options)
+        function = module.functions[done.kernel]
+        given = ordered(module, done.kernel, arguments)
+        for parameter, value in zip(function.parameters, given, strict=True):
+            if not isinstance(value, np.ndarray):
+                encode_argument(parameter, value)
+        values = expanded(function, given)
+        host = None if module.stage else host_plan(done)
+        if host is not None:
+            spans = Span.each(values)
+            numbers = [_number(i, v, spans.get(id(v))) for i, v in enumerate(values)]
+            if options.get("split") == 0:
+                ranks = _ranks(module, done, machine, extents, numbers)
+                shared = _staged(module, machine, kernel, {**options, "split": ranks})
+                if (planned := host_plan(shared)) is not None:
+                    done, host = shared, planned
+            found = plan_launch(host, extents, numbers, blocks)
+            units = None if found else host.unmapped((*numbers, 1, 1, 1)[: host.arguments])
+            if units is not None:
+                done = _staged(module, machine, kernel, {**options, "unmapped": units})
+                host = host_plan(done)
+                found = host and plan_launch(host, extents, numbers, blocks)
+            if found is None:
+                done = _staged(module, machine, kernel, {**options, "roles": False})
+            else:
+                extents, values = found.grid, [*values, *found.extents]
+        lowered = done.stages["barriers"]
+        make = simt.SimtThread if counts is None else barrier_removal.counting(counts)
+        try:
+            return simt.run(
+                lowered, done.kernel, extents, values, machine, done.memory, done.num_warps,
+                output, make, seed=seed, allow_races=allow_races, time_limit=time_limit,
+            )  # fmt: skip
+        except FaultError as error:
+            raise LaunchError(error.diagnostic) from error
+
+
+def _staged(
+    module: Module, machine: Target, kernel: str | None, options: dict[str, Any]
+) -> LoweredKernel:
+    return run_pipeline(module, machine, Options.of(options), kernel)
+
+
+def _ranks(
+    module: Module,
+    done: LoweredKernel,
+    machine: Target,
+    grid: Sequence[int],
+    numbers: Sequence[int],
+) -> int:
+    """What a launcher would choose for `split`."""
+    from tileir.backend.compile import metadata_of_lowered
+    from tileir.backend.tuning.choose_split_k import best_ranks
+    from tileir.backend.tuning.cost import machine_of
+
+    processors = machine_of(machine.name).processors
+    return best_ranks(module, metadata_of_lowered(done, machine), grid, numbers, processors)
+
+
+def host_plan(done: LoweredKernel) -> HostPlan | None:
+    """What the host does before a launch; None for nothing."""
+    text = done.stages["barriers"].metadata.get("host.plan0")
+    if text is None:
+        return None
+    from tileir.backend.tma.host_plan import HostPlan  # few kernels have one
+
+    return HostPlan.from_text(str(text))
+
+
+def _number(index: int, value: Any, span: Span | None) -> int:
+    """An argument as host plans take it: for an array, an address aligned as its memory is."""
+    return as_number(value) if span is None else (index + 1 << 40) + span.offset
+
+
+def expanded(function: Function, values: list[Any]) -> list[Any]:
+    """Arrays that descriptors describe followed by their extents and strides."""
+    found: list[Any] = []
+    for parameter, value in zip(function.parameters, values, strict=True):
+        found.append(value)
+        if isinstance(parameter.type, Descriptor):
+            found += [n for numbers in _measures(value) for n in numbers]
+    return found
+
+
+def ordered(module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
+    """Arguments by position. Raises `LaunchError` where they are not as many as the kernel takes,
+    or arrays are not of what pointers point to."""
+    parameters = module.functions[kernel].parameters
+    names = [p.name or str(i) for i, p in enumerate(parameters)]
+    if not isinstance(arguments, Mapping):
+        if len(arguments) != len(names):
+            raise launch_error(f"@{kernel} takes {len(names)} arguments, not {len(arguments)}")
+        arguments = dict(zip(names, arguments, strict=True))
+    if set(names) != set(arguments):
+        raise launch_error(f"@{kernel} takes {', '.join(names)}, not {', '.join(arguments)}")
+    return [
+        _fitting(name, arguments[name], parameter.type)
+        for name, parameter in zip(names, parameters, strict=True)
+    ]
+
+
+def _fitting(name: str, value: Any, type_: Type) -> Any:
+    """`value`, which an argument of `type_` may be: an array of no dimensions for a number is its
+    element."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if not isinstance(type_, (Pointer, Descriptor)):
+        if value.ndim:
+            raise launch_error(f"{name} must be a number of {type_}, not an array")
+        return value.item()
+    from tileir.machine.tensor import fits_dtype  # slow to load, for arrays of the host alone
+
+    element = type_.pointee if isinstance(type_, Pointer) else type_.block.element
+    if not fits_dtype(value.dtype, element):
+        raise launch_error(f"{name} must be an array of {element}, not of {value.dtype}")
+    return value
+
+
+@records.frozen(eq=False)
+class _Copy:
+    """The memory of an array of the host, on the GPU at `address`."""
+
+    span: Span
+    address: int
+
+    @property
+    def pointer(self) -> int:
+        """Where the array's first element is."""
+        return self.address + self.span.offset
+
+    def bring_back(self) -> None:
+        """Copy every element into the array."""
+        driver().to_host(self.span.data.ctypes.data, self.address, self.span.data.nbytes)
+        self.span.write_back()
+
+
+def _on_gpu(stack: ExitStack, spans: Mapping[int, Span]) -> dict[int, _Copy]:
+    """Copies of memory on the GPU, freed with `stack`."""
+    cuda = driver()
+    addresses: dict[int, int] = {}
+    for span in spans.values():
+        if id(span.data) not in addresses:
+            address = addresses[id(span.data)] = cuda.allocate(max(span.data.nbytes, 1))
+            stack.callback(cuda.free, address)
+            cuda.to_device(address, span.data.ctypes.data, span.data.nbytes)
+    return {key: _Copy(span, addresses[id(span.data)]) for key, span in spans.items()}

@@ -1,0 +1,68 @@
+"""How wide one thread may access memory, from the alignment of pointers and masks."""
+
+from __future__ import annotations
+
+from tileir import records
+from tileir.analysis.alignment import Alignments, alignment
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.types import Pointer, element_of, shape_of
+from tileir.values import Operand
+
+_WIDEST_BYTES = 64
+"""Four of the widest accesses: what one thread may hold side by side."""
+
+
+@records.frozen
+class AccessWidths:
+    """Alignment facts of one function, as the memory rules need them: found when first asked for,
+    as many functions access memory by blocks of tensors alone."""
+
+    function: Function
+
+    @property
+    def facts(self) -> Alignments:
+        """What is known of every value."""
+        return alignment(self.function)
+
+    def runs(self, pointer: Operand) -> tuple[int, ...]:
+        """Per dimension, how many neighbours have neighbouring addresses."""
+        return self.facts.of(pointer).contiguity
+
+    def nearest(self, pointer: Operand) -> int:
+        """The dimension along which most neighbours have neighbouring addresses; where none have
+        for certain, that along which they are likely to, the last of several."""
+        shape, runs = shape_of(pointer.type), self.runs(pointer)
+        first = min(range(len(shape)), key=lambda d: (-min(runs[d], shape[d]), -d))
+        if runs[first] > 1 or len(shape) < 2:
+            return first
+        from tileir.backend.layouts.stride_classes import StrideClass, distances  # few ask so much
+
+        away = distances(self.function, pointer)
+        return min(range(len(shape)), key=lambda d: (away[d] or StrideClass.STRIDED, -d))
+
+    def width(self, op: Op, dim: int) -> int:
+        """The largest power of two of neighbours along `dim` that one thread may access at once:
+        contiguous, aligned to their size, all under one mask, none outside the tile."""
+        pointer = op.inputs[0]
+        element = element_of(pointer.type)
+        assert isinstance(element, Pointer)
+        facts, size = self.facts.of(pointer), element.pointee.bytes
+        masks = [self.facts.of(m) for m in (getattr(op, "mask", None), op.predicate) if m]
+        width = 1
+        while width * size < _WIDEST_BYTES:
+            wider = width * 2
+            fits = facts.contiguity[dim] % wider == 0 and shape_of(pointer.type)[dim] % wider == 0
+            aligned = facts.multiple_at(dim, wider) % (wider * size) == 0
+            even = all(m.constancy[dim] % wider == 0 for m in masks if len(m.constancy) > dim)
+            if not (fits and aligned and even):
+                break
+            width = wider
+        return width
+
+
+class OneByOne(AccessWidths):
+    """Facts for lanes that hold neighbours: none holds two of them side by side."""
+
+    def width(self, op: Op, dim: int) -> int:
+        return 1

@@ -1,0 +1,326 @@
+"""Layout assignment: which thread holds which element of every tile.
+
+Memory accesses are anchors: their layout follows the direction in which addresses are contiguous
+and the width that alignment allows (the paper's coalescing, section 5.2.2). Values flow on in the
+layout they were made in. Values that are cheap to make again (ranges, splats, broadcasts and
+arithmetic on them alone) have no layout of their own: they are made in every layout in which
+they are asked for, so that address arithmetic never moves between threads. What remains is
+moved by `gpu.convert_layout`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tileir import records
+from tileir.analysis.cfg import cfg
+from tileir.analysis.loops import Loops, loops
+from tileir.backend.layouts.anchors import AnchorLayouts
+from tileir.backend.layouts.cost_model import PRIVATE, ComponentLayouts
+from tileir.backend.layouts.dot_layouts import DotLayoutMap, dot_homes
+from tileir.backend.layouts.join_split import HALVES, operand_layout_of
+from tileir.backend.layouts.layout_only_ops import is_layout_only, operand_layout
+from tileir.effects import Effects
+from tileir.field import FieldKind, Successor
+from tileir.ir import Block, Function
+from tileir.layout import Layout
+from tileir.op import Op
+from tileir.ops.gpu import ConvertLayout
+from tileir.types import Buffer, Tile, Type, shape_of
+from tileir.values import Constant, Operand, Undef, Value
+
+
+def assign_layouts(function: Function, anchors: AnchorLayouts) -> Function:
+    """`function` with a layout in the type of every tile, and conversions where they differ."""
+    return _Assignment(function, anchors).run()
+
+
+@records.define
+class _Assignment:
+    """One run. `homes` are the layouts of values that are not cheap, `asked` the layouts in
+    which each value is needed and the blocks that need it so, `made` the new value for an old one
+    in a layout, `free` the loads that follow what is made of them, `here` likewise where it was
+    converted in the block that is being rewritten."""
+
+    function: Function
+    anchors: AnchorLayouts
+    order: tuple[str, ...] = records.field(init=False)
+    edges: dict[str, list[Successor]] = records.field(init=False, factory=dict)
+    dots: DotLayoutMap = records.field(init=False)
+    cheap: set[Value] = records.field(init=False, factory=set)
+    free: frozenset[Op] = frozenset()
+    homes: dict[Value, Layout] = records.field(init=False, factory=dict)
+    asked: dict[Value, dict[Layout, set[str]]] = records.field(init=False, factory=dict)
+    around: Loops = records.field(init=False)
+    made: dict[tuple[Value, Layout | None], Value] = records.field(init=False, factory=dict)
+    here: dict[tuple[Value, Layout | None], Value] = records.field(init=False, factory=dict)
+
+    def run(self) -> Function:
+        self.order, self.around = cfg(self.function).order, loops(self.function)
+        for op in self.function.ops:
+            for edge in op.successors:
+                self.edges.setdefault(edge.label, []).append(edge)
+        self.dots = dot_homes(self.function, self.anchors.num_warps)
+        blocks = [self.function.blocks[label] for label in self.order]
+        for block in blocks:
+            for op in block.ops:
+                if any(_is_tile(r) for r in op.results) and self._is_cheap(op):
+                    self.cheap.update(op.results)
+        choices = ComponentLayouts(self.function, self.anchors, self.dots, self.cheap)
+        self.homes, self.free = choices.homes(self.order, self.edges), choices.free
+        for block in reversed(blocks):
+            for op in reversed(block.ops):
+                self._ask(op, block.label)
+        for parameter in self.function.parameters:
+            self.made[parameter.value, None] = parameter.value
+        new = {b.label: self._parameters(b) for b in blocks}
+        return self.function.with_blocks({b.label: self._rewrite(b, new[b.label]) for b in blocks})
+
+    # Where values live --------------------------------------------------------------------
+
+    def _is_cheap(self, op: Op) -> bool:
+        if is_layout_only(op):
+            return True
+        if not op.elementwise or op.effects & ~Effects.TRAP:
+            return False
+        return all(self._cheap_operand(v) for v in op.operands)
+
+    def _cheap_operand(self, operand: Operand) -> bool:
+        return type(operand) is not Value or operand in self.cheap or not _is_tile(operand)
+
+    def _source(self, op: Op) -> Layout | None:
+        """Home of the first operand that has one and the shape of the first operand."""
+        shape = shape_of(op.inputs[0].type) if op.inputs else ()
+        for operand in op.inputs:
+            if type(operand) is Value and operand in self.homes and shape_of(operand.type) == shape:
+                return self.homes[operand]
+        return None
+
+    # What is asked for ----------------------------------------------------------------------
+
+    def _ask(self, op: Op, label: str) -> None:
+        if _of_scalars(op):
+            return
+        tiles = [r for r in op.results if _is_tile(r)]
+        if tiles and tiles[0] in self.cheap:
+            wanted: list[Layout | None] = self._wanted(tiles)
+        else:
+            wanted = [self.homes[tiles[0]] if tiles else None]
+        for layout in wanted:
+            for operand, needed in self._needs(op, layout):
+                if type(operand) is Value and needed is not None:
+                    self.asked.setdefault(operand, {}).setdefault(needed, set()).add(label)
+
+    def _wanted(self, results: list[Value]) -> list[Layout | None]:
+        """The layouts that any of an op's results is asked for in."""
+        return list({layout: None for r in results for layout in self.asked.get(r, {})})
+
+    def _needs(self, op: Op, layout: Layout | None) -> list[tuple[Operand, Layout | None]]:
+        """Each operand of `op` with the layout it is needed in when the result has `layout`."""
+        found: list[tuple[Operand, Layout | None]] = []
+        for index, operand in enumerate(op.inputs):
+            found.append((operand, self._needed(op, index, operand, layout)))
+        if op.predicate is not None:
+            shape = shape_of(op.predicate.type)
+            like = next((n for v, n in found if shape and shape_of(v.type) == shape), layout)
+            found.append((op.predicate, like if shape else None))
+        for edge in op.successors:
+            found += self._edge_needs(edge)
+        return found
+
+    def _edge_needs(self, edge: Successor) -> list[tuple[Operand, Layout | None]]:
+        parameters = self.function.blocks[edge.label].parameters
+        return [
+            (argument, self.homes.get(parameter))
+            for argument, parameter in zip(edge.arguments, parameters, strict=True)
+        ]
+
+    def _needed(self, op: Op, index: int, operand: Operand, layout: Layout | None) -> Layout | None:
+        if not _is_tile(operand):
+            return None
+        name = op.mnemonic
+        if name in PRIVATE:
+            return self.homes[cast(Value, op.inputs[0])]
+        if not isinstance(operand.type, Tile):
+            return None
+        if layout is not None and is_layout_only(op):
+            return operand_layout(op, operand.type, layout)
+        if layout is not None and (op.elementwise or _follows(name, index)):
+            return layout
+        anchor = self.anchors.of(op)
+        if anchor is not None:
+            return layout if op in self.free else self._stored(op) or anchor
+        if (factor := self.dots.operand(op, index)) is not None:
+            return factor
+        if name == "reshape" and layout is not None and operand in self.cheap:
+            same = layout.reshape(shape_of(op.results[0].type), operand.type.shape)
+            return same or self.anchors.preferred(operand.type)
+        if name == "scan":
+            return layout
+        if (
+            name in HALVES
+            and layout is not None
+            and (half := operand_layout_of(op, layout)) is not None
+        ):
+            return half
+        alike = name in HALVES and operand.type is op.inputs[0].type
+        if alike or name in ("reduce", "histogram", "inline_asm"):
+            return self._source(op) or self.anchors.preferred(operand.type)
+        if type(operand) is Value and operand in self.homes:
+            return self.homes[operand]
+        return self.anchors.preferred(operand.type)
+
+    def _stored(self, op: Op) -> Layout | None:
+        """The home of the value an op stores, where storing from there is as good."""
+        if op.results:
+            return None
+        for operand in op.inputs[1:2]:
+            home = self.homes.get(operand) if type(operand) is Value else None
+            if home is not None and self.anchors.serves(op, home):
+                return home
+        return None
+
+    # Rewriting --------------------------------------------------------------------------------
+
+    def _parameters(self, block: Block) -> tuple[Value, ...]:
+        new: list[Value] = []
+        for old in block.parameters:
+            home = self.homes.get(old)
+            value = old if home is None else Value(_laid_out(old.type, home), old.name)
+            self.made[old, home] = value
+            new.append(value)
+        return tuple(new)
+
+    def _rewrite(self, block: Block, parameters: tuple[Value, ...]) -> Block:
+        ops: list[Op] = []
+        self.here = {}
+        for old in block.parameters:
+            self._convert(old, block.label, ops)
+        for op in block.ops:
+            if _of_scalars(op):
+                self.made.update({(r, None): r for r in op.results})
+                ops.append(op)
+                continue
+            tiles = [r for r in op.results if _is_tile(r)]
+            if tiles and tiles[0] in self.cheap:
+                for layout in self._wanted(tiles):
+                    self._make(op, layout, ops)
+                continue
+            self._make(op, self.homes[tiles[0]] if tiles else None, ops)
+            for result in tiles:
+                self._convert(result, block.label, ops)
+        return records.evolve(block, parameters=parameters, ops=tuple(ops))
+
+    def _make(self, op: Op, layout: Layout | None, ops: list[Op]) -> None:
+        needed = iter(self._needs(op, layout))
+        changes: dict[str, Any] = {}
+        for field in op.schema:
+            old = getattr(op, field.name)
+            if field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL):
+                changes[field.name] = None if old is None else self._operand(*next(needed), ops)
+            elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
+                changes[field.name] = tuple([self._operand(*next(needed), ops) for _ in old])
+            elif field.kind is FieldKind.RESULT_TYPE and layout is not None:
+                changes[field.name] = with_layout(old, layout)
+        if op.predicate is not None:
+            changes["predicate"] = self._operand(*next(needed), ops)
+        for field in op.schema:
+            if field.kind is FieldKind.SUCCESSOR:
+                edge = cast(Successor, getattr(op, field.name))
+                arguments = tuple([self._operand(*next(needed), ops) for _ in edge.arguments])
+                changes[field.name] = Successor(edge.label, arguments)
+        new = records.evolve(op, **changes, results=())
+        given = _given(new)
+        named = tuple(
+            self._result(made, old, given or self.homes.get(old, layout))
+            for made, old in zip(new.results, op.results, strict=True)
+        )
+        ops.append(records.evolve(new, results=named))
+        for old, value in zip(op.results, named, strict=True):
+            self._settle(old, value, layout, ops)
+
+    def _result(self, new: Value, old: Value, layout: Layout | None) -> Value:
+        """The new result, in `layout` where the op leaves that open; a scalar is the old one."""
+        kind = new.type
+        if not isinstance(kind, Tile):
+            return Value(kind, old.name) if isinstance(kind, Buffer) else old
+        if kind.layout is None and layout is not None:
+            kind = _laid_out(kind, layout)
+        return Value(kind, old.name)
+
+    def _settle(self, old: Value, value: Value, layout: Layout | None, ops: list[Op]) -> None:
+        """Note `value` as `old`, converted where the op gave it another layout than planned."""
+        if not _is_tile(value):
+            self.made[old, None] = value
+            return
+        planned = cast(Layout, self.homes.get(old, layout))
+        if isinstance(value.type, Tile) and value.type.layout != planned:
+            value = self._converted(value, planned, ops)
+        self.made[old, planned] = value
+
+    def _convert(self, old: Value, label: str, ops: list[Op]) -> None:
+        """Make `old`, which lives in its home and is defined in block `label`, in every other
+        layout it is asked for; where that is outside of a loop around `label` alone, it is made
+        there."""
+        home = self.homes.get(old)
+        if home is None:
+            return
+        depth = self.around.depth(label)
+        for layout, labels in self.asked.get(old, {}).items():
+            if layout != home and any(self.around.depth(other) >= depth for other in labels):
+                self.made[old, layout] = self._converted(self.made[old, home], layout, ops)
+
+    def _converted(self, value: Value, layout: Layout, ops: list[Op]) -> Value:
+        op = ConvertLayout(value, layout=layout)
+        named = records.evolve(op, results=(Value(op.result.type, value.name),))
+        ops.append(named)
+        return named.result
+
+    def _operand(self, operand: Operand, layout: Layout | None, ops: list[Op]) -> Operand:
+        if type(operand) is Value:
+            found = self.made.get((operand, layout)) or self.here.get((operand, layout))
+            if found is None:
+                assert layout is not None
+                source = self.made[operand, self.homes[operand]]
+                found = self.here[operand, layout] = self._converted(source, layout, ops)
+            return found
+        kind = operand.type if layout is None else _laid_out(operand.type, layout)
+        if isinstance(operand, Constant):
+            return Constant(kind, operand.bits)
+        return Undef(kind)
+
+
+def _follows(name: str, index: int) -> bool:
+    """Whether an operand of another op than an elementwise one is read element by element with
+    the result."""
+    return name == "inline_asm" or (name == "gather" and index == 1)
+
+
+def _given(op: Op) -> Layout | None:
+    """The layout of the results of an op whose operands decide it."""
+    if op.mnemonic != "reduce":
+        return None
+    return cast(Layout, cast(Tile, op.inputs[0].type).layout).slice(cast(Any, op).axis)
+
+
+def _is_tile(operand: Operand) -> bool:
+    return isinstance(operand.type, (Tile, Buffer))
+
+
+def _of_scalars(op: Op) -> bool:
+    """Whether layouts say nothing of an op, which is then kept with what it is made of."""
+    return not any(map(_is_tile, op.results)) and not any(map(_is_tile, op.operands))
+
+
+def _laid_out(type: Type, layout: Layout) -> Type:
+    if isinstance(type, Buffer):
+        held = Tile(type.tile.element, type.tile.shape, layout)
+        return Buffer(held, type.count, type.space)
+    return Tile(type.element, type.shape, layout) if isinstance(type, Tile) else type
+
+
+def with_layout(stated: Any, layout: Layout) -> Any:
+    """A type, or each of several, its tiles in `layout`."""
+    if isinstance(stated, tuple):
+        return tuple([_laid_out(cast(Type, t), layout) for t in stated])
+    return _laid_out(stated, layout)

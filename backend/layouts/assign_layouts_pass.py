@@ -1,0 +1,106 @@
+"""The pass that gives every tile a layout."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.anchors import AnchorLayouts
+from tileir.backend.layouts.assign_layouts import assign_layouts
+from tileir.backend.layouts.idle_threads import idle
+from tileir.backend.num_warps import check_warps
+from tileir.errors import Diagnostic
+from tileir.ir import Function, Module
+from tileir.op import Op
+from tileir.passmanager.registry import PassResult, pass_, remark
+from tileir.types import Descriptor, Tile
+
+
+@pass_("assign-layouts", choices={"warps": (1, 2, 4, 8, 16)})
+def assign_module_layouts(module: Module, *, warps: int = 0) -> PassResult:
+    """Say which thread holds which element of every tile, so that accesses are coalesced.
+
+    `warps` are the warps of a block: 0 for the kernel's `num_warps`, or 4 where it has none.
+    Kernels alone are changed. One that passes tiles to functions, or accesses tensors by
+    descriptors, is left, with a remark: `inline`, or the compiler, makes other ops of these before.
+
+        ACCESS     neighbouring lanes access neighbouring addresses, as many at once as alignment
+                   and masks allow (the paper's section 5.2.2)
+        DOT        fragments of matrix instructions, or micro-tiles of every thread, cut as the
+                   kernel's attributes `micro` and `nano` say
+                   (`tileir.backend.layouts.hierarchical_tiling`)
+        SHARE      values that flow into one another share a layout, the one that needs the
+                   cheapest conversions where they meet ops that have no choice
+        AGAIN      ranges, splats, broadcasts and arithmetic on them are made in every layout they
+                   are needed in
+
+    A remark tells of threads that hold nothing of their own, whatever the tile: a smaller block
+    would do.
+
+    before:
+        define kernel void @copy(f32* aligned(16) %x, f32* aligned(16) %y) {
+        entry:
+          %i = make_range i32<512>
+          %xs = splat f32*<512> %x
+          %p = getelementptr f32*<512> %xs, %i
+          %v = load f32<512> %p
+          %ys = splat f32*<512> %y
+          %q = getelementptr f32*<512> %ys, %i
+          store %q, %v
+          ret
+        }
+    after:
+        stage "layouts"
+        #a = layout(rank = 1, register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[128], [256]])
+        define kernel void @copy(f32* aligned(16) %x, f32* aligned(16) %y) {num_warps = 4} {
+        entry:
+          %i = make_range i32<512, #a>
+          %xs = splat f32*<512, #a> %x
+          %p = getelementptr f32*<512, #a> %xs, %i
+          %v = load f32<512, #a> %p
+          %ys = splat f32*<512, #a> %y
+          %q = getelementptr f32*<512, #a> %ys, %i
+          store %q, %v
+          ret
+        }
+    """  # noqa: E501
+    remarks: list[Diagnostic] = []
+    kernels: dict[str, Function] = {}
+    for function in module.functions.values():
+        if function.kernel:
+            early = next((op for op in function.ops if _comes_early(op)), None)
+            if early is None:
+                kernels[function.name] = _laid_out(function, warps)
+            else:
+                remarks.append(_left(function, early))
+    if all(f is module.functions[name] for name, f in kernels.items()):
+        return PassResult(module, tuple(remarks))
+    laid_out = module.evolve(functions={**module.functions, **kernels}, stage="layouts")
+    return PassResult(laid_out, (*remarks, *(r for f in kernels.values() for r in idle(f))))
+
+
+def _comes_early(op: Op) -> bool:
+    """Whether `op` is one that the compiler has replaced before tiles get layouts."""
+    if op.mnemonic == "call":
+        return any(isinstance(v.type, Tile) for v in (*op.operands, *op.results))
+    return any(isinstance(v.type, Descriptor) for v in op.operands)
+
+
+def _left(function: Function, op: Op) -> Diagnostic:
+    if op.mnemonic == "call":
+        why = f"it calls @{cast(Any, op).callee} with tiles: run `inline` before, and link what is "
+        why += "declared alone"
+    else:
+        why = f"{op.mnemonic} reads a descriptor, which only the compiler makes pointers of"
+    return remark("TIR0669", f"@{function.name} is left without layouts: {why}", op.location)
+
+
+def _laid_out(function: Function, warps: int) -> Function:
+    """`function` with layouts, and the warps they are made for."""
+    if function.is_declaration:
+        return function
+    stated = function.attributes.get("num_warps")
+    count = warps or (stated if isinstance(stated, int) else 4)
+    check_warps(function, count)
+    found = assign_layouts(function, AnchorLayouts(function, AccessWidths(function), count))
+    return found.evolve(attributes={**found.attributes, "num_warps": count})

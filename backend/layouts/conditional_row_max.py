@@ -1,0 +1,188 @@
+"""Largest elements of rows that matter only where they pass a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from tileir import records
+from tileir.analysis.dominance import dominance
+from tileir.analysis.uses import defining_blocks, definitions, uses
+from tileir.backend.codegen.emit.reduction import warps_along
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.compare import FCmp, FloatPredicate, Select
+from tileir.ops.floats import FastMath, FMul, FSub, Rounding
+from tileir.ops.math import Exp2
+from tileir.ops.reduce import Combiner, Reduce
+from tileir.ops.warpgroup import ConditionalRowMax
+from tileir.passes.dce import dce
+from tileir.passmanager.registry import pass_
+from tileir.rewrite import Answer, Replace, Walk, rewrite
+from tileir.types import F32, Tile
+from tileir.values import Operand, Value, constant
+
+
+@pass_("conditional-row-max")
+def conditional_row_max(function: Function) -> Function:
+    """Let a warp find the largest elements of rows only where one of its lanes holds one that
+    counts (`gpu.conditional_row_max`).
+
+    The largest element times a scale, chosen where that is more than a bound, is one of what lanes
+    hold; where none of theirs is more, the row's is not. Rows lie within warps, over several lanes.
+    Nor has what sums are multiplied by then, if it is chosen likewise, to be computed but there.
+
+    before:
+        stage "layouts"
+        #r = layout(rank = 1, lane = [[0], [0], [1], [2], [4]])
+        #t = layout(rank = 2, lane = [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]])
+        define void @f(f32<8, 4, #t> %x, f32<8, #r> %s, f32<8, #r> %b, f32<8, #r> %l, f32*<8, #r> %p) {
+        entry:
+          %h = reduce f32<8, #r> %x {axis = 1, combiner = fmaxnum}
+          %n = fmul f32<8, #r> %h, %s
+          %c, _ = fcmp (i1<8, #r>, i1<8, #r>) %n, %b {predicate = ogt}
+          %m = select f32<8, #r> %c, %n, %l
+          %d = fsub f32<8, #r> %l, %m
+          %e = exp2 f32<8, #r> %d {fast = approx}
+          %g = select f32<8, #r> %c, %e, 1.0
+          %r = fmul f32<8, #r> %m, %g
+          store %p, %r
+          ret
+        }
+    after:
+        stage "layouts"
+        #r = layout(rank = 1, lane = [[0], [0], [1], [2], [4]])
+        #t = layout(rank = 2, lane = [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]])
+        define void @f(f32<8, 4, #t> %x, f32<8, #r> %s, f32<8, #r> %b, f32<8, #r> %l, f32*<8, #r> %p) {
+        entry:
+          %m, %g = gpu.conditional_row_max (f32<8, #r>, f32<8, #r>) %x, %s, %b, %l, 1.0 {axis = 1}
+          %r = fmul f32<8, #r> %m, %g
+          store %p, %r
+          ret
+        }
+    """  # noqa: E501
+    search = _Search(function, definitions(function), uses(function))
+    found: dict[Value, Replace] = {}
+    for op in function.ops:
+        raised = search.raised(op) if isinstance(op, Select) else None
+        if raised is not None:
+            level, factor = raised.results
+            found[level] = Replace((level,), (raised,))
+            found[factor] = Replace((factor,))
+    if not found:
+        return function
+
+    def chosen(op: Op, _: Walk) -> Answer:
+        return found.get(op.results[0], op)
+
+    return dce(rewrite(function, {Select.mnemonic: chosen}))
+
+
+@records.frozen
+class _Search:
+    """Where rows' largest elements are chosen."""
+
+    function: Function
+    made: Mapping[Value, Op]
+    read: Mapping[Value, tuple[Op, ...]]
+
+    def raised(self, choice: Select) -> ConditionalRowMax | None:
+        """What `choice` becomes, with what depends on its condition."""
+        test, most, found = self._op(choice.condition), choice.otherwise, choice.then
+        if not (isinstance(test, FCmp) and test.predicate_ is FloatPredicate.OGT):
+            return None
+        if test.lhs is not found or choice.condition is not test.results[0]:
+            return None
+        if choice.predicate is not None or test.predicate is not None:
+            return None
+        largest, scale = self._largest(found)
+        if largest is None or not self._only(found, (test, choice)):
+            return None
+        others = [op for op in self.read[test.results[0]] if op is not choice]
+        exponents = [self._exponent(op, choice) for op in others]
+        if len(others) > 1 or None in exponents:
+            return None
+        exponent = exponents[0] if exponents else None
+        exponent = constant(most.type, 1.0) if exponent is None else exponent
+        kinds = {x.type for x in (most, scale, test.rhs, exponent, largest.results[0])}
+        if len(kinds) > 1 or not _by_lanes(largest):
+            return None
+        factor = others[0].results[0] if others else Value(most.type, "factor")
+        results = (choice.results[0], factor)
+        (value,) = largest.values
+        operands = (value, scale, test.rhs, most, exponent)
+        return ConditionalRowMax(*operands, axis=largest.axis, results=results)
+
+    def _largest(self, found: Operand) -> tuple[Reduce | None, Operand]:
+        """The reduction that `found` is, times what."""
+        made, scale = self._op(found), cast(Operand, constant(found.type, 1.0))
+        if isinstance(made, FMul) and _plain(made):
+            for side, other in ((made.lhs, made.rhs), (made.rhs, made.lhs)):
+                reduced = self._op(side)
+                if isinstance(reduced, Reduce) and self._only(side, (made,)):
+                    made, scale = reduced, other
+                    break
+        if not isinstance(made, Reduce) or made.predicate is not None:
+            return None, scale
+        return (made if made.combiner is Combiner.FMAXNUM else None), scale
+
+    def _exponent(self, op: Op, choice: Select) -> Operand | None:
+        """If `op` is 2 to the power of how much less a row's bound was, times a number, where it is
+        raised, and 1 elsewhere: the number."""
+        if not isinstance(op, Select) or op.predicate is not None:
+            return None
+        if op.otherwise != constant(choice.otherwise.type, 1.0):
+            return None
+        power = self._op(op.then)
+        if not isinstance(power, Exp2) or power.fast is not FastMath.APPROX or power.predicate:
+            return None
+        less = self._op(power.value)
+        if self._is_less(less, choice):
+            return constant(choice.otherwise.type, 1.0)
+        if not isinstance(less, FMul) or not _plain(less):
+            return None
+        for side, other in ((less.lhs, less.rhs), (less.rhs, less.lhs)):
+            if self._is_less(self._op(side), choice) and self._is_there(other, choice):
+                return other
+        return None
+
+    def _is_there(self, operand: Operand, choice: Select) -> bool:
+        """Whether something that is read behind `choice` is there before it."""
+        if not isinstance(operand, Value):
+            return True
+        owner = defining_blocks(self.function)
+        home, place = owner[operand], owner[choice.results[0]]
+        if home != place:
+            return dominance(self.function).dominates(home, place)
+        made = self._op(operand)
+        ops = self.function.blocks[place].ops
+        return made is None or ops.index(made) < ops.index(choice)
+
+    def _is_less(self, op: Op | None, choice: Select) -> bool:
+        """Whether `op` is how much less a bound was than it is from here on."""
+        if not isinstance(op, FSub) or not _plain(op):
+            return False
+        return op.lhs == choice.otherwise and op.rhs is choice.results[0]
+
+    def _op(self, operand: Operand) -> Op | None:
+        return self.made.get(operand) if isinstance(operand, Value) else None
+
+    def _only(self, value: Operand, readers: Sequence[Op]) -> bool:
+        """Whether nothing but `readers` reads a value."""
+        return all(op in readers for op in self.read.get(cast(Value, value), ()))
+
+
+def _plain(op: FMul | FSub) -> bool:
+    """Whether an op computes in all places, rounding as the hardware does by itself."""
+    return op.rounding is Rounding.NEAREST and not op.ftz and op.predicate is None
+
+
+def _by_lanes(op: Any) -> bool:
+    """Whether rows of f32 lie over lanes of a warp, and results as rows do."""
+    kind, result = op.values[0].type, op.results[0].type
+    if kind.element is not F32 or not isinstance(result, Tile) or kind.layout is None:
+        return False
+    source = kind.layout
+    if result.layout != source.slice(op.axis) or warps_along(source, op.axis) > 1:
+        return False
+    return any(vector[op.axis] for vector in source.lane)

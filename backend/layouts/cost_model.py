@@ -1,0 +1,289 @@
+"""The layout of every value that is not made again where it is needed, by a cost model.
+
+Values that flow into one another element by element, through arithmetic, branches and loops, are
+one component and share a layout, so that nothing moves inside it. Where a component meets an op
+that has no choice (a load, a store, a dot, an op that goes through shared memory) and whose layout
+is another, the tile is converted: that costs its bytes, a hundred times as much for every loop
+around. The layout with the least cost is taken. So conversions end up outside of loops, at the
+narrow side of a cast, and before a broadcast or after a reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from tileir import records
+from tileir.analysis.loops import loops
+from tileir.analysis.uses import uses
+from tileir.backend.layouts.anchors import AnchorLayouts, free_loads
+from tileir.backend.layouts.dot_layouts import DotLayoutMap
+from tileir.backend.layouts.join_split import HALVES, operand_layout_of, result_layout
+from tileir.backend.layouts.layout_only_ops import is_layout_only, operand_layout
+from tileir.field import Successor
+from tileir.ir import Function
+from tileir.layout import Layout
+from tileir.op import Op
+from tileir.types import Buffer, Tile, Type, shape_of
+from tileir.values import Operand, Value
+
+PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
+"""Ops on a buffer, the first operand, that has the layout of the tiles that pass through it."""
+_PER_LOOP = 100
+_DEEPEST = 4
+
+
+@records.frozen
+class LayoutPreference:
+    """An op that wants `layout`, and what it costs not to give it. A store takes others that
+    serve it as well."""
+
+    layout: Layout
+    cost: int
+    store: Op | None = None
+
+
+@records.define
+class ComponentLayouts:
+    """One run over a function, whose `cheap` values have no layout of their own."""
+
+    function: Function
+    anchors: AnchorLayouts
+    dots: DotLayoutMap
+    cheap: set[Value]
+    parents: dict[Value, Value] = records.field(factory=dict)
+    votes: dict[Value, list[LayoutPreference]] = records.field(factory=dict)
+    reductions: dict[Value, list[tuple[Op, int]]] = records.field(factory=dict)
+    takers: dict[Value, list[Op]] = records.field(factory=dict)
+    """Reshapes and the like that read a component."""
+    fixed: dict[Value, Layout] = records.field(factory=dict)
+    chosen: dict[Value, Layout | None] = records.field(factory=dict)
+    free: frozenset[Op] = frozenset()
+    """Loads that are made in the layout in which they are asked for."""
+
+    def homes(self, labels: Iterable[str], edges: Mapping[str, Sequence[Successor]]) -> dict[
+        Value, Layout
+    ]:  # fmt: skip
+        """The layout of every tile that is not cheap."""
+        around = loops(self.function)
+        self.free = free_loads(self.anchors)
+        order: list[Value] = []
+        for label in labels:
+            block = self.function.blocks[label]
+            weight = _PER_LOOP ** min(around.depth(label), _DEEPEST)
+            for index, parameter in enumerate(block.parameters):
+                if isinstance(parameter.type, Tile):
+                    order.append(parameter)
+                    self._join_edges(parameter, index, edges.get(label, ()))
+            for op in block.ops:
+                order += [r for r in op.results if self._counts(r)]
+                self._see(op, weight)
+        return {value: self.fixed.get(value) or self._layout(value) for value in order}
+
+    # Components -------------------------------------------------------------------------------
+
+    def _counts(self, operand: Operand) -> bool:
+        return (
+            isinstance(operand, Value)
+            and isinstance(operand.type, (Tile, Buffer))
+            and operand not in self.cheap
+        )
+
+    def _root(self, value: Value) -> Value:
+        path: list[Value] = []
+        while (parent := self.parents.get(value, value)) is not value:
+            path.append(value)
+            value = parent
+        for seen in path:
+            self.parents[seen] = value
+        return value
+
+    def _join(self, a: Value, b: Operand) -> None:
+        if self._counts(b) and shape_of(held(a.type)) == shape_of(held(b.type)):
+            mine, other = self._root(a), self._root(cast(Value, b))
+            if mine is not other:
+                self.parents[other] = mine
+                for table in (self.votes, self.reductions, self.takers):
+                    moved: Any = cast(Any, table).pop(other, [])
+                    cast(Any, table).setdefault(mine, []).extend(moved)
+
+    def _join_edges(self, parameter: Value, index: int, edges: Sequence[Successor]) -> None:
+        for edge in edges:
+            self._join(parameter, edge.arguments[index])
+
+    # Votes ------------------------------------------------------------------------------------
+
+    def _see(self, op: Op, weight: int) -> None:
+        """Join what `op` passes on, and note what it wants."""
+        results = [r for r in op.results if self._counts(r)]
+        anchor = self.anchors.of(op)
+        if anchor is not None:
+            self._see_access(op, anchor, results, weight)
+            return
+        if op.mnemonic in PRIVATE:
+            for value in (*results, *op.inputs[2:]):
+                if self._counts(value):
+                    self._join(cast(Value, value), op.inputs[0])
+            return
+        self._see_dot(op, results, weight)
+        if not results:
+            return
+        if op.elementwise or op.mnemonic == "scan":
+            for operand in (*results[1:], *op.inputs):
+                self._join(results[0], operand)
+        elif op.mnemonic == "reduce":
+            for result in results:
+                self.reductions.setdefault(self._root(result), []).append((op, weight))
+        elif (op.mnemonic == "reshape" or op.mnemonic in HALVES) and self._counts(op.inputs[0]):
+            for result in results[1:]:
+                self._join(results[0], result)
+            self.takers.setdefault(self._root(cast(Value, op.inputs[0])), []).append(op)
+            self.reductions.setdefault(self._root(results[0]), []).append((op, weight))
+
+    def _see_access(self, op: Op, anchor: Layout, results: list[Value], weight: int) -> None:
+        if op in self.free:
+            self._vote(results[0], anchor, 0)
+            return
+        for result in results:
+            self.fixed[result] = anchor
+        for operand in (*results, *op.inputs[1:]):
+            if self._counts(operand):
+                stored = op if not results and operand is op.inputs[1] else None
+                self._vote(cast(Value, operand), anchor, weight, stored)
+
+    def _see_dot(self, op: Op, results: list[Value], weight: int) -> None:
+        for result in results:
+            wanted = self.dots.values.get(result)
+            if wanted is not None and not op.elementwise:
+                self.fixed[result] = wanted
+                self._vote(result, wanted, weight)
+        for index, operand in enumerate(op.inputs):
+            wanted = self.dots.operand(op, index)
+            if wanted is not None and self._counts(operand):
+                self._vote(cast(Value, operand), wanted, weight)
+
+    def _vote(self, value: Value, layout: Layout, weight: int, store: Op | None = None) -> None:
+        tile = cast(Tile, value.type)
+        cost = weight * tile.size * tile.element.bytes
+        self.votes.setdefault(self._root(value), []).append(LayoutPreference(layout, cost, store))
+
+    # The choice -------------------------------------------------------------------------------
+
+    def _layout(self, value: Value) -> Layout:
+        """The layout of the component of `value`."""
+        root = self._root(value)
+        if root not in self.chosen:
+            self.chosen[root] = None
+            self.chosen[root] = self._cheapest(root, cast(Tile, held(value.type)))
+        return self.chosen[root] or self.anchors.preferred(cast(Tile, held(value.type)))
+
+    def _cheapest(self, root: Value, tile: Tile) -> Layout:
+        votes = [*self.votes.get(root, ()), *self._derived(root), *self._asked(root)]
+        candidates = dict.fromkeys(v.layout for v in votes)
+        if not candidates:
+            return self._wanted_by_takers(root) or self.anchors.preferred(tile)
+        return min(candidates, key=lambda c: sum(self._cost(v, c) for v in votes))
+
+    def _cost(self, vote: LayoutPreference, layout: Layout) -> int:
+        if vote.layout == layout:
+            return 0
+        served = vote.store is not None and self.anchors.serves(vote.store, layout)
+        return 0 if served else vote.cost
+
+    def _derived(self, root: Value) -> Iterable[LayoutPreference]:
+        """What follows from the operands of reductions and reshapes, unless they wait for this."""
+        for op, weight in self.reductions.get(root, ()):
+            layout = self._after(op)
+            result = cast(Tile, op.results[0].type)
+            if layout is not None:
+                yield LayoutPreference(layout, weight * result.size * result.element.bytes)
+
+    def _asked(self, root: Value) -> Iterable[LayoutPreference]:
+        """What is asked of free loads, through ops that move nothing."""
+        if not self._is_free(root):
+            return
+        for value in (root, *(v for v in list(self.parents) if self._root(v) is root)):
+            found = self._demanded(value)
+            if found is not None:
+                yield LayoutPreference(found, cast(Tile, root.type).size)
+                return
+
+    def _demanded(self, value: Value) -> Layout | None:
+        """The layout in which what is made of `value` is used."""
+        for op in uses(self.function).get(value, ()):
+            found = self._demand(op, cast(Tile, value.type)) if op.results else None
+            if found is not None:
+                return found
+        return None
+
+    def _demand(self, op: Op, operand: Tile) -> Layout | None:
+        result = op.results[0]
+        if result in self.cheap:
+            found = self._demanded(result)
+            moved = found is not None and is_layout_only(op)
+            return operand_layout(op, operand, cast(Layout, found)) if moved else found
+        follows = op.elementwise or op in self.free
+        if not self._counts(result) or not (follows or op.mnemonic == "reshape"):
+            return None
+        if follows and self._is_free(result) and (found := self._demanded(result)) is not None:
+            return found
+        if result not in self.fixed and self.chosen.get(self._root(result), result) is None:
+            return None
+        home = self.fixed.get(result) or self._layout(result)
+        return home if follows else home.reshape(shape_of(result.type), operand.shape)
+
+    def _is_free(self, value: Value) -> bool:
+        """Whether `value` has the layout of a free load."""
+        root = self._root(value)
+        return any(self._root(op.results[0]) is root for op in self.free)
+
+    def _wanted_by_takers(self, root: Value) -> Layout | None:
+        """The layout from which a reshape of a component that may have any moves nothing."""
+        for op in self.takers.get(root, ()):
+            result = op.results[0]
+            waits = self.chosen.get(self._root(result), result) is None
+            if not self._counts(result) or (waits and result not in self.fixed):
+                continue
+            home = self.fixed.get(result) or self._layout(result)
+            if op.mnemonic in HALVES:
+                found = operand_layout_of(op, home)
+            else:
+                found = home.reshape(shape_of(result.type), shape_of(op.inputs[0].type))
+            if found is not None:
+                return found
+        return None
+
+    def _is_decided(self, source: Operand, seen: Sequence[Value]) -> bool:
+        """Whether anything but what is made of it decides the layout of a value."""
+        if not self._counts(source):
+            return source not in self.cheap
+        value = cast(Value, source)
+        root = self._root(value)
+        if value in self.fixed or self.votes.get(root) or self.chosen.get(root) is not None:
+            return True
+        return root not in seen and any(
+            op.mnemonic == "reduce" or self._is_decided(op.inputs[0], (*seen, root))
+            for op, _ in self.reductions.get(root, ())
+        )
+
+    def _after(self, op: Op) -> Layout | None:
+        source = op.inputs[0]
+        tile = cast(Tile, source.type)
+        if op.mnemonic != "reduce" and not self._is_decided(source, ()):
+            return None  # it follows this one
+        home = self.anchors.preferred(tile)
+        if self._counts(source):
+            value = cast(Value, source)
+            if value not in self.fixed and self.chosen.get(self._root(value), home) is None:
+                return None
+            home = self.fixed.get(value) or self._layout(value)
+        if op.mnemonic == "reduce":
+            return home.slice(cast(Any, op).axis)
+        if op.mnemonic in HALVES:
+            return result_layout(op, home)
+        return home.reshape(tile.shape, shape_of(op.results[0].type))
+
+
+def held(type: Type) -> Type:
+    """A type, or of a buffer that of its tiles."""
+    return type.tile if isinstance(type, Buffer) else type

@@ -1,0 +1,299 @@
+"""Layouts of the operands and results of dots.
+
+A dot by `mma` holds fragments as the instruction wants them. A dot by multiply-adds gives every
+thread a micro-tile of C: its rows of A and columns of B, each once, at every k (the paper's
+section 5.2.1). Warps are spread over C so that the least is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from tileir import records
+from tileir.analysis.uses import definitions
+from tileir.backend.layouts.hierarchical_tiling import Nesting, nesting_of
+from tileir.backend.layouts.mma import MmaInstruction, instruction
+from tileir.ir import Function
+from tileir.layout import Layout, Repeat, Vector, layout
+from tileir.op import Op
+from tileir.types import Element, Tile, element_of, shape_of
+from tileir.values import Operand, Value
+
+_LANES_M, _LANES_N = 8, 4
+"""Lanes of a warp that multiplies and adds, where the kernel does not say."""
+
+
+@records.frozen
+class DotLayouts:
+    """The layouts of a dot's operands and result; `mma` is None for multiply-adds, whose
+    factors have layouts with all of K in registers."""
+
+    a: Layout
+    b: Layout
+    c: Layout
+    mma: MmaInstruction | None
+
+
+@records.frozen
+class _Shape:
+    """A product [.., M, K] by [.., K, N] and how warps share it."""
+
+    batch: int | None
+    m: int
+    n: int
+    k: int
+    warps: Vector
+    """Along the batch, M, and N."""
+
+
+def layouts_of(
+    op: Any, num_warps: int, *, rows_first: bool = False, nesting: Nesting | None = None
+) -> DotLayouts:
+    """The layouts for `op`, a dot. `rows_first` puts all warps along M, so that another dot can
+    take the result as its A; `nesting` says how multiply-adds cut a matrix C."""
+    a, c = shape_of(op.a.type), shape_of(op.c.type)
+    batch = c[0] if len(c) == 3 else None
+    found = instruction(_element(op.a), op.precision.value)
+    m, n = c[-2:]
+    cut = nesting if nesting is not None and nesting.fits(c) else _usual(_element(op.c).bits)
+    block = (found.m, found.n) if found else cut.micro
+    shape = _Shape(batch, m, n, a[-1], _spread(batch, m, n, block, num_warps, rows_first))
+    return _by_mma(shape, found) if found else _by_fma(shape, cut)
+
+
+def _usual(bits: int) -> Nesting:
+    """A nano-tile is 16 bytes of a row of C, at most 4 elements."""
+    width = max(1, min(4, 128 // bits))
+    return Nesting((_LANES_M, _LANES_N * width), (1, width))
+
+
+def _element(factor: Any) -> Element:
+    return cast(Element, element_of(factor.type))
+
+
+def _spread(
+    batch: int | None, m: int, n: int, block: Vector, num_warps: int, rows_first: bool
+) -> Vector:
+    """Warps along batch, M and N that read least: m / wm + n / wn is smallest."""
+    along = 1
+    while batch and along * 2 <= num_warps and batch % (along * 2) == 0 and not num_warps % 2:
+        along *= 2
+        num_warps //= 2
+    best = min(_divisors(num_warps), key=lambda wm: _cost(m, n, block, wm, num_warps // wm))
+    if rows_first and m >= block[0] * num_warps:
+        best = num_warps
+    return along, best, num_warps // best
+
+
+def _cost(m: int, n: int, block: Vector, wm: int, wn: int) -> tuple[int, int]:
+    """Blocks of one warp, then rows and columns it reads."""
+    rows, columns = -(-m // (block[0] * wm)), -(-n // (block[1] * wn))
+    return rows * columns, rows * block[0] + columns * block[1]
+
+
+def _divisors(n: int) -> Iterator[int]:
+    return (d for d in range(1, n + 1) if n % d == 0)
+
+
+def _by_mma(shape: _Shape, mma: MmaInstruction) -> DotLayouts:
+    return DotLayouts(
+        _assembled(shape, mma.a(), ("m", "k"), (mma.m, mma.k)),
+        _assembled(shape, mma.b(), ("k", "n"), (mma.k, mma.n)),
+        _assembled(shape, mma.c(), ("m", "n"), (mma.m, mma.n)),
+        mma,
+    )
+
+
+def _by_fma(shape: _Shape, cut: Nesting) -> DotLayouts:
+    """Neighbouring lanes differ in their column and read the same of A, those two apart in their
+    row and read the same of B."""
+    (tall, wide), (rows, columns) = cut.nano, cut.lanes
+    nano = (*_bits(wide, 1, 1), *_bits(tall, 1, 0))
+    across, down = _bits(columns, wide, 1), _bits(rows, tall, 0)
+    c = _assembled(shape, (nano, (*across[:1], *down, *across[1:])), ("m", "n"), cut.micro)
+    return DotLayouts(*operand_layouts(c, shape.k), c, None)
+
+
+def _bits(count: int, step: int, dim: int) -> tuple[Vector, ...]:
+    """Vectors of rank 2 that count to `count`, a power of two, by `step` along `dim`."""
+    return tuple((0, step << i) if dim else (step << i, 0) for i in range(count.bit_length() - 1))
+
+
+def operand_layouts(c: Layout, k: int) -> tuple[Layout, Layout]:
+    """Where threads hold what their elements of C, in layout `c`, need of A and of B at `k` steps
+    of K: each factor once, in registers, up to 4 neighbours along K first."""
+    row, column = c.rank - 2, c.rank - 1
+    a = c.slice(column).expand_dims(column)
+    b = c.slice(row).expand_dims(row)
+    return _deepened(a, column, k), _deepened(b, row, k)
+
+
+def _deepened(it: Layout, dim: int, count: int) -> Layout:
+    """`it`, of extent 1 along `dim`, repeated along it in registers."""
+    first = min(4, count & -count)
+    steps = [tuple((1 << i) * (d == dim) for d in range(it.rank)) for i in range(2)]
+    low = tuple(steps[: first.bit_length() - 1])
+    repeats = (*it.repeats, Repeat("register", count // first, dim))
+    return layout(it.rank, low + it.register, it.lane, it.warp, it.block, repeats=repeats)
+
+
+def _assembled(
+    shape: _Shape, atom: tuple[Any, Any], names: tuple[str, str], block: Vector
+) -> Layout:
+    """The layout whose warps hold blocks that repeat in registers, each warp a part of its own
+    along dimensions of C; along others warps hold the same."""
+    first = 0 if shape.batch is None else 1
+    extents = {"m": shape.m, "n": shape.n, "k": shape.k}
+    ways = {"m": shape.warps[1], "n": shape.warps[2], "k": 1}
+    steps: list[Repeat] = []
+    for i, name in enumerate(names):
+        count = -(-extents[name] // (block[i] * ways[name]))
+        steps.append(Repeat("register", count, first + i))
+    for name in ("m", "n"):
+        dim = first + names.index(name) if name in names else None
+        steps.append(Repeat("warp", ways[name], dim))
+    if shape.batch is not None:
+        steps.append(Repeat("warp", shape.warps[0], 0))
+        steps.append(Repeat("register", -(-shape.batch // shape.warps[0]), 0))
+    registers, lanes = (tuple((0,) * first + v for v in vectors) for vectors in atom)
+    return layout(first + 2, registers, lanes, repeats=tuple(steps))
+
+
+@records.frozen
+class DotLayoutMap:
+    """What the dots of a function ask for: the layouts of each, and of values that accumulate."""
+
+    dots: Mapping[Op, DotLayouts]
+    in_registers: Mapping[Op, bool]
+    """Whether a dot takes its factors in registers."""
+    values: Mapping[Value, Layout]
+    grouped: Mapping[tuple[Op, int], Layout] = records.field(factory=dict)
+    """Of products by warpgroups, by number of the operand."""
+
+    def operand(self, op: Op, index: int) -> Layout | None:
+        """The layout that a dot takes its operand `index` in; None for other ops, and for
+        factors that the dot itself reads from shared memory."""
+        found = self.dots.get(op)
+        if (op, index) in self.grouped:
+            return self.grouped[op, index]
+        if found is None or index > 2 or (index < 2 and not self.in_registers[op]):
+            return None
+        return (found.a, found.b, found.c)[index]
+
+
+def dot_homes(function: Function, num_warps: int) -> DotLayoutMap:
+    """The layouts that dots of `function` give and take."""
+    made = definitions(function)
+    chained = set(_chained(function, made))
+    dots: dict[Op, DotLayouts] = {}
+    held: dict[Op, bool] = {}
+    values: dict[Value, Layout] = {}
+    incoming, nesting = _incoming(function), nesting_of(function)
+    for op in function.ops:
+        if op.mnemonic == "dot":
+            first = op in chained
+            found = dots[op] = layouts_of(op, num_warps, rows_first=first, nesting=nesting)
+            values[op.results[0]] = found.c
+            _claim(op.inputs[2], found.c, values, made, incoming)
+            sources = [list(_loads(v, made, incoming)) for v in op.inputs[:2]]
+            held[op] = found.mma is not None or all(sources)
+            for source, kind in zip(sources, (found.a, found.b), strict=True):
+                if held[op]:
+                    _claim_loads(source, kind, values)
+    if not any(op.mnemonic == "gpu.wgmma_wait" for op in function.ops):
+        return DotLayoutMap(dots, held, values)
+    from tileir.backend.layouts.wgmma import group_homes  # seldom used
+
+    sums, grouped = group_homes(function, num_warps)
+    return DotLayoutMap(dots, held, {**values, **sums}, grouped)
+
+
+def _chained(function: Function, made: Mapping[Value, Op]) -> Iterator[Op]:
+    """Dots whose result, element by element, is the A of another, and those others."""
+    for op in function.ops:
+        if op.mnemonic != "dot":
+            continue
+        reached = list(_elementwise_sources(op.inputs[0], made))
+        if reached:
+            yield op
+            yield from reached
+
+
+def _elementwise_sources(operand: Operand, made: Mapping[Value, Op]) -> Iterator[Op]:
+    waiting, seen = [operand], set[Operand]()
+    while waiting:
+        value = waiting.pop()
+        op = made.get(value) if isinstance(value, Value) else None
+        if op is None or value in seen or not isinstance(value.type, Tile):
+            continue
+        seen.add(value)
+        if op.mnemonic == "dot":
+            yield op
+        elif op.elementwise:
+            waiting += op.inputs
+
+
+def _incoming(function: Function) -> Mapping[Value, list[Operand]]:
+    found: dict[Value, list[Operand]] = {}
+    for block in function.blocks.values():
+        for edge in block.successors:
+            target = function.blocks[edge.label].parameters
+            for parameter, argument in zip(target, edge.arguments, strict=True):
+                found.setdefault(parameter, []).append(argument)
+    return found
+
+
+def _claim(
+    operand: Operand,
+    home: Layout,
+    values: dict[Value, Layout],
+    made: Mapping[Value, Op],
+    incoming: Mapping[Value, list[Operand]],
+) -> None:
+    """Give `home` to what a dot adds to: through parameters and elementwise ops."""
+    waiting: list[Operand] = [operand]
+    while waiting:
+        value = waiting.pop()
+        if not isinstance(value, Value) or value in values:
+            continue
+        op = made.get(value)
+        if op is None and value in incoming:
+            values[value] = home
+            waiting += incoming[value]
+        elif op is not None and op.elementwise:
+            values[value] = home
+            waiting += [v for v in op.inputs if shape_of(v.type) == shape_of(value.type)]
+
+
+def _loads(
+    operand: Operand, made: Mapping[Value, Op], incoming: Mapping[Value, list[Operand]]
+) -> Iterator[tuple[Value, bool]]:
+    """The values through which a factor comes from shared memory by ops of their own, and whether
+    they hold it transposed; none where it may come from elsewhere."""
+    waiting: list[tuple[Operand, bool]] = [(operand, False)]
+    found: dict[Value, bool] = {}
+    while waiting:
+        value, turned = waiting.pop()
+        if not isinstance(value, Value):
+            return
+        if value in found:
+            continue
+        op = made.get(value)
+        found[value] = turned
+        if op is None and value in incoming:
+            waiting += [(v, turned) for v in incoming[value]]
+        elif op is not None and op.mnemonic == "trans":
+            del found[value]
+            waiting.append((op.inputs[0], not turned))
+        elif op is None or op.mnemonic != "gpu.local_load":
+            return
+    yield from found.items()
+
+
+def _claim_loads(
+    source: list[tuple[Value, bool]], home: Layout, values: dict[Value, Layout]
+) -> None:
+    """Let a factor that is read from shared memory be read as the dot takes it."""
+    for value, turned in source:
+        values.setdefault(value, home.transpose((1, 0)) if turned else home)

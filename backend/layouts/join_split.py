@@ -1,0 +1,112 @@
+"""Layouts of tiles made of two halves, so that joining, splitting and concatenating rename
+registers: the half is told by a digit of the register."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tileir.layout import AXES, Layout, Repeat, Vector, layout
+from tileir.op import Op
+from tileir.types import Tile
+
+
+def joined(half: Layout) -> Layout:
+    """The layout of two tiles of layout `half` side by side along a new last dimension."""
+    return _with_registers(half.expand_dims(half.rank), half.rank)
+
+
+def unjoined(whole: Layout) -> Layout | None:
+    """The layout of each half of a tile whose last dimension, of extent 2, only registers move
+    along; None where threads do."""
+    last = whole.rank - 1
+    if whole.extents[last] != 2 or not _by_registers(whole, last, 1):
+        return None
+    return whole.slice(last)
+
+
+def stacked(half: Layout, axis: int) -> Layout:
+    """The layout of two tiles of layout `half` one after the other along `axis`."""
+    return _with_registers(half, axis)
+
+
+def unstacked(whole: Layout, axis: int, extent: int) -> Layout | None:
+    """The layout of each half of a tile of two halves of `extent` along `axis`, where one register
+    bit moves from one to the other; None where there is none."""
+    if whole.extents[axis] != 2 * extent or not _by_registers(whole, axis, extent):
+        return None
+    step = tuple(extent if d == axis else 0 for d in range(whole.rank))
+    register = tuple(v for v in whole.register if v != step)
+    if len(register) == len(whole.register):
+        return None
+    others = (whole.atom(axis_) for axis_ in AXES[1:])
+    return layout(whole.rank, register, *others, repeats=whole.repeats)
+
+
+def _with_registers(half: Layout, axis: int) -> Layout:
+    atoms = (half.atom(a) for a in AXES)
+    return layout(half.rank, *atoms, repeats=(*half.repeats, Repeat("register", 2, axis)))
+
+
+def _by_registers(whole: Layout, axis: int, step: int) -> bool:
+    """Whether registers alone, by nothing else at once, move by `step` and more along `axis`."""
+    for name in AXES[1:]:
+        if any(v[axis] >= step for v in whole.atom(name)):
+            return False
+        if any(d.step[axis] >= step for d in whole.digits(name)):
+            return False
+    moving = [v for v in whole.register if v[axis] >= step]
+    return all(sum(v) == v[axis] == step for v in moving)
+
+
+def result_layout(op: Op, home: Layout) -> Layout | None:
+    """The layout of the result of a join, split or concatenation whose first operand has layout
+    `home`, so that nothing moves."""
+    any_: Any = op
+    if op.mnemonic == "join":
+        return joined(home)
+    if op.mnemonic == "split":
+        return unjoined(home)
+    low, high = any_.low.type.shape, any_.high.type.shape
+    fits = low == high and home.extents[any_.axis] == low[any_.axis]
+    return stacked(home, any_.axis) if fits else None
+
+
+def operand_layout_of(op: Op, result: Layout) -> Layout | None:
+    """The layout that operands of such an op need when its result has layout `result`; None where
+    the elements change hands."""
+    any_: Any = op
+    if op.mnemonic == "join":
+        return unjoined(result)
+    if op.mnemonic == "split":
+        return joined(result)
+    low, high = any_.low.type.shape, any_.high.type.shape
+    return unstacked(result, any_.axis, low[any_.axis]) if low == high else None
+
+
+def stays(op: Op) -> bool:
+    """Whether the types of such an op say that every element stays in its thread."""
+    result, first = op.results[0].type, op.inputs[0].type
+    if not isinstance(result, Tile) or not isinstance(first, Tile):
+        return False
+    wanted = operand_layout_of(op, result.layout)
+    operands = [v.type for v in op.inputs]
+    if any(r.type is not result for r in op.results):
+        return False
+    return wanted is not None and all(isinstance(t, Tile) and t.layout == wanted for t in operands)
+
+
+def origin(op: Op, half: int, v: Vector) -> tuple[int, Vector]:
+    """The operand of such an op, and the coordinate in it, of the element at `v` of its result
+    `half`."""
+    if op.mnemonic == "join":
+        return v[-1], v[:-1]
+    if op.mnemonic == "split":
+        return 0, (*v, half)
+    axis: int = cast(Any, op).axis
+    low = cast(Tile, op.inputs[0].type).shape[axis]
+    part, rest = divmod(v[axis], low)
+    return part, (*v[:axis], rest, *v[axis + 1 :])
+
+
+HALVES = frozenset({"join", "split", "cat"})
+"""The ops that this is about."""

@@ -1,0 +1,88 @@
+"""How far neighbours lie apart along each dimension of a tile of pointers, where none touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+
+from tileir.analysis.affine import affine
+from tileir.analysis.polynomial import Polynomial
+from tileir.analysis.uses import definitions
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.arith import Add
+from tileir.ops.memory import Load
+from tileir.ops.shape import Broadcast, GetElementPtr, Splat
+from tileir.types import shape_of
+from tileir.values import Operand, Value
+
+
+class StrideClass(IntEnum):
+    """What is known of neighbours: nearer ones first. A quotient or a remainder of an index moves
+    on as the index does most of the time; what a table says may lie anywhere; a stride is a
+    stride."""
+
+    SAME = 0
+    COMPUTED = 1
+    LOOKED_UP = 2
+    STRIDED = 3
+
+
+def distances(function: Function, pointer: Operand) -> list[StrideClass]:
+    """By dimension of `pointer`, the farthest of the terms of the address."""
+    found = [StrideClass.SAME] * len(shape_of(pointer.type))
+    forms, origin = affine(function), definitions(function)
+    for term in _terms(function, pointer):
+        form, varying = forms.of(term), _varying(origin, term)
+        for dim, varies in enumerate(varying):
+            if form is not None:
+                step = _of_stride(form.stride(dim))
+            elif varies:
+                step = StrideClass.LOOKED_UP if _looked_up(origin, term) else StrideClass.COMPUTED
+            else:
+                step = StrideClass.SAME
+            found[dim] = max(found[dim], step)
+    return found
+
+
+def _of_stride(stride: Polynomial | None) -> StrideClass:
+    if stride is None or stride.constant not in (0, 1, -1):
+        return StrideClass.STRIDED
+    return StrideClass.COMPUTED if stride.terms else StrideClass.SAME
+
+
+def _terms(function: Function, pointer: Operand) -> Iterator[Operand]:
+    """The tiles that an address is a sum of, as wide as the address."""
+    forms, origin, waiting = affine(function), definitions(function), [pointer]
+    while waiting:
+        value = waiting.pop()
+        op = origin.get(value) if isinstance(value, Value) else None
+        if forms.of(value) is None and isinstance(op, (GetElementPtr, Add)):
+            waiting += op.inputs
+        else:
+            yield value
+
+
+def _varying(origin: Mapping[Value, Op], value: Operand) -> tuple[bool, ...]:
+    """By dimension, whether elements may differ along it."""
+    shape = shape_of(value.type)
+    op = origin.get(value) if isinstance(value, Value) else None
+    if isinstance(op, Broadcast):
+        return tuple(n > 1 for n in shape_of(op.inputs[0].type))
+    return tuple(n > 1 and not isinstance(op, Splat) for n in shape)
+
+
+def _looked_up(origin: Mapping[Value, Op], value: Operand) -> bool:
+    """Whether an element depends on one that is loaded."""
+    seen: set[Value] = set()
+    waiting = [value]
+    while waiting:
+        current = waiting.pop()
+        if not isinstance(current, Value) or current in seen:
+            continue
+        seen.add(current)
+        op = origin.get(current)
+        if isinstance(op, Load):
+            return True
+        waiting += op.inputs if op is not None else ()
+    return False

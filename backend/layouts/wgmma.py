@@ -1,0 +1,177 @@
+"""Matrix products by warpgroups (`gpu.wgmma`): how warps share them, as instructions and layouts.
+
+PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_async": its shapes, and the
+types of its factors and sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from tileir import records
+from tileir.errors import CompileError, Diagnostic
+from tileir.ir import Function
+from tileir.layout import Layout
+from tileir.layout_fragments import wgmma_operand, wgmma_result
+from tileir.op import Op
+from tileir.types import (
+    BF16,
+    F8E4M3,
+    F8E5M2,
+    F16,
+    F32,
+    I8,
+    I32,
+    Element,
+    Tile,
+    element_of,
+    shape_of,
+)
+
+WARPS = 4
+"""Warps of a warpgroup."""
+
+ROWS, COLUMNS, DEPTH = 64, 8, 32
+"""Rows of a product, columns it is a multiple of, bytes along K of one instruction."""
+
+_WIDEST = 256
+_NAMES = {F16: "f16", BF16: "bf16", F32: "tf32", F8E4M3: "e4m3", F8E5M2: "e5m2"}
+_SUMS = {F16: "f16", F32: "f32", I32: "s32"}
+_ADDED: dict[Element, tuple[Element, ...]] = {
+    F16: (F16, F32), BF16: (F32,), F32: (F32,), F8E4M3: (F16, F32), F8E5M2: (F16, F32), I8: (I32,),
+}  # fmt: skip
+"""The sums of products of each factor."""
+
+
+@records.frozen
+class WgmmaInstruction:
+    """`wgmma.mma_async.sync.aligned.m64nNkK`: names of its factors' types, the element of its sums;
+    `turned` factors lie in shared memory with their rows or columns contiguous, not K."""
+
+    n: int
+    left: str
+    right: str
+    sum: Element
+    turned: tuple[bool, bool] = (False, False)
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element of a factor as it lies in shared memory."""
+        return {"f16": 16, "bf16": 16, "tf32": 32}.get(self.left, 8)
+
+    @property
+    def factor(self) -> Element:
+        """The element of the first factor."""
+        return next((e for e, name in _NAMES.items() if name == self.left), I8)
+
+    @property
+    def k(self) -> int:
+        """Steps of K of one instruction."""
+        return DEPTH * 8 // self.bits
+
+    @property
+    def name(self) -> str:
+        """Its mnemonic in PTX."""
+        shape = f"m{ROWS}n{self.n}k{self.k}"
+        types = f"{_SUMS[cast(Any, self.sum)]}.{self.left}.{self.right}"
+        return f"wgmma.mma_async.sync.aligned.{shape}.{types}"
+
+    @property
+    def sums(self) -> int:
+        """Elements of the sum that a thread holds."""
+        return self.n // 2
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """Operands behind the one that says whether to add: signs, which integers have not, and
+        the transpositions that 16-bit factors have."""
+        signs = () if self.sum is I32 else ("1", "1")
+        return (*signs, *(str(int(t)) for t in self.turned)) if self.bits == 16 else signs
+
+
+def warpgroup(op: Any, num_warps: int) -> WgmmaInstruction:
+    """The instruction of `op`, a `gpu.wgmma` by `num_warps` warps. Raises CompileError (TIR0706)
+    where there is none."""
+    a, b = element_of(op.a.type), element_of(op.b.type)
+    left, right = (cast(Element, getattr(x, "pointee", x)) for x in (a, b))
+    total = cast(Element, element_of(op.c.type))
+    alike = left is right or {left, right} == {F8E4M3, F8E5M2}
+    if total not in _ADDED.get(left, ()) or not alike:
+        raise _refused(op, f"no product of {left} and {right} in {total}")
+    names = _name(left, op.lhs_signed), _name(right, op.rhs_signed)
+    turned = (op.trans_a and not isinstance(op.a.type, Tile), not op.trans_b)
+    if left.bits != 16 and any(turned):
+        raise _refused(op, f"{left} must lie in shared memory with K contiguous")
+    _, wide = warpgroup_grid(op, num_warps)
+    n = _columns(op, shape_of(op.c.type)[1] // wide, left)
+    return WgmmaInstruction(n, *names, total, turned)
+
+
+def warpgroup_grid(op: Any, num_warps: int) -> tuple[int, int]:
+    """How many warpgroups there are along M and N: along M first, as far as its rows go. Raises
+    CompileError (TIR0706)."""
+    m, n = shape_of(op.results[0].type)
+    if num_warps % 4:
+        raise _refused(op, f"{num_warps} warps are no warpgroups of 4")
+    if m % ROWS:
+        raise _refused(op, f"{m} rows are no multiple of {ROWS}")
+    groups = num_warps // 4
+    along = max(g for g in range(1, groups + 1) if groups % g == 0 and m // ROWS % g == 0)
+    if n % (groups // along * COLUMNS):
+        side = groups // along
+        raise _refused(op, f"{n} columns are no multiple of {COLUMNS} for each of {side} groups")
+    return along, groups // along
+
+
+def accumulator_layout(op: Any, num_warps: int) -> Layout:
+    """The layout of the sums of a `gpu.wgmma` or `gpu.wgmma_wait`."""
+    along, wide = warpgroup_grid(op, num_warps)
+    return wgmma_result(shape_of(op.results[0].type), (4 * along, wide))
+
+
+def a_register_layout(op: Any, num_warps: int) -> Layout:
+    """The layout of the first factor of a `gpu.wgmma` from registers."""
+    along, wide = warpgroup_grid(op, num_warps)
+    element = cast(Element, element_of(op.a.type))
+    return wgmma_operand(element, shape_of(op.a.type), (4 * along, wide))
+
+
+def group_homes(
+    function: Function, num_warps: int
+) -> tuple[Mapping[Any, Layout], Mapping[tuple[Op, int], Layout]]:
+    """The layouts that the products of `function` give their sums, by value, and take their
+    operands in, by op and number of the operand."""
+    values: dict[Any, Layout] = {}
+    operands: dict[tuple[Op, int], Layout] = {}
+    for op in function.ops:
+        if op.mnemonic == "gpu.wgmma":
+            values[op.results[0]] = operands[op, 4] = accumulator_layout(op, num_warps)
+            if isinstance(op.inputs[0].type, Tile):
+                operands[op, 0] = a_register_layout(op, num_warps)
+        elif op.mnemonic == "gpu.wgmma_wait":
+            values[op.results[0]] = operands[op, 0] = accumulator_layout(op, num_warps)
+    return values, operands
+
+
+def _columns(op: Any, n: int, element: Element) -> int:
+    """Columns of one instruction: as many as there may be, the same in all."""
+    pieces = -(-n // _WIDEST)
+    while pieces * COLUMNS <= n:
+        if n % pieces == 0 and _fits(n // pieces, element):
+            return n // pieces
+        pieces += 1
+    raise _refused(op, f"{n} columns of {element} are no multiple of {COLUMNS}")
+
+
+def _fits(n: int, element: Element) -> bool:
+    whole = n % 16 == 0 or n in (8, 24) if element is I8 else n % COLUMNS == 0
+    return whole and n <= _WIDEST
+
+
+def _name(element: Any, signed: bool) -> str:
+    return _NAMES[element] if element is not I8 else "s8" if signed else "u8"
+
+
+def _refused(op: Op, why: str) -> CompileError:
+    return CompileError(Diagnostic("TIR0706", f"{op.mnemonic}: {why}", op.location))

@@ -1,0 +1,96 @@
+"""Where instructions come from, as debug metadata of LLVM IR: lines and nothing else, so that the
+code is the same with it (LLVM Language Reference, "DICompileUnit": `DebugDirectivesOnly`).
+
+In PTX they are `.file` and `.loc`, of which the assembler makes the line table that profilers and
+sanitizers show (PTX ISA, "Debugging Directives").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tileir import records
+from tileir.errors import Location
+
+_APART = 1_000_000
+"""Numbers of nodes that a kernel has for itself."""
+
+_NOWHERE = Location("<unknown>", 0, 0)
+
+
+@records.define(eq=False)
+class LineTable:
+    """The places of kernel number `index` of a module."""
+
+    index: int
+    nodes: list[str] = records.field(init=False, factory=list)
+    _known: dict[str, int] = records.field(init=False, factory=dict)
+    _scope: int = records.field(init=False, default=0)
+    _home: Location = records.field(init=False, default=_NOWHERE)
+
+    @property
+    def unit(self) -> int:
+        """The number of the kernel's compile unit."""
+        return self._node(
+            f"distinct !DICompileUnit(language: DW_LANG_C, file: !{self._file(_NOWHERE.file)}, "
+            'producer: "tileir", isOptimized: true, runtimeVersion: 0, '
+            "emissionKind: DebugDirectivesOnly)"
+        )
+
+    def enter(self, name: str, location: Location | None) -> str:
+        """What follows the header of function `name`, whose places come next."""
+        self._home = location or _NOWHERE
+        kind = self._node("!DISubroutineType(types: null)")
+        file = self._file(self._home.file)
+        self._scope = self._node(
+            f'distinct !DISubprogram(name: "{_quoted(name)}", scope: !{file}, file: !{file}, '
+            f"line: {self._home.line}, type: !{kind}, spFlags: DISPFlagDefinition | "
+            f"DISPFlagOptimized, unit: !{self.unit})"
+        )
+        return f" !dbg !{self._scope}"
+
+    def place(self, location: Location | None) -> str:
+        """What follows an instruction from `location`; where that is unknown, its function's."""
+        at, scope = location or self._home, self._scope
+        if at.file != self._home.file:
+            scope = self._node(
+                f"!DILexicalBlockFile(scope: !{scope}, file: !{self._file(at.file)}, "
+                "discriminator: 0)"
+            )
+        column = min(at.column, 65535)
+        number = self._node(f"!DILocation(line: {at.line}, column: {column}, scope: !{scope})")
+        return f", !dbg !{number}"
+
+    def _file(self, file: str) -> int:
+        path = Path(file)
+        folder = path.parent.resolve() if path.is_file() else ""
+        name = path.name if folder else file
+        return self._node(f'!DIFile(filename: "{_quoted(name)}", directory: "{_quoted(folder)}")')
+
+    def _node(self, text: str) -> int:
+        """The number of a node, the same for the same text."""
+        number = self._known.get(text)
+        if number is None:
+            number = self._known[text] = 1 + _APART * self.index + len(self.nodes)
+            self.nodes.append(f"!{number} = {text}")
+        return number
+
+
+def merge_line_tables(tables: Sequence[LineTable]) -> list[str]:
+    """The metadata of a module of kernels that have `tables`."""
+    if not tables:
+        return []
+    units = ", ".join(f"!{table.unit}" for table in tables)
+    return [
+        f"!llvm.dbg.cu = !{{{units}}}",
+        "!llvm.module.flags = !{!0}",
+        '!0 = !{i32 2, !"Debug Info Version", i32 3}',
+        *(node for table in tables for node in table.nodes),
+    ]
+
+
+def _quoted(text: object) -> str:
+    """As a string of LLVM IR that is one of PTX too, which knows no escapes."""
+    raw = str(text).translate(str.maketrans('"\\\n', "'/ ")).encode(errors="surrogateescape")
+    return "".join(chr(b) if 32 <= b < 127 else f"\\{b:02X}" for b in raw)

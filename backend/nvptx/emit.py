@@ -1,0 +1,323 @@
+"""A module of LLVM IR for one kernel and the scalar functions it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tileir import limits, records
+from tileir.analysis.aliases import acquires_from_outside, unwritten
+from tileir.analysis.argument_effects import effects
+from tileir.analysis.clusters import ranks
+from tileir.backend.codegen.lowering import Lowering
+from tileir.backend.codegen.rules import rules
+from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.legal import is_zero, within
+from tileir.backend.legalize.link_inline import has_tiles
+from tileir.backend.nvptx.debug_lines import LineTable, merge_line_tables
+from tileir.backend.nvptx.text import (
+    global_name,
+    kernel_name,
+    literal,
+    llvm_type,
+    memory_type,
+    symbol,
+)
+from tileir.backend.nvptx.thread import LlvmThread
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan
+from tileir.backend.target import Target
+from tileir.errors import CompileError, Diagnostic
+from tileir.gc_pause import collector_paused
+from tileir.ir import Function, Global, Inline, Module, Parameter
+from tileir.passes.inline import callees_first
+from tileir.types import Pointer, Scalar
+from tileir.values import Constant
+
+_ATTRIBUTES = """attributes #1 = { nounwind }
+attributes #2 = { nounwind memory(none) }
+attributes #3 = { nounwind alwaysinline }
+attributes #4 = { convergent nounwind }
+attributes #5 = { convergent nounwind memory(none) }
+attributes #6 = { convergent nounwind noinline }"""
+ROLE = "gpu.role"
+"""Its function is lowered where it stands, not called."""
+
+_HALF = 256
+"""Threads above which a processor has registers for one block of roles: the assembler, told so,
+keeps in them what it would compute again."""
+
+_FIRST = 8
+"""Number of the attributes of the first kernel; those of the others follow."""
+
+
+@records.frozen(eq=False)
+class KernelUnit:
+    """A kernel at the last stage before code, with the plan of its shared memory."""
+
+    module: Module
+    kernel: str
+    memory: SharedMemoryPlan
+    num_warps: int
+    registers: int | None = None
+    """The most that a thread may use; None where that is left to the assembler."""
+    watched: bool = False
+    """Whether a wait that takes longer than 1.5 seconds ends the kernel with an error."""
+    lines: bool = False
+    """Whether instructions say where they come from."""
+
+
+def emit(unit: KernelUnit, target: Target) -> str:
+    """LLVM IR text of a kernel. Raises `CompileError` (TIR0706) at the op that has no lowering."""
+    return join_kernels([emit_kernel(unit, target, 0)])
+
+
+@records.frozen(eq=False)
+class KernelText:
+    """The text of one kernel: declarations that others may share, and definitions of its own."""
+
+    declarations: tuple[str, ...]
+    definitions: tuple[str, ...]
+    table: LineTable | None = None
+
+
+@collector_paused()
+def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
+    """The text of kernel number `index` of a module, whose names no other number has.
+
+    Raises `CompileError` (TIR0706) at the op that has no lowering.
+    """
+    module, function = unit.module, unit.module.functions[unit.kernel]
+    scope = f"k{index}$" if index else ""
+    definitions = [
+        *_shared(unit.memory, scope),
+        *(global_text(g, scope) for g in within(module, unit.kernel).globals.values()),
+    ]
+    declarations: dict[str, None] = {}
+    table = LineTable(index) if unit.lines else None
+    threads, cluster = unit.num_warps * target.lanes, _cluster(module, function, target)
+    whole = [function, *reachable_functions(module, function)]
+    calls = expanded_size(whole) > limits.current().operations
+    for found in whole:
+        thread = _thread(unit, found, threads, scope)
+        thread.cluster = cluster
+        thread.f8_conversion, thread.table = target.f8_conversion, table
+        thread.bf16_atomics = target.bf16_atomics
+        offsets = unit.memory.offsets if found is function else {}
+        contiguity = AccessWidths(found)
+        lowering = Lowering(
+            module, found, target, thread, contiguity, offsets, rules(), unit.num_warps
+        )
+        inline = not (calls and found.inline is Inline.NEVER)
+        definitions.append(_function(lowering, _FIRST + index, inline))
+        declarations.update(thread.declarations)
+    bounds = f'"nvvm.reqntid"="{threads}"'
+    if unit.registers is not None:
+        bounds += f' "nvvm.maxnreg"="{unit.registers}"'
+    if threads > _HALF and any(op.mnemonic == ROLE for op in function.ops):
+        bounds += ' "nvvm.minctasm"="1"'
+    if cluster > 1:
+        bounds += f' "nvvm.cluster_dim"="{cluster}"'
+    definitions.append(f"attributes #{_FIRST + index} = {{ nounwind {bounds} }}")
+    return KernelText(tuple(declarations), tuple(definitions), table)
+
+
+def _cluster(module: Module, function: Function, target: Target) -> int:
+    """Blocks of a cluster. Raises CompileError (TIR0708)."""
+    found = ranks(module, function)
+    if found > 1 and not target.clusters:
+        message = f"a cluster of {found} blocks: {target.name} has none"
+        raise CompileError(Diagnostic("TIR0708", message, function.location))
+    return found
+
+
+def _thread(unit: KernelUnit, function: Function, threads: int, scope: str) -> LlvmThread:
+    if any(op.mnemonic == ROLE for op in function.ops):
+        from tileir.backend.nvptx.role_branches import KernelWithRoles  # seldom used
+
+        thread = KernelWithRoles(threads, unit.registers, scope)
+    else:
+        thread = (LlvmThread if unit.num_warps > 1 else _OneWarp)(scope=scope)
+    thread.watched = unit.watched
+    return thread
+
+
+class _OneWarp(LlvmThread):
+    """A thread of a block of one warp."""
+
+    def barrier(self) -> None:
+        """The lanes meet, which costs less than a barrier of the block and orders memory as well
+        (PTX ISA, bar.warp.sync)."""
+        self.declare("declare void @llvm.nvvm.bar.warp.sync(i32)")
+        self.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
+
+
+def join_kernels(parts: Sequence[KernelText]) -> str:
+    """One module of all `parts`."""
+    declarations = dict.fromkeys(d for part in parts for d in part.declarations)
+    definitions = (d for part in parts for d in part.definitions)
+    triple = 'target triple = "nvptx64-nvidia-cuda"'
+    places = merge_line_tables([part.table for part in parts if part.table is not None])
+    return "\n".join((triple, *declarations, *definitions, _ATTRIBUTES, *places, ""))
+
+
+def expanded_size(functions: Sequence[Function]) -> int:
+    """Operations of the first of `functions` with all calls of others replaced by what they call:
+    LLVM replaces them, unless those marked `noinline` stay functions there."""
+    by_name = {function.name: function for function in functions}
+    sizes: dict[str, int] = {}
+
+    def size(function: Function) -> int:
+        return sum(sizes.get(getattr(op, "callee", ""), 1) for op in function.ops)
+
+    for name in callees_first(by_name):
+        sizes[name] = size(by_name[name])
+    return sizes[functions[0].name]
+
+
+def _function(lowering: Lowering, attributes: int, inline: bool) -> str:
+    function, thread = lowering.function, lowering.thread
+    header = [_parameter(lowering, i, p) for i, p in enumerate(function.parameters)]
+    header += _maps(function)
+    home = thread.table.enter(function.name, function.location) if thread.table else ""
+    lowering.body()
+    _check_private(thread.private_bytes, function)
+    kinds = [llvm_type(t) for t in function.results]
+    result = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
+    names = ", ".join(header)
+    if function.kernel:
+        name = kernel_name(function.name)
+        head = f"define ptx_kernel void @{name}({names}) #{attributes}{home} {{"
+    else:
+        name = symbol(f"{thread.scope}f.{function.name}")
+        head = f"define internal {result} {name}({names}) #{3 if inline else 6}{home} {{"
+    entry = ["entry:", *thread.at_entry, "  br label %bb0"]
+    return "\n".join((head, *entry, *(x for x in thread.lines if x), "}"))
+
+
+def _check_private(size: int, function: Function) -> None:
+    if size > _MOST_PRIVATE:
+        message = f"a thread has {_MOST_PRIVATE} bytes of its own, and {size} are needed"
+        raise CompileError(Diagnostic("TIR0708", f"{message}: use more warps", function.location))
+
+
+_MOST_PRIVATE = 512 << 10
+"""Bytes of local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications")."""
+
+
+def _maps(function: Function) -> list[str]:
+    """Parameters for the tensor maps of a kernel, in order."""
+    count = sum(op.mnemonic == "gpu.tensor_map" for op in function.ops)
+    kind = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
+    return [f"{kind} %m{i}" for i in range(count)]
+
+
+def _parameter(lowering: Lowering, index: int, parameter: Parameter) -> str:
+    """The declaration of a parameter, its value noted."""
+    kind, name = parameter.type, f"%a{index}"
+    if not isinstance(kind, (Scalar, Pointer)):
+        message = f"parameter {parameter.name or index} has type {kind}: only scalars and pointers"
+        raise CompileError(Diagnostic("TIR0706", message, parameter.location))
+    if llvm_type(kind) == "i1":
+        thread = lowering.thread
+        lowering.values[parameter.value] = (
+            [thread.once(name, lambda: thread.emit(f"trunc i8 {name} to i1"))]
+            if lowering.function.kernel
+            else [name]
+        )
+        return f"{'i8' if lowering.function.kernel else 'i1'} {name}"
+    lowering.values[parameter.value] = [name]
+    promises = parameter.attributes
+    words = [llvm_type(kind)]
+    if isinstance(kind, Pointer):
+        words += ["noalias"] * _is_alone(lowering.function, parameter)
+        words += ["readonly"] * (promises.readonly and not _is_atomic(lowering.function, parameter))
+        words += ["writeonly"] * promises.writeonly
+        if promises.aligned and promises.aligned & (promises.aligned - 1) == 0:
+            words.append(f"align {min(promises.aligned, _FARTHEST)}")
+    return " ".join((*words, name))
+
+
+_FARTHEST = 4096
+"""Bytes of an alignment past which LLVM makes nothing of it."""
+
+
+def _is_alone(function: Function, parameter: Parameter) -> bool:
+    """Whether LLVM may take it that nothing else reaches what `parameter` points to. It knows one
+    thread: of what is written, other threads may read behind a barrier what this one stored, and
+    what is accessed atomically somebody else may write, or anything where the system's writes are
+    acquired."""
+    value = parameter.value
+    if _is_atomic(function, parameter):
+        return False
+    if value in unwritten(function):
+        return True
+    access = effects(function).parameters.get(value)
+    changes = access is not None and (access.written or access.escapes)
+    return parameter.attributes.noalias and not changes and not acquires_from_outside(function)
+
+
+def _is_atomic(function: Function, parameter: Parameter) -> bool:
+    """Whether what `parameter` points to is accessed atomically, which LLVM, told that nothing
+    else writes it, makes loads of that need no order."""
+    access = effects(function).parameters.get(parameter.value)
+    return access is not None and access.synchronises
+
+
+def _shared(memory: SharedMemoryPlan, scope: str) -> Iterator[str]:
+    align = memory.alignment
+    if memory.dynamic:
+        yield f"@{scope}shared = external addrspace(3) global [0 x i8], align {align}"
+    elif memory.size:
+        kind = f"[{memory.size} x i8]"
+        yield f"@{scope}shared = internal addrspace(3) global {kind} undef, align {align}"
+
+
+def global_text(found: Global, scope: str) -> str:
+    """The definition of a global, or its declaration where another module defines it."""
+    element = found.element
+    assert isinstance(element, (Scalar, Pointer))
+    kind, space = memory_type(element), int(found.space)
+    name = f"@{scope}{global_name(found.name)}"
+    if found.external:
+        return f"{name} = external addrspace({space}) global [{found.count} x {kind}]"
+    word = "constant" if found.constant else "global"
+    word = word if found.initial is not None else f"externally_initialized {word}"
+    align = found.alignment or element.bytes
+    array = f"[{found.count} x {kind}] {_initial(found, kind)}, align {align}"
+    return f"{name} = addrspace({space}) {word} {array}"
+
+
+def _initial(found: Global, kind: str) -> str:
+    if found.initial is None or is_zero(found):
+        return "zeroinitializer"
+    values: list[Constant] = list(found.initial)
+    if len(values) == 1:
+        values *= found.count
+    texts = (f"{kind} {_in_memory(kind, v)}" for v in values)
+    return f"[{', '.join(texts)}]"
+
+
+def _in_memory(kind: str, value: Constant) -> str:
+    if kind == "i8":
+        return str(value.bits)
+    assert isinstance(value.type, (Scalar, Pointer))
+    return literal(value.type, value.bits)
+
+
+def reachable_functions(module: Module, kernel: Function) -> Iterator[Function]:
+    """The scalar functions that `kernel` reaches by calls and combiners, each once."""
+    seen, waiting = {kernel.name}, [kernel]
+    while waiting:
+        for op in waiting.pop().ops:
+            if op.mnemonic == ROLE:
+                waiting.append(module.functions[op.callee])  # type: ignore[attr-defined]
+                continue
+            for name in (getattr(op, "callee", None), getattr(op, "combiner", None)):
+                callee = module.functions.get(name) if isinstance(name, str) else None
+                if callee is None or callee.name in seen:
+                    continue
+                if callee.is_declaration or has_tiles(callee):
+                    message = f"@{callee.name} cannot be compiled: it has no body, or has tiles"
+                    raise CompileError(Diagnostic("TIR0706", message, op.location))
+                seen.add(callee.name)
+                waiting.append(callee)
+                yield callee

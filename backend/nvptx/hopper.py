@@ -1,0 +1,289 @@
+"""What sm_90 runs beside the threads, as inline assembly (PTX ISA, "mbarrier", "Data Movement and
+Conversion Instructions: Tensor copy", "Asynchronous Warpgroup Level Matrix Instructions").
+
+Assembly that all lanes of a warp run together is convergent. Waiting loops are LLVM's branches
+around one `try_wait`. Sums in flight pass through every assembly that waits for them, so that
+nothing that reads them moves before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tileir.backend.codegen.async_interface import TensorMapHandle, WgmmaStep
+from tileir.backend.layouts.wgmma import WgmmaInstruction
+from tileir.backend.nvptx.memory import LlvmMemory
+from tileir.backend.nvptx.text import llvm_type
+from tileir.types import F16, F32, I1, I32, I64, Element
+
+Handle = str
+
+_LONGEST = 1_500_000_000
+"""Nanoseconds after which a wait that is watched ends the kernel."""
+
+
+_NEVER = "0x7fbadbad"
+"""A NaN that nothing computes."""
+
+
+class LlvmHopper(LlvmMemory):
+    """The methods of `Beside`; handles are LLVM operands."""
+
+    watched = False
+    """Whether a wait that does not end traps."""
+    lane: Callable[[], Handle]
+    barrier: Callable[[], None]
+    warp_barrier: Callable[[], None]
+    trap: Callable[[], None]
+    binary: Callable[..., Handle]
+    compare: Callable[..., Handle]
+    select: Callable[..., Handle]
+
+    def tensor_map(
+        self,
+        map: TensorMapHandle,
+        base: Handle,
+        extents: Sequence[Handle],
+        strides: Sequence[Handle],
+        chosen: Handle | None,
+    ) -> Handle:
+        name = f"%m{map.number}"
+        self._chosen("prefetch.tensormap [$0];", [("l", "ptr", name)], chosen)
+        return name
+
+    # Barriers -------------------------------------------------------------------------------
+
+    def mbarrier_init(
+        self, offset: Handle, count: int, arrivals: int, chosen: Handle | None
+    ) -> None:
+        made = " ".join(
+            f"mbarrier.init.shared::cta.b64 [$0+{8 * i}], {arrivals};" for i in range(count)
+        )
+        if chosen is None or chosen == "true":
+            self.together(made, [self._at(offset)])
+            return
+        text = f"{{ @!$1 bra others; {made} others: }}"
+        self.together(text, [self._at(offset), ("b", "i1", chosen)])
+
+    def mbarrier_ready(self) -> None:
+        self.together("fence.mbarrier_init.release.cluster;", [])
+
+    def mbarrier_expect(self, offset: Handle, size: int, chosen: Handle | None) -> None:
+        text = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {size};"
+        self._chosen(text, [self._at(offset)], chosen)
+
+    def mbarrier_arrive(self, offset: Handle, when: Handle | None) -> None:
+        self.warp_barrier()
+        first = self.compare("eq", I32, self.lane(), "0")
+        if when is not None:
+            first = self.binary("and", I1, when, first)
+        self._chosen("mbarrier.arrive.shared::cta.b64 _, [$0];", [self._at(offset)], first)
+
+    def mbarrier_wait(self, offset: Handle, parity: Handle) -> None:
+        self.wait_at(offset, parity, "")
+
+    def wait_at(self, offset: Handle, parity: Handle, order: str) -> None:
+        """Wait for a phase; `order` says what comes before then, '' for what the block did."""
+        again, after = self.fresh_label("wait"), self.fresh_label("waited")
+        where = self._at(offset)
+        before, started = self.label, self.fresh()
+        self.line(f"br label %{again}")
+        self.start(again)
+        place = len(self.lines)
+        self.lines.append("")
+        text = (
+            f"{{ .reg .pred p; mbarrier.try_wait.parity{order}.shared::cta.b64 p, [$1], $2; "
+            "selp.b32 $0, 1, 0, p; }"
+        )
+        constraints = '"=r,r,r,~{memory}"'
+        found = self.emit(
+            f'call i32 asm sideeffect "{text}", {constraints}'
+            f"({where[1]} {where[2]}, i32 {parity}) #4"
+        )
+        done = self.compare("ne", I32, found, "0")
+        if self.watched:
+            self._watch(done, (again, after, before, started), place)
+        else:
+            self.line(f"br i1 {done}, label %{after}, label %{again}")
+        self.start(after)
+
+    def _watch(self, done: Handle, names: tuple[str, str, str, str], place: int) -> None:
+        """Go on waiting, or end the kernel where that takes too long."""
+        again, after, before, started = names
+        slow, hung = self.fresh_label("slow"), self.fresh_label("hung")
+        self.line(f"br i1 {done}, label %{after}, label %{slow}")
+        self.start(slow)
+        now = self.emit('call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l"() #1')
+        fresh = self.compare("eq", I64, started, "0")
+        first = self.select(I64, fresh, now, started)
+        spent = self.binary("sub", I64, now, first)
+        late = self.compare("ugt", I64, spent, str(_LONGEST))
+        self.lines[place] = f"  {started} = phi i64 [ 0, %{before} ], [ {first}, %{slow} ]"
+        self.line(f"br i1 {late}, label %{hung}, label %{again}")
+        self.start(hung)
+        self.trap()
+        self.line("unreachable")
+
+    # Copies ---------------------------------------------------------------------------------
+
+    def tma_load(
+        self, map: Handle, offset: Handle, barrier: Handle, indices: Sequence[Handle],
+        chosen: Handle | None,
+    ) -> None:  # fmt: skip
+        at, names = self._coordinates(indices, 3)
+        text = (
+            f"cp.async.bulk.tensor.{len(indices)}d.shared::cluster.global.tile"
+            f".mbarrier::complete_tx::bytes [$0], [$1, {names}], [$2];"
+        )
+        operands = [self._at(offset), ("l", "ptr", map), self._at(barrier), *at]
+        self._chosen(text, operands, chosen)
+
+    def tma_store(
+        self, map: Handle, offset: Handle, indices: Sequence[Handle], chosen: Handle | None, *,
+        add: bool,
+    ) -> None:  # fmt: skip
+        at, names = self._coordinates(indices, 2)
+        copy, kind = ("cp.reduce", ".add") if add else ("cp", "")
+        text = (
+            f"{copy}.async.bulk.tensor.{len(indices)}d.global.shared::cta{kind}.tile.bulk_group "
+            f"[$1, {names}], [$0];"
+        )
+        self._chosen(text, [self._at(offset), ("l", "ptr", map), *at], chosen)
+
+    def tma_commit(self, chosen: Handle | None) -> None:
+        self._chosen("cp.async.bulk.commit_group;", [], chosen)
+
+    def tma_wait(self, pending: int, chosen: Handle | None, *, complete: bool) -> None:
+        what = "" if complete else ".read"
+        self._chosen(f"cp.async.bulk.wait_group{what} {pending};", [], chosen)
+
+    def async_fence(self) -> None:
+        self.together("fence.proxy.async.shared::cta;", [])
+
+    def _coordinates(
+        self, indices: Sequence[Handle], first: int
+    ) -> tuple[list[tuple[str, str, str]], str]:
+        """Operands, fastest dimension first, and their names from number `first` on."""
+        names = ", ".join(f"${first + i}" for i in range(len(indices)))
+        return [("r", "i32", x) for x in reversed(indices)], f"{{{names}}}"
+
+    # Products -------------------------------------------------------------------------------
+
+    def shared_address(self, offset: Handle) -> Handle:
+        return self.pure(f"ptrtoint ptr addrspace(3) {self._shared(offset)} to i32")
+
+    def wgmma(
+        self, kind: WgmmaInstruction, products: Sequence[WgmmaStep], a: Handle | Sequence[Handle],
+        b: Handle, c: Sequence[Handle] | None,
+    ) -> list[Handle]:  # fmt: skip
+        count = kind.sums * sum(p.first for p in products) // _per_register(kind.sum)
+        moves = ""
+        if isinstance(a, str):
+            left = [("l", "i64", a)]
+        else:
+            words = self._pack(kind.factor, a, I32, len(a) * kind.bits // 32)
+            left = [("r", "i32", x) for x in words]
+            moves = _own_registers(count, len(words))
+        body = " ".join(
+            _instruction(kind, p, (count, len(left)), isinstance(a, str), c is not None)
+            for p in products
+        )
+        text = (
+            f"{{ .reg .b64 da, db; {moves}wgmma.fence.sync.aligned; "
+            f"{body} wgmma.commit_group.sync.aligned; }}"
+        )
+        return self._sums(text, kind.sum, count, c, [*left, ("l", "i64", b)])
+
+    def wgmma_wait(self, element: Element, values: Sequence[Handle], pending: int) -> list[Handle]:
+        count = len(values) // _per_register(element)
+        text = f"wgmma.wait_group.sync.aligned {pending};"
+        return self._sums(text, element, count, values, [])
+
+    def order(self, value: Handle) -> None:
+        text = (
+            "{ .reg .pred p; .reg .b32 bits; mov.b32 bits, $0; "
+            f"setp.eq.u32 p, bits, {_NEVER}; @p st.shared.b32 [bits], bits; }}"
+        )
+        self.line(f'call void asm sideeffect "{text}", "f,~{{memory}}"(float {value}) #1')
+
+    def _sums(
+        self, text: str, element: Element, count: int, tied: Sequence[Handle] | None,
+        operands: Sequence[tuple[str, str, str]],
+    ) -> list[Handle]:  # fmt: skip
+        """Assembly that gives `count` registers of sums, and may take them."""
+        word = F32 if element is F32 else I32
+        held = tied if element is not F16 or tied is None else self._pack(F16, tied, I32, count)
+        given = [(str(i), llvm_type(word), x) for i, x in enumerate(held or ())]
+        register, kind = self.register_class(word), llvm_type(word)
+        inputs = [*operands, *given]
+        constraints = [*[f"={register}"] * count, *(c for c, _, _ in inputs), "~{memory}"]
+        whole = self.several(kind, count)
+        arguments = ", ".join(f"{k} {x}" for _, k, x in inputs)
+        made = self.emit(
+            f'call {whole} asm sideeffect "{text}", "{",".join(constraints)}"({arguments}) #4'
+        )
+        found = [self.emit(f"extractvalue {whole} {made}, {i}") for i in range(count)]
+        return found if element is not F16 else self._unpack(F16, 2 * count, I32, found)
+
+    # Assembly -------------------------------------------------------------------------------
+
+    def _at(self, offset: Handle) -> tuple[str, str, str]:
+        """The operand that is a place in shared memory."""
+        return "r", "ptr addrspace(3)", self._shared(offset)
+
+    def _chosen(
+        self, text: str, operands: Sequence[tuple[str, str, str]], chosen: Handle | None
+    ) -> None:
+        """An instruction of the thread for which `chosen` holds."""
+        if chosen is None or chosen == "true":
+            self.together(text, operands)
+        else:
+            guard = f"@${len(operands)} "
+            self.together(guard + text, [*operands, ("b", "i1", chosen)])
+
+    def together(self, text: str, operands: Sequence[tuple[str, str, str]]) -> None:
+        constraints = ",".join((*(c for c, _, _ in operands), "~{memory}"))
+        arguments = ", ".join(f"{k} {x}" for _, k, x in operands)
+        self.line(f'call void asm sideeffect "{text}", "{constraints}"({arguments}) #4')
+
+
+def _own_registers(first: int, count: int) -> str:
+    """Registers for factors, filled from operand `first` on: a product reads them until it is
+    waited for, and those of a value may be written before that, for a loop's next round."""
+    moves = "".join(f"mov.b32 f{i}, ${first + i}; " for i in range(count))
+    return f".reg .b32 f<{count}>; {moves}"
+
+
+def _per_register(element: Element) -> int:
+    """Sums that share a register."""
+    return 2 if element is F16 else 1
+
+
+def _instruction(
+    kind: WgmmaInstruction,
+    product: WgmmaStep,
+    counts: tuple[int, int],
+    described: bool,
+    adding: bool,
+) -> str:
+    """One product. Behind the sums, the first of `counts`, come the operands of A, the second, and
+    the descriptor of B; A may be `described`, too. Sums begin at zero unless `adding`."""
+    sums, left = counts
+    first = product.sums // _per_register(kind.sum)
+    d = _braced(first, kind.sums // _per_register(kind.sum))
+    moves, names = "", list[str]()
+    for name, number, offset in (("da", sums, product.a), ("db", sums + left, product.b)):
+        if name == "da" and not described:
+            names.append(_braced(offset * kind.bits // 32, 4, "f"))
+        elif offset:
+            moves += f"add.s64 {name}, ${number}, {offset >> 4}; "
+            names.append(name)
+        else:
+            names.append(f"${number}")
+    scale = "1" if adding or not product.first else "0"
+    tail = kind.tail if described or kind.bits != 16 else (*kind.tail[:-2], kind.tail[-1])
+    return f"{moves}{kind.name} {d}, {', '.join((*names, scale, *tail))};"
+
+
+def _braced(first: int, count: int, letter: str = "$") -> str:
+    return f"{{{', '.join(f'{letter}{i}' for i in range(first, first + count))}}}"

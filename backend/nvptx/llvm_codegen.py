@@ -1,0 +1,211 @@
+"""LLVM IR text to optimised PTX, through llvmlite."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from tileir.backend.malloc_options import keep_freed_memory
+from tileir.backend.nvptx.workarounds import negations_kept
+from tileir.backend.target import Target
+from tileir.errors import CompileError, Diagnostic
+from tileir.forks import Level, hold_at_fork
+
+_LARGE = 1 << 20
+"""Characters of text above which passes that take more than linear time are left out, and those
+over the module behind those over functions, which find nothing in it."""
+
+_LONG = 1 << 17
+"""Characters of PTX below which no kernel has entrances
+(`tileir.backend.nvptx.ptxas_entry_points`)."""
+
+_PRODUCT, _OWN_FACTORS = "wgmma.mma_async", ".reg .b32 f<"
+"""What assembly says of products by warpgroups, and of those whose first factors threads bring in
+registers (`tileir.backend.nvptx.hopper`)."""
+
+_BESIDE = ("ld.global", "st.global", "red.global", "nvvm.cluster_dim")
+"""What the text has where threads do more beside such products than begin copies: tensors that they
+access, work shared with other blocks."""
+
+_JOINS = (" = phi ", " = alloca ")
+"""What a value begins with that several blocks bring or a loop carries, and what a thread keeps in
+memory."""
+
+_SELECTION = 2
+"""Highest level of the code generator. Level 3 numbers values once more, which finds nothing
+after the pipeline before it and takes a tenth of the time."""
+
+_ready = threading.Lock()
+_initialised: list[bool] = []
+
+
+def to_ptx(text: str, target: Target, optimize: int = 3) -> str:
+    """PTX of the module `text`.
+
+    Raises `CompileError` (TIR0703) when LLVM does not accept the text, which is a defect of the
+    lowering rules and names LLVM's complaint.
+    """
+    module, machine = _optimised(text, target, optimize)
+    return _entered(negations_kept(machine.emit_assembly(module)))
+
+
+def optimised(text: str, target: Target, optimize: int = 3) -> str:
+    """The LLVM IR that `to_ptx` generates code for. Raises `CompileError` as it does."""
+    return str(_optimised(text, target, optimize)[0])
+
+
+def _optimised(text: str, target: Target, optimize: int) -> tuple[Any, Any]:
+    """The module `text`, optimised, and the machine to generate code with."""
+    llvm = loaded()
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        message = f"LLVM refuses the code made for this module: {error}"
+        raise CompileError(Diagnostic("TIR0703", message)) from error
+    level = level_of(text, optimize)
+    machine = _machines.of(llvm, target, min(level, _SELECTION))
+    _pipeline_for(text, level)(llvm, module, machine, level)
+    return module, machine
+
+
+def level_of(text: str, optimize: int) -> int:
+    """The level that `text` is optimised at where `optimize` is asked for."""
+    return optimize if len(text) < _LARGE else min(optimize, 1)
+
+
+def _entered(ptx: str) -> str:
+    """`ptx`, long kernels with entrances."""
+    if len(ptx) < _LONG:
+        return ptx
+    from tileir.backend.nvptx.ptxas_entry_points import (
+        break_dominator_chains,  # few kernels are long
+    )
+
+    return break_dominator_chains(ptx)
+
+
+_Pipeline: TypeAlias = Callable[[Any, Any, Any, int], None]
+
+
+def _pipeline_for(text: str, level: int) -> _Pipeline:
+    """The least that makes as good code of `text` as LLVM's whole pipeline, as instructions of the
+    assembler, those in loops and registers tell (docs/performance.md)."""
+    if not level:
+        return _optimize
+    if not any(word in text for word in (*_JOINS, _PRODUCT, "mma.sync")):
+        return _optimize_straight
+    if len(text) >= _LARGE:
+        return _optimize_functions
+    if "mma.sync" in text or _OWN_FACTORS in text:
+        return _optimize
+    if _PRODUCT in text:
+        return _optimize_functions if any(word in text for word in _BESIDE) else _combine
+    return _optimize_functions
+
+
+def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
+    """LLVM's standard pipeline without what makes code larger or knows better: loops are unrolled
+    where the program says so, and vectors are those of the layouts."""
+    builder = llvm.create_pass_builder(machine, _tuning(llvm, level))
+    builder.getModulePassManager().run(module, builder)
+
+
+def _optimize_functions(llvm: Any, module: Any, machine: Any, level: int) -> None:
+    """As `_optimize`, but each function is gone through once, where a module's pipeline comes back
+    to it after what vectors and unrolled loops might have left."""
+    tuning = _tuning(llvm, 0)
+    builder = _inlined(llvm, module, machine, tuning)
+    tuning.speed_level = level
+    _each_function(module, builder.getFunctionPassManager(), builder)
+
+
+def _optimize_straight(llvm: Any, module: Any, machine: Any, level: int) -> None:
+    """As `_combine`, sums and products reordered so that addresses share what they can: where no
+    values meet nothing else is left to find. What is computed twice the code generator sees."""
+    _combine(llvm, module, machine, level, reordered=True)
+
+
+def _combine(llvm: Any, module: Any, machine: Any, level: int, reordered: bool = False) -> None:
+    """Control flow and instructions made simple, once: roles compute at their entry what loops need
+    (`tileir.backend.nvptx.role_branches`), loops have the form that the program gave them, and the
+    rest is the assembler's."""
+    builder = _inlined(llvm, module, machine, _tuning(llvm, 0))
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_simplify_cfg_pass()
+    if reordered:
+        passes.add_reassociate_pass()
+    passes.add_instruction_combine_pass()
+    _each_function(module, passes, builder)
+
+
+def _inlined(llvm: Any, module: Any, machine: Any, tuning: Any) -> Any:
+    """A builder of passes for `module`, in which functions have been inlined and it is said which
+    threads there are."""
+    builder = llvm.create_pass_builder(machine, tuning)
+    always = builder.getModulePassManager()
+    always.add_post_order_function_attributes_pass()
+    always.run(module, builder)
+    return builder
+
+
+def _each_function(module: Any, passes: Any, builder: Any) -> None:
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+
+
+def _tuning(llvm: Any, level: int) -> Any:
+    """What a pipeline of `level` leaves out."""
+    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+    tuning.slp_vectorization = tuning.loop_vectorization = False
+    tuning.loop_interleaving = tuning.loop_unrolling = False
+    return tuning
+
+
+class _Machines(threading.local):
+    """LLVM's target machines, each made once for every thread: threads may not share them."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, str, int], Any] = {}
+
+    def of(self, llvm: Any, target: Target, level: int) -> Any:
+        """The one for `target` that generates code at `level`."""
+        key = (target.processor, target.features, level)
+        if key not in self.known:
+            triple = llvm.Target.from_triple("nvptx64-nvidia-cuda")
+            self.known[key] = triple.create_target_machine(
+                cpu=target.processor, features=target.features, opt=level
+            )
+        return self.known[key]
+
+
+_machines = _Machines()
+
+
+def loaded() -> Any:
+    """llvmlite, its targets initialised. Raises `CompileError` (TIR0704) where it is missing."""
+    try:
+        from llvmlite import binding
+    except ImportError as error:
+        message = "compiling needs llvmlite: pip install 'tileir[cu13]' or llvmlite"
+        raise CompileError(Diagnostic("TIR0704", message)) from error
+    with _ready:
+        if not _initialised:
+            keep_freed_memory()
+            binding.initialize_all_targets()
+            binding.initialize_all_asmprinters()
+            binding.set_option("tileir", "-nvptx-short-ptr")
+            _hold_at_forks(binding)
+            _initialised.append(True)
+    return binding
+
+
+def _hold_at_forks(binding: Any) -> None:
+    """Let nobody fork while another thread is in LLVM: the child could not call it any more.
+    llvmlite has no public name for its lock."""
+    lock = getattr(getattr(binding.ffi.lib, "_lock", None), "_lock", None)
+    if lock is not None:
+        hold_at_fork(lock, Level.LLVM)
+    hold_at_fork(_ready, Level.LOAD)

@@ -1,0 +1,224 @@
+"""Memory accesses of the thread interface, as LLVM IR text for NVPTX.
+
+Accesses under a mask and those with a cache operator are PTX instructions in inline assembly
+(PTX ISA, "Data Movement and Conversion Instructions: ld, st"): a predicate costs nothing there,
+while a branch would. All others are LLVM loads and stores, which LLVM may combine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.nvptx.ptx_qualifiers import hinted, operators, pointer_class
+from tileir.backend.nvptx.register_packing import PackedRegisters
+from tileir.backend.nvptx.text import llvm_type, memory_type
+from tileir.backend.target import VECTOR_BYTES
+from tileir.types import I8, I16, I32, I64, Element
+
+Handle = str
+
+_CLASSES = {"i1": "b", "i8": "h", "i16": "h", "i32": "r", "i64": "l", "half": "h", "bfloat": "h",
+            "float": "f", "double": "d"}  # fmt: skip
+
+_UNSET = 16
+"""Registers that masked loads may leave as they are, at the start of a kernel."""
+
+
+class LlvmMemory(PackedRegisters):
+    """Global, shared and private accesses; handles are LLVM operands without their type."""
+
+    def register_class(self, element: Element) -> str:
+        """The inline assembly constraint of a value of `element`."""
+        return _CLASSES.get(llvm_type(element), "l")
+
+    def load_global(
+        self, element: Element, count: int, pointer: Handle, mask: Handle | None,
+        other: Sequence[Handle] | None, access: Access, space: int = 1,
+    ) -> list[Handle]:  # fmt: skip
+        if mask == "false" and other is not None:
+            return list(other)
+        if mask in (None, "true") and not (access.cache or access.eviction):
+            return self._load(element, count, f"ptr addrspace({space}) {pointer}", access.volatile)
+        word, number = words_of(element.bytes, count)
+        masked = mask not in (None, "true")
+        if masked and other is None and not self._stays_unset(number):
+            other = [self.constant(element, 0)] * count
+        packed = None if other is None else self._pack(element, other, word, number)
+        words = self._load_asm(word, number, pointer, mask, packed, access, space)
+        return self._unpack(element, count, word, words)
+
+    _unset = 0
+    """Registers that masked loads without another value were given."""
+    _met = False
+    """Whether the threads have passed a barrier."""
+
+    def _stays_unset(self, number: int) -> bool:
+        """Whether the `number` registers of a masked load may keep what they hold where the mask
+        is false. They are then taken from the kernel's start on: nothing is lost at the start
+        itself, while later the registers of what has been read could serve again."""
+        self._unset += number
+        return self._unset <= _UNSET and not self._met
+
+    def _load(self, element: Element, count: int, where: str, volatile: bool) -> list[Handle]:
+        kind, align = memory_type(element), element.bytes * count
+        word = "load volatile" if volatile else "load"
+        if count == 1:
+            return [self._from_memory(element, self.emit(f"{word} {kind}, {where}, align {align}"))]
+        whole = self.emit(f"{word} <{count} x {kind}>, {where}, align {align}")
+        return self._elements(element, count, whole)
+
+    def _elements(self, element: Element, count: int, whole: Handle) -> list[Handle]:
+        kind = f"<{count} x {memory_type(element)}>"
+        found = [self.emit(f"extractelement {kind} {whole}, i32 {i}") for i in range(count)]
+        return [self._from_memory(element, x) for x in found]
+
+    def _load_asm(
+        self, word: Element, number: int, pointer: Handle, mask: Handle | None,
+        other: list[Handle] | None, access: Access, space: int,
+    ) -> list[Handle]:  # fmt: skip
+        kind, size = _register_type(word), max(word.bits, 8)
+        moved = f"mov.b{max(size, 16)}"
+        names = [f"${i}" for i in range(number)]
+        operands = [f"ptr addrspace({space}) {pointer}"]
+        constraints = [pointer_class(space)]
+        text, guard = "", ""
+        if mask not in (None, "true"):
+            operands.append(f"i1 {mask}")
+            constraints.append("b")
+            guard = f"@${number + 1} "
+        if guard and other:
+            text = "".join(f"{moved} {names[i]}, ${number + 2 + i}; " for i in range(number))
+            operands += [f"{kind} {self._in_register(word, x)}" for x in other]
+            constraints += ["h" if size < 16 else self.register_class(word)] * number
+        hint = self._hint(access, space, number, operands, constraints)
+        vector = f".v{number}" if number > 1 else ""
+        target = f"{{{', '.join(names)}}}" if number > 1 else names[0]
+        where = f"[${number}]{hint}"
+        text += f"{guard}ld{operators(access, space)}{vector}.b{size} {target}, {where};"
+        results = ",".join(["=" + ("h" if size < 16 else self.register_class(word))] * number)
+        kinds = kind if number == 1 else f"{{{', '.join([kind] * number)}}}"
+        whole = self.emit(
+            f'call {kinds} asm sideeffect "{text}", "{results},{",".join(constraints)}"'
+            f"({', '.join(operands)}) #1"
+        )
+        if number == 1:
+            return [whole if kind == llvm_type(word) else self.pure(f"trunc i16 {whole} to i8")]
+        return [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
+
+    def _hint(
+        self, access: Access, space: int, results: int, operands: list[str],
+        constraints: list[str],
+    ) -> str:  # fmt: skip
+        """The operand that is the second level cache's policy, added to those of an access after
+        `results` results; nothing where the access has none."""
+        if not hinted(access, space):
+            return ""
+        text = f"createpolicy.fractional.L2::{access.eviction}.b64 $0, 1.0;"
+        policy = self.once(text, lambda: self.emit(f'call i64 asm "{text}", "=l"() #2'))
+        operands.append(f"i64 {policy}")
+        constraints.append("l")
+        return f", ${results + len(operands) - 1}"
+
+    def _in_register(self, word: Element, x: Handle) -> Handle:
+        """`x` as inline assembly takes it: there are no 8-bit registers."""
+        return self.pure(f"zext i8 {x} to i16") if word is I8 else x
+
+    def store_global(
+        self, element: Element, pointer: Handle, values: Sequence[Handle], mask: Handle | None,
+        access: Access, space: int = 1,
+    ) -> None:  # fmt: skip
+        if mask == "false":
+            return
+        if mask in (None, "true") and not (access.cache or access.eviction):
+            self._store(element, f"ptr addrspace({space}) {pointer}", values, access.volatile)
+            return
+        word, number = words_of(element.bytes, len(values))
+        packed = self._pack(element, values, word, number)
+        size = max(word.bits, 8)
+        constraint = "h" if size < 16 else self.register_class(word)
+        names = [f"${i + 1}" for i in range(number)]
+        source = f"{{{', '.join(names)}}}" if number > 1 else names[0]
+        masked = mask not in (None, "true")
+        guard = f"@${number + 1} " if masked else ""
+        vector = f".v{number}" if number > 1 else ""
+        operands = [
+            f"ptr addrspace({space}) {pointer}",
+            *(f"{_register_type(word)} {self._in_register(word, x)}" for x in packed),
+        ]
+        constraints = [pointer_class(space), *[constraint] * number]
+        if masked:
+            operands.append(f"i1 {mask}")
+            constraints.append("b")
+        hint = self._hint(access, space, 0, operands, constraints)
+        text = f"{guard}st{operators(access, space)}{vector}.b{size} [$0], {source}{hint};"
+        self.line(
+            f'call void asm sideeffect "{text}", "{",".join(constraints)}"'
+            f"({', '.join(operands)}) #1"
+        )
+
+    def _store(
+        self, element: Element, where: str, values: Sequence[Handle], volatile: bool
+    ) -> None:
+        word = "store volatile" if volatile else "store"
+        kind, align = memory_type(element), element.bytes * len(values)
+        stored = [self._to_memory(element, x) for x in values]
+        if len(values) == 1:
+            self.line(f"{word} {kind} {stored[0]}, {where}, align {align}")
+            return
+        whole = self._vector(kind, stored)
+        self.line(f"{word} <{len(values)} x {kind}> {whole}, {where}, align {align}")
+
+    # Shared memory ------------------------------------------------------------------------
+
+    def load_shared(self, element: Element, count: int, offset: Handle) -> list[Handle]:
+        return self._load(element, count, f"ptr addrspace(3) {self._shared(offset)}", False)
+
+    def store_shared(self, element: Element, offset: Handle, values: Sequence[Handle]) -> None:
+        self._store(element, f"ptr addrspace(3) {self._shared(offset)}", values, False)
+
+    def store_shared_if(
+        self, condition: Handle, element: Element, offset: Handle, values: Sequence[Handle]
+    ) -> None:
+        self.store_global(element, self._shared(offset), values, condition, Access(), 3)
+
+    def _shared(self, offset: Handle) -> Handle:
+        return self.pure(f"getelementptr i8, ptr addrspace(3) @{self.scope}shared, i32 {offset}")
+
+    # Memory of the thread's own -----------------------------------------------------------
+
+    def allot_private(self, element: Element, count: int) -> Handle:
+        place = self.fresh()
+        kind = f"[{count} x {memory_type(element)}]"
+        self.at_entry.append(f"  {place} = alloca {kind}, align {VECTOR_BYTES}")
+        self.private_bytes += count * element.bytes
+        return place
+
+    private_bytes = 0
+    """Bytes that were allotted."""
+
+    def load_private(
+        self, element: Element, count: int, place: Handle, index: Handle
+    ) -> list[Handle]:
+        return self._load(element, count, f"ptr {self._private(element, place, index)}", False)
+
+    def store_private(
+        self, element: Element, place: Handle, index: Handle, values: Sequence[Handle]
+    ) -> None:
+        self._store(element, f"ptr {self._private(element, place, index)}", values, False)
+
+    def _private(self, element: Element, place: Handle, index: Handle) -> Handle:
+        return self.pure(f"getelementptr {memory_type(element)}, ptr {place}, i32 {index}")
+
+
+def words_of(size: int, count: int) -> tuple[Element, int]:
+    """The machine word, and how many of them make an access to `count` elements of `size` bytes."""
+    if size == 8:
+        return I64, count
+    if size * count >= 8:
+        return I32, size * count // 4
+    return {1: I8, 2: I16, 4: I32}[size * count], 1
+
+
+def _register_type(word: Element) -> str:
+    return "i16" if word is I8 else llvm_type(word)

@@ -1,0 +1,107 @@
+"""Block parameters of a thread as phis.
+
+Elements narrower than a word that came out of words on every edge, as those of matrix fragments
+do, are carried as those words: half the registers or fewer, and nothing to take apart and join
+again. Which they are is known once all edges are; until then both the elements and their words
+have names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from tileir import records
+from tileir.backend.nvptx.constant_folding import is_literal
+from tileir.backend.nvptx.text import llvm_type
+from tileir.backend.nvptx.thread import LlvmThread
+from tileir.types import Element
+
+Edges: TypeAlias = Sequence[tuple[str, Sequence[str]]]
+"""Labels that jump to a block, and the handles that each brings for the parameters there."""
+
+
+@records.frozen(eq=False)
+class _Group:
+    """Elements that fill a word, at a place among the handles of a block's parameters."""
+
+    place: int
+    element: Element
+    names: tuple[str, ...]
+    word: str
+
+    def brought(self, handles: Sequence[str]) -> tuple[str, ...]:
+        """What an edge brings for it."""
+        return tuple(handles[self.place : self.place + len(self.names)])
+
+
+@records.define
+class PhiBuilder:
+    """The parameters of all blocks of a function."""
+
+    thread: LlvmThread
+    _names: dict[str, list[tuple[Element, str]]] = records.field(init=False, factory=dict)
+    _groups: dict[str, list[_Group]] = records.field(init=False, factory=dict)
+
+    def named(self, label: str, element: Element, count: int) -> list[str]:
+        """Names for the next parameter of block `label`, `count` of `element`."""
+        known, names = (
+            self._names.setdefault(label, []),
+            [self.thread.fresh() for _ in range(count)],
+        )
+        each = self.thread.per_word(element)
+        if each > 1:
+            groups = self._groups.setdefault(label, [])
+            for start in range(0, count - each + 1, each):
+                part, word = tuple(names[start : start + each]), self.thread.fresh()
+                self.thread.know_word(element, part, word)
+                groups.append(_Group(len(known) + start, element, part, word))
+        known += [(element, name) for name in names]
+        return names
+
+    def lines(self, label: str, edges: Edges, carried: set[str]) -> list[str]:
+        """The head of block `label`, where the words `carried` are."""
+        heads, rest, done = list[str](), list[str](), set[int]()
+        for group in self._groups.get(label, ()):
+            if group.word in carried:
+                words = [(b, self.thread.word(group.element, group.brought(h))) for b, h in edges]
+                heads.append(_phi("i32", group.word, [(b, str(w)) for b, w in words]))
+                rest += self.thread.parting(group.element, group.names, group.word)
+                done.update(range(group.place, group.place + len(group.names)))
+            elif self.thread.is_asked(group.word):
+                rest += self.thread.joining(group.element, group.names, group.word)
+        for place, (element, name) in enumerate(self._names.get(label, ())):
+            if place not in done:
+                heads.append(_phi(llvm_type(element), name, [(b, h[place]) for b, h in edges]))
+        return heads + rest
+
+    def carried(self, edges: dict[str, list[tuple[str, list[str]]]]) -> set[str]:
+        """Names of the words that every edge brings as a word: the most there can be."""
+        waiting = [
+            (group.word, list(self._sources(group, edges.get(label, ()))))
+            for label, groups in self._groups.items()
+            for group in groups
+        ]
+        found = {word for word, _ in waiting}
+        own = set(found)
+        while True:
+            kept = {w for w, sources in waiting if w in found and _all_words(sources, own - found)}
+            if kept == found:
+                return found
+            found = kept
+
+    def _sources(self, group: _Group, edges: Edges) -> Iterator[str | None]:
+        for _, handles in edges:
+            yield self.thread.word(group.element, group.brought(handles))
+
+
+def _all_words(sources: Sequence[str | None], elements: set[str]) -> bool:
+    """Whether all are words, at least one of them no literal, and none of `elements`, which are
+    there in parts only."""
+    words = [w for w in sources if w is not None and w not in elements]
+    return len(words) == len(sources) and any(not is_literal(w) for w in words)
+
+
+def _phi(kind: str, name: str, sources: Sequence[tuple[str, str]]) -> str:
+    joined = ", ".join(f"[ {handle}, %{label} ]" for label, handle in sources)
+    return f"  {name} = phi {kind} {joined}"

@@ -1,0 +1,129 @@
+"""Ways into the middle of kernels with thousands of branches and predicated accesses, so that the
+assembler's time does not grow with the square of their number.
+
+To ptxas an access under a predicate is a block, and some of its phases walk up the dominators of
+each: one after the other they make a chain as long as the kernel. So branches that are never taken
+lead from a kernel's start to its entrances, which lie `_APART` blocks apart where no other branch
+leads across: loops keep one way in, and chains are short. Loads become blocks no more: where the
+predicate is false they read zeros, which nobody writes, and what they read is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+_MANY = 4096
+"""Branches and predicated accesses of a function, above which it has entrances."""
+
+_APART = 128
+"""How many of them lie between two entrances, at least."""
+
+_NO_GPU = 1 << 16
+"""More multiprocessors than a GPU has."""
+
+_START = "\t.reg .b64 %near, %zeros;\n\tmov.u64 %zeros, $zeros;"
+_ZEROS = "\n.global .align 32 .b8 $zeros[32];\n"
+"""As much as one access of a thread takes at most. LLVM's names do not begin with `$`."""
+
+_FUNCTION = re.compile(r"^\{\n(.*?)^\}$", re.MULTILINE | re.DOTALL)
+_GUARDED = re.compile(r"@!?%p\d")
+_LABEL = re.compile(r"([$\w]+):")
+_BRANCH = re.compile(r"\bbra(?:\.uni)?\s+([$\w]+);")
+_WHOLE = re.compile(r"\bbrx\b|\bwgmma\b")
+"""Branches that say elsewhere where they lead; products in flight."""
+
+_LOAD = re.compile(
+    r"((?:mov\.b\d+ %\w+, %\w+; )*)@(%p\d+) (ld\.global[.\w:]*) ([^;]+), \[(%rd\d+)\]([^;]*);"
+)
+_MOVE = re.compile(r"mov\.b(\d+) (%\w+), (%\w+);")
+
+
+def break_dominator_chains(ptx: str) -> str:
+    """`ptx` with entrances and without predicated loads in functions of more than `_MANY` blocks;
+    the same text where none has as many."""
+    if ptx.count("@") <= _MANY:
+        return ptx
+    found = _FUNCTION.sub(lambda body: f"{{\n{_function(body[1])}}}", ptx)
+    if "$zeros" in found:
+        head, size, rest = found.partition(".address_size 64\n")
+        found = f"{head}{size}{_ZEROS}{rest}"
+    return found
+
+
+def _function(body: str) -> str:
+    if len(_GUARDED.findall(body)) <= _MANY or _WHOLE.search(body):
+        return body
+    lines = body.split("\n")
+    places = _entrances(lines)
+    start = next(i for i, line in enumerate(lines) if _is_code(line))
+    written = [*lines[:start], _START, *(_ways_in(len(places)) if places else ())]
+    named = {place: f"$entrance_{i}:" for i, place in enumerate(places)}
+    for i, line in enumerate(lines[start:], start):
+        if i in named:
+            written.append(named[i])
+        written.append(_LOAD.sub(_unguarded, line) if "@" in line else line)
+    return "\n".join(written)
+
+
+def _is_code(line: str) -> bool:
+    """Whether it is an instruction: no label, directive or comment."""
+    return (line.startswith("\t") and line[1:2].isalpha()) or line.startswith("\t@")
+
+
+def _entrances(lines: Sequence[str]) -> list[int]:
+    """Lines before which an entrance may be: outside of braces, assembly and all that a branch
+    leads across, `_APART` blocks behind the last one."""
+    crossing, found, passed, depth, assembly = _crossings(lines), list[int](), 0, 0, False
+    for i, line in enumerate(lines):
+        if "inline asm" in line:
+            assembly = "begin" in line
+        if passed >= _APART and not (crossing[i] or depth or assembly) and _is_code(line):
+            found.append(i)
+            passed = 0
+        passed += len(_GUARDED.findall(line))
+        depth += line.count("{") - line.count("}")
+    return found
+
+
+def _crossings(lines: Sequence[str]) -> list[int]:
+    """How many branches lead across the place before each line."""
+    labels = {m[1]: i for i, line in enumerate(lines) if (m := _LABEL.match(line))}
+    change = [0] * (len(lines) + 1)
+    for i, line in enumerate(lines):
+        for name in _BRANCH.findall(line):
+            first, last = sorted((i, labels.get(name, i)))
+            change[first + 1] += 1
+            change[last + 1] -= 1
+    total = 0
+    return [total := total + step for step in change]
+
+
+def _ways_in(count: int) -> Iterator[str]:
+    """Branches to all entrances, by halves, for GPUs that do not exist."""
+    yield "\t.reg .pred %far;\n\t.reg .b32 %many;"
+    yield f"\tmov.u32 %many, %nsmid;\n\tsetp.lt.u32 %far, %many, {_NO_GPU};"
+    yield "\t@%far bra.uni $entered;"
+    yield from _halves(0, count)
+    yield "$entered:"
+
+
+def _halves(first: int, stop: int) -> Iterator[str]:
+    if stop - first < 2:
+        yield f"\tbra.uni $entrance_{first};"
+        return
+    middle = (first + stop) // 2
+    yield f"\tsetp.lt.u32 %far, %many, {_NO_GPU + middle};\n\t@!%far bra.uni $from_{middle};"
+    yield from _halves(first, middle)
+    yield f"$from_{middle}:"
+    yield from _halves(middle, stop)
+
+
+def _unguarded(load: re.Match[str]) -> str:
+    """A predicated load as one of zeros where the predicate is false."""
+    moves, guard, name, results, place, hint = load.groups()
+    others = _MOVE.findall(moves)
+    if {x for _, _, x in others} & {r for _, r, _ in others}:
+        return load[0]
+    chosen = "".join(f" selp.b{size} {r}, {r}, {x}, {guard};" for size, r, x in others)
+    return f"selp.b64 %near, {place}, %zeros, {guard}; {name} {results}, [%near]{hint};{chosen}"

@@ -1,0 +1,171 @@
+"""Roles as branches: each is the body of its function, run by its warps alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from tileir.backend.nvptx.thread import LlvmThread
+from tileir.types import I32
+
+Handle = str
+
+_REGISTERS = 65536
+_MOST = 255
+_UNIT = 8
+_GROUP = 4
+"""Registers of a multiprocessor and of a thread at most; a thread's are a multiple of the unit.
+Warps of a warpgroup."""
+
+
+_DIVISION = re.compile(r"[usf](div|rem) ")
+
+
+class KernelWithRoles(LlvmThread):
+    """A thread of a kernel with roles. `threads`: of a block; `limit`: the most registers it may
+    use, None where that is left to the assembler."""
+
+    def __init__(self, threads: int, limit: int | None, scope: str = "") -> None:
+        super().__init__(scope=scope)
+        self.launched = limit or min(_MOST, _REGISTERS // threads // _UNIT * _UNIT)
+        self.threads = threads
+
+    def role(self, lowering: Any, op: Any) -> None:
+        from tileir.backend.codegen.lowering import (
+            REMATERIALIZED_BLOCKS,  # which know this file's users
+        )
+        from tileir.backend.codegen.role_lowering import (
+            group_barriers,
+            number_of,
+            within,
+        )
+
+        number = number_of(lowering, op)
+        self._check_pool(lowering, op)
+        inside = _RoleThread(self, number, op.first, op.warps, group_barriers(lowering, op))
+        made = within(lowering, op, inside)
+        inside.hoists = REMATERIALIZED_BLOCKS not in made.function.attributes
+        made.leaving = f"{inside.labels}end"
+        made.body()
+        self.declarations.update(inside.declarations)
+        self._enter(op, inside)
+        if made.alone:
+            self._one(inside)
+        self.lines += [*inside.at_entry, f"  br label %{inside.labels}bb0", *inside.lines]
+        self.start(made.leaving)
+        if made.alone:
+            self.warp_barrier()
+        self.line(f"br label %{inside.labels}after")
+        self.start(f"{inside.labels}after")
+
+    def _check_pool(self, lowering: Any, op: Any) -> None:
+        """Roles may not take more registers than the block was launched with: they would wait for
+        ever. Raises CompileError (TIR0706)."""
+        held = dict.fromkeys(range(self.threads // 32), self.launched)
+        roles = (each for each in lowering.function.ops if each.mnemonic == op.mnemonic)
+        for role in cast("Iterator[Any]", roles):
+            if role.registers:
+                for warp in range(role.first, role.first + role.warps):
+                    held[warp] = role.registers
+        taken, pool = 32 * sum(held.values()), self.threads * self.launched
+        if taken > pool:
+            raise lowering.refuse(op, f"roles take {taken} registers, and there are {pool}")
+
+    def _enter(self, op: Any, inside: _RoleThread) -> None:
+        """Into the role, those that are of it, with the registers they need."""
+        last = self.binary("sub", I32, self.uniform_warp(), self.integer(op.first))
+        mine = self.compare("ult", I32, last, self.integer(op.warps))
+        self.line(f"br i1 {mine}, label %{inside.labels}entry, label %{inside.labels}after")
+        self.start(f"{inside.labels}entry")
+        if op.registers and op.registers != self.launched:
+            way = "inc" if op.registers > self.launched else "dec"
+            self.together(f"setmaxnreg.{way}.sync.aligned.u32 {op.registers};", [])
+
+    def _one(self, inside: _RoleThread) -> None:
+        """On, one thread of the role's first warp: the one that `elect.sync` says, behind which the
+        assembler knows that it is alone."""
+        first = self.compare("eq", I32, self.uniform_warp(), self.integer(inside.first))
+        self.line(f"br i1 {first}, label %{inside.labels}warp, label %{inside.labels}end")
+        self.start(f"{inside.labels}warp")
+        self.declare("declare {i32, i1} @llvm.nvvm.elect.sync(i32)")
+        elected = self.emit("call {i32, i1} @llvm.nvvm.elect.sync(i32 -1)")
+        chosen = self.emit(f"extractvalue {{i32, i1}} {elected}, 1")
+        self.line(f"br i1 {chosen}, label %{inside.labels}one, label %{inside.labels}end")
+        self.start(f"{inside.labels}one")
+
+
+class _RoleThread(LlvmThread):
+    """A thread of a role: its warps are numbered from 0, and meet at a barrier of their own."""
+
+    def __init__(
+        self, kernel: KernelWithRoles, number: int, first: int, warps: int, near: Mapping[str, int]
+    ) -> None:
+        super().__init__(f"r{number}t", kernel.scope, f"r{number}.")
+        self.f8_conversion, self.watched = kernel.f8_conversion, kernel.watched
+        self.bf16_atomics = kernel.bf16_atomics
+        self.table, self.place, self.cluster = kernel.table, kernel.place, kernel.cluster
+        self.number, self.first, self.warps, self.near = number, first, warps, near
+        self._met = True
+        self.hoists = False
+        """Whether what stays the same in loops is computed before them: not where registers are
+        short (`tileir.backend.codegen.lowering.REMATERIALIZED_BLOCKS`)."""
+        self._mine = re.compile(rf"%{self._prefix}\d+")
+        """Names of the role's own values; those of the kernel are there before it begins."""
+
+    def taken(self, handle: Handle) -> Handle:
+        """A value of the kernel's threads."""
+        return handle
+
+    def is_fixed(self, text: str) -> bool:
+        """What needs only what is there at the role's entry is computed there, once, and not in its
+        loops; divisions stay, which stand where it is known that they divide by something."""
+        if not self.hoists or self._outer is not None:
+            return False
+        known = self._fixed.issuperset(self._mine.findall(text))
+        return known and not _DIVISION.match(text) and " #" not in text
+
+    def thread(self) -> Handle:
+        return self.once("thread", self._relative)
+
+    def warp(self) -> Handle:
+        return self.uniform_warp()
+
+    def _relative(self) -> Handle:
+        whole = self._thread()
+        return self.binary("sub", I32, whole, self.integer(32 * self.first))
+
+    def barrier(self) -> None:
+        if self.warps == 1:
+            self.warp_barrier()
+        else:
+            self._meet("sync", self.integer(self.number), self.warps)
+
+    def group_barrier(self) -> None:
+        first = self.integer(self.near["gpu.barrier"])
+        self._meet("sync", self.binary("add", I32, self.group(), first), _GROUP)
+
+    def named_barrier_sync(self) -> None:
+        first = self.integer(self.near["gpu.named_barrier_sync"])
+        self._meet("sync", self.binary("add", I32, self.group(), first), 2 * _GROUP)
+
+    def named_barrier_arrive(self, *, begin: bool) -> None:
+        last = self.integer(self.warps // _GROUP - 1)
+        ends = self.compare("eq", I32, self.group(), last)
+        first = self.integer(self.near["gpu.named_barrier_sync"])
+        if begin:
+            self.when(ends, (), lambda: self._arrive(first))
+            return
+        following = self.binary("add", I32, self.group(), self.integer(1))
+        following = self.select(I32, ends, self.integer(0), following)
+        self._arrive(self.binary("add", I32, following, first))
+
+    def _arrive(self, number: Handle) -> list[Handle]:
+        self._meet("arrive", number, 2 * _GROUP)
+        return []
+
+    def _meet(self, how: str, number: Handle, warps: int) -> None:
+        """Arrive at barrier `number`, where so many warps meet, and wait if it is `sync`."""
+        name = f"@llvm.nvvm.barrier.cta.{how}.aligned.count"
+        self.declare(f"declare void {name}(i32, i32)")
+        self.line(f"call void {name}(i32 {number}, i32 {32 * warps})")

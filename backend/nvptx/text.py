@@ -1,0 +1,232 @@
+"""LLVM IR as text: types, literals, and a function body being written."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from typing import TypeAlias
+
+from tileir.backend.nvptx.debug_lines import LineTable
+from tileir.errors import Location
+from tileir.types import Element, Pointer, Scalar, Type
+from tileir.values import decode
+
+_FLOATS = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
+
+
+@cache
+def llvm_type(type: Type) -> str:
+    """LLVM's type of a scalar or pointer; 8-bit floats are kept as their bits."""
+    if isinstance(type, Pointer):
+        return f"ptr addrspace({int(type.space)})" if type.space else "ptr"
+    if isinstance(type, Scalar):
+        return _FLOATS.get(type.name, f"i{type.bits}")
+    raise TypeError(f"{type} is no machine type")
+
+
+def global_name(name: str) -> str:
+    """The name of a global in PTX, whose identifiers have no dots (PTX ISA, "Identifiers")."""
+    return _identifier("g", name)
+
+
+def kernel_name(name: str) -> str:
+    """The name of a kernel in PTX: its own where that is an identifier there, and neither one of
+    PTX's own nor one that code for kernels has (`global_name`, shared memory, the system's calls).
+    """
+    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+", name) and not _TAKEN(name):
+        return name
+    return _identifier("k", name)
+
+
+_TAKEN = re.compile(
+    r"[gk]x?\d*\$.*|shared|WARP_SZ|__.*|vprintf|printf|malloc|free|cuda[A-Z].*"
+).fullmatch
+"""PTX's own name; what `_identifier` makes, behind a kernel's number or not; a block's shared
+memory; the functions of the system, of libdevice and of LLVM, most of which begin with two
+underscores."""
+
+
+def _identifier(kind: str, name: str) -> str:
+    """`name` as an identifier of PTX. Dots are `_$_`; in a name that would be another's then or has
+    other odd characters, each is its number between dollars, and it begins unlike those without."""
+    if re.fullmatch(r"[A-Za-z0-9_.]*|((?!_\$_)[A-Za-z0-9_$])*", name):
+        return f"{kind}${name.replace('.', '_$_')}"
+    return f"{kind}x$" + re.sub(r"[^A-Za-z0-9_]", lambda odd: f"${ord(odd[0]):x}$", name)
+
+
+def symbol(name: str) -> str:
+    """`name` as a symbol of LLVM IR, in quotes where a word cannot be it."""
+    if re.fullmatch(r"[A-Za-z$._-][A-Za-z0-9$._-]*", name):
+        return f"@{name}"
+    odd = re.sub(rb"[^A-Za-z0-9]", lambda odd: b"\\%02X" % odd[0][0], name.encode())
+    return f'@"{odd.decode()}"'
+
+
+def memory_type(type: Element) -> str:
+    """LLVM's type of an element in memory: i1 takes a byte."""
+    return "i8" if type.bits < 8 else llvm_type(type)
+
+
+def mangled(element: Element) -> str:
+    """The suffix of an overloaded intrinsic."""
+    names = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+    kind = llvm_type(element)
+    if isinstance(element, Pointer):
+        return f"p{int(element.space)}"
+    return names.get(kind, kind)
+
+
+def literal(element: Element, bits: int) -> str:
+    """The LLVM constant of type `llvm_type(element)` with representation `bits`."""
+    if isinstance(element, Pointer):
+        return "null" if bits == 0 else f"inttoptr (i64 {bits} to {llvm_type(element)})"
+    kind = llvm_type(element)
+    if kind == "i1":
+        return "true" if bits else "false"
+    if kind.startswith("i"):
+        return str(bits - (1 << element.bits) if bits >> (element.bits - 1) else bits)
+    if kind in ("half", "bfloat"):
+        return f"0x{'H' if kind == 'half' else 'R'}{bits:04X}"
+    if kind == "double":
+        return f"0x{bits:016X}"
+    return f"0x{_widened(element, bits):016X}"
+
+
+def _widened(element: Scalar, bits: int) -> int:
+    """Bits of the double equal to a float (LLVM writes float literals so); NaNs keep payload."""
+    if bits & 0x7F800000 == 0x7F800000:
+        return (bits >> 31) << 63 | 0x7FF << 52 | (bits & 0x7FFFFF) << 29
+    return int.from_bytes(struct.pack(">d", float(decode(element, bits))), "big")
+
+
+_Known: TypeAlias = tuple[list[str], dict[str, str], dict[str, str], set[str]]
+"""Where `once` computes: the lines, values by key, values by text, and all values."""
+
+
+class Body:
+    """Instructions of one function, in order, with labels and fresh names."""
+
+    def __init__(self, prefix: str = "t", scope: str = "", labels: str = "") -> None:
+        self.f8_conversion = False
+        self.labels = labels
+        """What labels begin with."""
+        self.scope = scope
+        """What the names of this kernel's own functions and globals begin with."""
+        self.lines: list[str] = []
+        self.declarations: dict[str, None] = {}
+        self.table: LineTable | None = None
+        """Where places are noted; None where nobody asked for them."""
+        self.place = ""
+        """What follows every instruction: where it comes from."""
+        self.label = "entry"
+        self.at_entry: list[str] = []
+        self._prefix, self._count = prefix, 0
+        self._known: dict[str, str] = {}
+        self._entry_only = False
+        self._written: dict[str, str] = {}
+        self._written_at_entry: dict[str, str] = {}
+        self._fixed: set[str] = set()
+        """What is computed at the entry."""
+        self._outer: _Known | None = None
+        """While `once` does not compute at the function's entry: where it did."""
+
+    def fresh(self) -> str:
+        """A new value name."""
+        self._count += 1
+        return f"%{self._prefix}{self._count}"
+
+    def fresh_label(self, hint: str) -> str:
+        """A new label."""
+        self._count += 1
+        return f"{self.labels}{hint}.{self._count}"
+
+    def emit(self, text: str) -> str:
+        """Append an instruction that defines a new value."""
+        self._count += 1
+        name = f"%{self._prefix}{self._count}"
+        if self._entry_only:
+            self.at_entry.append(f"  {name} = {text}{self.place}")
+            self._fixed.add(name)
+        else:
+            self.lines.append(f"  {name} = {text}{self.place}")
+        return name
+
+    def pure(self, text: str) -> str:
+        """The value of an instruction without effects: appended, unless this block or the
+        function's entry has it already."""
+        found = self._written_at_entry.get(text)
+        if found is None and not self._entry_only:
+            found = self._written.get(text)
+        if found is None:
+            early = self._entry_only or self.is_fixed(text)
+            outer, self._entry_only = self._entry_only, early
+            found = self.emit(text)
+            self._entry_only = outer
+            (self._written_at_entry if early else self._written)[text] = found
+        return found
+
+    def is_fixed(self, text: str) -> bool:
+        """Whether `pure` computes `text` at the function's entry, where its operands are."""
+        return False
+
+    def line(self, text: str) -> None:
+        """Append an instruction that defines nothing."""
+        self.lines.append(f"  {text}{self.place}")
+
+    def come_from(self, location: Location | None) -> None:
+        """Instructions from here on are those of `location`."""
+        if self.table is not None:
+            self.place = self.table.place(location)
+
+    def start(self, label: str) -> None:
+        """Begin a basic block."""
+        self.lines.append(f"{label}:")
+        self.label = label
+        self._written.clear()
+
+    def declare(self, text: str) -> None:
+        """Note a declaration the module needs."""
+        self.declarations[text] = None
+
+    def once(self, key: str, make: Callable[[], str]) -> str:
+        """The value of `key`, computed at the function's entry the first time it is asked for."""
+        found = self._known.get(key)
+        if found is None:
+            outer, self._entry_only = self._entry_only, True
+            found = self._known[key] = make()
+            self._entry_only = outer
+        return found
+
+    @contextmanager
+    def recomputing(self) -> Generator[None, None, None]:
+        """What `once` computes within is computed here, and forgotten behind."""
+        place, here = len(self.lines), ([], {}, {}, set[str]())
+        self._written.clear()
+        self.lines.append("")
+        with self._computing(here):
+            yield
+        self.lines[place] = "\n".join(here[0])
+
+    @contextmanager
+    def keeping(self) -> Generator[None, None, None]:
+        """What `once` computes within is computed at the function's entry, as it is elsewhere."""
+        with self._computing(self._outer) if self._outer else nullcontext():
+            yield
+
+    @contextmanager
+    def _computing(self, where: _Known) -> Generator[None, None, None]:
+        """Let `once` compute in `where`."""
+        outer = self._outer
+        before = (self.at_entry, self._known, self._written_at_entry, self._fixed)
+        self.at_entry, self._known, self._written_at_entry, self._fixed = where
+        self._outer = None if outer else before
+        yield
+        self.at_entry, self._known, self._written_at_entry, self._fixed = before
+        self._outer = outer
+
+    def constant(self, element: Element, bits: int) -> str:
+        """The literal of `element` with representation `bits`."""
+        return literal(element, bits)

@@ -1,0 +1,157 @@
+"""What runs on which target, and how: a table of ops, types and targets that can be asked.
+
+    supports("fadd", BF16, "sm_80")        Support(How.EMULATED, "in f32, rounded")
+    supports("inline_asm", I32, "sm_90")   Support(How.PERMITTED, "permit = ('inline_asm',)")
+
+Every op of the IR runs on every target with the meaning it has. Where a target has no instruction
+for it, other instructions give the same result; `LIMITS` says where and which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import TypeAlias
+
+from tileir import records
+from tileir.backend.target import Target, target as target_named
+from tileir.types import (
+    BF16,
+    F4E2M1,
+    F8E4M3,
+    F8E5M2,
+    F8E8M0,
+    F16,
+    F32,
+    F64,
+    I1,
+    I4,
+    I8,
+    I16,
+    Element,
+    Pointer,
+    Scalar,
+)
+
+Ask: TypeAlias = Callable[[Target], bool]
+
+
+class SupportLevel(Enum):
+    """How an op runs: by an instruction, or a few; by others that give the same result; only
+    where the caller permits it; not at all."""
+
+    NATIVE = "native"
+    EMULATED = "emulated"
+    PERMITTED = "with permission"
+    NONE = "no"
+
+
+@records.frozen
+class Support:
+    """How an op on a type runs on a target, and by what where it has no instruction."""
+
+    how: SupportLevel
+    by: str = ""
+
+    def __bool__(self) -> bool:
+        return self.how is not SupportLevel.NONE
+
+
+@records.frozen
+class Limit:
+    """Ops on elements that have an instruction only where `native` says so of a target."""
+
+    ops: frozenset[str]
+    elements: frozenset[Element]
+    by: str
+    native: Ask = records.field(default=lambda _: False)
+    how: SupportLevel = SupportLevel.EMULATED
+    attributes: Mapping[str, frozenset[str]] = records.field(factory=dict)
+    """Values of attributes that it is about; others are not limited."""
+
+
+def _limit(
+    ops: str, elements: Iterable[Element], by: str, native: Ask | None = None, **rest: str
+) -> Limit:
+    words = {name: frozenset(text.split()) for name, text in rest.items()}
+    return Limit(
+        frozenset(ops.split()), frozenset(elements), by, native or (lambda _: False),
+        attributes=words,
+    )  # fmt: skip
+
+
+_SMALL = (F4E2M1, F8E4M3, F8E5M2, F8E8M0)
+_FLOATS = (F16, BF16, F32, F64)
+_FUNCTIONS = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "atanh erf erfc rsqrt cbrt pow atan2"
+)
+
+LIMITS: tuple[Limit, ...] = (
+    _limit("fadd fsub fmul", (BF16,), "in f32, rounded", lambda t: t.bf16_arithmetic),
+    _limit("fdiv sqrt floor ceil ftrunc fround frint", (F16, BF16), "in f32, rounded"),
+    _limit(_FUNCTIONS, (F16, BF16), "a formula in f32, rounded"),
+    _limit(_FUNCTIONS, (F32, F64), "a formula"),
+    _limit("frem", _FLOATS, "divisions in a loop"),
+    _limit("fpcast", (F8E4M3, F8E5M2), "its bits", lambda t: t.f8_conversion),
+    _limit("fpcast", (F4E2M1, F8E8M0), "its bits"),
+    _limit("sdiv udiv srem urem", (I1, I8, I16), "in 32 bits"),
+    _limit(
+        "atomic_rmw descriptor_reduce",
+        (BF16,),
+        "compare and swap",
+        lambda t: t.bf16_atomics,
+        op="fadd",
+    ),
+    _limit("atomic_rmw descriptor_reduce", _FLOATS, "compare and swap", op="fmax fmin"),
+    _limit("atomic_rmw descriptor_reduce", (I16, F16, BF16), "compare and swap", op="xchg"),
+    _limit("dot", (I4,), "multiply-adds"),
+    _limit("dot", (F8E4M3, F8E5M2), "f16 factors"),
+    _limit("dot", (F32,), "multiply-adds", precision="ieee"),
+    _limit("dot_scaled", (), "factors widened to bf16 or f32"),
+    Limit(
+        frozenset({"inline_asm"}),
+        frozenset(),
+        "permit = ('inline_asm',)",
+        how=SupportLevel.PERMITTED,
+    ),
+    Limit(
+        frozenset({"extern_elementwise"}),
+        frozenset(),
+        "permit = ('extern',)",
+        how=SupportLevel.PERMITTED,
+    ),
+)
+"""The first that fits decides. One without elements is about all of them."""
+
+
+def supports(
+    mnemonic: str, element: Element | None, target: str | Target, **attributes: str
+) -> Support:
+    """How the op `mnemonic` on `element`, that of its first operand (None: whatever it is), runs
+    on `target`; `attributes` by the words of the text, such as `op = "fadd"`.
+
+    Raises `CompileError` (TIR0702) for an unknown target, `TypeError` for what is no element type.
+    """
+    from tileir.backend.codegen.lowering import third_party_rules
+    from tileir.backend.codegen.rules import rules
+    from tileir.backend.legalize.expand import DISGUISED  # rules are loaded when something is asked
+
+    if not isinstance(element, Scalar | Pointer | None):
+        raise TypeError(f"an element type is needed, as F32, not {element!r}")
+    machine = target_named(target) if isinstance(target, str) else target
+    for limit in LIMITS:
+        if _fits(limit, mnemonic, element, attributes) and not limit.native(machine):
+            return Support(limit.how, limit.by)
+    if mnemonic in DISGUISED:
+        return Support(SupportLevel.EMULATED, "addresses and masks")
+    known = mnemonic in rules() or mnemonic in third_party_rules()
+    return Support(SupportLevel.NATIVE if known else SupportLevel.NONE)
+
+
+def _fits(
+    limit: Limit, mnemonic: str, element: Element | None, attributes: Mapping[str, str]
+) -> bool:
+    if mnemonic not in limit.ops or (limit.elements and element not in limit.elements):
+        return False
+    return all(attributes.get(name) in words for name, words in limit.attributes.items())

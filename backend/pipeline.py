@@ -1,0 +1,396 @@
+"""The pipelines of the backend: tables of stages, from a legal module to one that code is written
+from. Each row names a pass, says when a kernel needs it, and loads it only then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from tileir import records
+from tileir.analysis.uses import definitions
+from tileir.backend.num_warps import check_warps, choose_warps, chosen_warps
+from tileir.backend.options import Options
+from tileir.backend.stage import Scope, Stage, has_op, with_attributes, with_function
+from tileir.backend.target import Target
+from tileir.errors import CompileError, Diagnostic
+from tileir.ir import Function, Module
+from tileir.op import Op
+from tileir.passmanager.registry import PassResult
+from tileir.types import Tile, shape_of
+from tileir.values import Operand, Value
+from tileir.verify.declarations import RESERVED
+
+
+@records.frozen(eq=False)
+class Context:
+    """What the stages know besides the IR. `num_warps` is 0 until it is chosen, `max_registers`
+    the most that a thread may use (None: no limit), `roles` the warps of each role, `prefetched`
+    whether operands are prefetched as the options ask."""
+
+    target: Target
+    options: Options
+    kernel: str
+    num_warps: int = 0
+    max_registers: int | None = None
+    roles: Mapping[str, int] = records.field(factory=dict)
+    prefetched: bool = False
+
+    def warps_of(self, function: Function) -> int:
+        """The warps that run `function`, the kernel or a role."""
+        return self.roles.get(function.name, self.num_warps)
+
+
+# What the stages do ---------------------------------------------------------------------------
+
+
+def _legalize(module: Module, context: Context) -> tuple[PassResult, Context]:
+    from tileir.backend.legal import check_legal, within
+    from tileir.backend.legalize.link_inline import legalize
+    from tileir.backend.permission import check_permitted
+
+    legal = legalize(module, context.kernel)
+    check_permitted(within(legal, context.kernel), context.options.permit)
+    check_legal(legal, context.kernel, context.target)
+    return PassResult(legal), records.evolve(context, roles=_roles(legal.functions[context.kernel]))
+
+
+def _roles(kernel: Function) -> dict[str, int]:
+    """The warps of each function that `kernel` starts as a role. Raises CompileError (TIR0706)."""
+    warps: dict[str, int] = {}
+    for op in kernel.ops:
+        if op.mnemonic == "gpu.role":
+            name = cast(Any, op).callee
+            if name in warps:
+                message = f"gpu.role: @{name} is started twice: every role needs a copy"
+                raise CompileError(Diagnostic("TIR0706", message, op.location))
+            warps[name] = cast(Any, op).warps
+    return warps
+
+
+def _strip_mine(module: Module, context: Context) -> PassResult:
+    from tileir.backend.strip_mine.strip_mine import strip_mine_function, strips
+
+    kernel = module.functions[context.kernel]
+    outcome = strip_mine_function(kernel, warps=context.options.num_warps or 0)
+    return records.evolve(outcome, ir=strips(with_function(module, cast(Function, outcome.ir))))
+
+
+def _scalarize_pointer_steps(function: Function, context: Any) -> Any:
+    from tileir.backend.transforms.scalarize_pointer_steps import scalarize_pointer_steps
+
+    return scalarize_pointer_steps(function)
+
+
+def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, Context]:
+    """Asynchronous copies of what feeds dots, in half of shared memory so that two blocks run on a
+    multiprocessor. Where neither `prefetch` nor `registers` is stated, a limit of registers under
+    which another block fits is preferred to prefetched operands."""
+    from tileir.backend.software_pipeline.async_pipeline import pipeline_function
+    from tileir.backend.software_pipeline.occupancy import register_limit
+
+    options, target = context.options, context.target
+    stages, shared = options.stages or 0, target.shared_bytes // 2
+    if options.prefetch is None and options.registers is None:
+        plain = pipeline_function(function, stages, shared, False)
+        warps = options.num_warps or choose_warps(function, target)
+        limit = register_limit(cast(Function, plain.ir), warps, target)
+        if limit is not None:
+            return plain, records.evolve(context, max_registers=limit)
+    outcome = pipeline_function(function, stages, shared, options.prefetch is not False)
+    if options.prefetch:  # where the same comes without, it was not followed
+        plain = pipeline_function(function, stages, shared, False)
+        context = records.evolve(context, prefetched=_size(outcome) != _size(plain))
+    return outcome, context
+
+
+def _size(outcome: PassResult) -> int:
+    return sum(1 for _ in cast(Function, outcome.ir).ops)
+
+
+def _choose_warps(function: Function, context: Context) -> tuple[PassResult, Context]:
+    stated = context.options.num_warps
+    count = stated or choose_warps(function, context.target)
+    check_warps(function, count, context.target.max_warps)
+    _check_registers(function, context.options.registers, context.target)
+    remarks = tuple(chosen_warps(function, count, stated))
+    marked = with_attributes(function, {"num_warps": count})
+    return PassResult(marked, remarks), records.evolve(context, num_warps=count)
+
+
+_FEWEST = 32
+"""Registers that every instruction can do with."""
+
+
+def _check_registers(function: Function, registers: int | None, target: Target) -> None:
+    if registers is not None and not _FEWEST <= registers <= target.max_registers:
+        message = f"registers must be in {_FEWEST} to {target.max_registers}, not {registers}"
+        raise CompileError(Diagnostic("TIR0708", message, function.location))
+
+
+def _stage_halo(function: Function, context: Context) -> PassResult:
+    from tileir.backend.halo.stage_halo import stage_function_halo
+
+    return stage_function_halo(function)
+
+
+def _check_registers_suffice(function: Function, context: Context) -> Function:
+    from tileir.backend.demand import check_registers
+
+    check_registers(function, context.num_warps, context.target)
+    return function
+
+
+def _version_full_tiles(function: Function, context: Context) -> PassResult:
+    from tileir.backend.transforms.full_tiles import version_full_tiles
+
+    return version_full_tiles(function, threads=context.warps_of(function) * context.target.lanes)
+
+
+def _rematerialize(function: Function, context: Context) -> PassResult:
+    from tileir.backend.transforms.rematerialize import rematerialize
+
+    return rematerialize(function)
+
+
+def _assign_layouts(function: Function, context: Context) -> Function:
+    from tileir.backend.layouts.access_widths import AccessWidths
+    from tileir.backend.layouts.anchors import AnchorLayouts
+    from tileir.backend.layouts.assign_layouts import assign_layouts
+
+    warps = context.warps_of(function)
+    laid_out = assign_layouts(function, AnchorLayouts(function, AccessWidths(function), warps))
+    return with_attributes(laid_out, {"num_warps": warps})
+
+
+def _per_warpgroup_stores(function: Function, context: Context) -> Function:
+    from tileir.backend.warp_specialize.per_warpgroup_stores import per_warpgroup_stores
+
+    return per_warpgroup_stores(function)
+
+
+def _eliminate_redundant_barriers(function: Function, context: Context) -> Function:
+    from tileir.backend.warp_specialize.redundant_barriers import eliminate_redundant_barriers
+
+    return eliminate_redundant_barriers(function)
+
+
+def _conditional_row_max(function: Function, context: Context) -> Function:
+    from tileir.backend.layouts.conditional_row_max import conditional_row_max
+
+    return conditional_row_max(function)
+
+
+def _allocate_shared(module: Module, context: Context) -> Module:
+    from tileir.backend.shared_memory.role_allocation import allocate_with_roles
+
+    limit = context.target.shared_bytes
+    return allocate_with_roles(module, context.kernel, tuple(context.roles), limit)
+
+
+def _insert_barriers(function: Function, context: Context) -> Function:
+    from tileir.backend.shared_memory.barriers import insert_barriers_into
+
+    return insert_barriers_into(function)
+
+
+def _rotate(function: Function, context: Context) -> Function:
+    from tileir.analysis.loops import loops
+    from tileir.passes.rotate import rotate
+
+    return rotate(function) if len(loops(function).by_header) >= _MANY_LOOPS else function
+
+
+def _plan_host(module: Module, context: Context) -> Module:
+    """The plan for tensor maps, and for what roles access by threads, in the metadata; a plan of
+    another compilation goes."""
+    kernel = module.functions[context.kernel]
+    metadata = {k: v for k, v in module.metadata.items() if not k.startswith(RESERVED)}
+    if has_op(kernel, "gpu.tensor_map", "gpu.role"):
+        from tileir.backend.tma.host_plan import HostPlan
+
+        plan = HostPlan.of(kernel)
+        if plan is not None:
+            metadata["host.plan0"] = plan.to_text()
+    return module if metadata == module.metadata else module.evolve(metadata=metadata)
+
+
+def _legalize_for_cpu(module: Module, context: Context) -> Module:
+    from tileir.backend.cpu.memory_limits import check_memory
+    from tileir.backend.legal import check_globals, within
+    from tileir.backend.legalize.link_inline import legalize
+    from tileir.backend.permission import check_permitted
+
+    legal = legalize(module, context.kernel)
+    reached = within(legal, context.kernel)
+    check_permitted(reached, context.options.permit)
+    check_globals(reached)
+    check_memory(reached)
+    return legal
+
+
+def _strip_mine_for_cpu(module: Module, context: Context) -> PassResult:
+    """Chunks of values that have buffers are slices of these; a function that two loops need is
+    computed once."""
+    from tileir.backend.cpu.dots import buffered_tiles
+    from tileir.backend.strip_mine.strip_mine import strip_mine_function, strips
+
+    kernel = module.functions[context.kernel]
+    outcome = strip_mine_function(
+        kernel, warps=context.num_warps, sliced=buffered_tiles(kernel), functions=True
+    )
+    return records.evolve(outcome, ir=strips(with_function(module, cast(Function, outcome.ir))))
+
+
+def _infer_nsw(function: Function, context: Context) -> Function:
+    from tileir.backend.cpu.infer_nsw import infer_nsw
+
+    return infer_nsw(function)
+
+
+def _version_full_tiles_in_lockstep(function: Function, context: Context) -> PassResult:
+    from tileir.backend.transforms.full_tiles import version_full_tiles
+
+    return version_full_tiles(function)
+
+
+def _allocate_on_stack(function: Function, context: Context) -> Function:
+    from tileir.backend.shared_memory.allocate import allocate_function
+
+    return allocate_function(function)
+
+
+def _free_dot_layouts(function: Function, context: Context) -> Function:
+    from tileir.backend.cpu.dots import direct_slices, layout_free_dots
+
+    return direct_slices(layout_free_dots(function))
+
+
+def _assign_lockstep_layouts(function: Function, context: Context) -> Function:
+    from tileir.backend.layouts.access_widths import OneByOne
+    from tileir.backend.layouts.anchors import AnchorLayouts
+    from tileir.backend.layouts.assign_layouts import assign_layouts
+
+    return assign_layouts(function, AnchorLayouts(function, OneByOne(function), context.num_warps))
+
+
+# When a kernel needs them ---------------------------------------------------------------------
+
+_MANY_LOOPS = 256
+"""Loops of a kernel from which on they are rotated here: where LLVM rotates one, it visits all
+blocks that the loop dominates, every later loop among them."""
+
+
+def _has_large_tiles(module: Module, context: Context) -> bool:
+    from tileir.backend.strip_mine.register_limits import is_large, max_tile_words, warps_of
+
+    function = module.functions[context.kernel]
+    if any(op.mnemonic.startswith("gpu.") for op in function.ops):
+        return False  # what the backend made fits its registers
+    warps = context.num_warps or context.options.num_warps or 0
+    limit = max_tile_words(32 * warps_of(function, warps)[0])
+    return any(is_large(op, limit) for op in function.ops)
+
+
+def _branches(function: Function, context: Any) -> bool:
+    return len(function.blocks) > 1
+
+
+def _multiplies_in_loop(function: Function, context: Any) -> bool:
+    return len(function.blocks) > 1 and has_op(function, "dot")
+
+
+def _reads_again(function: Function, context: Context) -> bool:
+    """Whether elements may be read repeatedly: by a loop, by several loads of one buffer, or by
+    lanes of one load whose positions are sums."""
+    loads = [op for op in function.ops if op.mnemonic == "load"]
+    pointers = [p for op in loads for p in op.inputs[:1] if isinstance(p.type, Tile)]
+    if not context.options.windows:
+        return False
+    if len(function.blocks) > 1 or any(len(shape_of(p.type)) > 1 for p in pointers):
+        return bool(pointers)
+    known = definitions(function)
+    return len({_base(p, known) for p in pointers}) < len(pointers)
+
+
+def _base(pointer: Operand, known: Mapping[Value, Op]) -> Operand:
+    """Where a pointer comes from, by the first operand of the ops that made it."""
+    while type(pointer) is Value and pointer in known and known[pointer].inputs:
+        pointer = known[pointer].inputs[0]
+    return pointer
+
+
+def _is_register_limited(function: Function, context: Context) -> bool:
+    limit = context.max_registers
+    return limit is not None and limit < context.target.max_registers
+
+
+def _copies_results(function: Function, context: Context) -> bool:
+    return has_op(function, "gpu.tma_store")
+
+
+def _writes_buffers(function: Function, context: Context) -> bool:
+    return has_op(function, "gpu.local_store")
+
+
+def _reduces(function: Function, context: Context) -> bool:
+    return has_op(function, "reduce")
+
+
+GPU = (
+    Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="prepared"),
+    Stage("strip-mine", _strip_mine, _has_large_tiles, Scope.MODULE, "strips"),
+    Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),
+    Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
+    Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
+    Stage("stage-halo", _stage_halo, _reads_again, snapshot="windows", marker="windows"),
+    Stage("check-registers", _check_registers_suffice),
+    Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="vectorized"),
+    Stage("rematerialize", _rematerialize, _is_register_limited, snapshot="vectorized"),
+    Stage("assign-layouts", _assign_layouts, scope=Scope.EACH, marker="layouts"),
+    Stage("per-warpgroup-stores", _per_warpgroup_stores, _copies_results, Scope.ROLES),
+    Stage("eliminate-redundant-barriers", _eliminate_redundant_barriers, _writes_buffers,
+          Scope.ROLES),
+    Stage("conditional-row-max", _conditional_row_max, _reduces, Scope.EACH, "layouts"),
+    Stage("allocate-shared", _allocate_shared, scope=Scope.MODULE, snapshot="allocated",
+          marker="allocated"),
+    Stage("insert-barriers", _insert_barriers, scope=Scope.EACH, marker="barriers"),
+    Stage("rotate", _rotate, lambda f, _: len(f.blocks) >= 2 * _MANY_LOOPS),
+    Stage("plan-host", _plan_host, scope=Scope.MODULE, snapshot="barriers"),
+)  # fmt: skip
+"""From a module as it was given, or with roles, to one with layouts, shared memory and barriers."""
+
+CPU = (
+    Stage("legalize", _legalize_for_cpu, scope=Scope.MODULE),
+    Stage("strip-mine", _strip_mine_for_cpu, _has_large_tiles, Scope.MODULE),
+    Stage("infer-nsw", _infer_nsw),
+    Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),
+    Stage("version-full-tiles", _version_full_tiles_in_lockstep),
+    Stage("free-dot-layouts", _free_dot_layouts),
+    Stage("assign-layouts", _assign_lockstep_layouts, marker="layouts"),
+    Stage("allocate-shared", _allocate_on_stack, marker="allocated"),
+)
+"""The same for the CPU, where one warp in lockstep runs an instance: no copies run ahead, nothing
+is staged, and there are no barriers."""
+
+ORDER = (
+    ("legalize", "strip-mine", "calls are inlined and decomposed ops are visible"),
+    ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
+    ("scalarize-pointer-steps", "async-pipeline", "the copies need one pointer per stage"),
+    ("async-pipeline", "choose-num-warps", "the tiles that are left in registers decide"),
+    ("choose-num-warps", "version-full-tiles", "tiles of one element per thread need no version"),
+    ("stage-halo", "version-full-tiles", "what is staged is loaded under the masks of windows"),
+    ("version-full-tiles", "assign-layouts", "masks limit the width of accesses"),
+    ("rematerialize", "assign-layouts", "what is recomputed gets the layout of its use"),
+    ("assign-layouts", "conditional-row-max", "rows have to lie within warps"),
+    ("assign-layouts", "allocate-shared", "conversions and reductions pass through shared memory"),
+    ("per-warpgroup-stores", "allocate-shared", "it changes which buffers are alive together"),
+    ("allocate-shared", "insert-barriers", "hazards are those of byte ranges"),
+)
+"""(before, after, why): what the order of `GPU` has to keep, asserted by a test."""
+
+
+def stage_names() -> frozenset[str]:
+    """Names of all stages, warp specialization's included."""
+    from tileir.backend.warp_specialize.driver import TABLES
+
+    return frozenset(stage.name for table in (GPU, CPU, *TABLES) for stage in table)

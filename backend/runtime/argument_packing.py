@@ -1,0 +1,218 @@
+"""Arguments as the words that a kernel is passed, and as what a launcher in machine code is to
+recognise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tileir import records
+from tileir.backend.launch_arguments import launch_error
+from tileir.backend.metadata import Argument
+from tileir.backend.runtime.array_protocols import Array, Tensor, array, bounds, is_array
+from tileir.backend.runtime.native_launcher import (
+    INTEGERS_TOO,
+    LEAST,
+    MOST,
+    NOT_DIVISIBLE,
+    NOT_ONE,
+    Arg,
+    Kind,
+)
+from tileir.types import SCALARS
+from tileir.values import encode
+
+_SPECIAL = 16
+"""What integers and addresses are specialised to be multiples of."""
+
+_LOOSE = frozenset({"i8", "i1", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1", "i4", "bf16"})
+"""Elements that libraries have no type for, or use bytes for: only the size has to agree."""
+
+
+@records.frozen(eq=False)
+class PackedArgument:
+    """The words of an argument, of 64 bits each; the array it is, if any; `like`, which recognises
+    others that are passed likewise (None: nothing does)."""
+
+    words: tuple[int, ...]
+    like: Arg | None = None
+    array: Array | None = None
+
+
+@records.frozen
+class Policy:
+    """What a kernel was compiled for. `exact`: others than those of its promises have a better
+    kernel, so that 16 divides only what it was promised to divide; but for parameters in `plain`.
+    `devices`: how many GPUs there are, `owner` the number of the GPU that has an address."""
+
+    exact: bool = False
+    plain: frozenset[str] = frozenset()
+    devices: int = 1
+    owner: Callable[[int], int | None] | None = None
+
+
+def pack_argument(argument: Argument, value: Any, slot: int, policy: Policy) -> PackedArgument:
+    """`value` for the parameter `argument`, whose first word is number `slot`.
+
+    Raises LaunchError (TIR0710) that names the argument and says what was expected.
+    """
+    if argument.type.startswith("tensor_desc"):
+        return _described(argument, value, policy)
+    if argument.type.endswith("*"):
+        return _pointer(argument, value, slot, policy)
+    return _number(argument, value, slot, policy)
+
+
+def _described(argument: Argument, value: Any, policy: Policy) -> PackedArgument:
+    """A tensor with its extents and strides."""
+    rank = (len(argument.words) - 1) // 2
+    if isinstance(value, Tensor):
+        address, extents, strides, found = value.address, value.extents, value.strides, None
+    elif is_array(value):
+        found = _checked(argument, array(value, argument.name, policy.devices), policy)
+        address, extents, strides = found.address, found.extents, found.distances
+    else:
+        raise launch_error(
+            f"argument {argument.name} must be an array of a GPU for {argument.type}, not "
+            f"{type(value).__name__}"
+        )
+    if len(extents) != rank:
+        raise launch_error(f"argument {argument.name} has {len(extents)} dimensions, not {rank}")
+    words = (address, *(n & 0xFFFFFFFFFFFFFFFF for n in (*extents, *strides)))
+    return PackedArgument(words, None, found)
+
+
+def _pointer(argument: Argument, value: Any, slot: int, policy: Policy) -> PackedArgument:
+    divisor, flags = _divisibility(argument.name, argument.aligned, policy)
+    if isinstance(value, int) and not isinstance(value, bool):
+        _check_address(argument, value, policy)
+        like = Arg(Kind.INTEGER, slot, divisor, flags, 0, MOST, name=argument.name)
+        return PackedArgument((value,), like if _fits(divisor, flags, value) else None)
+    found = _checked(argument, array(value, argument.name, policy.devices), policy)
+    like = None
+    if found.like is not None and found.address and _fits(divisor, flags, found.address):
+        like = bounds(found.like, slot, argument.name, divisor, flags)
+    return PackedArgument((found.address,), like, found)
+
+
+def _divisibility(name: str, promised: int, policy: Policy) -> tuple[int, int]:
+    """What the launcher has to find of a number: the divisor, and a flag where it must not be."""
+    if promised > 1:
+        return promised, 0
+    return (_SPECIAL, NOT_DIVISIBLE) if policy.exact and name not in policy.plain else (1, 0)
+
+
+def _fits(divisor: int, flags: int, value: int) -> bool:
+    return (value % divisor == 0) is not bool(flags & NOT_DIVISIBLE)
+
+
+def _checked(argument: Argument, found: Array, policy: Policy) -> Array:
+    """`found`, if the kernel can take it."""
+    element = re.sub(r"( addrspace\(\d+\))?\*$", "", argument.type)
+    if element.startswith("tensor_desc"):
+        element = element.removeprefix("tensor_desc<").split("<")[0]
+    if found.dtype != element and not _same_size(found.dtype, element):
+        raise launch_error(
+            f"argument {argument.name} holds {found.dtype}, and the kernel takes {argument.type}"
+        )
+    if found.size and not found.address:
+        raise launch_error(f"argument {argument.name} has no memory: it was freed, or given away")
+    if found.size:
+        _check_address(argument, found.address, policy)
+    return found
+
+
+def _same_size(dtype: str, element: str) -> bool:
+    """Whether bits of `dtype` stand for `element`, which libraries lack a type for."""
+    if element.endswith("*"):
+        return dtype == "i64"
+    if element not in _LOOSE:
+        return False
+    size = max(8, SCALARS[element].bits)
+    if dtype in SCALARS:
+        return max(8, SCALARS[dtype].bits) == size and (size == 8 or dtype.startswith("i"))
+    return dtype == f"{size} bits"
+
+
+def _check_address(argument: Argument, address: int, policy: Policy) -> None:
+    if argument.aligned > 1 and address % argument.aligned:
+        raise launch_error(
+            f"argument {argument.name} is at {address:#x}, which is no multiple of "
+            f"{argument.aligned}: the kernel was compiled for aligned memory"
+        )
+    if policy.owner is not None and address and policy.owner(address) is None:
+        raise launch_error(
+            f"argument {argument.name} is at {address:#x}, where no GPU has memory: it was freed, "
+            "or is memory of the host"
+        )
+
+
+def _number(argument: Argument, value: Any, slot: int, policy: Policy) -> PackedArgument:
+    """A number by value."""
+    element = SCALARS[argument.type]
+    plain = type(value) in (bool, int, float)
+    number = value if plain else _item(argument, value)
+    if argument.type.startswith("i"):
+        word = _integer(argument, number, element.bits)
+        like = _integer_like(argument, number, slot, policy, element.bits)
+    else:
+        word = encode(element, float(number))
+        kind = {"f32": Kind.FLOAT, "f64": Kind.DOUBLE}.get(argument.type)
+        flags = INTEGERS_TOO if not policy.exact else 0
+        like = None if kind is None or isinstance(number, bool) else Arg(kind, slot, flags=flags)
+        like = None if policy.exact and not isinstance(number, float) else like
+    named = None if like is None or not plain else records.evolve(like, name=argument.name)
+    return PackedArgument((word,), named)
+
+
+def _integer(argument: Argument, number: Any, bits: int) -> int:
+    if not isinstance(number, int):
+        raise launch_error(
+            f"argument {argument.name} must be an integer for {argument.type}, not {number!r}"
+        )
+    if not -(1 << bits - 1) <= number < 1 << bits:
+        raise launch_error(f"argument {argument.name}, {number}, does not fit in {argument.type}")
+    if argument.multiple_of > 1 and number % argument.multiple_of:
+        raise launch_error(
+            f"argument {argument.name}, {number}, is no multiple of {argument.multiple_of}, which "
+            "the kernel was compiled for"
+        )
+    return number & ((1 << bits) - 1)
+
+
+def _integer_like(
+    argument: Argument, number: Any, slot: int, policy: Policy, bits: int
+) -> Arg | None:
+    if isinstance(number, bool):
+        return Arg(Kind.BOOL, slot)
+    low, high = max(LEAST, -(1 << bits - 1)), min(MOST, (1 << bits) - 1)
+    if not low <= number <= high:
+        return None
+    if not policy.exact:
+        return Arg(Kind.INTEGER, slot, argument.multiple_of, 0, low, high)
+    if number == 0 or (number == 1 and argument.name not in policy.plain):
+        return Arg(Kind.INTEGER, slot, low=number, high=number)
+    small = 1 << 31
+    if bits == 32 and number < small:
+        high = small - 1  # of larger ones the type is another
+    elif bits == 64 and not -small <= number < small:
+        low, high = (small, high) if number > 0 else (low, -small - 1)
+    divisor, flags = _divisibility(argument.name, argument.multiple_of, policy)
+    if argument.name not in policy.plain and number != 1:
+        flags |= NOT_ONE
+    if not _fits(divisor, flags, number):
+        return None
+    return Arg(Kind.INTEGER, slot, divisor, flags, low, high)
+
+
+def _item(argument: Argument, value: Any) -> int | float | bool:
+    """The number that a scalar of a library holds."""
+    item = getattr(value, "item", None)
+    found = item() if item is not None and getattr(value, "ndim", 1) == 0 else None
+    if not isinstance(found, (bool, int, float)):
+        raise launch_error(
+            f"argument {argument.name} must be a number for {argument.type}, not "
+            f"{type(value).__name__}"
+        )
+    return found

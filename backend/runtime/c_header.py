@@ -1,0 +1,163 @@
+"""A compiled kernel as a C header that needs nothing but the CUDA driver API."""
+
+from __future__ import annotations
+
+import re
+
+from tileir.backend.compiled_kernel import CompiledKernel
+from tileir.backend.metadata import Argument, Metadata
+from tileir.backend.runtime.version import compiler_version
+
+_C_TYPES = {
+    "i1": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
+    "f8e4m3": "uint8_t", "f8e5m2": "uint8_t", "f8e8m0": "uint8_t", "f16": "uint16_t",
+    "bf16": "uint16_t", "f32": "float", "f64": "double",
+}  # fmt: skip
+"""Floats that C lacks are passed as their bits."""
+
+_KEYWORDS = re.compile(
+    r"auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|"
+    r"inline|int|long|register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|"
+    r"union|unsigned|void|volatile|while|grid_[xyz]|stream|function|arguments|"
+    r"alignas|alignof|and|and_eq|asm|bitand|bitor|bool|catch|char(?:8|16|32)_t|class|compl|concept|"
+    r"const(?:eval|expr|init|_cast)|co_(?:await|return|yield)|decltype|delete|dynamic_cast|explicit|"
+    r"export|false|friend|mutable|namespace|new|noexcept|not|not_eq|nullptr|operator|or|or_eq|"
+    r"private|protected|public|reinterpret_cast|requires|static_(?:assert|cast)|template|this|"
+    r"thread_local|throw|true|try|type(?:id|name|of|of_unqual)|using|virtual|wchar_t|xor|xor_eq|"
+    r"linux|unix|NULL|u?int\d+_t|_[A-Z]\w*|__\w*|(?:cu[A-Z]|CU)\w*"
+)
+"""Words of C, of C++, and of the functions written."""
+
+
+def header(compiled: CompiledKernel) -> str:
+    """The text of the header: the machine code, what it needs, and functions that load it into the
+    current context and launch it.
+
+    Raises `CompileError` where there is no machine code.
+    """
+    plan = compiled.metadata
+    name = _identifier(plan.kernel)
+    called = re.sub(r"[^\w.$-]", "_", plan.kernel)
+    guard = f"TILEIR_{name.upper()}_{plan.target.upper()}_H"
+    return f"""\
+/* {called} for {plan.target}, made by {compiler_version()}. */
+#ifndef {guard}
+#define {guard}
+
+#include <cuda.h>
+#include <stdint.h>
+
+enum {{
+  {name}_threads = {plan.threads}, /* of a block */
+  {name}_shared = {plan.shared}, /* bytes of shared memory of a block */
+  {name}_registers = {plan.registers}, /* of a thread */
+  {name}_axes = {plan.axes} /* extents of the grid that the kernel looks at */
+}};
+
+static const unsigned char {name}_cubin[] __attribute__((aligned(16))) = {{
+{_bytes(compiled.cubin)}
+}};
+
+{_load(name, plan)}
+
+{_launch(name, plan)}
+
+#endif
+"""
+
+
+def _load(name: str, plan: Metadata) -> str:
+    allowed = ""
+    if plan.dynamic:
+        allowed = f"""
+  if (!result)
+    result = cuFuncSetAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                {name}_shared);"""
+    if plan.cluster[0] > 8:
+        allowed += """
+  if (!result)
+    result = cuFuncSetAttribute(*function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);"""  # noqa: E501 - a line of C
+    return f"""\
+/* Load the kernel into the current context. */
+static inline CUresult {name}_load(CUmodule *module, CUfunction *function)
+{{
+  CUresult result = cuModuleLoadData(module, {name}_cubin);
+  if (!result)
+    result = cuModuleGetFunction(function, *module, "{plan.symbol}");{allowed}
+  return result;
+}}"""
+
+
+def _launch(name: str, plan: Metadata) -> str:
+    named = _named(name, plan)
+    parameters = [p for argument, word in named for p in _parameters(argument, word)]
+    checks = [c for argument, word in named for c in _checks(argument, word)]
+    declared = "".join(f",\n    {kind} {word} /* {note} */" for kind, word, note in parameters)
+    checked = f"  if ({' || '.join(checks)})\n    return CUDA_ERROR_INVALID_VALUE;\n"
+    addresses = ", ".join(f"&{word}" for _, word, _ in parameters) or "0"
+    shared = f"{name}_shared" if plan.dynamic else "0"
+    blocks = "" if plan.cluster[0] == 1 else f" * {plan.cluster[0]}"
+    return f"""\
+/* Launch it for every instance of a grid, and return at once. CUDA_ERROR_INVALID_VALUE where an
+   argument is not what the kernel was compiled for. */
+static inline CUresult {name}_launch(
+    CUfunction function, CUstream stream, unsigned grid_x, unsigned grid_y, unsigned grid_z{declared})
+{{
+{checked if checks else ""}\
+  void *arguments[] = {{{addresses}}};
+  return cuLaunchKernel(function, grid_x{blocks}, grid_y, grid_z, {name}_threads, 1, 1, {shared}, stream,
+                        arguments, 0);
+}}"""  # noqa: E501 - a line of C
+
+
+def _named(kernel: str, plan: Metadata) -> list[tuple[Argument, str]]:
+    """Each argument with a word of its own."""
+    found: list[tuple[Argument, str]] = []
+    taken = {f"{kernel}_threads", f"{kernel}_shared"}
+    for argument in plan.parameters:
+        word = _identifier(argument.name)
+        while not taken.isdisjoint(w for _, w, _ in _parameters(argument, word)):
+            word += "_"
+        taken.update(w for _, w, _ in _parameters(argument, word))
+        found.append((argument, word))
+    return found
+
+
+def _parameters(argument: Argument, name: str) -> list[tuple[str, str, str]]:
+    """C type, name and a note for each value that is passed."""
+    first = argument.words[0]
+    if not first.endswith("*"):
+        return [(_C_TYPES[first], name, first + _promises(argument))]
+    found = [("CUdeviceptr", name, argument.type + _promises(argument))]
+    rank = (len(argument.words) - 1) // 2
+    for what in ("extent", "stride"):
+        found += [("int64_t", f"{name}_{what}{d}", "in elements") for d in range(rank)]
+    return found
+
+
+def _promises(argument: Argument) -> str:
+    words = [
+        word
+        for word, holds in (
+            ("read", argument.reads), ("written", argument.writes), ("atomics", argument.atomics),
+            (f"multiple of {argument.multiple_of}", argument.multiple_of > 1),
+            (f"aligned to {argument.aligned} bytes", argument.aligned > 1),
+        )
+        if holds
+    ]  # fmt: skip
+    return "".join(f", {word}" for word in words)
+
+
+def _checks(argument: Argument, name: str) -> list[str]:
+    return [f"{name} % {n} != 0" for n in (argument.aligned, argument.multiple_of) if n > 1]
+
+
+def _bytes(data: bytes) -> str:
+    rows = (data[i : i + 24] for i in range(0, len(data), 24))
+    return ",\n".join(",".join(map(str, row)) for row in rows)
+
+
+def _identifier(name: str) -> str:
+    """`name` as a word of C."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return f"{word}_" if _KEYWORDS.fullmatch(word) else f"_{word}" if word[:1].isdigit() else word

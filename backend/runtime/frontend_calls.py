@@ -1,0 +1,55 @@
+"""Calls of frontends' kernels, on GPUs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tileir import records
+from tileir.backend.compiled_kernel import CompiledKernel
+from tileir.backend.options import Options
+from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.dispatch import BoundCall, Dispatcher, LaunchDevice
+from tileir.executor import Call, Done
+from tileir.ir import Module
+
+
+@records.define(eq=False)
+class Calls:
+    """Kernels of the modules that calls launch, compiled through `cache` for `target` and loaded
+    by `load`, each once."""
+
+    machine: LaunchDevice
+    target: str
+    load: Callable[[CompiledKernel], Any]
+    cache: Cache
+    _kernels: WeakKeyDictionary[Module, dict[Any, Any]] = records.field(factory=WeakKeyDictionary)
+    _lock: threading.Lock = records.field(factory=threading.Lock)
+
+    def dispatch(
+        self,
+        resolve: Callable[[Any, tuple[Any, ...], dict[str, Any]], Call | Done],
+        positional: Sequence[str],
+    ) -> Dispatcher:
+        """As `tileir.executor.Dispatching` says."""
+
+        def bound(grid: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> BoundCall | Done:
+            found = resolve(grid, arguments, named)
+            return found if isinstance(found, Done) else self._bound(found)
+
+        return Dispatcher(self.machine, bound, positional)
+
+    def _bound(self, call: Call) -> BoundCall:
+        options = Options.of(call.options)
+        compiled = self.cache.compile(call.module, self.target, options, call.kernel)
+        with self._lock:
+            known = self._kernels.setdefault(call.module, {})
+            if (call.kernel, options) not in known:
+                known[call.kernel, options] = self.load(compiled)
+            kernel = known[call.kernel, options]
+        values, names = tuple(call.values.values()), tuple(call.values)
+        return BoundCall(
+            kernel, compiled.plan, values, names, call.meta, True, call.plain, compiled
+        )

@@ -1,0 +1,240 @@
+"""Functions for Python that launch kernels, made of machine code (`launcher/`).
+
+launcher = Launcher(slow, launch)        slow(grid, *arguments, **named): where nothing fits
+launcher.add(entry)                      lists of arguments that fit, and what they launch
+launcher.function(grid, *arguments)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import re
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from functools import cache
+from typing import Any
+
+from tileir import records
+from tileir.backend.nvptx.llvm_codegen import loaded
+from tileir.backend.runtime.launcher.dispatch import SLOTS, WHOLE
+
+_MOST = 32
+"""Entries that are looked through; of others the slow way knows."""
+
+_FASTCALL_KEYWORDS = 0x80 | 0x02
+"""METH_FASTCALL | METH_KEYWORDS (Python's C API, "Common Object Structures")."""
+
+NOT_DIVISIBLE, NOT_ONE, INTEGERS_TOO = 1, 2, 4
+"""Flags of an argument."""
+
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+
+
+class Kind(IntEnum):
+    """What an argument has to be: one object; a Python integer; a float passed in 32 or 64 bits,
+    a bool; a torch tensor on a GPU; whatever a function makes an address of; a stream's handle."""
+
+    CONSTANT = 0
+    INTEGER = 1
+    FLOAT = 2
+    DOUBLE = 3
+    BOOL = 4
+    TENSOR = 5
+    READ = 6
+    STREAM = 7
+
+
+@records.frozen(eq=False)
+class Arg:
+    """One argument of a call: where its value goes (`slot`, -1 for nowhere) and what it has to be.
+
+    The value, or the address, is in `low` to `high` and a multiple of `divisor` (by `flags`, not
+    one). `object`: the constant, or a tensor's function for its address. `reader`: the function of
+    a READ; for a tensor that of its device, where there are several. `name`: of the parameter, for
+    grids that are functions.
+    """
+
+    kind: Kind
+    slot: int = -1
+    divisor: int = 1
+    flags: int = 0
+    low: int = LEAST
+    high: int = MOST
+    type: Any = None
+    object: Any = None
+    reader: Any = None
+    name: str | None = None
+    dtype: Any = None
+    device: int = 0
+
+
+@records.frozen(eq=False)
+class Entry:
+    """A list of arguments that fits, and its launch: `positional` of `args` come without a
+    keyword, the others by `names`. `template`: values of all slots where the arguments do not give
+    them. `stream_of` gives the handle of the stream for `whose`; without it `stream` is it. `meta`
+    are arguments for a function that computes the grid beside those given, `result` what the call
+    gives."""
+
+    positional: int
+    names: tuple[str, ...]
+    args: Sequence[Arg]
+    template: Sequence[int]
+    function: int
+    threads: int
+    shared: int = 0
+    stream_of: Callable[[Any], int] | None = None
+    whose: Any = None
+    stream: int = 0
+    meta: dict[str, Any] = records.field(factory=dict)
+    result: Any = None
+
+
+class _Arg(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int32) for name in ("kind", "divisor", "flags", "slot")),
+        ("low", ctypes.c_int64), ("high", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("type", "object", "reader", "name", "dtype")),
+        ("device", ctypes.c_int64),
+    ]  # fmt: skip
+
+
+class _Entry(ctypes.Structure):
+    _fields_ = [
+        ("next", ctypes.c_void_p), ("names", ctypes.c_void_p), ("positional", ctypes.c_int64),
+        ("count", ctypes.c_int64), ("args", ctypes.c_void_p), ("slots", ctypes.c_int64),
+        ("template", ctypes.c_void_p), ("function", ctypes.c_void_p),
+        ("getter", ctypes.c_void_p), ("whose", ctypes.c_void_p), ("stream", ctypes.c_int64),
+        ("threads", ctypes.c_int32), ("shared", ctypes.c_int32), ("meta", ctypes.c_void_p),
+        ("result", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+class _State(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_void_p) for name in ("first", "slow", "launch")]
+
+
+class _Method(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]  # fmt: skip
+
+
+class Launcher:
+    """Known lists of arguments behind one function, newest first.
+
+    `launch` is the address of `cuLaunchKernel`, or of a function of its type. What was added stays
+    as long as the launcher, so that threads in the midst of a call lose nothing.
+    """
+
+    def __init__(self, slow: Callable[..., Any], launch: int) -> None:
+        self._held: list[Any] = [slow]
+        self._entries: list[_Entry] = []
+        self._state = _State(None, id(slow), launch)
+        new = ctypes.pythonapi.PyCFunction_NewEx
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, *[ctypes.py_object] * 2]
+        self.function: Callable[..., Any] = new(_method(), ctypes.addressof(self._state), self)
+
+    def add(self, entry: Entry) -> Any:
+        """Look for `entry` first from now on; what `first` takes, None where it has too many
+        values."""
+        if len(entry.template) > SLOTS:
+            return None
+        made, held = _entry(entry)
+        self._held += [entry, *held, made]
+        self.first(made)
+        return made
+
+    def first(self, made: Any) -> None:
+        """Look for what was added first from now on, if it is not already."""
+        others = [each for each in self._entries if each is not made]
+        self._entries = [made, *others[: _MOST - 1]]
+        following = [*map(ctypes.addressof, self._entries[1:]), None]
+        for each, after in zip(self._entries, following, strict=True):
+            each.next = after
+        self._state.first = ctypes.addressof(made)
+
+
+def _entry(entry: Entry) -> tuple[_Entry, list[Any]]:
+    """The structure, and what it points to."""
+    names = tuple(map(sys.intern, entry.names))
+    args = (_Arg * max(1, len(entry.args)))(*map(_arg, entry.args))
+    template = (ctypes.c_uint64 * max(1, len(entry.template)))(*entry.template)
+    getter = entry.stream_of
+    made = _Entry(
+        None, id(names) if names else None, entry.positional, len(entry.args),
+        ctypes.addressof(args), len(entry.template), ctypes.addressof(template), entry.function,
+        None if getter is None else id(getter), id(entry.whose), entry.stream, entry.threads,
+        entry.shared, id(entry.meta), id(entry.result),
+    )  # fmt: skip
+    return made, [names, args, template]
+
+
+def _arg(arg: Arg) -> _Arg:
+    def of(value: Any) -> int | None:
+        return None if value is None else id(value)
+
+    constant = arg.kind is Kind.CONSTANT
+    return _Arg(
+        arg.kind, arg.divisor, arg.flags, arg.slot, arg.low, arg.high, of(arg.type),
+        id(arg.object) if constant else of(arg.object), of(arg.reader), of(arg.name),
+        id(arg.dtype), arg.device,
+    )  # fmt: skip
+
+
+@cache
+def supported() -> bool:
+    """Whether this Python's objects are laid out as the code takes them to be: CPython's, with a
+    lock of the interpreter; and there is llvmlite to make the code."""
+    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return False
+    if importlib.util.find_spec("llvmlite") is None:
+        return False
+    return ctypes.c_void_p.from_address(id(1) + 8).value == id(int)
+
+
+_NAMES = ("dtype", "is_cuda")
+_OBJECTS: dict[str, Any] = {
+    "PyLong_Type": int, "PyFloat_Type": float, "PyBool_Type": bool, "PyTuple_Type": tuple,
+    "True": True, **{f'"{name}"': sys.intern(name) for name in _NAMES},
+}  # fmt: skip
+
+
+@cache
+def _method() -> int:
+    """The address of what Python knows functions of the machine code by; they read it when they
+    go, at the end of the process too, so that it stays."""
+    made = _Method(b"launch", _code()[0], _FASTCALL_KEYWORDS, None)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    return ctypes.addressof(made)
+
+
+@cache
+def _code() -> tuple[int, Any]:
+    """The address of the machine code, and what owns it. Raises `CompileError` (TIR0704) where
+    there is no llvmlite."""
+    binding = loaded()
+    module = binding.parse_assembly(_text())
+    module.triple = binding.get_process_triple()
+    machine = binding.Target.from_triple(module.triple).create_target_machine(opt=1, jit=True)
+    module.data_layout = str(machine.target_data)
+    module.verify()
+    engine = binding.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return engine.get_function_address("dispatch"), engine
+
+
+def _text() -> str:
+    def address(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in _OBJECTS:
+            found: int | None = id(_OBJECTS[name])
+        else:
+            found = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+        return f"inttoptr (i64 {found} to ptr)"
+
+    return re.sub(r'@@([\w"]+)@@', address, WHOLE)

@@ -1,0 +1,75 @@
+"""A kernel for what is known of its arguments: addresses and integers that 16 divides, integers
+that are one. Module to module, as text shows it.
+
+    @k(f32* %x, i32 %n, i32 %stride)   with x at 0x7f00, n = 4096, stride = 1
+    @k(f32* aligned(16) %x, i32 multiple_of(16) %n, i32 %stride), every %stride in it a literal 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from tileir import records
+from tileir.ir import Function, Module, Parameter
+from tileir.rewrite import rewrite
+from tileir.types import Pointer, Scalar
+from tileir.values import Operand, Value, constant
+
+DIVISOR = 16
+"""What addresses (in bytes) and integers are looked at to be multiples of."""
+
+
+class ArgumentFact(Enum):
+    """What is known of an argument."""
+
+    DIVISIBLE = "multiple of 16"
+    ONE = "1"
+
+
+def fact_of(parameter: Parameter, number: int) -> ArgumentFact | None:
+    """What is to be known of `number`, the value or the address for `parameter`."""
+    if isinstance(parameter.type, Pointer):
+        return ArgumentFact.DIVISIBLE if number % DIVISOR == 0 else None
+    if not isinstance(parameter.type, Scalar) or not parameter.type.is_integer:
+        return None
+    if number == 1 and parameter.type.bits > 1:
+        return ArgumentFact.ONE
+    return ArgumentFact.DIVISIBLE if number and number % DIVISOR == 0 else None
+
+
+def specialize(module: Module, kernel: str, facts: Mapping[str, ArgumentFact]) -> Module:
+    """`module` with what `facts` say of the parameters of `kernel`, by name or by number for those
+    without one; itself where they say nothing new. Parameters stay, those that are one too."""
+    function = module.functions[kernel]
+    named = {p.name or str(i): p for i, p in enumerate(function.parameters)}
+    ones = {named[n].value for n, fact in facts.items() if fact is ArgumentFact.ONE}
+    parameters = tuple(_promised(p, facts.get(name)) for name, p in named.items())
+    changed = _with_ones(function, ones)
+    if parameters == function.parameters and changed is function:
+        return module
+    changed = changed.evolve(parameters=parameters)
+    return module.with_functions({**module.functions, kernel: changed})
+
+
+def _promised(parameter: Parameter, fact: ArgumentFact | None) -> Parameter:
+    if fact is not ArgumentFact.DIVISIBLE:
+        return parameter
+    name = "aligned" if isinstance(parameter.type, Pointer) else "multiple_of"
+    known = getattr(parameter.attributes, name)
+    if known and known % DIVISOR == 0:
+        return parameter
+    found = records.evolve(
+        parameter.attributes, **{name: max(known, 1) * DIVISOR // _common(known)}
+    )
+    return records.evolve(parameter, attributes=found)
+
+
+def _common(known: int) -> int:
+    """The part of `known` that is in `DIVISOR` too."""
+    return min(DIVISOR, known & -known) if known else 1
+
+
+def _with_ones(function: Function, ones: set[Value]) -> Function:
+    replaced: dict[Value, Operand] = {value: constant(value.type, 1) for value in ones}
+    return rewrite(function, {}, replaced=replaced) if replaced else function

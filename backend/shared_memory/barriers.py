@@ -1,0 +1,92 @@
+"""The pass that puts barriers between ops (the paper's section 5.2.4)."""
+
+from __future__ import annotations
+
+from tileir.backend.shared_memory.place_barriers import place_barriers
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan, check_layouts, needs
+from tileir.errors import CompileError, Diagnostic
+from tileir.ir import Function, Module
+from tileir.passmanager.registry import pass_
+
+
+@pass_("insert-barriers")
+def insert_barriers(module: Module) -> Module:
+    """Let threads wait where one may overwrite or read what another still reads or has written.
+
+    Kernels alone are changed, whose rooms in shared memory have places (`allocate-shared`). An op
+    that passes values between threads waits within itself; a `gpu.barrier` stands before an op that
+    has a hazard with what came since the last one, on any path and around loops.
+
+        SHARED  an op writes bytes of a room that overlaps one in which others may still read
+        GLOBAL  through one parameter, one thread may load what another stored, or store what
+                another loads or stores
+        ORDER   an atomic that releases follows what other threads did
+        THIN    a barrier that the others make needless is left out
+
+    before:
+        stage "allocated"
+        #a = layout(rank = 1, lane = [[1], [2], [4], [8], [16]], warp = [[32], [64]])
+        define kernel void @total(f32* noalias %x, f32* noalias %y, i32 %n) {num_warps = 4, shared = 16} {
+        entry:
+          %i = make_range i32<128, #a>
+          %xs = splat f32*<128, #a> %x
+          br loop
+        loop:
+          %k = phi i32 [0, entry], [%next, loop]
+          %start = splat i32<128, #a> %k
+          %at = add i32<128, #a> %i, %start
+          %p = getelementptr f32*<128, #a> %xs, %at
+          %v = load f32<128, #a> %p
+          %sum = reduce f32 %v {combiner = fadd, shared = [0, 16]}
+          store %y, %sum
+          %next = add i32 %k, 128
+          %more, _ = icmp (i1, i1) %next, %n {predicate = slt}
+          cond_br %more, loop, done
+        done:
+          ret
+        }
+    after:
+        stage "barriers"
+        #a = layout(rank = 1, lane = [[1], [2], [4], [8], [16]], warp = [[32], [64]])
+        define kernel void @total(f32* noalias %x, f32* noalias %y, i32 %n) {num_warps = 4, shared = 16} {
+        entry:
+          %i = make_range i32<128, #a>
+          %xs = splat f32*<128, #a> %x
+          br loop
+        loop:
+          %k = phi i32 [0, entry], [%next, loop]
+          %start = splat i32<128, #a> %k
+          %at = add i32<128, #a> %i, %start
+          %p = getelementptr f32*<128, #a> %xs, %at
+          %v = load f32<128, #a> %p
+          gpu.barrier
+          %sum = reduce f32 %v {combiner = fadd, shared = [0, 16]}
+          store %y, %sum
+          %next = add i32 %k, 128
+          %more, _ = icmp (i1, i1) %next, %n {predicate = slt}
+          cond_br %more, loop, done
+        done:
+          ret
+        }
+    """  # noqa: E501
+    kernels = {f.name: f for f in module.functions.values() if f.kernel and not f.is_declaration}
+    for function in kernels.values():
+        for op in function.ops:
+            check_layouts(op)
+    placed = {name: insert_barriers_into(function) for name, function in kernels.items()}
+    if all(placed[name] is function for name, function in kernels.items()):
+        return module
+    return module.evolve(functions={**module.functions, **placed}, stage="barriers")
+
+
+def insert_barriers_into(function: Function) -> Function:
+    """`function`, whose rooms have places, with barriers. Raises CompileError (TIR0709) where an op
+    has no room that needs one."""
+    for op, need in needs(function).items():
+        if op.shared is None or op.shared[1] < need.size:
+            message = (
+                f"{op.mnemonic} needs {need.size} bytes of shared memory: "
+                "`allocate-shared` has none"
+            )
+            raise CompileError(Diagnostic("TIR0709", message, op.location))
+    return place_barriers(function, SharedMemoryPlan.of(function))

@@ -1,0 +1,66 @@
+"""How far from its parameter a pointer can point, so that accesses apart are known to be apart."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from tileir.analysis.cache import cached
+from tileir.analysis.cfg import cfg
+from tileir.analysis.ranges import Ranges, ranges
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.types import Pointer, element_of
+from tileir.values import Operand, Value
+
+Reach: TypeAlias = tuple[int, int]
+"""Bytes from the parameter: of the first byte accessed, and of the one behind the last."""
+
+_SAME = frozenset(
+    {"splat", "broadcast", "reshape", "expand_dims", "trans", "gpu.convert_layout", "unsplat",
+     "multiple_of", "contiguous", "constant_run"}
+)  # fmt: skip
+
+
+@cached
+def byte_ranges(function: Function) -> dict[Value, Reach]:
+    """The reach of every pointer that is a parameter moved by integers; of no other."""
+    bounds = ranges(function)
+    found: dict[Value, Reach] = {}
+    for parameter in function.parameters:
+        kind = parameter.type
+        if isinstance(kind, Pointer):
+            found[parameter.value] = (0, kind.pointee.bytes)
+    for label in cfg(function).order:
+        for op in function.blocks[label].ops:
+            reach = _moved(op, found, bounds)
+            if reach is not None:
+                found[op.results[0]] = reach
+    return found
+
+
+def ranges_disjoint(a: Reach | None, b: Reach | None) -> bool:
+    """Whether two accesses through one parameter certainly share no byte."""
+    return a is not None and b is not None and (a[1] <= b[0] or b[1] <= a[0])
+
+
+def _moved(op: Any, found: dict[Value, Reach], bounds: Ranges) -> Reach | None:
+    if op.mnemonic in _SAME:
+        return _of(op.inputs[0], found)
+    if op.mnemonic != "getelementptr":
+        return None
+    start = _of(op.pointer, found)
+    if start is None:
+        return None
+    size = _size(op)
+    low, high = bounds.of(op.index)
+    return start[0] + low * size, start[1] + high * size
+
+
+def _of(operand: Operand, found: dict[Value, Reach]) -> Reach | None:
+    return found.get(operand) if isinstance(operand, Value) else None
+
+
+def _size(op: Op) -> int:
+    kind = element_of(op.results[0].type)
+    assert isinstance(kind, Pointer)
+    return kind.pointee.bytes

@@ -1,0 +1,251 @@
+"""How a tile passes through shared memory from one layout to another.
+
+The tile is cut into boxes, the power of two of every extent that both layouts cover by bits.
+Within a box offsets are linear over GF(2) (`tileir.backend.shared_memory.swizzle`); boxes follow
+one another. Layouts that do not split so, swizzled across boxes or with lanes that repeat, take
+rows with padding, of the shapes of padding the one with the fewest wavefronts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import product
+
+from tileir import records
+from tileir.backend.shared_memory.bank_conflicts import wavefronts
+from tileir.backend.shared_memory.swizzle import WIDEST, Columns, swizzle
+from tileir.layout import Layout, Vector
+from tileir.layout_algebra import pack
+from tileir.layout_bits import apply, kernel
+
+_ROUND_BYTES = 32768
+"""Bytes of a tile that lie in shared memory at a time; larger tiles pass in rounds."""
+
+_PADS = (0, 4, 8, 16, 32, 64)
+"""Bytes after a row that are tried."""
+
+
+_SAMPLE = 4
+"""Accesses of a side whose wavefronts are counted to compare ways."""
+
+
+@records.frozen
+class Side:
+    """One side of the passage: its layout, and the registers of each access, neighbours in
+    memory, the first at the lowest offset."""
+
+    layout: Layout
+    groups: tuple[tuple[int, ...], ...]
+
+    @property
+    def vector(self) -> int:
+        """Elements per access."""
+        return len(self.groups[0])
+
+
+@records.frozen
+class Staging:
+    """Offsets in bytes of a tile of `shape`: coordinate `x` lies at the exclusive or of
+    `matrix` over the bits of its low parts (`widths[d]` bits, dimension 0 lowest), plus
+    `(x[d] >> widths[d]) * strides[d]`. Everything up to `covered` has a place."""
+
+    size: int
+    """Bytes of an element."""
+    shape: Vector
+    covered: Vector
+    widths: Vector
+    matrix: tuple[int, ...]
+    strides: Vector
+    bytes: int
+    source: Side
+    target: Side
+
+    @property
+    def rounds(self) -> int:
+        """Passes over the shared memory."""
+        return -(-self.bytes // _ROUND_BYTES)
+
+    @property
+    def round_bytes(self) -> int:
+        """Shared memory in use at a time."""
+        return min(self.bytes, _ROUND_BYTES)
+
+    def low(self, v: Vector) -> int:
+        """The part of the offset within a box."""
+        parts = [x & ((1 << w) - 1) for x, w in zip(v, self.widths, strict=True)]
+        return apply(self.matrix, pack(parts, self.widths))
+
+    def high(self, v: Vector) -> int:
+        """The offset of the box."""
+        terms = zip(v, self.widths, self.strides, strict=True)
+        return sum((x >> w) * stride for x, w, stride in terms)
+
+    def offset(self, v: Vector) -> int:
+        """Where the element at `v` lies, in bytes."""
+        return self.low(v) + self.high(v)
+
+    def cost(self) -> int:
+        """Wavefronts of warp 0, on both sides."""
+        return sum(_side_cost(self, side) for side in (self.source, self.target))
+
+
+@cache
+def staging(source: Layout, target: Layout, shape: Vector, size: int) -> Staging:
+    """The passage of a tile of elements of `size` bytes from `source` to `target`."""
+    found = [s for s in (_boxed(source, target, shape, size),) if s is not None]
+    if found and _lanes_in_boxes(found[0]):
+        return found[0]
+    found += _rows(source, target, shape, size)
+    return min(found, key=lambda s: s.cost())
+
+
+def _lanes_in_boxes(it: Staging) -> bool:
+    """Whether no lane leaves its box, so that the swizzle accounts for every conflict."""
+    lanes = (v for side in (it.source, it.target) for v in side.layout.lane)
+    return all(not any(x >> w for x, w in zip(v, it.widths, strict=True)) for v in lanes)
+
+
+def _side_cost(it: Staging, side: Side) -> int:
+    """Accesses and their wavefronts, by a sample of them."""
+    step = max(1, len(side.groups) // _SAMPLE)
+    sample = side.groups[::step]
+    found = sum(wavefronts(_offsets(it, side, group), it.size * len(group)) for group in sample)
+    return len(side.groups) * (found + len(sample)) // len(sample)
+
+
+def _offsets(it: Staging, side: Side, group: tuple[int, ...]) -> list[int | None]:
+    offsets: list[int | None] = []
+    for lane in range(side.layout.size("lane")):
+        at = side.layout.coordinate(group[0], lane)
+        inside = all(a < n for a, n in zip(at, it.covered, strict=True))
+        offsets.append(it.offset(at) if inside else None)
+    return offsets
+
+
+# Boxes ------------------------------------------------------------------------------------------
+
+
+def _boxed(source: Layout, target: Layout, shape: Vector, size: int) -> Staging | None:
+    extents = zip(source.atom_extents, target.atom_extents, strict=True)
+    widths = tuple(min(a, b).bit_length() - 1 for a, b in extents)
+    if not (_splits(source, widths) and _splits(target, widths)):
+        return None
+    bits = sum(widths)
+    low = [_columns(it, widths) for it in (source, target)]
+    if any(kernel(side.registers) for side in low):
+        return None
+    found = swizzle(low[0], low[1], bits, size)
+    counts = [-(-n >> w) for n, w in zip(shape, widths, strict=True)]
+    strides, step = [0] * len(shape), size << bits
+    for d in reversed(range(len(shape))):
+        strides[d] = step
+        step *= counts[d]
+    covered = tuple(n << w for n, w in zip(counts, widths, strict=True))
+    matrix = tuple(x * size for x in found.matrix)
+    sides = [
+        _side(it, widths, matrix, size << vector)
+        for it, vector in ((source, found.stored), (target, found.loaded))
+    ]
+    return Staging(size, shape, covered, widths, matrix, tuple(strides), step, *sides)
+
+
+def _splits(it: Layout, widths: Vector) -> bool:
+    """Whether every bit moves either within a box or between boxes, these by bits of their own,
+    and no lanes repeat."""
+    high = [0] * it.rank
+    for axis in ("register", "lane", "warp", "block"):
+        for v in it.atom(axis):
+            above = [x >> w for x, w in zip(v, widths, strict=True)]
+            below = any(x & ((1 << w) - 1) for x, w in zip(v, widths, strict=True))
+            if any(above) and below:
+                return False
+            for d, x in enumerate(above):
+                if x & high[d] or x & (x - 1):
+                    return False
+                high[d] |= x
+    return not it.digits("lane") and not it.digits("block")
+
+
+def _columns(it: Layout, widths: Vector) -> Columns:
+    """The bits that move within a box."""
+    registers, lanes, warps = (
+        _low_columns(it.atom(a), widths) for a in ("register", "lane", "warp")
+    )
+    return Columns(tuple(x for x in registers if x), lanes, warps)
+
+
+def _low_columns(vectors: Sequence[Vector], widths: Vector) -> tuple[int, ...]:
+    masks = [(1 << w) - 1 for w in widths]
+    return tuple(pack([x & m for x, m in zip(v, masks, strict=True)], widths) for v in vectors)
+
+
+def _side(it: Layout, widths: Vector, matrix: tuple[int, ...], wide: int) -> Side:
+    """Registers of a layout by access: those whose offsets differ in bits below `wide` alone."""
+    low = [apply(matrix, x) for x in _low_columns(it.atom("register"), widths)]
+    bits = 1 << len(low)
+    found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for register, v in enumerate(it.registers):
+        offset = apply(low, register % bits)
+        above = tuple(x >> w for x, w in zip(v, widths, strict=True))
+        key = (offset & ~(wide - 1), *above)
+        found.setdefault(key, []).append((offset & (wide - 1), register))
+    return Side(it, tuple(tuple(r for _, r in sorted(group)) for group in found.values()))
+
+
+# Rows -------------------------------------------------------------------------------------------
+
+
+def _rows(source: Layout, target: Layout, shape: Vector, size: int) -> Iterator[Staging]:
+    """Rows along one dimension or another, with padding."""
+    fasts = {_fastest(source), _fastest(target), len(shape) - 1}
+    for fast, pad in product(sorted(fasts), _PADS):
+        if pad % size == 0 and (pad == 0 or len(shape) > 1):
+            yield _padded(source, target, shape, size, fast, pad)
+
+
+def _fastest(it: Layout) -> int:
+    """The dimension along which the first registers move."""
+    first = it.registers[1] if len(it.registers) > 1 else ()
+    return next((d for d, x in enumerate(first) if x), it.rank - 1)
+
+
+def _padded(
+    source: Layout, target: Layout, shape: Vector, size: int, fast: int, pad: int
+) -> Staging:
+    strides, step = [0] * len(shape), size
+    for d in (fast, *(d for d in reversed(range(len(shape))) if d != fast)):
+        strides[d] = step
+        step *= shape[d]
+        step += pad if d == fast else 0
+    zeros = (0,) * len(shape)
+    sides = [Side(it, _runs(it, shape, tuple(strides), size, fast)) for it in (source, target)]
+    return Staging(size, shape, shape, zeros, (), tuple(strides), step, *sides)
+
+
+def _runs(
+    it: Layout, shape: Vector, strides: Vector, size: int, fast: int
+) -> tuple[tuple[int, ...], ...]:
+    """Registers that are neighbours along `fast`, as many as lanes and warps leave aligned."""
+    wide = 1
+    while wide * 2 * size <= WIDEST and _aligned(it, shape, strides, size, fast, wide * 2):
+        wide *= 2
+    count = it.size("register")
+    return tuple(tuple(range(r, r + wide)) for r in range(0, count, wide))
+
+
+def _aligned(it: Layout, shape: Vector, strides: Vector, size: int, fast: int, wide: int) -> bool:
+    """Whether registers by `wide` are neighbours at aligned offsets in every thread."""
+    count = it.size("register")
+    if count % wide or shape[fast] % wide or any(s % (wide * size) for s in strides if s != size):
+        return False
+    vectors = [v for axis in ("lane", "warp") for v in it.atom(axis)]
+    vectors += [d.step for axis in ("lane", "warp") for d in it.digits(axis)]
+    if any(v[fast] % wide for v in vectors):
+        return False
+    for r, v in enumerate(it.registers):
+        first = it.registers[r - r % wide]
+        expected = [x + (r % wide if d == fast else 0) for d, x in enumerate(first)]
+        if first[fast] % wide or list(v) != expected:
+            return False
+    return True

@@ -1,0 +1,37 @@
+"""The elements of a tile that every thread of a block holds, as arrays."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from tileir.layout import Layout
+
+LANES = 32
+"""Threads of a warp."""
+
+
+@cache
+def element_owners(layout: Layout, shape: tuple[int, ...], first: bool) -> Any:
+    """The coordinates of elements and the threads that hold them: arrays [n, dimension] and
+    [n]. `first`: of threads that hold the same the first alone."""
+    import numpy as np
+
+    threads = np.arange(LANES * layout.size("warp"))
+    index = {"lane": threads % LANES, "warp": threads // LANES}
+    held = np.ones(len(threads), bool)
+    at = np.zeros((len(threads), layout.rank), np.int64)
+    for axis, number in index.items():
+        for bit, vector in enumerate(layout.atom(axis)):
+            at ^= (number >> bit & 1)[:, None] * np.array(vector, np.int64)
+        held &= (number & layout.free_bits(axis)) == 0
+    # Repetitions move by multiples of the atom's extents: what they add meets no bit of the atom.
+    whole = at[:, None, :] ^ np.array(layout.registers, np.int64)
+    for axis, number in index.items():
+        for digit in layout.digits(axis):
+            k = number // digit.weight % digit.count
+            whole += (k[:, None] * np.array(digit.step, np.int64))[:, None, :]
+            held &= (k == 0) | bool(any(digit.step))
+    inside = (whole < np.array(shape)).all(axis=-1) & (held[:, None] | (not first))
+    which = np.broadcast_to(threads[:, None], inside.shape)
+    return whole[inside], which[inside]

@@ -1,0 +1,212 @@
+"""What ops need of shared memory: room for themselves while they run, and buffers.
+
+Where the rooms lie is found by the pass `allocate-shared`
+(`tileir.backend.shared_memory.allocate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tileir import records
+from tileir.analysis.shared_buffers import ALLOT, BARRIERS
+from tileir.backend.codegen.emit.shared_tile import SharedTile
+from tileir.backend.layouts.join_split import stays
+from tileir.errors import CompileError, Diagnostic
+from tileir.ir import Function
+from tileir.layout import differs_in_units
+from tileir.op import Op
+from tileir.ops.gpu import ConvertLayout
+from tileir.types import Tile, element_of
+
+STATIC_LIMIT = 49152
+"""Bytes a block may have without asking at launch (CUDA C++ Programming Guide, "Shared Memory")."""
+
+_ALIGNMENT = 16
+"""The widest access of one thread, in bytes."""
+
+BUFFERS = frozenset({ALLOT, BARRIERS})
+"""Ops whose memory outlives them."""
+
+
+@records.frozen
+class SharedRequirement:
+    """Room in shared memory: bytes, a multiple of 16, and what the first is a multiple of."""
+
+    size: int
+    alignment: int
+
+
+@records.frozen
+class SharedMemoryPlan:
+    """`offsets` of the ops that have rooms in shared memory, with `sizes`, and bytes in all."""
+
+    offsets: Mapping[Op, int]
+    sizes: Mapping[Op, int]
+    size: int
+
+    @staticmethod
+    def of(function: Function) -> SharedMemoryPlan:
+        """What the ops of `function` say, and its `shared`."""
+        rooms = {op: op.shared for op in function.ops if op.shared is not None}
+        total = function.attributes.get("shared", 0)
+        offsets, sizes = ({op: room[i] for op, room in rooms.items()} for i in (0, 1))
+        return SharedMemoryPlan(offsets, sizes, total if isinstance(total, int) else 0)
+
+    @property
+    def alignment(self) -> int:
+        """What the first byte has to be a multiple of."""
+        return max((_alignment(op) for op in self.offsets), default=_ALIGNMENT)
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the memory must be asked for at launch."""
+        return self.size > STATIC_LIMIT
+
+
+def needs(function: Function) -> dict[Op, SharedRequirement]:
+    """The room that each op of `function` needs, in order. Raises CompileError (TIR0709) for a
+    tile without a layout."""
+    read = {value for op in function.ops for value in op.operands}
+    found: dict[Op, SharedRequirement] = {}
+    for op in function.ops:
+        need = NEEDS.get(op.mnemonic)
+        if need is None or (op.mnemonic in TOLD and op.results[0] not in read):
+            continue
+        check_layouts(op)
+        if size := need(op):
+            found[op] = SharedRequirement(-(-size // _ALIGNMENT) * _ALIGNMENT, _alignment(op))
+    return found
+
+
+def _alignment(op: Op) -> int:
+    return SharedTile.of(op).alignment if op.mnemonic == ALLOT else _ALIGNMENT
+
+
+TOLD = frozenset({"atomic_rmw", "atomic_cas", "atomic_load", "load"})
+"""Ops of which one thread tells others what it found, unless nobody reads that."""
+
+
+def is_warp_local(op: Any) -> bool:
+    """Whether what goes through the room of `op` stays with the warp that wrote it; others wait
+    for all threads in between."""
+    if op.mnemonic != ConvertLayout.mnemonic:
+        return False
+    from tileir.backend.codegen.conversion_plan import within_warps  # as below
+
+    return within_warps(op.source.type, op.layout)
+
+
+def check_layouts(op: Op) -> None:
+    """Raise CompileError (TIR0709) where a tile that `op` concerns has no layout."""
+    for value in (*op.inputs, *op.results):
+        if isinstance(value.type, Tile) and value.type.layout is None:
+            message = f"{op.mnemonic}: {value.type} has no layout; `assign-layouts` chooses them"
+            raise CompileError(Diagnostic("TIR0709", message, op.location))
+
+
+# What computes rooms is loaded for the kernels that have such ops.
+
+
+def _conversion(op: Any) -> int:
+    from tileir.backend.codegen.conversion_plan import conversion_bytes
+
+    return conversion_bytes(op.source.type, op.layout)
+
+
+def _placed(tile: Tile) -> int:
+    from tileir.backend.codegen.conversion_plan import placement
+
+    return placement(tile).bytes
+
+
+def _operand(op: Any) -> int:
+    """Room for the first operand, a tile."""
+    return _placed(op.inputs[0].type)
+
+
+def _result(op: Any) -> int:
+    return _placed(op.results[0].type)
+
+
+def _reshape(op: Any) -> int:
+    source, tile = op.value.type, op.result.type
+    if differs_in_units(source.shape, tile.shape):
+        return 0
+    moved = source.layout.reshape(source.shape, tile.shape)
+    return 0 if moved == tile.layout else source.size * source.element.bytes
+
+
+def _atomic(op: Any) -> int:
+    """Old values that one thread tells the others: a scalar's, or those of a tile that several
+    threads hold."""
+    kind = op.result.type
+    if not isinstance(kind, Tile):
+        return element_of(kind).bytes  # type: ignore[union-attr]
+    layout = kind.layout
+    free = layout.free_bits("lane") or layout.free_bits("warp")
+    idle = any(not any(d.step) for axis in ("lane", "warp") for d in layout.digits(axis))
+    return _placed(kind) if free or idle else 0
+
+
+def _volatile(op: Any) -> int:
+    """What a volatile load finds, which other instances may change meanwhile: all threads that
+    hold an element have to know the same."""
+    return _atomic(op) if op.volatile else 0
+
+
+def _reduce(op: Any) -> int:
+    from tileir.backend.codegen.emit.reduction import reduction_bytes
+
+    return reduction_bytes(op)
+
+
+def _scan(op: Any) -> int:
+    from tileir.backend.codegen.emit.scan import scan_bytes
+
+    return scan_bytes(op)
+
+
+def _dot(op: Any) -> int:
+    from tileir.backend.shared_memory.fma_dot_staging import staging
+
+    found = staging(op)
+    return 0 if found is None else found.bytes
+
+
+def _unsplat(op: Any) -> int:
+    tile = op.value.type
+    return 0 if all(n == 1 for n in tile.layout.extents) else _placed(tile)
+
+
+def _histogram(op: Any) -> int:
+    return 4 * op.result.type.size
+
+
+def _buffer(op: Any) -> int:
+    return op.shape[0] * SharedTile.of(op).bytes
+
+
+NEEDS: dict[str, Callable[[Any], int]] = {
+    "gpu.shared_alloc": _buffer,
+    "gpu.mbarrier_alloc": lambda op: 8 * op.count,
+    "gpu.convert_layout": _conversion,
+    "reduce": _reduce,
+    "reshape": _reshape,
+    "atomic_rmw": _atomic,
+    "atomic_cas": _atomic,
+    "join": lambda op: 0 if stays(op) else _result(op),
+    "split": lambda op: 0 if stays(op) else _operand(op),
+    "cat": lambda op: 0 if stays(op) else _result(op),
+    "gather": _operand,
+    "extract_slice": _operand,
+    "insert_slice": lambda op: _placed(op.small.type),
+    "dot": _dot,
+    "scan": _scan,
+    "unsplat": _unsplat,
+    "histogram": _histogram,
+    "atomic_load": _atomic,
+    "load": _volatile,
+}
+"""Bytes of shared memory by mnemonic."""

@@ -1,0 +1,161 @@
+"""Where the bits of a tile's coordinates go in shared memory, so that two layouts both reach it
+with wide accesses and without bank conflicts.
+
+Offsets are built as a basis of the space of coordinates over GF(2), lowest offset bit first:
+vectors that registers of both sides hold side by side, then those of one side alone, then bits
+that choose the bank, then the rest. Two lanes meet in a bank exactly if their coordinates differ
+by a combination of the rest; so the rest is chosen to meet neither the span of the lanes that
+access together on the one side nor on the other. Such a complement always exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tileir import records
+from tileir.backend.shared_memory.bank_conflicts import WORD, phase_lanes
+from tileir.layout_bits import (
+    Span,
+    apply,
+    common_complement,
+    independent,
+    intersection,
+    inverse,
+)
+
+WIDEST = 16
+"""Bytes of the widest access of a thread (PTX ISA, ld: .v4.b32)."""
+
+
+@records.frozen
+class Columns:
+    """The bits of one side's layout: the coordinates, packed, that each moves by."""
+
+    registers: tuple[int, ...]
+    lanes: tuple[int, ...]
+    warps: tuple[int, ...]
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        """Lanes and warps."""
+        return self.lanes + self.warps
+
+
+@records.frozen
+class Swizzle:
+    """`matrix[i]` is the offset, in elements, of bit `i` of the coordinates; accesses are of
+    `1 << stored` elements where the tile is written and `1 << loaded` where it is read."""
+
+    matrix: tuple[int, ...]
+    stored: int
+    loaded: int
+
+
+@records.frozen
+class _Split:
+    """Bits of vectors: shared by both sides, then those of the side that writes or reads."""
+
+    both: tuple[int, ...]
+    alone: tuple[int, ...]
+    writer: bool
+
+    def low(self, writer: bool) -> tuple[int, ...]:
+        """The vector of one side."""
+        return self.both + (self.alone if writer == self.writer else ())
+
+
+def swizzle(source: Columns, target: Columns, bits: int, size: int) -> Swizzle:
+    """The offsets for tiles of `1 << bits` elements of `size` bytes, written as `source` and read
+    as `target`, that take the fewest instructions, without bank conflicts."""
+    found = (
+        _attempt(split, source, target, bits, size)
+        for split in sorted(
+            _splits(source, target, size), key=lambda s: _instructions(s, source, target)
+        )
+    )
+    return next(s for s in found if s is not None)
+
+
+def _instructions(split: _Split, source: Columns, target: Columns) -> tuple[int, int]:
+    """Accesses of a thread on both sides; of equals the one that prefers wide reads."""
+    stores = len(source.registers) - len(split.low(True))
+    loads = len(target.registers) - len(split.low(False))
+    return (1 << max(stores, 0)) + (1 << max(loads, 0)), loads
+
+
+def _splits(source: Columns, target: Columns, size: int) -> Iterator[_Split]:
+    """Ways to make vectors, wider and narrower; the last, without any, always works."""
+    most = (WIDEST // size).bit_length() - 1
+    shared = intersection(source.registers, target.registers)
+    apart = independent([*source.threads, *target.threads])
+    both = independent(shared, apart)[:most]
+    for count in range(len(both), -1, -1):
+        kept = both[:count]
+        for writer, side in ((True, source), (False, target)):
+            alone = independent(side.registers, [*side.threads, *kept])
+            for more in range(min(most - count, len(alone)), -1, -1):
+                yield _Split(tuple(kept), tuple(alone[:more]), writer)
+
+
+def _attempt(
+    split: _Split, source: Columns, target: Columns, bits: int, size: int
+) -> Swizzle | None:
+    """The offsets with these vectors; None where a lane would break one up."""
+    low = _filled([*split.both, *split.alone], source, target, bits, size)
+    sides = ((split.low(True), source), (split.low(False), target))
+    reached = [_together(low, vector, side, size) for vector, side in sides]
+    rest = _rest(reached, low, sides, bits)
+    bank = independent(
+        [*source.threads, *target.threads, *source.registers, *(1 << i for i in range(bits))],
+        [*low, *rest],
+    )
+    matrix = inverse([*low, *bank, *rest], bits)
+    assert all(row is not None for row in matrix)
+    whole = tuple(row for row in matrix if row is not None)
+    for vector, side in sides:
+        mask = (1 << len(vector)) - 1
+        if any(apply(whole, t) & mask for t in side.threads):
+            return None
+    return Swizzle(whole, len(split.low(True)), len(split.low(False)))
+
+
+def _filled(
+    low: list[int], source: Columns, target: Columns, bits: int, size: int
+) -> tuple[int, ...]:
+    """`low` with further bits until it fills a bank's word: elements of one word never conflict."""
+    word = (WORD // size).bit_length() - 1
+    units = (1 << i for i in range(bits))
+    more = independent([*source.registers, *target.registers, *source.lanes, *units], low)
+    return (*low, *more[: max(0, word - len(low))])
+
+
+def _together(low: Sequence[int], vector: Sequence[int], side: Columns, size: int) -> list[int]:
+    """What the lanes of one phase of a side reach in one access, whole words of it."""
+    wide = size << len(vector)
+    lanes = phase_lanes(max(wide, WORD)).bit_length() - 1
+    word = max(len(vector), min(len(low), (WORD // size).bit_length() - 1))
+    return [*low[:word], *side.lanes[:lanes]]
+
+
+def _rest(
+    reached: list[list[int]],
+    low: Sequence[int],
+    sides: Sequence[tuple[tuple[int, ...], Columns]],
+    bits: int,
+) -> list[int]:
+    """Coordinates that may share a bank, those that registers move by last. Vectors of one side
+    alone are paired with what no thread of that side moves by, so that threads find them whole."""
+    (stored, source), (loaded, target) = sides
+    wide, other = (reached, source) if len(stored) >= len(loaded) else (reached[::-1], target)
+    moved = Span.of(other.threads)
+    left = sorted(wide[0], key=lambda v: v not in low)
+    right = sorted(wide[1], key=lambda v: v in moved)
+    found = common_complement(left, right, bits)
+    late: list[int] = []
+    for vectors in (
+        intersection(found, intersection(source.registers, target.registers)),
+        intersection(found, source.registers),
+        intersection(found, target.registers),
+    ):
+        late += independent(vectors, late)
+    return independent(found, late) + late[::-1]

@@ -1,0 +1,174 @@
+"""Which threads two accesses of global memory bring together at one byte."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import Any, TypeAlias
+
+from tileir import records
+from tileir.analysis.affine_mod32 import Affine
+from tileir.backend.shared_memory.element_owners import LANES, element_owners
+from tileir.types import Pointer, Tile, Type, element_of, shape_of
+from tileir.values import Value
+
+Base: TypeAlias = "Value | None"
+"""The parameter a pointer comes from; None where it is not known."""
+
+_MOST = 1 << 17
+"""Accesses of single elements, by threads, that are looked at one by one."""
+_APART = 1 << 30
+"""Distances modulo 2^32 below this are true ones."""
+_MOST_ROUNDS = 8
+"""Rounds of a loop back that are looked at."""
+
+
+class SyncScope(IntEnum):
+    """Who must wait for whom between two accesses."""
+
+    NONE = 0
+    """Nobody: a thread meets but itself."""
+    WARP = 1
+    """Threads of one warp."""
+    BLOCK = 2
+
+
+class AccessingThreads(Enum):
+    """Which threads access an element of a tile, or a scalar."""
+
+    EVERY = "every thread that holds it"
+    FIRST = "the first of them"
+    ANY = "not known"
+
+
+@records.frozen(eq=False)
+class GlobalAccess:
+    """One op's access of global memory through one pointer: of `type`, from `base`, at `form`,
+    somewhere in the bytes `reach` from the base."""
+
+    base: Base
+    type: Type
+    form: Affine | None
+    writes: bool
+    who: AccessingThreads
+
+    @property
+    def place(self) -> Affine:
+        """The form, where it is known."""
+        assert self.form is not None
+        return self.form
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        kind = element_of(self.type)
+        assert isinstance(kind, Pointer)
+        return kind.pointee.bytes
+
+
+def required_sync(a: GlobalAccess, b: GlobalAccess, warps: int | None, step: int = 0) -> SyncScope:
+    """Who must wait between `a` and then `b`, of which one writes, in a block of `warps`, for
+    both to be made in the order of the program. Masks are taken to be true. Where `step` is not
+    0, `a` was made one or more rounds of a loop ago, and every round moves it by `step` bytes; a
+    loop is taken not to come back to an address by going round all 2^32."""
+    if a.form is None or b.form is None or a.form.terms != b.form.terms:
+        return SyncScope.BLOCK
+    count = warps or 1
+    return _in_rounds(a, b, count, step) if step else _at_once(a, b, count)
+
+
+def only_thread_zero(a: GlobalAccess) -> bool:
+    """Whether thread 0 is the only one that makes access `a`."""
+    return a.who is AccessingThreads.FIRST and not isinstance(a.type, Tile)
+
+
+def _in_rounds(a: GlobalAccess, b: GlobalAccess, warps: int, step: int) -> SyncScope:
+    found = SyncScope.NONE
+    for rounds in range(1, _MOST_ROUNDS):
+        form = records.evolve(a.place, start=a.place.start - rounds * step)
+        earlier = records.evolve(a, form=form)
+        if _behind(earlier, b, step):
+            return found
+        found = max(found, _at_once(earlier, b, warps))
+    return SyncScope.BLOCK
+
+
+def _at_once(a: GlobalAccess, b: GlobalAccess, warps: int) -> SyncScope:
+    if spans_disjoint(a, b):
+        return SyncScope.NONE
+    if AccessingThreads.ANY in (a.who, b.who) or _many(a) or _many(b):
+        return SyncScope.BLOCK
+    return _by_bytes(a, b, warps)
+
+
+def _behind(a: GlobalAccess, b: GlobalAccess, step: int) -> bool:
+    """Whether `a`, which every further round back moves by -`step`, has passed `b`."""
+    return spans_disjoint(a, b) and (_span(b) > _span(a)) is (step > 0)
+
+
+def spans_disjoint(a: GlobalAccess, b: GlobalAccess, moved: tuple[int, int] = (0, 0)) -> bool:
+    """Whether the bytes from the first to the last of one are apart from those of the other, at
+    forms but for their terms; `b` is `moved` by something between these two numbers."""
+    (a_low, a_high), (b_low, b_high) = _span(a), _span(b)
+    b_low, b_high = b_low + moved[0], b_high + moved[1]
+    if max(a_high, b_high) - min(a_low, b_low) > _APART:
+        return False
+    return a_high <= b_low or b_high <= a_low
+
+
+def _span(a: GlobalAccess) -> tuple[int, int]:
+    low, high = a.place.interval(shape_of(a.type))
+    return low, high + a.size
+
+
+def _many(a: GlobalAccess) -> bool:
+    """Whether there are too many bytes to look at."""
+    if not isinstance(a.type, Tile):
+        return False
+    layout = a.type.layout
+    return layout.size("register") * LANES * layout.size("warp") * a.size > _MOST
+
+
+def _by_bytes(a: GlobalAccess, b: GlobalAccess, warps: int) -> SyncScope:
+    import numpy as np  # heavy, and needed where spans overlap
+
+    whole = a.size == b.size and not _shifted(a, b)
+    first, second = (_ends(x, warps, whole) for x in (a, b))
+    _, i, j = np.intersect1d(first[0], second[0], assume_unique=True, return_indices=True)
+    low = np.minimum(first[1][i], second[1][j])
+    high = np.maximum(first[2][i], second[2][j])
+    if (low == high).all():
+        return SyncScope.NONE
+    return SyncScope.WARP if (low // LANES == high // LANES).all() else SyncScope.BLOCK
+
+
+def _shifted(a: GlobalAccess, b: GlobalAccess) -> bool:
+    """Whether an element of one can lie across two of the other."""
+    steps = (a.place.start - b.place.start, *a.place.strides, *b.place.strides)
+    return any(step % a.size for step in steps)
+
+
+def _ends(a: GlobalAccess, warps: int, whole: bool) -> Any:
+    """The places that are accessed, of `whole` elements or of bytes, and of each the first and
+    the last of the threads that access it: three arrays."""
+    import numpy as np
+
+    at, threads = _holders(a, warps)
+    places = a.place.start + at @ np.array(a.place.strides, np.int64)
+    if not whole:
+        places = (places[:, None] + np.arange(a.size)).reshape(-1)
+        threads = np.repeat(threads, a.size)
+    places %= 1 << 32
+    order = np.argsort(places, kind="stable")
+    places, threads = places[order], threads[order]
+    starts = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
+    low, high = np.minimum.reduceat(threads, starts), np.maximum.reduceat(threads, starts)
+    return places[starts], low, high
+
+
+def _holders(a: GlobalAccess, warps: int) -> Any:
+    import numpy as np
+
+    if isinstance(a.type, Tile):
+        return element_owners(a.type.layout, a.type.shape, a.who is AccessingThreads.FIRST)
+    threads = np.arange(1 if a.who is AccessingThreads.FIRST else warps * LANES)
+    return np.zeros((len(threads), 0), np.int64), threads

@@ -1,0 +1,189 @@
+"""Who may access a byte of global memory, where copies by tensor maps do.
+
+What a copy writes or adds is there once the thread that began it has waited until the copy is
+complete; that it has read shared memory says nothing of it. Until then it comes in no order with
+other copies, nor with what threads do: additions by copies alone may meet. What threads write is
+for copies to access behind a fence that no op gives (PTX ISA, "Completion Mechanisms for
+Asynchronous Copy Operations", "Async proxy").
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tileir import records
+from tileir.backend.simt.happens_before import AgentClock, HappensBefore
+from tileir.backend.simt.shadow import RaceError, Shadow
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@records.define(eq=False)
+class Traffic(HappensBefore):
+    """The accesses of all agents of a block, or of a cluster, to the bytes of buffers, each of
+    which begins where `starts` says and is called as `wheres` says."""
+
+    starts: Sequence[int] = ()
+    wheres: Sequence[str] = ()
+    flying: Array = records.field(init=False)
+    """How many copies under way write a byte, or add to it."""
+    newest: Array = records.field(init=False)
+    """The number of the last of them."""
+    added: Array = records.field(init=False)
+    """Whether the last write was an addition by a copy, or an atomic access by threads."""
+    copies: list[str] = records.field(factory=list)
+    """By number: what a copy was begun by."""
+    released: dict[int, int] = records.field(factory=dict)
+    """What comes before atomic accesses that order memory."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.flying, self.newest = (np.zeros(self.size, np.int32) for _ in range(2))
+        self.added = np.zeros(self.size, bool)
+
+    @staticmethod
+    def of(shadows: Sequence[Shadow], order: HappensBefore) -> Traffic:
+        """Of buffers with these shadows, by the agents of `order`."""
+        ends = np.cumsum([0, *(s.size for s in shadows)]).tolist()
+        return Traffic(
+            ends[-1], names=order.names, homes=order.homes, starts=ends[:-1],
+            wheres=[s.where for s in shadows],
+        )  # fmt: skip
+
+    def place(self, byte: int) -> str:
+        number = bisect(self.starts, byte) - 1
+        return f"byte {byte - self.starts[number]} of {self.wheres[number]}"
+
+    def check_fenced(self, at: Array, what: str) -> None:
+        bad = self.unfenced[at]
+        if bad.any():
+            byte = self.place(int(at[np.argmax(bad)]))
+            raise RaceError(f"race: {what} {byte}, which threads wrote, and no fence lets copies "
+                            "see that")  # fmt: skip
+
+    def check_landed(self, at: Array, does: str, *, adds: bool = False) -> None:
+        """Raise RaceError where a copy is on its way to a byte, which what `does` does may meet
+        where both only add."""
+        bad = self.flying[at] > 0
+        if adds:
+            bad &= ~self.added[at]
+        if bad.any():
+            byte = int(at[np.argmax(bad)])
+            raise RaceError(
+                f"race: {does} {self.place(byte)}, which {self.copies[self.newest[byte]]} writes, "
+                "and nobody has waited until it is complete"
+            )
+
+
+@records.frozen(eq=False)
+class CopyTarget:
+    """Where a copy under way writes: bytes of buffers, by number."""
+
+    parts: Sequence[tuple[int, Array]]
+    at: Array
+    add: bool
+
+
+@records.define(eq=False)
+class GlobalView:
+    """Global memory as a role sees it: its `view` of the bytes, whose agents are those of shared
+    memory, and the `shadows` of what its threads did to buffers."""
+
+    traffic: Traffic
+    view: AgentClock
+    shadows: Sequence[Shadow]
+
+    @staticmethod
+    def of(traffic: Traffic, view: AgentClock, shadows: Sequence[Shadow]) -> GlobalView:
+        """As the role of `view`, a view of shared memory, does."""
+        return GlobalView(traffic, AgentClock(traffic, view.agent, view.known), shadows)
+
+    def _flat(self, parts: Sequence[tuple[int, Array]]) -> Array:
+        """Bytes of buffers as bytes of all."""
+        found = [at + self.traffic.starts[number] for number, at in parts]
+        return np.concatenate([np.zeros(0, np.int64), *found])
+
+    # Accesses by threads --------------------------------------------------------------------
+
+    def read(self, number: int, at: Array) -> None:
+        """Threads read. Raises RaceError."""
+        at = at + self.traffic.starts[number]
+        self.traffic.check_landed(at, f"{self.view.name} reads")
+        self.view.read_at(at)
+
+    def write(self, number: int, at: Array) -> None:
+        """Threads write. Raises RaceError."""
+        at = at + self.traffic.starts[number]
+        self.traffic.check_landed(at, f"{self.view.name} writes")
+        self.view.write_at(at)
+        self.traffic.added[at] = False
+
+    def change(self, number: int, at: Array) -> None:
+        """Threads access atomically, in no order with others that do. Raises RaceError."""
+        at = at + self.traffic.starts[number]
+        self.traffic.check_landed(at, f"{self.view.name} changes")
+        self._check_add(at)
+        self.traffic.wrote(self.view.agent, self.view.clock, at, threads=True)
+        self.traffic.added[at] = True
+
+    def meet(self) -> None:
+        """Threads make an access that orders memory: it comes after what others did before
+        theirs."""
+        self.view.join(self.traffic.released)
+        self.view.publish(self.traffic.released)
+
+    def _check_add(self, at: Array) -> None:
+        """Raise RaceError where a byte is added to whose plain accesses may not come before."""
+        plain = at[~self.traffic.added[at]]
+        self.traffic.check_write(self.view, plain)
+
+    # Accesses by copies ---------------------------------------------------------------------
+
+    def begin_copy(
+        self, parts: Sequence[tuple[int, Array]], thread: int, by: str, *, add: bool
+    ) -> CopyTarget:
+        """A copy begins to write, begun by `thread`. Raises RaceError."""
+        traffic, at, does = self.traffic, self._flat(parts), f"a copy that {self.view.name} begins"
+        does = f"{does} {'adds to' if add else 'writes'}"
+        traffic.check_landed(at, does, adds=add)
+        for number, part in parts:
+            others = ~traffic.added[part + traffic.starts[number]] if add else slice(None)
+            self.shadows[number].check_write(part, thread, part[others])
+        if add:
+            self._check_add(at)
+        else:
+            traffic.check_write(self.view, at)
+            if len(np.unique(at)) < len(at):
+                raise RaceError(f"race: {does} a byte twice")
+        plain = at[~traffic.added[at]] if add else at
+        traffic.check_fenced(plain, does)
+        traffic.copies.append(by)
+        np.add.at(traffic.flying, at, 1)
+        traffic.newest[at], traffic.added[at] = len(traffic.copies) - 1, add
+        return CopyTarget(parts, at, add)
+
+    def end_copy(self, landing: CopyTarget, thread: int) -> None:
+        """`thread` has waited for a copy to be complete: it comes after what the copy wrote."""
+        at = landing.at
+        np.subtract.at(self.traffic.flying, at, 1)
+        self.traffic.wrote(self.view.agent, self.view.clock, at, threads=False)
+        for number, part in landing.parts:
+            self.shadows[number].wrote(part, thread)
+
+    def begin_reading(self, parts: Sequence[tuple[int, Array]], thread: int) -> Array:
+        """A copy begins to read, begun by `thread`; the bytes. Raises RaceError."""
+        at = self._flat(parts)
+        self.traffic.check_landed(at, "a copy reads")
+        for number, part in parts:
+            self.shadows[number].read(part, np.full(len(part), thread))
+        self.view.begin_reading(at, "a copy reads")
+        return at
+
+    def end_reading(self, at: Array, agent: int, clock: int) -> None:
+        """It has read, for `agent`, whose clock is what those know that wait for it."""
+        np.subtract.at(self.traffic.reading, at, 1)
+        self.traffic.has_read(agent, clock, at)

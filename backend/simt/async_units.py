@@ -1,0 +1,309 @@
+"""What sm_90 runs beside the threads, for the machine of threads.
+
+Products read shared memory at some moment before they are waited for, and give their sums then;
+copies write theirs at a moment of their own. Whatever touches the bytes meanwhile is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tileir.backend.codegen.async_interface import TensorMapHandle, WgmmaStep
+from tileir.backend.layouts.wgmma import WgmmaInstruction
+from tileir.backend.simt.happens_before import bytes_of, join
+from tileir.backend.simt.scheduler import (
+    InFlightStore,
+    MBarrier,
+    Scheduler,
+    WaitingError,
+    WgmmaGroup,
+)
+from tileir.backend.simt.tensor_maps import Tensor
+from tileir.backend.simt.wgmma import PendingAccumulator, Work
+from tileir.backend.simt.wgmma_operands import swizzled
+from tileir.types import I32, Element
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+class SimtAsyncUnits:
+    """The methods of `Beside`; mixed into the machine of threads."""
+
+    threads: int
+    active: Array
+    memory: Any
+    made: Any
+    dtype: Any
+    yard: Scheduler
+    op: Any
+    crewman: Any = None
+    """What is under way, a `Crewman`, of kernels that have something run beside their threads."""
+
+    # Which threads --------------------------------------------------------------------------
+
+    def taken(self, handle: Any, first: int, count: int) -> Any:
+        """A value of the kernel's threads as threads from `first` on have it."""
+        if not hasattr(handle, "array"):
+            return handle
+        return self.handle(handle.array[first : first + count])  # type: ignore[attr-defined]
+
+    def group(self) -> Any:
+        return self.made(np.arange(self.threads) // 128, I32)
+
+    def named_barrier_sync(self) -> None:
+        """Warpgroups run side by side here."""
+        if not self.active.all():
+            raise AssertionError("a turn that not every thread takes")
+
+    def named_barrier_arrive(self, *, begin: bool) -> None:
+        self.named_barrier_sync()
+
+    def where_any(
+        self,
+        condition: Any,
+        element: Element,
+        values: Sequence[Any],
+        body: Callable[[], Sequence[Any]],
+    ) -> list[Any]:
+        held = condition.array & self.active
+        warps = held.reshape(-1, 32).any(axis=1).repeat(32)
+        return [
+            self.made(np.where(warps, new.array, old.array), element)
+            for new, old in zip(body(), values, strict=True)
+        ]
+
+    def _doing(self, chosen: Any) -> bool:
+        """Whether one thread does what it is asked for: exactly one must."""
+        held = self.active if chosen is None else self.active & chosen.array
+        count = int(np.count_nonzero(held))
+        if count > 1:
+            raise AssertionError(f"{count} threads do what one should")
+        return count == 1
+
+    def _leaders(self, chosen: Any) -> list[int]:
+        """The threads that do what one of all, or one of each warpgroup, is asked for."""
+        held = self.active if chosen is None else self.active & chosen.array
+        found = [int(thread) for thread in np.flatnonzero(held)]
+        if len({thread // 128 for thread in found}) < len(found):
+            raise AssertionError(f"{len(found)} threads do what one of a warpgroup should")
+        return found
+
+    def _of(self, handle: Any, thread: int) -> int:
+        """A number as a thread has it."""
+        return int(handle.array[thread])
+
+    def _agreed(self, handle: Any) -> int:
+        """A number that is the same in all threads that run."""
+        held = handle.array[self.active]
+        if len(held) and (held != held[0]).any():
+            raise AssertionError("threads differ in what they must agree on")
+        return int(held[0]) if len(held) else 0
+
+    # Tensor maps ----------------------------------------------------------------------------
+
+    def tensor_map(
+        self,
+        map: TensorMapHandle,
+        base: Any,
+        extents: Sequence[Any],
+        strides: Sequence[Any],
+        chosen: Any,
+    ) -> Tensor:
+        sizes, steps = ([self._agreed(x) for x in many] for many in (extents, strides))
+        return Tensor.of(map, self._agreed(base), sizes, steps)
+
+    # Barriers -------------------------------------------------------------------------------
+
+    def mbarrier_init(self, offset: Any, count: int, arrivals: int, chosen: Any) -> None:
+        if not self._doing(chosen):
+            return
+        first, view = self._agreed(offset), self.crewman.view
+        for at in range(first, first + 8 * count, 8):
+            self.memory.check_aligned(np.array([at]), 8, np.array([True]))
+            self.yard.begin(view.base + at, arrivals, view)
+            self.memory.expect(bytes_of([at], 8), True)
+
+    def mbarrier_ready(self) -> None:
+        pass
+
+    def mbarrier_expect(self, offset: Any, size: int, chosen: Any) -> None:
+        if self._doing(chosen):
+            found = self._barrier(offset)
+            found.expect(size)
+            self._arrive(found, 1)
+
+    def mbarrier_arrive(self, offset: Any, when: Any) -> None:
+        self.warp_barrier()  # type: ignore[attr-defined]
+        if when is None or self._agreed(when):
+            found = self._barrier(offset)
+            found.epochs[self.crewman.view.agent] = self.memory.clock.epoch
+            self._arrive(found, self.threads // 32)
+
+    def _barrier(self, offset: Any) -> Any:
+        return self.yard.barrier(self.crewman.view.base + self._agreed(offset))
+
+    def _arrive(self, found: Any, count: int) -> None:
+        self.crewman.view.publish(found.coming)
+        found.arrive(count)
+
+    def mbarrier_wait(self, offset: Any, parity: Any) -> None:
+        found, asked = self._barrier(offset), self._agreed(parity) % 2
+        if found.phase % 2 == asked:
+            raise WaitingError(lambda: found.phase % 2 != asked, found.why)
+        view, clock = self.crewman.view, self.memory.clock
+        view.join(found.ended)
+        join(view.given, found.given)
+        clock.block = max(clock.block, found.epochs.get(view.agent, 0))
+
+    # Copies ---------------------------------------------------------------------------------
+
+    def tma_load(
+        self, map: Tensor, offset: Any, barrier: Any, indices: Sequence[Any], chosen: Any
+    ) -> None:
+        if not self._doing(chosen):
+            return
+        at, view = self._box(map, self._agreed(offset)), self.crewman.view
+        start = [self._agreed(i) for i in indices]
+        view.begin_copy(at)
+        self.memory.touched.check_write(at, 0)
+        self._fly(self.memory, at, self._barrier(barrier), self._fetched(map, start))
+
+    def _fetched(self, map: Tensor, start: Sequence[int]) -> Callable[[MBarrier], Array]:
+        """A copy begins to read global memory: what gives the bytes once it lands, which a barrier
+        counts."""
+        (thread,) = np.flatnonzero(self.active)[:1].tolist()
+        seen = self.memory.seen
+        at = seen.begin_reading(map.bytes_at(self.memory, start), thread)
+
+        def read(found: MBarrier) -> Array:
+            seen.end_reading(at, found.agent, found.phase + 1)
+            return map.read(self.memory, start)
+
+        return read
+
+    def _fly(
+        self, memory: Any, at: Array, found: MBarrier, read: Callable[[MBarrier], Array]
+    ) -> None:
+        """A copy begins to write bytes of a block, whose barrier counts them."""
+        memory.check_still(at)
+        memory.expect(at, True)
+        memory.shared[at] = 0xCD
+        memory.written[at] = False
+
+        def land() -> None:
+            memory.expect(at, False)
+            memory.shared[at] = read(found)
+            memory.written[at] = True
+            self.crewman.view.order.wrote(
+                found.agent, found.phase + 1, memory.order.base + at, threads=False
+            )
+            found.bytes -= len(at)
+            found.settle()
+
+        self.yard.fly(land)
+
+    def tma_store(
+        self, map: Tensor, offset: Any, indices: Sequence[Any], chosen: Any, *, add: bool
+    ) -> None:
+        for thread in self._leaders(chosen):
+            at = self._box(map, self._of(offset, thread))
+            start = [self._of(i, thread) for i in indices]
+            self._to_read(at, "a copy reads", np.array([thread]))
+            into, seen = map.bytes_at(self.memory, start), self.memory.seen
+            landing = seen.begin_copy(into, thread, self._what(), add=add)
+            flight = self.yard.fly(self._writing(map, start, at, add))
+            self.crewman.opened.setdefault(thread, []).append(InFlightStore(flight, at, landing))
+
+    def _writing(self, map: Tensor, start: list[int], at: Array, add: bool) -> Callable[[], None]:
+        write = map.add if add else map.write
+        return lambda: write(self.memory, start, self.memory.shared[at])
+
+    def _to_read(self, at: Array, what: str, threads: Array) -> None:
+        """A unit beside the threads begins to read."""
+        if len(at) and at.max() >= self.memory.shared_bytes:
+            raise AssertionError(f"{what} byte {at.max()} of {self.memory.shared_bytes}")
+        self.memory.check_still(at)
+        self.memory.check_written(at, what)
+        self.crewman.view.begin_reading(at, what)
+        for thread in threads.tolist():
+            self.memory.touched.read(at, np.full(len(at), thread))
+
+    def tma_commit(self, chosen: Any) -> None:
+        for thread in self._leaders(chosen):
+            self.crewman.commit(thread)
+
+    def tma_wait(self, pending: int, chosen: Any, *, complete: bool) -> None:
+        for thread in self._leaders(chosen):
+            for copy in _oldest(self.crewman.reading.get(thread, []), pending):
+                copy.flight.finish()
+                self.crewman.view.end_reading(copy.at)
+                self.memory.touched.read(copy.at, np.full(len(copy.at), thread))
+            if complete:
+                for copy in _oldest(self.crewman.writing.get(thread, []), pending):
+                    self.memory.seen.end_copy(copy.landing, thread)
+
+    def _what(self) -> str:
+        """The op that runs, for a message."""
+        place = "" if self.op.location is None else f" at {self.op.location}"
+        return f"{self.op.mnemonic}{place}"
+
+    def async_fence(self) -> None:
+        self.crewman.view.fence()
+
+    def _box(self, map: Tensor, offset: int) -> Array:
+        """The shared bytes of a box, in its order. Raises AssertionError for a box that does not
+        begin where it must."""
+        unit = 128 << map.map.swizzle
+        if offset % unit:
+            raise AssertionError(f"a box begins at byte {offset}, no multiple of {unit}")
+        at = swizzled(offset + np.arange(map.bytes), map.map.swizzle)
+        if at.max() >= self.memory.shared_bytes:
+            raise AssertionError("a box leaves shared memory")
+        return at
+
+    # Products -------------------------------------------------------------------------------
+
+    def shared_address(self, offset: Any) -> Any:
+        return offset
+
+    def wgmma(
+        self, kind: WgmmaInstruction, products: Sequence[WgmmaStep], a: Any, b: Any, c: Any
+    ) -> list[Any]:
+        if not self.active.all() or self.threads % 128:
+            raise AssertionError("a product that not all threads of a warpgroup begin")
+        work = Work(self, kind, products, a, b, c)
+        at = work.places()
+        ends = np.array([g * 128 + n for g in range(self.threads // 128) for n in (0, 127)])
+        self._to_read(at, "a product reads", ends)
+        group = WgmmaGroup(work.finish, at, bool(work.registers))
+        self.crewman.products.append(group)
+        count = kind.sums * sum(p.first for p in products)
+        return [PendingAccumulator(group, i) for i in range(count)]
+
+    def wgmma_wait(self, element: Element, values: Sequence[Any], pending: int) -> list[Any]:
+        groups = self.crewman.products
+        while len(groups) > pending:
+            group = groups.pop(0)
+            group.sums = group.finish()
+            self.crewman.view.end_reading(group.at)
+            self.memory.touched.read(group.at, np.zeros(len(group.at), np.int64))
+            self.memory.touched.read(group.at, np.full(len(group.at), self.threads - 1))
+        return [self._landed(v, element) for v in values]
+
+    def order(self, value: Any) -> None:
+        """`value` is there: it is no sum under way."""
+        assert value.array is not None
+
+    def _landed(self, value: Any, element: Element) -> Any:
+        if not isinstance(value, PendingAccumulator) or value.group.sums is None:
+            return value
+        return self.made(value.group.sums[value.index], element)
+
+
+def _oldest(groups: list[list[InFlightStore]], pending: int) -> Iterator[InFlightStore]:
+    """The copies of all groups but the newest, taken out."""
+    while len(groups) > pending:
+        yield from groups.pop(0)

@@ -1,0 +1,259 @@
+"""Who may access a byte of memory, where roles of warps and units beside them do.
+
+Roles are ordered by barriers that count: what a role did before it arrived comes before what those
+do that waited for the phase. An agent is a role, or a barrier, which stands for the copies whose
+bytes it counts. Every agent has a clock, and every role knows how far the clocks of all are that
+come before what it does next (vector clocks; Mattern, "Virtual Time and Global States of
+Distributed Systems", 1989).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tileir import records
+from tileir.backend.simt.shadow import RaceError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_NOBODY = 0
+
+
+@records.define(eq=False)
+class HappensBefore:
+    """The accesses of all agents to `size` bytes, those of a block behind those of the other where
+    there are several, of `block` bytes each. Agent 0 is nobody."""
+
+    size: int
+    block: int = 0
+    names: list[str] = records.field(factory=lambda: ["nobody"])
+    """Of agents, by number."""
+    homes: list[int] = records.field(factory=lambda: [-1])
+    """Of agents, by number: the block they are of."""
+    writer: Array = records.field(init=False)
+    written: Array = records.field(init=False)
+    """Who wrote a byte last, and what its clock was."""
+    unfenced: Array = records.field(init=False)
+    """Whether threads wrote a byte, and none has fenced that since."""
+    reading: Array = records.field(init=False)
+    """How many products and copies under way read a byte."""
+    reads: dict[int, Array] = records.field(factory=dict)
+    """What the clock of an agent was when it read a byte last."""
+
+    def __post_init__(self) -> None:
+        self.writer = np.zeros(self.size, np.int32)
+        self.written = np.zeros(self.size, np.int64)
+        self.unfenced = np.zeros(self.size, bool)
+        self.reading = np.zeros(self.size, np.int32)
+
+    def agent(self, name: str, rank: int = 0) -> int:
+        """A new agent, of block `rank`."""
+        several = self.size > self.block > 0
+        self.names.append(f"{name} of block {rank}" if several else name)
+        self.homes.append(rank)
+        return len(self.names) - 1
+
+    def place(self, byte: int) -> str:
+        """A byte for a message."""
+        if self.size > self.block > 0:
+            return f"byte {byte % self.block} of the shared memory of block {byte // self.block}"
+        return f"byte {byte} of shared memory"
+
+    def check_read(self, view: AgentClock, at: Array) -> None:
+        """Raise RaceError where a byte was written that `view` does not come after."""
+        wrote = self.writer[at]
+        late = (wrote != view.agent) & (wrote != _NOBODY) & (self.written[at] > view.of(wrote))
+        self.refuse(late, at, wrote, f"{view.name} reads", "wrote")
+
+    def check_write(self, view: AgentClock, at: Array, copy: bool = False) -> None:
+        """Raise RaceError where a byte was written or read that `view`, or a `copy` that it begins,
+        does not come after, or is being read."""
+        does = f"a copy that {view.name} begins writes" if copy else f"{view.name} writes"
+        wrote, known = self.writer[at], view.before_copies if copy else view.known
+        before = view.table(known)[wrote]
+        late = (wrote != view.agent) & (wrote != _NOBODY) & (self.written[at] > before)
+        self.refuse(late, at, wrote, does, "wrote")
+        for agent, clocks in self.reads.items():
+            if agent != view.agent:
+                late = clocks[at] > known.get(agent, 0)
+                self.refuse(late, at, np.full(len(at), agent), does, "read")
+        busy = self.reading[at] > 0
+        if busy.any():
+            byte = self.place(int(at[np.argmax(busy)]))
+            raise RaceError(f"race: {does} {byte}, which a product or a copy under way reads")
+
+    def check_fenced(self, at: Array, what: str) -> None:
+        """Raise RaceError where threads wrote a byte that `what`, a unit beside them, accesses,
+        and fenced that not."""
+        bad = self.unfenced[at]
+        if bad.any():
+            byte = self.place(int(at[np.argmax(bad)]))
+            raise RaceError(f"race: {what} {byte}, which threads wrote, without gpu.async_fence "
+                            "between")  # fmt: skip
+
+    def wrote(self, agent: int, clock: int, at: Array, *, threads: bool) -> None:
+        """Note a write."""
+        self.writer[at], self.written[at], self.unfenced[at] = agent, clock, threads
+
+    def read(self, view: AgentClock, at: Array) -> None:
+        """Note a read."""
+        self.has_read(view.agent, view.clock, at)
+
+    def has_read(self, agent: int, clock: int, at: Array) -> None:
+        """Note a read by an agent, at its `clock`."""
+        if agent not in self.reads:
+            self.reads[agent] = np.zeros(self.size, np.int64)
+        self.reads[agent][at] = clock
+
+    def refuse(self, bad: Array, at: Array, other: Array, does: str, did: str) -> None:
+        """Raise RaceError where any is `bad`: of bytes `at`, by who `did` something to them."""
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise RaceError(
+                f"race: {does} {self.place(int(at[first]))}, which "
+                f"{self.names[int(other[first])]} {did}, and nothing orders the two"
+            )
+
+
+@records.define(eq=False)
+class AgentClock:
+    """A role as one of the agents of `order`, which knows others' clocks as far as `known`, and as
+    far as `given` where it lets copies write. Bytes are those of its block, which begins at
+    `base`."""
+
+    order: HappensBefore
+    agent: int
+    known: dict[int, int] = records.field(factory=dict)
+    base: int = 0
+    given: dict[int, int] = records.field(factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return self.order.names[self.agent]
+
+    @property
+    def clock(self) -> int:
+        """Of its own accesses."""
+        return self.known.setdefault(self.agent, 1)
+
+    def of(self, agents: Array) -> Array:
+        """What is known of the clocks of `agents`."""
+        return self.table(self.known)[agents]
+
+    def table(self, known: dict[int, int]) -> Array:
+        """Clocks by agent, as far as `known`."""
+        table = np.zeros(len(self.order.names), np.int64)
+        for agent, clock in known.items():
+            table[agent] = clock
+        return table
+
+    @property
+    def before_copies(self) -> dict[int, int]:
+        """What comes before the copies that it begins."""
+        found = dict(self.known)
+        join(found, self.given)
+        return found
+
+    def publish(self, into: dict[int, int]) -> None:
+        """Add what comes before now to `into`; what follows is of another time."""
+        join(into, {**self.known, self.agent: self.clock})
+        self.known[self.agent] = self.clock + 1
+
+    def give(self, into: dict[int, int]) -> None:
+        """Add what comes before now to `into`, which is for copies."""
+        self.publish(into)
+        join(into, self.given)
+
+    def join(self, other: dict[int, int]) -> None:
+        """Come after all that `other` knows."""
+        join(self.known, other)
+
+    # Accesses by threads --------------------------------------------------------------------
+
+    def read(self, at: Array) -> None:
+        """Threads read. Raises RaceError."""
+        self.read_at(self.base + at)
+
+    def read_at(self, at: Array) -> None:
+        """Threads read bytes of any block. Raises RaceError."""
+        self.order.check_read(self, at)
+        self.order.read(self, at)
+
+    def write(self, at: Array) -> None:
+        """Threads write. Raises RaceError."""
+        self.write_at(self.base + at)
+
+    def write_at(self, at: Array) -> None:
+        """Threads write bytes of any block. Raises RaceError."""
+        self.order.check_write(self, at)
+        self.order.wrote(self.agent, self.clock, at, threads=True)
+
+    def fence(self) -> None:
+        """What threads wrote that this role comes after is seen by units beside them."""
+        mine = self._mine()
+        wrote = self.order.writer[mine]
+        before = (wrote == self.agent) | (self.order.written[mine] <= self.of(wrote))
+        self.order.unfenced[mine] &= ~before
+
+    def _mine(self) -> slice:
+        return slice(self.base, self.base + (self.order.block or self.order.size))
+
+    # Accesses by units beside threads -------------------------------------------------------
+
+    def begin_copy(self, at: Array) -> None:
+        """A copy begins to write. Raises RaceError."""
+        self.begin_copy_at(self.base + at)
+
+    def begin_copy_at(self, at: Array) -> None:
+        """A copy begins to write bytes of any block. Raises RaceError."""
+        self.order.check_write(self, at, copy=True)
+        self.order.check_fenced(at, "a copy writes")
+
+    def begin_sending_at(self, at: Array) -> None:
+        """What threads hold begins to be written to bytes of any block. Raises RaceError."""
+        self.order.check_write(self, at)
+
+    def has_accessed(self) -> bool:
+        """Whether it has read or written any byte."""
+        read = self.order.reads.get(self.agent)
+        return bool((self.order.writer == self.agent).any() or (read is not None and read.any()))
+
+    def begin_reading(self, at: Array, what: str) -> None:
+        """A unit beside the threads begins to read, which is `what` it does. Raises RaceError."""
+        self.order.check_fenced(self.base + at, what)
+        self.order.check_read(self, self.base + at)
+        np.add.at(self.order.reading, self.base + at, 1)
+
+    def end_reading(self, at: Array) -> None:
+        """It has read."""
+        np.subtract.at(self.order.reading, self.base + at, 1)
+        self.order.read(self, self.base + at)
+
+    def check_leave(self) -> None:
+        """Raise RaceError where another block has accessed a byte of this one, and need not have
+        by now, when the block ends."""
+        order, mine = self.order, self._mine()
+        at, does = np.arange(mine.start, mine.stop), f"{self.name} ends with"
+        here = np.array([home == order.homes[self.agent] for home in order.homes])
+        wrote = order.writer[mine]
+        late = ~here[wrote] & (wrote != _NOBODY) & (order.written[mine] > self.of(wrote))
+        order.refuse(late, at, wrote, does, "wrote")
+        for agent, clocks in order.reads.items():
+            if not here[agent]:
+                late = clocks[mine] > self.known.get(agent, 0)
+                order.refuse(late, at, np.full(len(at), agent), does, "read")
+
+
+def join(into: dict[int, int], other: dict[int, int]) -> None:
+    """Know what `other` knows."""
+    for agent, clock in other.items():
+        into[agent] = max(into.get(agent, 0), clock)
+
+
+def bytes_of(starts: Sequence[int] | Array, size: int) -> Array:
+    """Every byte of accesses of `size` bytes."""
+    return (np.asarray(starts, np.int64).reshape(-1)[:, None] + np.arange(size)).reshape(-1)

@@ -1,0 +1,165 @@
+"""Accesses of memory by the machine of threads: global, atomic, shared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tileir.backend.codegen.thread_interface import Access, Order
+from tileir.types import I1, Element
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_VOLATILE = Order("relaxed", "sys")
+"""What a volatile access is to other instances."""
+
+
+class Accesses:
+    """Loads, stores, atomics and fences; mixed into the machine of threads. A handle has its
+    numbers, one per thread, as `array`."""
+
+    threads: int
+    active: Array
+    memory: Any
+    made: Any
+    dtype: Any
+    combined: Any
+    handle: Any
+
+    def _held(self, mask: Any) -> Array:
+        return self.active if mask is None or isinstance(mask, str) else self.active & mask.array
+
+    def load_global(
+        self, element: Element, count: int, pointer: Any, mask: Any, other: Any,
+        access: Access, space: int = 1,
+    ) -> list[Any]:  # fmt: skip
+        held, size, found = self._held(mask), element.bytes, list[Any]()
+        self._in_order(access, held)
+        self.memory.check_aligned(pointer.array, size * count, held)
+        for i in range(count):
+            at, kind = pointer.array + i * size, self.dtype(element)
+            raw = self.memory.load(at, kind, held, volatile=access.volatile)
+            rest = np.zeros(1, raw.dtype) if other is None else other[i].array
+            found.append(self.made(np.where(held, raw, rest), element))
+            if access.volatile:
+                self.memory.synchronise_instances(_VOLATILE, at[held], at[:0])
+        return found
+
+    def store_global(
+        self, element: Element, pointer: Any, values: Sequence[Any], mask: Any,
+        access: Access, space: int = 1,
+    ) -> None:  # fmt: skip
+        held, size = self._held(mask), element.bytes
+        self._in_order(access, held)
+        self.memory.check_aligned(pointer.array, size * len(values), held)
+        for i, value in enumerate(values):
+            at = pointer.array + i * size
+            self.memory.store(at, value.array, held, volatile=access.volatile)
+            if access.volatile:
+                self.memory.synchronise_instances(_VOLATILE, at[:0], at[held])
+
+    def atomic(self, name: str, element: Element, pointer: Any, value: Any, order: Order) -> Any:
+        self._ordered(order)
+        old = np.zeros(self.threads, self.dtype(element))
+        for t in np.flatnonzero(self.active).tolist():
+            old[t] = self._one(pointer, t, old.dtype, order)
+            new = self.combined(name, element, old[t : t + 1], value.array[t : t + 1])
+            self._set(pointer, t, new, order)
+        at = pointer.array[self.active]
+        self.memory.synchronise_instances(order, at, at)
+        self.memory.acquire(order.semantics, self.active)
+        return self.handle(old)
+
+    def add_vector(
+        self, element: Element, pointer: Any, values: Sequence[Any], order: Order
+    ) -> list[Any]:
+        self.memory.check_aligned(pointer.array, element.bytes * len(values), self.active)
+        places = [self.handle(pointer.array + i * element.bytes) for i in range(len(values))]
+        return [
+            self.atomic("fadd", element, place, value, order)
+            for place, value in zip(places, values, strict=True)
+        ]
+
+    def compare_exchange(
+        self, element: Element, pointer: Any, expected: Any, desired: Any, order: Order
+    ) -> Any:
+        self._ordered(order)
+        old = np.zeros(self.threads, self.dtype(element))
+        changed = np.zeros(self.threads, bool)
+        for t in np.flatnonzero(self.active).tolist():
+            old[t] = self._one(pointer, t, old.dtype, order)
+            if old[t].tobytes() == expected.array[t].tobytes():
+                self._set(pointer, t, desired.array[t : t + 1], order)
+                changed[t] = True
+        at = pointer.array
+        self.memory.synchronise_instances(order, at[self.active & ~changed], at[:0])
+        self.memory.synchronise_instances(order, at[changed], at[changed])
+        self.memory.acquire(order.semantics, self.active)
+        return self.handle(old)
+
+    def load_atomic(self, element: Element, pointer: Any, order: Order) -> Any:
+        self.memory.order_others(order.semantics)
+        kind, at = self.dtype(element), pointer.array
+        found = self.memory.load(at, kind, self.active, atomic=True, scope=order.scope)
+        self.memory.synchronise_instances(order, at[self.active], at[:0])
+        self.memory.acquire(order.semantics, self.active)
+        return self.handle(found)
+
+    def store_atomic(self, element: Element, pointer: Any, value: Any, order: Order) -> None:
+        self._ordered(order)
+        at = pointer.array
+        self.memory.store(at, value.array, self.active, atomic=True, scope=order.scope)
+        self.memory.synchronise_instances(order, at[:0], at[self.active])
+
+    def fence(self, order: Order) -> None:
+        self.memory.order_others(order.semantics)
+        self.memory.fence()
+        self.memory.fence_instances(order)
+
+    def fence_accesses(self, order: Order) -> None:
+        """Nothing: accesses here order memory as their op says."""
+
+    def _ordered(self, order: Order) -> None:
+        """An atomic access comes after what others did, where it is to."""
+        self.memory.check_released(order.semantics, self.active)
+        self.memory.order_others(order.semantics)
+
+    def _in_order(self, access: Access, held: Array) -> None:
+        """A volatile access comes after all others before it."""
+        if access.volatile:
+            self.memory.check_released("acq_rel", held)
+            self.memory.order_others("acq_rel")
+
+    def _one(self, pointer: Any, thread: int, kind: Any, order: Order) -> Any:
+        """What `thread` finds, atomically."""
+        held = np.arange(self.threads) == thread
+        found = self.memory.load(pointer.array, kind, held, atomic=True, scope=order.scope)
+        return found[thread]
+
+    def _set(self, pointer: Any, thread: int, value: Array, order: Order) -> None:
+        """`thread` writes the number in `value`, atomically."""
+        held = np.arange(self.threads) == thread
+        values = np.broadcast_to(value, (self.threads,))
+        self.memory.store(pointer.array, values, held, atomic=True, scope=order.scope)
+
+    def load_shared(self, element: Element, count: int, offset: Any) -> list[Any]:
+        size = element.bytes
+        self.memory.check_aligned(offset.array, size * count, self.active)
+        at = [offset.array.astype(np.int64) + i * size for i in range(count)]
+        kind = self.dtype(element)
+        return [
+            self.made(self.memory.load_shared(a, kind, self.active, element is I1), element)
+            for a in at
+        ]
+
+    def store_shared(self, element: Element, offset: Any, values: Sequence[Any]) -> None:
+        size = element.bytes
+        self.memory.check_aligned(offset.array, size * len(values), self.active)
+        for i, value in enumerate(values):
+            at = offset.array.astype(np.int64) + i * size
+            self.memory.store_shared(at, value.array, self.active)
+
+    def add_shared(self, offset: Any, value: Any) -> None:
+        self.memory.add_shared(offset.array.astype(np.int64), value.array, self.active)

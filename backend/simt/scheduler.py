@@ -1,0 +1,237 @@
+"""What runs at once in a block: roles, copies, barriers that count, in an order drawn from a seed.
+
+Roles go on op by op. A copy lands at a moment of its own, and only then counts at its barrier. When
+nobody can go on, that is an error, which says who waits for what.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tileir import records
+from tileir.backend.simt.async_global_accesses import CopyTarget
+from tileir.backend.simt.happens_before import AgentClock, HappensBefore
+from tileir.backend.simt.shadow import RaceError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_PACES = (0.02, 0.2, 0.6)
+"""How likely a copy lands before anyone else goes on, in one block or another."""
+
+
+MOST_BYTES = (1 << 20) - 1
+"""Bytes that a barrier counts (PTX ISA, "mbarrier: Phase Completion, tx-count")."""
+
+
+class DeadlockError(AssertionError):
+    """Nobody can go on."""
+
+
+class WaitingError(Exception):
+    """An op cannot go on until `ready`; `why` says what for. Nothing happened."""
+
+    def __init__(self, ready: Callable[[], bool], why: Callable[[], str]) -> None:
+        self.ready, self.why = ready, why
+
+
+@records.define(eq=False)
+class MBarrier:
+    """A barrier at byte `at`: `left` of `arrivals` are missing in phase number `phase`, and
+    `bytes`. `coming` knows what those did that arrived, `ended` what those did in phases past; of
+    those that arrived to let copies write, `giving` and `given` do."""
+
+    at: int
+    agent: int
+    arrivals: int
+    left: int
+    bytes: int = 0
+    phase: int = 0
+    coming: dict[int, int] = records.field(factory=dict)
+    ended: dict[int, int] = records.field(factory=dict)
+    giving: dict[int, int] = records.field(factory=dict)
+    given: dict[int, int] = records.field(factory=dict)
+    maker: tuple[int, int] = (0, 0)
+    """Who began it, and what its clock was."""
+    epochs: dict[int, int] = records.field(factory=dict)
+    """By agent that arrived: since when its threads had not met."""
+
+    def arrive(self, count: int) -> None:
+        """Raises AssertionError where more arrive than are missing."""
+        if count > self.left:
+            raise AssertionError(
+                f"{count} arrive at the barrier at byte {self.at}, where {self.left} of "
+                f"{self.arrivals} are missing"
+            )
+        self.left -= count
+        self.settle()
+
+    def expect(self, size: int) -> None:
+        """Raises AssertionError where more bytes are pending than a barrier counts."""
+        self.bytes += size
+        if self.bytes > MOST_BYTES:
+            raise AssertionError(f"the barrier at byte {self.at} counts {self.bytes} bytes")
+
+    def settle(self) -> None:
+        """Begin the next phase if this one is at its end."""
+        if self.left == 0 and self.bytes == 0:
+            self.phase += 1
+            self.left, self.ended = self.arrivals, dict(self.coming)
+            self.ended[self.agent] = self.phase
+            self.given = dict(self.giving)
+
+    def why(self) -> str:
+        """What it waits for."""
+        return (
+            f"phase {self.phase} of the barrier at byte {self.at}: {self.left} of {self.arrivals} "
+            f"arrivals and {self.bytes} bytes are missing"
+        )
+
+
+@records.define(eq=False)
+class InFlightCopy:
+    """A copy under way; `land` does it."""
+
+    land: Callable[[], None]
+    done: bool = False
+
+    def finish(self) -> None:
+        if not self.done:
+            self.done = True
+            self.land()
+
+
+@records.define(eq=False)
+class Coroutine:
+    """A role, or the kernel itself: its steps, and what it waits for."""
+
+    name: str
+    steps: Iterator[WaitingError | None]
+    waiting: WaitingError | None = None
+    place: str = ""
+
+
+@records.define(eq=False)
+class Scheduler:
+    """The state of one block, or of all blocks of a cluster: `meeting` is where they meet. Bytes of
+    a block are counted from the first of the first block."""
+
+    order: HappensBefore
+    chance: random.Random
+    members: list[Coroutine] = records.field(factory=list)
+    barriers: dict[int, MBarrier] = records.field(factory=dict)
+    flights: list[InFlightCopy] = records.field(factory=list)
+    meeting: Any = None
+    pace: float = records.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pace = self.chance.choice(_PACES)
+
+    def run(self) -> None:
+        """Let all go on until they are at their ends. Raises DeadlockError."""
+        while self.members:
+            self.flights = [f for f in self.flights if not f.done]
+            able = [m for m in self.members if m.waiting is None or m.waiting.ready()]
+            if self.flights and (not able or self.chance.random() < self.pace):
+                self.chance.choice(self.flights).finish()
+            elif able:
+                self._step(self.chance.choice(able))
+            else:
+                raise DeadlockError(self._stuck())
+        self.land_all()
+
+    def land_all(self) -> None:
+        """All copies are made."""
+        for flight in self.flights:
+            flight.finish()
+        self.flights.clear()
+
+    def _step(self, member: Coroutine) -> None:
+        try:
+            member.waiting = next(member.steps)
+        except StopIteration:
+            self.members.remove(member)
+
+    def _stuck(self) -> str:
+        each = (f"{m.name} waits for {m.waiting.why()}" for m in self.members if m.waiting)
+        return "deadlock: " + "; ".join(each)
+
+    def barrier(self, at: int) -> MBarrier:
+        """The barrier at byte `at`. Raises AssertionError."""
+        found = self.barriers.get(at)
+        if found is None:
+            raise AssertionError(f"there is no barrier at byte {at} of shared memory")
+        return found
+
+    def begin(self, at: int, arrivals: int, view: AgentClock) -> None:
+        """A barrier's first phase, which `view` begins."""
+        agent = self.order.agent(f"a copy counted at byte {at}", self.order.homes[view.agent])
+        maker = view.agent, view.clock
+        self.barriers[at] = MBarrier(at, agent, arrivals, arrivals, maker=maker)
+
+    def barriers_of(self, view: AgentClock) -> Iterator[MBarrier]:
+        """The barriers of the block of `view`."""
+        homes = self.order.homes
+        return (b for b in self.barriers.values() if homes[b.agent] == homes[view.agent])
+
+    def fly(self, land: Callable[[], None]) -> InFlightCopy:
+        """A copy that begins."""
+        self.flights.append(InFlightCopy(land))
+        return self.flights[-1]
+
+
+@records.define(eq=False)
+class WgmmaGroup:
+    """Products under way: what computes their sums, the bytes they read, and whether they read
+    registers, too."""
+
+    finish: Callable[[], list[Array]]
+    at: Array
+    registers: bool = False
+    sums: list[Array] | None = None
+
+
+@records.frozen(eq=False)
+class InFlightStore:
+    """A copy from shared memory, which reads bytes `at`, and where it lands."""
+
+    flight: InFlightCopy
+    at: Array
+    landing: CopyTarget
+
+
+@records.define(eq=False)
+class RoleState:
+    """What one role has under way: groups of products, and by thread groups of copies from shared
+    memory, oldest first: those that may read it, those that may write, and the group that is
+    open."""
+
+    view: AgentClock
+    products: list[WgmmaGroup] = records.field(factory=list)
+    reading: dict[int, list[list[InFlightStore]]] = records.field(factory=dict)
+    writing: dict[int, list[list[InFlightStore]]] = records.field(factory=dict)
+    opened: dict[int, list[InFlightStore]] = records.field(factory=dict)
+
+    def commit(self, thread: int) -> None:
+        """End the open group of a thread."""
+        group = self.opened.pop(thread, [])
+        self.reading.setdefault(thread, []).append(group)
+        self.writing.setdefault(thread, []).append(group)
+
+    def turn_back(self) -> None:
+        """Begin the next round of a loop. Raises RaceError where a product reads registers, which
+        ptxas gives to what comes before the wait in the next round."""
+        if any(group.registers for group in self.products):
+            raise RaceError(
+                f"race: {self.view.name} begins a round while a product reads registers"
+            )
+
+    def leave(self) -> None:
+        """At the end of the role nothing may be under way. Raises RaceError."""
+        if any(self.reading.values()) or any(self.opened.values()):
+            raise RaceError(f"race: {self.view.name} ends while copies read shared memory")
+        if self.products:
+            raise RaceError(f"race: {self.view.name} ends with products under way")

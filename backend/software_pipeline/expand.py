@@ -1,0 +1,264 @@
+"""Rewriting a loop whose loads become copies ahead of it, and its dots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from tileir import records
+from tileir.analysis.loops import Loop
+from tileir.analysis.uses import defining_blocks, definitions
+from tileir.backend.codegen.emit.shared_tile import SharedTile
+from tileir.backend.layouts.mma import MmaInstruction, instruction
+from tileir.backend.software_pipeline.lookahead import Lookahead
+from tileir.ir import Block, Function
+from tileir.op import Op
+from tileir.ops.arith import Add
+from tileir.ops.compare import ICmp, IntegerPredicate, Select
+from tileir.ops.dot import Dot
+from tileir.ops.gpu import AsyncCommit, AsyncCopy, AsyncWait, Barrier, LocalLoad, SharedAlloc
+from tileir.ops.memory import Load
+from tileir.ops.shape import Trans
+from tileir.passes.cfg_edit import add_preheader, map_edges, with_arguments
+from tileir.passes.dce import dce
+from tileir.types import I32, AddressSpace, Pointer, Tile, element_of, shape_of
+from tileir.values import Operand, Value, constant
+
+
+@records.frozen
+class StagedLoad:
+    """A load that becomes a buffer: where a slot lies in shared memory, and the dots it feeds."""
+
+    op: Load
+    place: SharedTile
+    dots: tuple[Dot, ...]
+
+
+class PipelineExpander:
+    """One loop whose loads become copies `count - 1` iterations ahead."""
+
+    def __init__(
+        self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int
+    ) -> None:
+        self.function, self.loop, self.loads = function, loop, loads
+        self.ahead, self.count = ahead, count
+        self.origin = definitions(function)
+        self.buffers = [self._buffer(load) for load in loads]
+        self.late: list[Op] = []
+        """What begins to fill the free slots, until it has its place."""
+        self.by_value = {load.op.results[0]: i for i, load in enumerate(loads)}
+
+    def _buffer(self, load: StagedLoad) -> SharedAlloc:
+        place = load.place
+        kind = Pointer(place.element, AddressSpace.SHARED)
+        shape = (self.count, *place.shape)
+        return SharedAlloc(
+            kind,
+            shape=shape,
+            fast=place.fast,
+            swizzle=place.swizzle,
+            location=load.op.location,
+        )
+
+    def apply(self) -> Function:
+        """The function with the copies issued ahead."""
+        function, before = self.function, self.loop.preheader
+        if before is None:
+            function, before = add_preheader(function, self.loop.header, self.loop.blocks)
+        blocks = dict(function.blocks)
+        self._before_loop(blocks, before)
+        self._in_loop(blocks)
+        self._behind_loop(blocks)
+        return dce(function.with_blocks(blocks))
+
+    def _before_loop(self, blocks: dict[str, Block], label: str) -> None:
+        """Fill the first slots at the end of block `label`."""
+        block, ahead = blocks[label], self.ahead
+        ops: list[Op] = [*block.ops[:-1], *self.buffers]
+        state, valid = ahead.entering(block), cast("Operand | None", None)
+        for slot in range(self.count - 1):
+            env = ahead.computed(state, ops)
+            if ahead.tested_first:
+                valid = ahead.both(valid, env, ops)
+            self._copies(env, valid, constant(I32, slot), ops)
+            if not ahead.tested_first:
+                valid = ahead.both(valid, env, ops)
+            state = ahead.advanced(env)
+        given = [*ahead.passed(state, valid), constant(I32, 0), constant(I32, self.count - 1)]
+        given += self.entered(ops)
+        last = self._passing(block.terminator, given)
+        blocks[label] = records.evolve(block, ops=(*ops, last))
+
+    def _in_loop(self, blocks: dict[str, Block]) -> None:
+        ahead, latch = self.ahead, cast(str, self.loop.latch)
+        read, write = Value(I32, "read"), Value(I32, "write")
+        header = blocks[self.loop.header]
+        parameters = (*header.parameters, *ahead.parameters, read, write, *self.parameters())
+        blocks[self.loop.header] = records.evolve(header, parameters=parameters)
+        passed: list[Operand] = []
+        place = defining_blocks(self.function)
+        held = {place[load.op.results[0]] for load in self.loads}
+        for label in (n for n in self.loop.order if n in held):
+            blocks[label] = self._with_slots(blocks[label], (read, write), passed)
+        block = blocks[latch]
+        last: Any = self._passing(block.terminator, passed)
+        blocks[latch] = records.evolve(block, ops=(*block.ops[:-1], last.evolve(stages=1)))
+
+    def _with_slots(self, block: Block, slots: tuple[Value, Value], passed: list[Operand]) -> Block:
+        """A block whose dots take slots in place of what was loaded. Before the first load of a
+        round they are waited for, and `passed` gets what the next round is passed."""
+        (read, write), ops = slots, list[Op]()
+        taken = {load.op for load in self.loads}
+        for op in block.ops[:-1]:
+            if op in taken and not passed:
+                passed += self.begun(write, ops)
+                passed += [self._next(read, ops), self._next(write, ops)]
+            if isinstance(op, Dot) and passed:
+                passed += self.dot(op, (read, passed[-2]), ops)
+            elif op not in taken and not self._transposes(op):
+                ops.append(op)
+        self._flush(ops)
+        return records.evolve(block, ops=(*ops, block.terminator))
+
+    def _behind_loop(self, blocks: dict[str, Block]) -> None:
+        """Wait for the copies still under way: whoever has the buffers' bytes next, and be it
+        this loop again, must not find them changed."""
+        for label in sorted({target for _, target in self.loop.exits}):
+            block = blocks[label]
+            blocks[label] = records.evolve(block, ops=(AsyncWait(pending=0), *block.ops))
+
+    # What an iteration does -----------------------------------------------------------------
+
+    def entered(self, ops: list[Op]) -> list[Operand]:
+        """What is done after the first slots are on their way; arguments for `parameters`."""
+        return []
+
+    def parameters(self) -> tuple[Value, ...]:
+        """What the header gets besides what runs ahead and the slots."""
+        return ()
+
+    def begun(self, write: Value, ops: list[Op]) -> list[Operand]:
+        """Wait for this iteration's slots and begin to fill those that are free; what the next
+        iteration gets. Multiply-adds, of which there are many, get their first factors before."""
+        self.waited(ops)
+        by_mma = any(mma_of(dot) is not None for load in self.loads for dot in load.dots)
+        return self.issued(write, ops if by_mma else self.late)
+
+    def waited(self, ops: list[Op]) -> None:
+        """Wait for the oldest slots under way, of all threads."""
+        ops += [AsyncWait(pending=self.count - 2), Barrier()]
+
+    def issued(self, write: Value, ops: list[Op]) -> list[Operand]:
+        """Begin to fill the free slots."""
+        ahead = self.ahead
+        state, valid = ahead.carried()
+        env = ahead.computed(state, ops)
+        if ahead.tested_first:
+            valid = ahead.both(valid, env, ops)
+        self._copies(env, valid, write, ops)
+        if not ahead.tested_first:
+            valid = ahead.both(valid, env, ops)
+        return ahead.passed(ahead.advanced(env), valid)
+
+    def _copies(
+        self, env: dict[Value, Operand], valid: Operand | None, slot: Operand, ops: list[Op]
+    ) -> None:
+        for load, buffer in zip(self.loads, self.buffers, strict=True):
+            pointer = env.get(cast(Value, load.op.pointer), load.op.pointer)
+            mask = self.ahead.mask(load.op, env, valid, ops)
+            ops.append(AsyncCopy(pointer, buffer.results[0], slot, mask, location=load.op.location))
+        ops.append(AsyncCommit())
+
+    def _next(self, slot: Value, ops: list[Op]) -> Operand:
+        """The slot after `slot`, round and round."""
+        more = Add(slot, constant(I32, 1))
+        full = ICmp(more.results[0], constant(I32, self.count), predicate_=IntegerPredicate.EQ)
+        found = Select(full.results[0], constant(I32, 0), more.results[0])
+        ops += [more, full, found]
+        return found.results[0]
+
+    # Dots -----------------------------------------------------------------------------------
+
+    def _transposes(self, op: Op) -> bool:
+        return isinstance(op, Trans) and op.value in self.by_value
+
+    def source(self, operand: Operand) -> tuple[int, bool] | None:
+        """The number of the load that a factor comes from, and whether it is transposed."""
+        if operand in self.by_value:
+            return self.by_value[operand], False
+        op = self.origin.get(operand) if isinstance(operand, Value) else None
+        if isinstance(op, Trans) and op.value in self.by_value:
+            return self.by_value[op.value], True
+        return None
+
+    def dot(self, dot: Dot, slots: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
+        """The dot, by steps of K where both factors are in buffers; `slots` are this iteration's
+        and the next one's. What is passed for `parameters`."""
+        sources = self.source(dot.a), self.source(dot.b)
+        depth = shape_of(dot.a.type)[1]
+        step = step_of(dot) if None not in sources else depth
+        if step >= depth or depth % step:
+            step = depth
+        total = dot.c
+        for start in range(0, depth, step):
+            factors = [
+                operand if source is None else self.part(source, dim, (start, step), slots[0], ops)
+                for operand, source, dim in zip((dot.a, dot.b), sources, (1, 0), strict=True)
+            ]
+            self._flush(ops)
+            total = self.added(dot, factors, total, last=start + step == depth, ops=ops)
+        return []
+
+    def _flush(self, ops: list[Op]) -> None:
+        """Begin to fill the free slots, if that is still to be done."""
+        ops += self.late
+        self.late.clear()
+
+    def added(
+        self, dot: Dot, factors: list[Operand], total: Operand, *, last: bool, ops: list[Op]
+    ) -> Operand:
+        """One step of the dot."""
+        made = dot.evolve(a=factors[0], b=factors[1], c=total, results=())
+        made = records.evolve(made, results=dot.results if last else ())
+        ops.append(made)
+        return made.results[0]
+
+    def part(
+        self, source: tuple[int, bool], dim: int, steps: tuple[int, int], slot: Operand,
+        ops: list[Op],
+    ) -> Operand:  # fmt: skip
+        """Of a factor whose dimension `dim` is K: so many steps of K from a first."""
+        (number, transposed), (start, step) = source, steps
+        load = self.loads[number]
+        dim = 1 - dim if transposed else dim
+        shape, offsets = list(load.place.shape), [0, 0]
+        shape[dim], offsets[dim] = step, start
+        kind = Tile(load.place.element, tuple(shape))
+        made: Op = LocalLoad(
+            self.buffers[number].results[0], slot, kind, offsets=tuple(offsets),
+            location=load.op.location,
+        )  # fmt: skip
+        ops.append(made)
+        if transposed:
+            made = Trans(made.results[0], order=(1, 0))
+            ops.append(made)
+        return made.results[0]
+
+    def _passing(self, terminator: Op, given: Iterable[Operand]) -> Op:
+        more = tuple(given)
+        return map_edges(
+            terminator, lambda e: with_arguments(e, more) if e.label == self.loop.header else e
+        )
+
+
+def mma_of(dot: Dot) -> MmaInstruction | None:
+    """The instruction that a dot is done by; None for multiply-adds."""
+    return instruction(cast(Any, element_of(dot.a.type)), dot.precision.value)
+
+
+def step_of(dot: Dot) -> int:
+    """Steps of K done with fragments that are held together."""
+    found = mma_of(dot)
+    if found is not None:
+        return found.k
+    return 16

@@ -1,0 +1,81 @@
+"""A copy of a part of a loop that runs ahead of it, and whether its iteration will run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.analysis.loops import Loop
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.arith import And
+from tileir.ops.memory import Load
+from tileir.ops.shape import Splat
+from tileir.passes.cfg_edit import fresh
+from tileir.passes.loop_slice import Slice
+from tileir.types import I1, Tile, with_element
+from tileir.values import Constant, Operand, Value, constant
+
+
+class Lookahead(Slice):
+    """A copy of the part of a loop that some of its loads depend on, several iterations ahead.
+
+    `valid` tells whether the iteration that it has reached will run.
+    """
+
+    def __init__(self, function: Function, loop: Loop) -> None:
+        super().__init__(function, loop)
+        self._copies: dict[Value, Value] | None = None
+        self._valid = Value(I1, "valid")
+
+    @staticmethod
+    def of(function: Function, loop: Loop) -> Lookahead | str:
+        """For a loop with one latch that leaves from there or from its header; or why its
+        condition cannot be computed ahead."""
+        made = Lookahead(function, loop)
+        return made.take([made.condition]) or made
+
+    @property
+    def parameters(self) -> tuple[Value, ...]:
+        """What the header gets in addition: the state ahead and whether its iteration runs."""
+        return (*self.carried()[0].values(), self._valid)  # type: ignore[return-value]
+
+    def carried(self) -> tuple[dict[Value, Operand], Operand]:
+        """The state ahead as the header gets it, and whether its iteration runs."""
+        if self._copies is None:
+            self._copies = {p: fresh(p) for p in self.state}
+        return dict(self._copies), self._valid
+
+    def passed(self, state: dict[Value, Operand], valid: Operand | None) -> list[Operand]:
+        """The arguments for `parameters`."""
+        return [*state.values(), constant(I1, True) if valid is None else valid]
+
+    def both(
+        self, valid: Operand | None, env: dict[Value, Operand], ops: list[Op]
+    ) -> Operand | None:
+        """Whether `valid` (None: true) and the loop's condition in `env` holds."""
+        holds = self.staying(env, ops)
+        if valid is None:
+            return holds
+        ops.append(And(valid, holds))
+        return ops[-1].results[0]
+
+    def mask(
+        self, load: Load, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]
+    ) -> Operand | None:
+        """The mask of a load in the iteration `env`, which may not run."""
+        own: Any = load.mask
+        own = env.get(own, own) if type(own) is Value else own
+        if valid is None:
+            return own
+        kind = with_element(load.pointer.type, I1)
+        if not isinstance(kind, Tile):
+            all_of: Operand = valid
+        elif isinstance(valid, Constant):
+            all_of = Constant(kind, valid.bits)
+        else:
+            ops.append(Splat(valid, kind))
+            all_of = ops[-1].results[0]
+        if own is None:
+            return all_of
+        ops.append(And(own, all_of))
+        return ops[-1].results[0]

@@ -1,0 +1,81 @@
+"""How many registers the loop of a product may use, so that more blocks run side by side."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, cast
+
+from tileir.analysis.loops import loops
+from tileir.backend.codegen.emit.shared_tile import SharedTile
+from tileir.backend.layouts.dot_layouts import layouts_of
+from tileir.backend.software_pipeline.expand import mma_of, step_of
+from tileir.backend.target import Target
+from tileir.ir import Function
+from tileir.ops.dot import Dot
+from tileir.ops.gpu import SharedAlloc
+from tileir.types import element_of
+
+_PLAIN, _AHEAD = 8, 24
+"""Registers besides sums and fragments: where positions are computed again, and where they and the
+fragments of a step ahead are held."""
+
+_LEAST = 63
+"""What a limit leaves at least: small products are not what takes a thread's registers."""
+
+_GRAIN = 8
+"""Registers of a thread are allotted in multiples of that."""
+
+
+def register_limit(function: Function, warps: int, machine: Target) -> int | None:
+    """The most registers of a thread with which more blocks of `function`, a pipelined loop of one
+    dot by `mma`, run side by side than with fragments read a step ahead; None where there are no
+    more."""
+    dot = _only_dot(function)
+    if dot is None:
+        return None
+    sums, fragments = _held(dot, warps)
+    threads = warps * machine.lanes
+    room = machine.shared_per_processor // max(1, _buffers(function))
+    plain, ahead = (
+        min(room, machine.registers_per_processor // (threads * _rounded(used)))
+        for used in (sums + fragments + _PLAIN, sums + 2 * fragments + _AHEAD)
+    )
+    if plain <= ahead or sums + fragments + _PLAIN > machine.max_registers:
+        return None
+    limit = machine.registers_per_processor // (threads * plain) // _GRAIN * _GRAIN - 1
+    return limit if limit >= _LEAST else None
+
+
+def _rounded(registers: int) -> int:
+    return -(-registers // _GRAIN) * _GRAIN
+
+
+def _only_dot(function: Function) -> Dot | None:
+    """The first of the dots into which a loop's only one was split; None where there are others."""
+    found = [
+        [op for label in loop.order for op in function.blocks[label].ops if isinstance(op, Dot)]
+        for loop in loops(function).by_header.values()
+    ]
+    dots = [d for each in found for d in each]
+    if not dots or mma_of(dots[0]) is None or _buffers(function) == 0:
+        return None
+    chained = all(b.c is a.results[0] for a, b in pairwise(dots))
+    return dots[0] if chained else None
+
+
+def _held(dot: Dot, warps: int) -> tuple[int, int]:
+    """Words of a thread's sums, and of its fragments of one step."""
+    layouts, step = layouts_of(dot, warps), step_of(dot)
+    depth = layouts.a.extents[-1]
+    words = [
+        layout.size("register") * cast(Any, element_of(operand.type)).bits // 32
+        for layout, operand in ((layouts.a, dot.a), (layouts.b, dot.b), (layouts.c, dot.c))
+    ]
+    return words[2], (words[0] + words[1]) * min(step, depth) // depth
+
+
+def _buffers(function: Function) -> int:
+    """Bytes of the buffers of a block."""
+    return sum(
+        op.shape[0] * SharedTile.of(op).bytes for op in function.ops if isinstance(op, SharedAlloc)
+    )

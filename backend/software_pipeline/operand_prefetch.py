@@ -1,0 +1,53 @@
+"""Fragments of a pipelined dot, a step of K ahead of the instructions that need them."""
+
+from __future__ import annotations
+
+from tileir.backend.software_pipeline.expand import PipelineExpander, step_of
+from tileir.op import Op
+from tileir.ops.dot import Dot
+from tileir.types import I32, shape_of
+from tileir.values import Operand, Value, constant
+
+
+class OperandPrefetch(PipelineExpander):
+    """A loop of one dot in several steps. Before a step is computed the fragments of the next one
+    are taken from shared memory; before the last step, those of the first step of the next
+    iteration, behind the wait and the barrier for its slots. The loop carries them."""
+
+    def entered(self, ops: list[Op]) -> list[Operand]:
+        self.waited(ops)
+        return self._fragments(self._dot_of(), constant(I32, 0), 0, ops)
+
+    def parameters(self) -> tuple[Value, ...]:
+        scratch: list[Op] = []
+        made = self._fragments(self._dot_of(), constant(I32, 0), 0, scratch)
+        self.carried_fragments = tuple(Value(v.type) for v in made)
+        return self.carried_fragments
+
+    def begun(self, write: Value, ops: list[Op]) -> list[Operand]:
+        return self.issued(write, ops)
+
+    def dot(self, dot: Dot, slots: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
+        depth, step = shape_of(dot.a.type)[1], step_of(dot)
+        held: list[Operand] = list(self.carried_fragments)
+        total = dot.c
+        for start in range(0, depth, step):
+            following, last = start + step, start + step == depth
+            if last:
+                self.waited(ops)
+            slot, at = (slots[1], 0) if last else (slots[0], following)
+            ahead = self._fragments(dot, slot, at, ops)
+            total = self.added(dot, held, total, last=last, ops=ops)
+            held = ahead
+        return held
+
+    def _dot_of(self) -> Dot:
+        return self.loads[0].dots[0]
+
+    def _fragments(self, dot: Dot, slot: Operand, start: int, ops: list[Op]) -> list[Operand]:
+        found: list[Operand] = []
+        for operand, dim in ((dot.a, 1), (dot.b, 0)):
+            source = self.source(operand)
+            assert source is not None
+            found.append(self.part(source, dim, (start, step_of(dot)), slot, ops))
+        return found

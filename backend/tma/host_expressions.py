@@ -1,0 +1,136 @@
+"""What the host computes of a kernel before it is launched: scalars made of its parameters.
+
+Python's numbers stand for the IR's: integers as signed ones, i1 as 0 or 1, pointers as addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from tileir import records
+from tileir.analysis.cache import cached
+from tileir.effects import Effects
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.types import Pointer, Scalar, Type
+from tileir.values import Value
+
+Operand: TypeAlias = int | str
+"""A number, or the name of one: `a3` is the argument with index 3, `v7` the result of step 7."""
+
+
+@records.frozen
+class HostOp:
+    """One number computed from others: the mnemonic of an op on scalars, the bits of its result and
+    of its first operand (64 for a pointer), a word that it is told by (rounding, relation), and
+    what a pointer moves by, in bytes."""
+
+    mnemonic: str
+    operands: tuple[Operand, ...]
+    bits: int
+    source: int
+    word: str = ""
+    size: int = 1
+
+    @staticmethod
+    def of(op: Any, operands: tuple[Operand, ...], result: int) -> HostOp:
+        """The step that computes result number `result` of `op`."""
+        word = getattr(getattr(op, "predicate_", getattr(op, "rounding", None)), "value", "")
+        if op.mnemonic == "icmp" and result:
+            word = f"not {word}"
+        kind = op.inputs[0].type
+        size = kind.pointee.bytes if op.mnemonic == "getelementptr" else 1
+        return HostOp(
+            op.mnemonic, operands, _bits(op.results[result].type), _bits(kind), word, size
+        )
+
+    @property
+    def text(self) -> str:
+        """Python for it."""
+        return FORMULAS[self.mnemonic](self, *map(str, self.operands))
+
+
+@cached
+def host_values(function: Function) -> frozenset[Value]:
+    """The scalars of the entry block, integers and pointers, that follow from parameters alone."""
+    found = {p.value for p in function.parameters if _scalar(p.type)}
+    for op in function.entry.ops:
+        if _computable(op) and all(v in found for v in op.operands if isinstance(v, Value)):
+            found.update(op.results)
+    return frozenset(found)
+
+
+def _computable(op: Op) -> bool:
+    """Whether the host can compute `op`, and may where its results are not needed."""
+    return (
+        op.mnemonic in FORMULAS
+        and op.predicate is None
+        and op.effects is Effects.PURE
+        and all(_scalar(v.type) for v in (*op.inputs, *op.results))
+    )
+
+
+def _scalar(kind: Type) -> bool:
+    return isinstance(kind, Pointer) or (isinstance(kind, Scalar) and kind.is_integer)
+
+
+def _bits(kind: Any) -> int:
+    return 64 if isinstance(kind, Pointer) else kind.bits
+
+
+# Python's text -----------------------------------------------------------------------------------
+
+
+def _wrapped(step: HostOp, text: str) -> str:
+    """`text`, a number, modulo 2^n as a signed one."""
+    if step.bits == 1:
+        return f"({text}) & 1"
+    half = 1 << (step.bits - 1)
+    return f"(({text} + {half}) & {2 * half - 1}) - {half}"
+
+
+def _arithmetic(sign: str) -> Callable[..., str]:
+    return lambda step, a, b: _wrapped(step, f"{a} {sign} {b}")
+
+
+def _bitwise(sign: str) -> Callable[..., str]:
+    return lambda step, a, b: f"{a} {sign} {b}"
+
+
+def _unsigned(bits: int, text: str) -> str:
+    return f"({text} & {(1 << bits) - 1})"
+
+
+def _division(step: HostOp, a: str, b: str) -> str:
+    match step.word:
+        case "floor":
+            return _wrapped(step, f"{a} // {b}")
+        case "ceil":
+            return _wrapped(step, f"-(-{a} // {b})")
+        case _:
+            return _wrapped(step, f"({a} // {b} if ({a} < 0) == ({b} < 0) else -(-{a} // {b}))")
+
+
+def _compared(step: HostOp, a: str, b: str) -> str:
+    word = step.word.removeprefix("not ")
+    if word[0] == "u":
+        a, b = _unsigned(step.source, a), _unsigned(step.source, b)
+    test = f"{a} {_RELATIONS[word[-2:]]} {b}"
+    return f"int({test})" if word == step.word else f"int(not {test})"
+
+
+_RELATIONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+FORMULAS: Mapping[str, Callable[..., str]] = {
+    "add": _arithmetic("+"), "sub": _arithmetic("-"), "mul": _arithmetic("*"),
+    "and": _bitwise("&"), "or": _bitwise("|"), "xor": _bitwise("^"),
+    "smin": lambda step, a, b: f"min({a}, {b})", "smax": lambda step, a, b: f"max({a}, {b})",
+    "sdiv": _division, "icmp": _compared, "neg": lambda step, a: _wrapped(step, f"-{a}"),
+    "getelementptr": lambda step, p, index: f"{p} + {index} * {step.size}",
+    "sext": lambda step, a: f"-{a}" if step.source == 1 else a,
+    "zext": lambda step, a: _unsigned(step.source, a),
+    "trunc": lambda step, a: _wrapped(step, a),
+    "select": lambda step, c, a, b: f"({a} if {c} else {b})",
+}  # fmt: skip
+"""Python's text for the ops that the host can compute."""

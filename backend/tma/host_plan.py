@@ -1,0 +1,258 @@
+"""The host plan of a kernel: what the launcher computes of its arguments, read off the kernel.
+
+plan = HostPlan.of(kernel)
+found = plan.resolved((x, y, z, m, n, k))    None: launch the kernel without tensor maps
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from math import gcd
+from typing import Any, cast
+
+from tileir import records
+from tileir.analysis.uses import definitions
+from tileir.backend.tma.host_expressions import FORMULAS, HostOp, Operand, host_values
+from tileir.ir import Function
+from tileir.ops.hopper import TensorMap
+from tileir.ops.program import Assume
+from tileir.ops.shape import GetElementPtr
+from tileir.types import Scalar
+from tileir.values import Constant, Value
+
+ALIGNMENT = 16
+"""Bytes that the address of a tensor, and the distances within it, are multiples of."""
+
+UNMAPPED = "unmapped"
+"""The attribute of a kernel that says, by parameter, how tensors are accessed that are read or
+written through it: 0 by tensor maps, another number by threads, as rows at multiples of so many
+bytes."""
+
+
+@records.frozen
+class MapRecipe:
+    """A tensor map: the element's name, the block that is copied, how its rows are swizzled, what
+    is read outside (`zero`, `nan`), and the base, extents and strides (in elements), outermost
+    dimension first. `parameter`: the index of the pointer that the base is made of, -1 where it is
+    not of one alone."""
+
+    element: str
+    size: int
+    block: tuple[int, ...]
+    swizzle: int
+    padding: str
+    base: Operand
+    extents: tuple[Operand, ...]
+    strides: tuple[Operand, ...]
+    parameter: int
+
+
+@records.frozen
+class MapValues:
+    """A tensor map for some arguments: the address, extents, and strides in bytes, those of all
+    dimensions but the innermost."""
+
+    recipe: MapRecipe
+    address: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@records.frozen(slots=False)
+class HostPlan:
+    """`steps` compute numbers from the arguments; where one of `guards` is 0 or a map cannot be
+    encoded, the kernel must not be launched. `persistent`, if not 0: a block, or a cluster of
+    them, works for many program instances, so many at once; the grid's extents are the last
+    arguments."""
+
+    arguments: int
+    steps: tuple[HostOp, ...]
+    guards: tuple[Operand, ...]
+    maps: tuple[MapRecipe, ...]
+    persistent: int = 0
+
+    @staticmethod
+    def of(kernel: Function) -> HostPlan | None:
+        """The plan of a kernel; None where the host has nothing to compute."""
+        maps = [op for op in kernel.entry.ops if isinstance(op, TensorMap)]
+        if not maps and UNMAPPED not in kernel.attributes:
+            return None
+        return _Reading(kernel).plan(maps)
+
+    def to_text(self) -> str:
+        """As a line of JSON, which a module's metadata can hold."""
+        return json.dumps(records.asdict(self), separators=(",", ":"))
+
+    @staticmethod
+    def from_text(text: str) -> HostPlan:
+        """What `to_text` gave. Raises KeyError, TypeError and ValueError for anything else."""
+        found = json.loads(text)
+        steps = tuple(HostOp(**_tuples(s)) for s in found["steps"])
+        maps = tuple(MapRecipe(**_tuples(m)) for m in found["maps"])
+        for step in steps:
+            if step.mnemonic not in FORMULAS:
+                raise ValueError(f"no op {step.mnemonic}")
+        whole: dict[str, Any] = {**_tuples(found), "steps": steps, "maps": maps}
+        plan = HostPlan(**whole)
+        plan.check_names()
+        return plan
+
+    def check_names(self) -> None:
+        """Raise ValueError where an operand is neither a number nor the name of one."""
+        count = len(self.steps)
+        known = {*(f"a{i}" for i in range(self.arguments)), *(f"v{i}" for i in range(count))}
+        named = [x for s in self.steps for x in s.operands] + [*self.guards]
+        named += [x for m in self.maps for x in (m.base, *m.extents, *m.strides)]
+        for operand in named:
+            if operand not in known if isinstance(operand, str) else type(operand) is not int:
+                raise ValueError(f"no operand {operand!r}")
+        for step in self.steps:
+            numbers = all(type(n) is int for n in (step.bits, step.source, step.size))
+            if not numbers or not re.fullmatch(r"[a-z ]*", step.word):
+                raise ValueError(f"no step {step}")
+
+    def resolved(self, arguments: Sequence[int]) -> tuple[MapValues, ...] | None:
+        """The maps for `arguments`: addresses, integers, whatever for others. None where a guard
+        is 0 or a map cannot be encoded ("Tensor Map", CUDA driver API)."""
+        try:
+            found = self._function(*arguments)
+        except ZeroDivisionError:
+            return None
+        if found is None:
+            return None
+        made = tuple(_values(r, *numbers) for r, numbers in zip(self.maps, found, strict=True))
+        return None if None in made else made  # type: ignore[return-value]
+
+    def unmapped(self, arguments: Sequence[int]) -> tuple[int, ...] | None:
+        """By argument, the bytes that the rows of tensors at that pointer are multiples of where no
+        map can have them (powers of two up to `ALIGNMENT`), and 0 for all others: how the kernel
+        has to be compiled for `arguments`. None where that would not help."""
+        try:
+            found = self._function(*arguments)
+        except ZeroDivisionError:
+            return None
+        if found is None:
+            return None
+        made = [0] * len(arguments)
+        for recipe, numbers in zip(self.maps, found, strict=True):
+            if _values(recipe, *numbers) is None:
+                if recipe.parameter < 0 or min(numbers[1]) < 1:
+                    return None
+                unit = _unit(recipe, *numbers)
+                made[recipe.parameter] = min(made[recipe.parameter] or unit, unit)
+        return tuple(made) if any(made) else None
+
+    def tensors(self, arguments: Sequence[int]) -> list[tuple[MapRecipe, tuple[int, ...]]]:
+        """The recipes with the extents of their tensors, which no map has to fit; none where a
+        guard is 0."""
+        try:
+            found: Sequence[Any] = self._function(*arguments) or ()
+        except ZeroDivisionError:
+            return []
+        return [
+            (recipe, extents) for recipe, (_, extents, _) in zip(self.maps, found, strict=False)
+        ]
+
+    @cached_property
+    def _function(self) -> Callable[..., Any]:
+        """A Python function of the arguments: base, extents and strides of each map, or None."""
+        names = ", ".join(f"a{i}" for i in range(self.arguments))
+        lines = [f"    v{i} = {step.text}" for i, step in enumerate(self.steps)]
+        tests = " and ".join(map(str, self.guards)) or "1"
+        maps = [f"({m.base}, {_tuple(m.extents)}, {_tuple(m.strides)})," for m in self.maps]
+        body = "\n".join([*lines, f"    if not ({tests}): return None"])
+        text = f"def plan({names}):\n{body}\n    return ({' '.join(maps)})\n"
+        space: dict[str, Any] = {}
+        exec(compile(text, "<host plan>", "exec"), {}, space)  # the text is made of formulas alone
+        return space["plan"]
+
+
+def _tuples(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
+
+
+def _tuple(operands: Sequence[Operand]) -> str:
+    return f"({', '.join(map(str, operands))},)"
+
+
+def _values(
+    recipe: MapRecipe, base: int, extents: tuple[int, ...], strides: tuple[int, ...]
+) -> MapValues | None:
+    """The map for these numbers, in elements; None where the hardware cannot have it."""
+    moved = tuple(s * recipe.size for s in strides[:-1])
+    fits = (
+        base % ALIGNMENT == 0
+        and strides[-1] == 1
+        and all(0 < n <= 1 << 32 for n in extents)
+        and all(0 < s < 1 << 40 and s % ALIGNMENT == 0 for s in moved)
+    )
+    return MapValues(recipe, base, extents, moved) if fits else None
+
+
+def _unit(recipe: MapRecipe, base: int, extents: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """The largest power of two, up to `ALIGNMENT`, that rows and their ends are multiples of."""
+    steps = [*strides[:-1], extents[-1]] if strides[-1] == 1 else [1]
+    return gcd(ALIGNMENT, base, *(n * recipe.size for n in steps))
+
+
+class _Reading:
+    """A kernel's entry as steps."""
+
+    def __init__(self, kernel: Function) -> None:
+        self.kernel = kernel
+        self.steps: list[HostOp] = []
+        self.names: dict[Value, Operand] = {
+            p.value: f"a{i}" for i, p in enumerate(kernel.parameters)
+        }
+
+    def plan(self, maps: Sequence[TensorMap]) -> HostPlan:
+        known, guards = host_values(self.kernel), list[Operand]()
+        for op in self.kernel.entry.ops:
+            if isinstance(op, Assume) and op.condition in known:
+                guards.append(self.name(op.condition))
+            elif op.results and all(v in known for v in op.results):
+                operands = tuple(map(self.name, op.inputs))
+                for index, value in enumerate(op.results):
+                    self.names[value] = f"v{len(self.steps)}"
+                    self.steps.append(HostOp.of(op, operands, index))
+        recipes = tuple(map(self._recipe, maps))
+        persistent = cast(int, self.kernel.attributes.get("persistent", 0))
+        count = len(self.kernel.parameters)
+        return HostPlan(count, tuple(self.steps), tuple(guards), recipes, persistent)
+
+    def name(self, operand: Any) -> Operand:
+        """How a step refers to `operand`."""
+        if isinstance(operand, Constant):
+            assert isinstance(operand.type, Scalar)
+            return int(operand.value)
+        return self.names[operand]
+
+    def _recipe(self, op: TensorMap) -> MapRecipe:
+        block: Any = op.to.block  # type: ignore[union-attr]
+        numbers = [self.name(n) for n in op.dimensions]
+        return MapRecipe(
+            str(block.element), block.element.bytes, block.shape, op.swizzle, op.padding.value,
+            self.name(op.base), tuple(numbers[::2]), tuple(numbers[1::2]),
+            parameter_of(self.kernel, op.base),
+        )  # fmt: skip
+
+
+def parameter_of(kernel: Function, base: object) -> int:
+    """The index of the parameter that a pointer starts from; -1 for none."""
+    made = definitions(kernel)
+    while isinstance(base, Value) and isinstance(step := made.get(base), GetElementPtr):
+        base = step.pointer
+    values = [p.value for p in kernel.parameters]
+    return values.index(base) if isinstance(base, Value) and base in values else -1
+
+
+def row_alignment(kernel: Function, base: object) -> int:
+    """The bytes that rows at `base` are multiples of where the kernel says that threads access
+    them; 0 where tensor maps do."""
+    units, index = kernel.attributes.get(UNMAPPED), parameter_of(kernel, base)
+    if not isinstance(units, tuple) or not 0 <= index < len(units):
+        return 0
+    return int(units[index])

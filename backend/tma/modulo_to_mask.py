@@ -1,0 +1,276 @@
+"""Indices that wrap around so that a load stays in its array, where what they load is never used.
+
+rows = (i * 128 + lane) % m     the last tile reads its first rows again
+...
+store where i * 128 + lane < m  and drops what it made of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias, cast
+
+from tileir import records
+from tileir.analysis.affine import Affine, affine
+from tileir.analysis.polynomial import Lane, Polynomial, number
+from tileir.analysis.ranges import ranges
+from tileir.analysis.uses import definitions, uses
+from tileir.backend.transforms.op_builder import OpBuilder
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.arith import And, SRem
+from tileir.ops.compare import ICmp, IntegerPredicate
+from tileir.ops.control import Branch, CondBranch
+from tileir.ops.dot import Dot
+from tileir.ops.memory import Load, Store
+from tileir.ops.reduce import Reduce
+from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Trans
+from tileir.passmanager.registry import pass_
+from tileir.rewrite import Answer, Walk, rewrite
+from tileir.types import Tile, shape_of
+from tileir.values import Constant, Operand, Value
+
+Place: TypeAlias = tuple[Value, int]
+"""A tile, and the dimension of it along which an index runs."""
+
+
+@pass_("modulo-to-mask")
+def modulo_to_mask(function: Function) -> Function:
+    """Load under a mask where an index wraps around and nothing made of what it then reads is kept.
+
+    An index start + lane modulo n is start + lane in the lanes that are less than n. Where loads
+    feed dots, and all that is made of the other lanes, followed along their dimension through
+    dots, elementwise ops and loops, is left out by the masks of stores, these lanes need not be
+    loaded: so the address is a sum of products.
+
+    before:
+        define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %m) {
+        entry:
+          %i = make_range i32<16>
+          %p = program_id i32
+          %p16 = mul i32 %p, 16
+          %from = splat i32<16> %p16
+          %row = add i32<16> %i, %from
+          %ms = splat i32<16> %m
+          %wrapped = srem i32<16> %row, %ms
+          %w = expand_dims i32<16, 1> %wrapped {axis = 1}
+          %w16 = mul i32<16, 1> %w, 16
+          %down = broadcast i32<16, 16> %w16
+          %q = expand_dims i32<1, 16> %i {axis = 0}
+          %columns = broadcast i32<16, 16> %q
+          %offs = add i32<16, 16> %down, %columns
+          %as = splat f16*<16, 16> %a
+          %pa = getelementptr f16*<16, 16> %as, %offs
+          %x = load f16<16, 16> %pa
+          %d = dot f32<16, 16> %x, f16<16, 16> 1.0, 0.0
+          %r = expand_dims i32<16, 1> %row {axis = 1}
+          %rs = broadcast i32<16, 16> %r
+          %m2 = splat i32<16, 16> %m
+          %in, _ = icmp (i1<16, 16>, i1<16, 16>) %rs, %m2 {predicate = slt}
+          %r16 = mul i32<16, 16> %rs, 16
+          %offc = add i32<16, 16> %r16, %columns
+          %cs = splat f32*<16, 16> %c
+          %pc = getelementptr f32*<16, 16> %cs, %offc
+          store %pc, %d, %in
+          ret
+        }
+    after:
+        define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %m) {
+        entry:
+          %i = make_range i32<16>
+          %p = program_id i32
+          %p16 = mul i32 %p, 16
+          %from = splat i32<16> %p16
+          %row = add i32<16> %i, %from
+          %ms = splat i32<16> %m
+          %w = expand_dims i32<16, 1> %row {axis = 1}
+          %w16 = mul i32<16, 1> %w, 16
+          %down = broadcast i32<16, 16> %w16
+          %q = expand_dims i32<1, 16> %i {axis = 0}
+          %columns = broadcast i32<16, 16> %q
+          %offs = add i32<16, 16> %down, %columns
+          %as = splat f16*<16, 16> %a
+          %pa = getelementptr f16*<16, 16> %as, %offs
+          %0, _ = icmp (i1<16>, i1<16>) %row, %ms {predicate = slt}
+          %1 = reshape i1<16, 1> %0
+          %2 = broadcast i1<16, 16> %1
+          %x = load f16<16, 16> %pa, %2, 0.0
+          %d = dot f32<16, 16> %x, f16<16, 16> 1.0, 0.0
+          %r = expand_dims i32<16, 1> %row {axis = 1}
+          %rs = broadcast i32<16, 16> %r
+          %m2 = splat i32<16, 16> %m
+          %in, _ = icmp (i1<16, 16>, i1<16, 16>) %rs, %m2 {predicate = slt}
+          %r16 = mul i32<16, 16> %rs, 16
+          %offc = add i32<16, 16> %r16, %columns
+          %cs = splat f32*<16, 16> %c
+          %pc = getelementptr f32*<16, 16> %cs, %offc
+          store %pc, %d, %in
+          ret
+        }
+    """
+    found = [w for op in function.ops if isinstance(op, SRem) and (w := _wrap(function, op))]
+    if not found:
+        return function
+    masked: dict[Op, tuple[_Wrap, int]] = {x: (w, dim) for w in found for x, dim in w.loads}
+    replaced: set[Op] = {wrap.op for wrap in found}
+
+    def rule(op: Op, walk: Walk) -> Answer:
+        origin = order.get(op.results[0]) if op.results else None
+        if origin in replaced:
+            return cast(Any, op).lhs
+        if origin is not None and origin in masked and origin not in done:
+            done.add(origin)
+            wrap, dim = masked[origin]
+            return _masked(cast(Load, op), walk.env.get(wrap.index, wrap.index), wrap, dim)
+        return op
+
+    order = {v: op for op in function.ops for v in op.results}
+    done: set[Op] = set()
+    return rewrite(function, rule)
+
+
+@records.frozen(eq=False)
+class _Wrap:
+    """`op`, which wraps `index` around `bound`, and the loads that it places, each with the
+    dimension that it runs along."""
+
+    op: SRem
+    index: Value
+    bound: Operand
+    loads: tuple[tuple[Load, int], ...]
+
+
+def _wrap(function: Function, op: SRem) -> _Wrap | None:
+    shape, forms = shape_of(op.result.type), affine(function)
+    index, bound = forms.of(op.lhs), forms.of(op.rhs)
+    if len(shape) != 1 or index is None or bound is None or not isinstance(op.lhs, Value):
+        return None
+    plain = index.stride(0) == number(1) and bound.stride(0) == number(0)
+    positive = op.rounding.value == "zero" or ranges(function).of(op.lhs)[0] >= 0
+    if not plain or not positive or op.predicate is not None:
+        return None
+    placed = _placed(function, (op.result, 0))
+    room = bound.offset - number(1) - index.offset.without(Lane(0))
+    if placed is None or not all(_left_out(function, x, room) for x in placed):
+        return None
+    loads = tuple((cast(Load, definitions(function)[v]), dim) for v, dim in placed)
+    return _Wrap(op, op.lhs, op.rhs, loads)
+
+
+def _placed(function: Function, start: Place) -> list[Place] | None:
+    """The loads that an index places; None where anything else comes of it."""
+    found: list[Place] = []
+    for place, op in _followed(function, start):
+        value, dim = place
+        if isinstance(op, Load) and op.pointer is value and value is not op.mask:
+            if op.volatile or op.predicate is not None or not _zero(op.other):
+                return None
+            found.append((op.result, dim))
+        elif _onward(function, op, place) is None:
+            return None
+    return list(dict.fromkeys(found))
+
+
+def _zero(other: Operand | None) -> bool:
+    return other is None or (isinstance(other, Constant) and not other.bits)
+
+
+def _left_out(function: Function, start: Place, room: Polynomial) -> bool:
+    """Whether stores leave out all that is made of lanes beyond the bound; `room` is what the last
+    index is, less the start."""
+    through_dot = False
+    for place, op in _followed(function, start):
+        through_dot = through_dot or isinstance(op, Dot)
+        if isinstance(op, Store):
+            if op.value is not place[0] or not _bounded(function, op, place[1], room):
+                return False
+        elif _onward(function, op, place) is None:
+            return False
+    return through_dot
+
+
+def _bounded(function: Function, op: Store, dim: int, room: Polynomial) -> bool:
+    """Whether a store's mask has the bound."""
+    bounds = None if op.mask is None else affine(function).bounds(op.mask)
+    wanted = room - Polynomial({(Lane(dim),): 1})
+    return (
+        any(b.relation == "slt" and _less(b.left, b.right) == wanted for b in bounds or ())
+        and op.mask is not op.value
+    )
+
+
+def _less(left: Affine, right: Affine) -> Polynomial:
+    return right.offset - left.offset - number(1)
+
+
+def _followed(function: Function, start: Place) -> Iterator[tuple[Place, Op]]:
+    """Every use of what comes of a tile, along the dimension."""
+    seen, waiting = {start}, [start]
+    while waiting:
+        place = waiting.pop()
+        for op in uses(function).get(place[0], ()):
+            yield place, op
+            for following in _onward(function, op, place) or ():
+                if following not in seen:
+                    seen.add(following)
+                    waiting.append(following)
+
+
+def _onward(function: Function, op: Any, place: Place) -> list[Place] | None:
+    """The tiles that `op` makes of one, and the dimension in each; None where the lanes of others
+    depend on it."""
+    value, dim = place
+    if op.predicate is not None:
+        return None
+    if isinstance(op, (Branch, CondBranch)):
+        return _passed(function, op, place)
+    if isinstance(op, Dot):
+        sides = {(op.a, 0), (op.b, 1), (op.c, 0), (op.c, 1)}
+        twice = sum(v is value for v in (op.a, op.b, op.c)) > 1
+        return [(op.result, dim)] if (value, dim) in sides and not twice else None
+    if op.elementwise or isinstance(op, GetElementPtr):
+        return [(v, dim) for v in op.results]
+    if isinstance(op, ExpandDims):
+        return [(op.result, dim + (dim >= op.axis))]
+    if isinstance(op, Broadcast):
+        return [(op.result, dim)]
+    if isinstance(op, Trans):
+        return [(op.result, op.order.index(dim))]
+    if isinstance(op, Reshape):
+        moved = _reshaped(op, dim)
+        return None if moved is None else [(op.result, moved)]
+    if isinstance(op, Reduce) and op.axis != dim:
+        return [(v, dim - (op.axis < dim)) for v in op.results if isinstance(v.type, Tile)]
+    return None
+
+
+def _reshaped(op: Reshape, dim: int) -> int | None:
+    """Where a dimension goes when only dimensions of one element come and go."""
+    old, new = shape_of(op.value.type), shape_of(op.result.type)
+    kept, made = ([d for d, n in enumerate(s) if n > 1] for s in (old, new))
+    same = [old[d] for d in kept] == [new[d] for d in made]
+    return dict(zip(kept, made, strict=True)).get(dim) if same else None
+
+
+def _passed(function: Function, op: Op, place: Place) -> list[Place] | None:
+    found: list[Place] = []
+    if isinstance(op, CondBranch) and op.condition is place[0]:
+        return None
+    for edge in op.successors:
+        parameters = function.blocks[edge.label].parameters
+        pairs = zip(parameters, edge.arguments, strict=True)
+        found += [(p, place[1]) for p, a in pairs if a is place[0]]
+    return found
+
+
+def _masked(op: Load, index: Operand, wrap: _Wrap, dim: int) -> list[Op]:
+    """The load under the bound, too."""
+    make, shape = OpBuilder(op), shape_of(op.pointer.type)
+    test = ICmp(index, wrap.bound, predicate_=IntegerPredicate.SLT)
+    make.ops.append(records.evolve(test, location=op.location))
+    inside: Operand = make.along(test.results[0], dim, shape)
+    if op.mask is not None:
+        inside = make.add(And(op.mask, inside))
+    element = op.result.type
+    make.last(Load(op.pointer, inside, Constant(element, 0), cache=op.cache, eviction=op.eviction))
+    return make.ops

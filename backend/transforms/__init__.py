@@ -1,0 +1,1 @@
+"""Passes that know neither layouts nor roles, and what they share."""

@@ -1,0 +1,189 @@
+"""Positions and addresses computed where they are needed, so that registers hold sums instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tileir import records
+from tileir.analysis.cfg import cfg
+from tileir.analysis.dominance import dominance
+from tileir.analysis.loops import Loop, loops
+from tileir.analysis.uses import defining_blocks, definitions
+from tileir.backend.codegen.lowering import REMATERIALIZED_BLOCKS
+from tileir.backend.software_pipeline.expand import mma_of
+from tileir.effects import Effects
+from tileir.ir import Block, Function
+from tileir.op import Op
+from tileir.ops.dot import Dot
+from tileir.passes.cfg_edit import copy_op
+from tileir.passes.dce import dce
+from tileir.passmanager.registry import PassResult, pass_
+from tileir.types import Tile, Type, element_of
+from tileir.values import Operand, Value
+
+_DEPTH, _OPS = 32, 64
+"""Ops from scalars to a tile, in a row and altogether, up to which it is computed again."""
+
+_SHAPES = frozenset({"make_range", "splat", "broadcast", "expand_dims", "reshape"})
+_SLOW = frozenset({"sdiv", "udiv", "srem", "urem"})
+
+
+@pass_("rematerialize")
+def rematerialize(function: Function) -> PassResult:
+    """Compute tiles of positions again in loops of matrix instructions, and after them.
+
+    Sums of a product take most of a thread's registers; what its loop adds to addresses and
+    compares with bounds, and what the code after it needs to store, would take many more
+    throughout. Integers, conditions and pointers that are made of scalars by a few cheap ops are
+    computed in the blocks that read them. The attribute `recomputing` names these blocks: there
+    the index of a thread is read anew.
+
+    before:
+        define kernel void @product(f16* %a, f16* %b, f32* %c, i32 %n) {
+        entry:
+          %i = make_range i32<16>
+          %r = expand_dims i32<16, 1> %i {axis = 1}
+          %r16 = mul i32<16, 1> %r, i32<16, 1> 16
+          %rows = broadcast i32<16, 16> %r16
+          %k = expand_dims i32<1, 16> %i {axis = 0}
+          %columns = broadcast i32<16, 16> %k
+          %offs = add i32<16, 16> %rows, %columns
+          %as = splat f16*<16, 16> %a
+          %pa = getelementptr f16*<16, 16> %as, %offs
+          %x = load f16<16, 16> %pa
+          br loop
+        loop:
+          %step = phi i32 [0, entry], [%next, loop]
+          %sum = phi f32<16, 16> [0.0, entry], [%total, loop]
+          %bs = splat f16*<16, 16> %b
+          %pb = getelementptr f16*<16, 16> %bs, %offs
+          %y = load f16<16, 16> %pb
+          %total = dot f32<16, 16> %x, %y, %sum
+          %next = add i32 %step, 1
+          %more, _ = icmp (i1, i1) %next, %n {predicate = slt}
+          cond_br %more, loop, done
+        done:
+          %cs = splat f32*<16, 16> %c
+          %pc = getelementptr f32*<16, 16> %cs, %offs
+          store %pc, %total
+          ret
+        }
+    after:
+        define kernel void @product(f16* %a, f16* %b, f32* %c, i32 %n) {recomputing = ["loop", "done"]} {
+        entry:
+          %i = make_range i32<16>
+          %r = expand_dims i32<16, 1> %i {axis = 1}
+          %r16 = mul i32<16, 1> %r, 16
+          %rows = broadcast i32<16, 16> %r16
+          %k = expand_dims i32<1, 16> %i {axis = 0}
+          %columns = broadcast i32<16, 16> %k
+          %offs = add i32<16, 16> %rows, %columns
+          %as = splat f16*<16, 16> %a
+          %pa = getelementptr f16*<16, 16> %as, %offs
+          %x = load f16<16, 16> %pa
+          br loop
+        loop:
+          %step = phi i32 [0, entry], [%next, loop]
+          %sum = phi f32<16, 16> [0.0, entry], [%total, loop]
+          %bs = splat f16*<16, 16> %b
+          %i.1 = make_range i32<16>
+          %r.1 = expand_dims i32<16, 1> %i.1 {axis = 1}
+          %r16.1 = mul i32<16, 1> %r.1, 16
+          %rows.1 = broadcast i32<16, 16> %r16.1
+          %k.1 = expand_dims i32<1, 16> %i.1 {axis = 0}
+          %columns.1 = broadcast i32<16, 16> %k.1
+          %offs.1 = add i32<16, 16> %rows.1, %columns.1
+          %pb = getelementptr f16*<16, 16> %bs, %offs.1
+          %y = load f16<16, 16> %pb
+          %total = dot f32<16, 16> %x, %y, %sum
+          %next = add i32 %step, 1
+          %more, _ = icmp (i1, i1) %next, %n {predicate = slt}
+          cond_br %more, loop, done
+        done:
+          %cs = splat f32*<16, 16> %c
+          %i.2 = make_range i32<16>
+          %r.2 = expand_dims i32<16, 1> %i.2 {axis = 1}
+          %r16.2 = mul i32<16, 1> %r.2, 16
+          %rows.2 = broadcast i32<16, 16> %r16.2
+          %k.2 = expand_dims i32<1, 16> %i.2 {axis = 0}
+          %columns.2 = broadcast i32<16, 16> %k.2
+          %offs.2 = add i32<16, 16> %rows.2, %columns.2
+          %pc = getelementptr f32*<16, 16> %cs, %offs.2
+          store %pc, %total
+          ret
+        }
+    """  # noqa: E501
+    done = function.is_declaration or REMATERIALIZED_BLOCKS in function.attributes
+    crowded = () if done else tuple(_crowded(function))
+    if not crowded:
+        return PassResult(function)
+    made, blocks = definitions(function), dict(function.blocks)
+    for label in crowded:
+        blocks[label] = _recomputed(blocks[label], made, defining_blocks(function))
+    attributes = {**function.attributes, REMATERIALIZED_BLOCKS: crowded}
+    changed = function.with_blocks(blocks).evolve(attributes=attributes)
+    return PassResult(dce(changed), (), {"blocks": len(crowded)})
+
+
+def _crowded(function: Function) -> Iterator[str]:
+    """Blocks of loops that hold dots by `mma`, and those behind them, in order."""
+    tree = dominance(function)
+    full = [loop for loop in loops(function).by_header.values() if _multiplies(function, loop)]
+    for label in cfg(function).order:
+        if any(tree.dominates(loop.header, label) for loop in full):
+            yield label
+
+
+def _multiplies(function: Function, loop: Loop) -> bool:
+    ops = (op for label in loop.order for op in function.blocks[label].ops)
+    return any(isinstance(op, Dot) and mma_of(op) is not None for op in ops)
+
+
+def _recomputed(block: Block, made: Mapping[Value, Op], place: Mapping[Value, str]) -> Block:
+    ops, env = list[Op](), dict[Value, Operand]()
+    for op in block.ops:
+        for operand in op.operands:
+            if isinstance(operand, Value) and place[operand] != block.label:
+                ops += _copies(operand, made, env) or ()
+        ops.append(op.remap(env))
+    return records.evolve(block, ops=tuple(ops))
+
+
+def _copies(root: Value, made: Mapping[Value, Op], env: dict[Value, Operand]) -> list[Op] | None:
+    """Ops that compute tile `root` from scalars, entered into `env`; None where it cannot be."""
+    if root in env:
+        return []
+    needed = _needed(root, made, env)
+    return None if needed is None else [copy_op(op, env) for op in needed]
+
+
+def _needed(root: Value, made: Mapping[Value, Op], env: Mapping[Value, Operand]) -> Any:
+    """The ops between scalars and `root`, in order; None where one is dear or not known."""
+    found: dict[Op, None] = {}
+
+    def take(value: Operand, depth: int) -> bool:
+        if not isinstance(value, Value) or not isinstance(value.type, Tile) or value in env:
+            return True
+        op = made.get(value)
+        if op is None or depth == _DEPTH or not _cheap(op):
+            return False
+        if op not in found and not all(take(x, depth + 1) for x in op.operands):
+            return False
+        found[op] = None
+        return len(found) <= _OPS
+
+    return list(found) if isinstance(root.type, Tile) and take(root, 0) else None
+
+
+def _cheap(op: Op) -> bool:
+    """Whether `op` makes integers, conditions or pointers by an instruction or none."""
+    if op.effects is not Effects.PURE or not all(_short(v.type) for v in op.results):
+        return False
+    if op.mnemonic in _SHAPES:
+        return True
+    return op.elementwise and op.mnemonic not in _SLOW and all(_short(v.type) for v in op.inputs)
+
+
+def _short(type: Type) -> bool:
+    return not element_of(type).is_float  # type: ignore[union-attr]

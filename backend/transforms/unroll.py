@@ -1,0 +1,65 @@
+"""Loops of two iterations in one round."""
+
+from __future__ import annotations
+
+from tileir.analysis.loops import Loop
+from tileir.analysis.uses import defining_blocks
+from tileir.ir import Block, Function
+from tileir.op import Successor
+from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges, redirected
+from tileir.values import Operand, Value
+
+
+def unroll_by_two(function: Function, loop: Loop) -> tuple[Function, dict[str, str]] | None:
+    """`function` with the blocks of `loop` twice, the copy entered where the first would begin
+    again, and the label of each block's copy; None where what the loop defines is read outside,
+    besides by edges that leave it."""
+    if _read_outside(function, loop):
+        return None
+    labels: dict[str, str] = {}
+    for label in loop.order:
+        labels[label] = fresh_label(f"{label}.again", {*function.blocks, *labels.values()})
+    copies = _copies(function, loop, labels)
+    blocks: dict[str, Block] = {}
+    for label, block in function.blocks.items():
+        blocks[label] = block
+        if label in loop.latches:
+            blocks[label] = redirected(block, loop.header, labels[loop.header])
+        if label in labels:
+            blocks[labels[label]] = copies[label]
+    return function.with_blocks(blocks), labels
+
+
+def _read_outside(function: Function, loop: Loop) -> bool:
+    place = defining_blocks(function)
+    inside = {v for v, home in place.items() if home in loop.blocks}
+    return any(
+        value in inside
+        for label, block in function.blocks.items()
+        if label not in loop.blocks
+        for op in block.ops
+        for value in op.operands
+        if isinstance(value, Value)
+    )
+
+
+def _copies(function: Function, loop: Loop, labels: dict[str, str]) -> dict[str, Block]:
+    """The second iteration's blocks by the labels of the first's, with values of its own; it
+    begins again with the first."""
+    within = {old: new for old, new in labels.items() if old != loop.header}
+    env: dict[Value, Operand] = {}
+    heads: dict[str, tuple[Value, ...]] = {}
+    for label in loop.order:
+        heads[label] = tuple([fresh(v) for v in function.blocks[label].parameters])
+        env.update(zip(function.blocks[label].parameters, heads[label], strict=True))
+    made: dict[str, Block] = {}
+    for label in loop.order:
+        ops = [copy_op(op, env) for op in function.blocks[label].ops]
+        ops[-1] = map_edges(ops[-1], lambda edge: _within(edge, within))
+        made[label] = Block(labels[label], heads[label], ops)
+    return made
+
+
+def _within(edge: Successor, labels: dict[str, str]) -> Successor:
+    """The edge to a copy, where there is one."""
+    return Successor(labels[edge.label], edge.arguments) if edge.label in labels else edge

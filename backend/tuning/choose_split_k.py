@@ -1,0 +1,76 @@
+"""How many blocks of a cluster should share the depth of a product, by the cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tileir import records
+from tileir.backend.legalize.link_inline import legalize
+from tileir.backend.metadata import Metadata
+from tileir.backend.tuning.cost import ResourceUse, RoleProfile, estimate, machine_of
+from tileir.backend.tuning.model_warp_specialized import LINE
+from tileir.backend.tuning.work import WorkEstimate, work_of
+from tileir.ir import Function, Module
+from tileir.types import element_of, shape_of
+
+_CHOICES = (2, 4, 8)
+_FEWEST_ROWS = 8
+_GAIN = 0.9
+"""What sharing has to take at most, of the time without."""
+
+_SLOTS, _REGISTERS = 6, 128
+"""Of a kernel with roles, about."""
+
+_GROUP = 4
+"""Warps that multiply together, and warps that load."""
+
+
+def best_ranks(
+    module: Module, plan: Metadata, grid: Sequence[int], values: Sequence[int], processors: int
+) -> int:
+    """Blocks that should share each instance of the kernel that `plan` is of, where `processors`
+    have `grid` of instances to do: 1, 2, 4 or 8. `values` are its arguments, with descriptors taken
+    apart, and anything for those that are no integers."""
+    instances = prod(grid)
+    if 2 * instances > processors:
+        return 1
+    function = legalize(module, plan.kernel).functions[plan.kernel]
+    names = (str(p.value.name) for p in function.parameters)
+    work = work_of(function, (*grid, 1, 1)[:3], dict(zip(names, values, strict=False)))
+    times = {
+        n: _seconds(function, work, plan, n, (instances, processors)) for n in _fitting(function)
+    }
+    best = min(times, key=lambda n: times[n], default=1)
+    return best if times.get(best, 1.0) < _GAIN * times.get(1, 0.0) else 1
+
+
+def _sums(function: Function) -> list[Any]:
+    """The types of what dots add up."""
+    return [op.c.type for op in function.ops if op.mnemonic == "dot"]  # type: ignore[attr-defined]
+
+
+def _fitting(function: Function) -> list[int]:
+    """Numbers of blocks that can share the rows of all sums."""
+    rows = [shape_of(kind)[0] for kind in _sums(function)]
+    return [1, *(n for n in _CHOICES if all(m % n == 0 and m // n >= _FEWEST_ROWS for m in rows))]
+
+
+def _seconds(
+    function: Function, work: WorkEstimate, plan: Metadata, ranks: int, scale: tuple[int, int]
+) -> float:
+    """What the model says of so many blocks."""
+    instances, processors = scale
+    held = sum(prod(shape_of(kind)) * element_of(kind).bytes for kind in _sums(function))  # type: ignore[union-attr]
+    roles = RoleProfile(
+        work.read / max(1.0, work.steps) / LINE,
+        _SLOTS,
+        max(1, plan.num_warps // _GROUP - 1),
+        cluster=ranks,
+        remote=float(held),
+        alone=True,
+    )
+    use = ResourceUse(plan.num_warps, plan.shared, _REGISTERS, _SLOTS, roles=roles)
+    machine = records.evolve(machine_of(plan.target), processors=processors)
+    return estimate(work, use, instances, machine).seconds

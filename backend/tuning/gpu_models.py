@@ -1,0 +1,49 @@
+"""The GPUs that the cost model knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tileir import records
+from tileir.backend.target import Target, target
+
+
+@records.frozen
+class GpuModel:
+    """A GPU: `processors` of `clock` hertz; operations a cycle and processor of dense products by
+    the bits of their factors (negative: without tensor cores); bytes a second from memory and
+    from the L2."""
+
+    target: Target
+    processors: int
+    clock: float
+    products: Mapping[int, float]
+    memory: float
+    cache: float
+    arithmetic: float = 128.0
+    """Elements a cycle and processor."""
+
+
+def machine_of(name: str, processors: int | None = None) -> GpuModel:
+    """The machine of target `name`, with `processors` where the device says how many it has.
+
+    Raises `CompileError` (TIR0702)."""
+    found = _MACHINES.get(name.removesuffix("a")) or _MACHINES["sm_90"]
+    machine = records.evolve(found, target=target(name))
+    return machine if processors is None else records.evolve(machine, processors=processors)
+
+
+def _products(sixteen: float, double: float) -> dict[int, float]:
+    """Operations a cycle by bits of factors, given those of 16 and of 64."""
+    return {4: sixteen * 2, 8: sixteen * 2, 16: sixteen, 32: sixteen / 2, 64: double, -32: 256.0}
+
+
+_MACHINES = {
+    "sm_80": GpuModel(target("sm_80"), 108, 1.41e9, _products(2048, 128), 1.9e12, 5.0e12),
+    "sm_86": GpuModel(target("sm_86"), 84, 1.70e9, _products(1024, 4), 0.76e12, 3.0e12),
+    "sm_89": GpuModel(target("sm_89"), 128, 2.52e9, _products(1024, 4), 1.0e12, 5.0e12),
+    "sm_90": GpuModel(target("sm_90"), 132, 1.755e9, _products(4096, 512), 4.2e12, 10.0e12),
+    "sm_100": GpuModel(target("sm_100"), 148, 1.9e9, _products(8192, 256), 7.0e12, 18.0e12),
+    "sm_120": GpuModel(target("sm_120"), 170, 2.4e9, _products(1024, 4), 1.6e12, 8.0e12),
+}
+"""NVIDIA's architecture whitepapers: A100, GA102, AD102, H200, B200, GB202."""

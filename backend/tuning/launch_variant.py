@@ -1,0 +1,82 @@
+"""A kernel as a launcher takes it for given numbers: with tensor maps where these can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+
+from tileir import records
+from tileir.backend.compile import LoweredKernel
+from tileir.backend.tma.host_plan import HostPlan, MapValues
+from tileir.backend.tma.infer_descriptors import LARGEST
+from tileir.ir import Function
+from tileir.types import Pointer, Scalar
+
+_ADDRESS = 1 << 30
+"""That of every array: what allocates aligns."""
+
+Units = tuple[int, ...]
+"""What `HostPlan.unmapped` says of arguments, and the option `unmapped`."""
+
+
+@records.frozen(eq=False)
+class Launched:
+    """The stages of what is launched, its tensor maps, and the bytes of the arrays that the kernel
+    would have maps of; None where that is not known."""
+
+    staged: LoweredKernel
+    maps: tuple[MapValues, ...] = ()
+    footprint: float | None = None
+
+
+def launched(make: Callable[[Units], LoweredKernel], numbers: Mapping[str, int]) -> Launched:
+    """What a launcher takes where the integers among the arguments are `numbers`, by name, and
+    arrays are aligned: of `make(())`, or of `make(units)` where no map can have some tensors. Where
+    numbers are missing, or it would be a kernel without roles, that with all maps."""
+    done = make(())
+    host, arguments = _asked(done, numbers)
+    if host is None or arguments is None:
+        return Launched(done)
+    footprint, maps = _footprint(host, arguments), host.resolved(arguments)
+    units = host.unmapped(arguments) if maps is None else None
+    if units is not None:
+        done = make(units)
+        host, arguments = _asked(done, numbers)
+        maps = host.resolved(arguments) if host is not None and arguments is not None else None
+    return Launched(done, maps or (), footprint)
+
+
+def _asked(
+    done: LoweredKernel, numbers: Mapping[str, int]
+) -> tuple[HostPlan | None, list[int] | None]:
+    """The host plan of a kernel, and what it is given; None where `numbers` lacks one."""
+    last = done.stages["barriers"]
+    text = last.metadata.get("host.plan0")
+    plan = None if text is None else HostPlan.from_text(str(text))
+    return plan, _arguments(last.functions[done.kernel], numbers)
+
+
+def _arguments(kernel: Function, numbers: Mapping[str, int]) -> list[int] | None:
+    found: list[int] = []
+    for parameter in kernel.parameters:
+        name, kind = str(parameter.name), parameter.type
+        if isinstance(kind, Pointer):
+            found.append(_ADDRESS)
+        elif isinstance(kind, Scalar) and not kind.is_integer:
+            found.append(0)  # which no plan reads
+        elif name in numbers or name.startswith("grid."):
+            found.append(numbers.get(name, 1))
+        else:
+            return None
+    return found
+
+
+def _footprint(host: HostPlan, arguments: list[int]) -> float | None:
+    """Bytes of the tensors of the maps, each once; None where one of them has no end."""
+    sizes: dict[object, int] = {}
+    for recipe, extents in host.tensors(arguments):
+        if max(extents) > LARGEST:
+            return None
+        key = recipe.parameter if recipe.parameter >= 0 else recipe.base
+        sizes[key] = max(sizes.get(key, 0), prod(extents) * recipe.size)
+    return float(sum(sizes.values())) if sizes else None

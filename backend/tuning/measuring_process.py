@@ -1,0 +1,112 @@
+"""Where candidates run: what a measuring process holds, and what it is asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tileir import records
+from tileir.backend.tuning.meter import Artifact, Meter, Session, Survey
+from tileir.backend.tuning.problem import Expected, Inputs, Job
+from tileir.backend.tuning.result_check import Reference, Within
+
+
+@records.frozen
+class Opening:
+    """Makes a bench in the process that measures. `reference` is the file that the first
+    candidate's results go to, where nothing says what is expected."""
+
+    meter: Meter
+    inputs: Inputs
+    expected: Expected | None
+    within: Within
+    reference: str
+
+    def __call__(self) -> MeasuringProcess:
+        given = self.inputs()
+        wanted = None if self.expected is None else dict(self.expected(given))
+        right = None if wanted is None else Reference(wanted, self.within)
+        return MeasuringProcess(self, self.meter.open(given), right)
+
+
+@records.define(eq=False)
+class MeasuringProcess:
+    """A session, and what results have to be."""
+
+    opening: Opening
+    session: Session
+    right: Reference | None
+
+    def known(self) -> Reference | None:
+        """What results have to be, as far as anybody knows."""
+        if self.right is None and Path(self.opening.reference).exists():
+            with np.load(self.opening.reference) as kept:
+                kinds = dict(zip(kept["names"].tolist(), kept["kinds"].tolist(), strict=True))
+                wanted = {n: kept[f"array {n}"].view(_dtype(kinds[n])) for n in kinds}
+            self.right = Reference(wanted, self.opening.within)
+        return self.right
+
+    def keep(self, results: Mapping[str, Any]) -> None:
+        """Let `results` be what others are compared with."""
+        names = list(results)
+        kinds = [results[n].dtype.name for n in names]
+        arrays = {f"array {n}": _plain(results[n]) for n in names}
+        scratch = f"{self.opening.reference}.{os.getpid()}.npz"
+        np.savez(scratch, names=np.array(names), kinds=np.array(kinds), **arrays)
+        Path(scratch).replace(self.opening.reference)
+        self.right = Reference(dict(results), self.opening.within)
+
+
+def _plain(array: Any) -> Any:
+    """The array as bits of a type that files know."""
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+
+
+def _dtype(name: str) -> Any:
+    import ml_dtypes  # only bfloat16 and its like are not numpy's own
+
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+def surveyed(
+    meter: Meter, jobs: Sequence[Job], numbers: Mapping[str, int], footprint: float
+) -> list[Any]:
+    """A `Survey` or the error of each job."""
+    return [_tried(meter, job, numbers, footprint) for job in jobs]
+
+
+def _tried(
+    meter: Meter, job: Job, numbers: Mapping[str, int], footprint: float
+) -> Survey | Exception:
+    try:
+        return meter.survey(job, numbers, footprint)
+    except Exception as error:
+        return error
+
+
+def compiled(meter: Meter, job: Job) -> Artifact:
+    """The candidate, compiled."""
+    return meter.compile(job)
+
+
+def measured(
+    bench: MeasuringProcess, artifact: Artifact, grid: Sequence[int], launches: int, checked: bool
+) -> list[float]:
+    """Seconds of each launch. With `checked` its results are looked at before: raises `TuneError`
+    (TIR1107) where they are wrong; the first candidate's are right where nothing else is known."""
+    if checked:
+        results = bench.session.results(artifact, grid)
+        right = bench.known()
+        if right is None:
+            bench.keep(results)
+        else:
+            right.check(results)
+    return list(bench.session.seconds(artifact, grid, launches))
+
+
+def ready(*_: Any) -> None:
+    """Nothing: what is asked of a process so that it begins."""

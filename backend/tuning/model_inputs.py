@@ -1,0 +1,109 @@
+"""What blocks of a kernel take of a processor, and what the cost model makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tileir import records
+from tileir.backend.target import Target
+
+_SPILL = 0.02
+"""Part of the time that a word of registers beyond the limit adds per thread, and at most 4."""
+
+
+GATHER = 9e-9
+"""Seconds of an instruction whose threads access one element each, wherever it lies, on one H200
+(benchmarks/workloads.py shift, nhwc)."""
+
+
+@records.frozen
+class RoleProfile:
+    """What the roles of a kernel do in a step of their loop, and behind it.
+
+    `requests`: how often copies ask the L2 for a line or a part of one; `slots` of the ring.
+    Threads that load where no tensor map can hold `held` elements each, by `loads` loads of at
+    least `unit` bytes, and may have `limit` registers. `groups` of 4 warps multiply; `odd`
+    instructions have second factors across their rows of an odd multiple of 8 columns. These warps
+    compute `arithmetic` elements, before products that need them where these have their first
+    factors in `registers`, and gather by `gathers` instructions. Behind the steps threads make
+    `stores` stores for an instance. `divisions`: those before the first copy. `cluster` blocks
+    share an instance, and each sends `remote` bytes to others' shared memory; `together` blocks
+    load for each other. `alone`: whether a processor runs one block, which takes instance after
+    instance."""
+
+    requests: float
+    slots: int
+    groups: int
+    held: float = 0.0
+    loads: float = 0.0
+    unit: int = 16
+    limit: int = 255
+    odd: float = 0.0
+    arithmetic: float = 0.0
+    registers: bool = False
+    gathers: float = 0.0
+    stores: float = 0.0
+    divisions: int = 0
+    cluster: int = 1
+    remote: float = 0.0
+    together: int = 1
+    alone: bool = False
+
+
+@records.frozen
+class ResourceUse:
+    """What a block of a kernel takes: its warps, bytes of shared memory, words of registers that
+    its busiest thread needs, and the limit that one has; `stages`: slots of its buffers;
+    `fragments`: bytes that all its threads read from shared memory in one instance; `words`:
+    registers of all its threads, where they differ, and None where all have the same; `roles`:
+    what its roles do, where it has them; `gathers`: instructions that access scattered elements in
+    one instance, of all its warps."""
+
+    warps: int
+    shared: int
+    registers: int
+    stages: int = 1
+    fragments: float = 0.0
+    limit: int = 255
+    words: int | None = None
+    roles: RoleProfile | None = None
+    gathers: float = 0.0
+
+    def resident(self, machine: Target) -> int:
+        """Blocks that a processor holds at once; 0 where not even one."""
+        threads = self.warps * machine.lanes
+        each = max(24, min(self.registers, self.limit, machine.max_registers))
+        words = self.words or -(-each // 8) * 8 * threads
+        fitting = min(
+            machine.blocks_per_processor,
+            machine.threads_per_processor // threads,
+            machine.registers_per_processor // words,
+            machine.shared_per_processor // (self.shared + 1024),
+        )
+        return min(fitting, 1) if self.roles is not None and self.roles.alone else fitting
+
+    @property
+    def excess(self) -> int:
+        """Words a thread needs beyond those it may have."""
+        return max(0, self.registers - self.limit)
+
+    @property
+    def spilling(self) -> float:
+        """How many times as long it takes for what the busiest thread spills."""
+        return 1.0 + min(4.0, _SPILL * self.excess)
+
+
+@records.frozen
+class Estimate:
+    """Seconds, and what they are made of: `waves` of `resident` blocks a processor, the parts of
+    the busiest processor by name, and what a step of the loop waits for."""
+
+    seconds: float
+    waves: float
+    resident: int
+    parts: Mapping[str, float]
+
+    @property
+    def bound(self) -> str:
+        """The largest part."""
+        return max(self.parts, key=lambda name: self.parts[name])

@@ -1,0 +1,227 @@
+"""Kernels whose warps have roles (sm_90a): some copy blocks to rings of slots, others multiply.
+
+Blocks run in waves, one to a processor or as many as it holds. A step of the busiest processor's
+takes the longest of
+
+    products     operations / the rate of `wgmma`, and what other groups of warps do not hide of
+                 the elements that are computed between them
+    arithmetic   these elements
+    gathers      instructions by which they load scattered elements
+    fragments    bytes of factors that `wgmma` reads / 128 bytes a cycle of shared memory
+    traffic      requests for lines of the L2, or parts of lines / what the port answers that two
+                 processors share
+    loads        where no tensor map can have a factor: what threads load instead
+    latency      of a copy / slots of the ring
+
+and `_ROUND`. Behind the steps results are stored. All waves together take no less than memory needs
+for what is touched first, nor than power allows for so many operations.
+
+Constants hold for one H200: times in seconds, sizes in bytes, rates in units a second. Where
+nothing else is said they were fitted at once to 5213 measurements of 109 problems
+(benchmarks/results/products*.json) and rounded. `docs/tuning.md` says what they are worth.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tileir.backend.tuning.gpu_models import GpuModel
+from tileir.backend.tuning.model_inputs import GATHER, Estimate, ResourceUse, RoleProfile
+from tileir.backend.tuning.work import WorkEstimate
+
+LINE, HALF = 128, 64
+"""Bytes of a line of the L2, which a request is for, and of the halves that rows are asked for by
+where they do not begin at halves."""
+
+_CLOCK = 1.98e9
+"""Cycles a second, the most that the device may have: short kernels run at that."""
+
+_SUSTAINED = {16: 760e12, 8: 1500e12, 32: 390e12}
+"""Operations a second of products, by bits of their factors, that its power allows for long."""
+
+_REACHED, _THREE = 0.87, 0.77
+"""Parts of the peak rate that `wgmma` reaches, and with three groups of 4 warps."""
+
+_ODD = 100.0
+"""Cycles more that an instruction takes whose second factor lies across its rows and has an odd
+multiple of 8 columns."""
+
+_BESIDE = 64.0
+"""Elements a cycle and processor that are computed between products: half of what there are units
+for; factors of 4 and 8 bits (benchmarks/results/workloads_quantised.json) take about that."""
+
+_SHOWING = {1: 1.0, 2: 0.8, 3: 0.5}
+"""Parts of what is computed between products that products of other groups of warps do not hide, by
+groups (benchmarks/results/attention.json)."""
+
+_REQUEST, _ALONE = 2.0, 0.6
+"""Cycles of a request where both processors at a port are busy; its part where one is."""
+
+_LATENCY, _ROUND = 0.9e-6, 0.035e-6
+"""Of a copy under load; what a step takes beside, to wait and arrive at barriers."""
+
+_LAUNCH = 6.5e-6
+"""From the launch to the end of the last block, what comes before the first and behind the last
+step of a block included."""
+
+_DIVISION = 0.065e-6
+"""A division before the first copy, 130 cycles."""
+
+_AGAIN = 0.74e-6
+"""Between a block's end and the first step of the one that takes its place."""
+
+_STORED = 80e9
+"""Bytes of results a second and processor."""
+
+_THREADS, _HELD, _LOAD = 0.43e-6, 2.6e-9, 9.6e-9
+"""A step of threads that load, for each element that a thread holds, and for each of its loads."""
+
+_FEW, _FEWER = 104, 1.45
+"""Registers with which threads keep fewer loads under way, and how many times as long they take."""
+
+_NEEDED, _LACKING = 88, 0.22
+"""Registers of a thread that loads by less than 4 bytes, and how many times as long it takes for
+each that it lacks."""
+
+_STORE = 0.3e-9
+"""A store by a thread, of all of a block."""
+
+_MEETING, _EACH, _SENT = 0.6e-6, 0.02e-6, 13.6e9
+"""Blocks of a cluster meet: once, and for each of them; bytes a second that a block sends."""
+
+_TOGETHER = 1.0e-6
+"""What blocks that load for each other take more."""
+
+_COLD = 1.6
+"""How many times as long memory takes for what tiles touch first as for one array in order."""
+
+_LEFT = 8
+"""Processors that clusters of 4 and more leave unused: they lie within groups of 16 or 18, of which
+one has fewer. 31 clusters of 4 run at once."""
+
+_JOIN, _CAP = 4, 8
+"""Exponents of the norm by which two limits that are alike add up, of memory and of power."""
+
+
+class _Scale(NamedTuple):
+    """Blocks a processor holds, processors that work, and blocks of all processors."""
+
+    resident: int
+    processors: int
+    blocks: int
+
+
+def estimate_warp_specialized(
+    work: WorkEstimate,
+    use: ResourceUse,
+    roles: RoleProfile,
+    instances: int,
+    machine: GpuModel,
+    once: float,
+) -> Estimate:
+    """The time of `instances` instances in blocks whose roles do `roles`; `once`: bytes that come
+    from memory and go there."""
+    scale = _scale(use, roles, machine, instances)
+    full, rest = divmod(scale.blocks, scale.processors * scale.resident)
+    counts = {scale.processors * scale.resident: full, rest: 1}
+    spent = [
+        (count, _wave(work, roles, machine, blocks, -(-blocks // scale.processors)))
+        for blocks, count in counts.items()
+        if blocks and count
+    ]
+    waves = full + (rest > 0)
+    parts = {name: sum(n * found[name] for n, (_, found) in spent) for name in spent[0][1][1]}
+    parts |= {
+        "meeting": _meeting(roles, waves),
+        "memory": _COLD * once / machine.memory,
+        "power": _power(work, instances, machine),
+    }
+    again = 0.0 if roles.alone else (waves - 1) * _AGAIN
+    total = sum(count * seconds for count, (seconds, _) in spent) + parts["meeting"] + again
+    total = _joined(_joined(total, parts["memory"], _JOIN), parts["power"], _CAP)
+    total += _LAUNCH + roles.divisions * _DIVISION
+    last = -(-rest // scale.processors)
+    return Estimate(total, full + last / scale.resident, scale.resident, parts)
+
+
+def _joined(first: float, second: float, exponent: int) -> float:
+    """The norm of two limits: about the larger, and more where they are alike."""
+    return float((first**exponent + second**exponent) ** (1 / exponent))
+
+
+def _wave(
+    work: WorkEstimate, roles: RoleProfile, machine: GpuModel, blocks: int, side: int
+) -> tuple[float, dict[str, float]]:
+    """Seconds of a wave of `blocks` blocks, `side` of them side by side on the busiest processor,
+    and how long each part keeps that busy."""
+    share = work.shared(roles.cluster)
+    step = _step(work, roles, machine, paired=blocks > machine.processors // 2)
+    longest = max(step.latency, *(side * each for each in step[1:])) + _ROUND
+    stored = side * (share.written / _STORED + roles.stores * _STORE)
+    busy = {name: share.steps * side * each for name, each in step._asdict().items()}
+    parts = {**busy, "latency": share.steps * step.latency, "stores": stored}
+    return share.steps * longest + stored, parts
+
+
+class _Step(NamedTuple):
+    """Seconds of a step by what takes them, of one block on a processor."""
+
+    latency: float
+    products: float
+    arithmetic: float
+    fragments: float
+    traffic: float
+    loads: float
+    gathers: float
+
+
+def _step(work: WorkEstimate, roles: RoleProfile, machine: GpuModel, paired: bool) -> _Step:
+    """What a step waits for where both processors at a port are busy, or one of them."""
+    steps = max(1.0, work.steps)
+    reached = _THREE if roles.groups == 3 else _REACHED
+    cycles = sum(n / machine.products[bits] for bits, n in work.dots.items()) / steps / reached
+    beside = roles.arithmetic / (_BESIDE * _CLOCK)
+    showing = 1.0 if roles.registers else _SHOWING.get(roles.groups, _SHOWING[3])
+    lines = roles.requests * _REQUEST * (1.0 if paired else _ALONE)
+    return _Step(
+        _LATENCY / max(1, roles.slots),
+        (cycles + roles.odd * _ODD) / _CLOCK + beside * showing,
+        beside,
+        work.factors / steps / (128 * _CLOCK),
+        lines / _CLOCK,
+        _loads(roles),
+        roles.gathers * GATHER,
+    )
+
+
+def _loads(roles: RoleProfile) -> float:
+    """Seconds of a step of threads that load."""
+    if not roles.held:
+        return 0.0
+    plain = _THREADS + _HELD * roles.held + _LOAD * roles.loads
+    lacking = max(0, _NEEDED - roles.limit) if roles.unit < 4 else 0
+    return plain * (_FEWER if roles.limit <= _FEW else 1.0) * (1.0 + _LACKING * lacking)
+
+
+def _scale(use: ResourceUse, roles: RoleProfile, machine: GpuModel, instances: int) -> _Scale:
+    size = roles.cluster * roles.together
+    fit = machine.processors if size < 4 else max(size, machine.processors - _LEFT)
+    resident = max(1, use.resident(machine.target))
+    return _Scale(resident, fit // size * size, instances * roles.cluster)
+
+
+def _meeting(roles: RoleProfile, waves: int) -> float:
+    """Seconds in which blocks of clusters wait for each other."""
+    together = _TOGETHER if roles.together > 1 else 0.0
+    if roles.cluster == 1:
+        return together
+    return together + waves * (_MEETING + _EACH * roles.cluster + roles.remote / _SENT)
+
+
+def _power(work: WorkEstimate, instances: int, machine: GpuModel) -> float:
+    """Seconds that all products take at what power allows."""
+    seconds = 0.0
+    for bits, count in work.dots.items():
+        rate = _SUSTAINED.get(abs(bits), machine.products[bits] * _CLOCK * 132)
+        seconds += instances * count / (rate * machine.processors / 132)
+    return seconds

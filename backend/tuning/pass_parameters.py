@@ -1,0 +1,113 @@
+"""The space that the compiler's own passes declare, for one program.
+
+The paper's tuner extracts its space "by simply concatenating meta-parameters associated with each
+of the optimization passes" (section 5.3). Here a pass declares them with its options (`choices` of
+`tileir.passmanager.registry.pass_`), and those that make no difference to a program are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tileir import records
+from tileir.backend.compile import Options, run_pipeline
+from tileir.backend.target import Target, target as target_named
+from tileir.backend.tuning.space import Choice, Parameter, Role, Space
+from tileir.errors import TileirError
+from tileir.ir import Module
+from tileir.passmanager.registry import lookup
+
+PASSES = (
+    "warp-specialize",
+    "split-k",
+    "pipeline-chained-matmuls",
+    "async-pipeline",
+    "assign-layouts",
+)
+"""The passes of the compiler's pipeline that have meta-parameters."""
+
+SWITCHES = {
+    "warp-specialize": "roles",
+    "persist": "persistent",
+    "pingpong": "pingpong",
+    "stage-halo": "windows",
+}
+"""Passes that the compiler may leave out, and its options that say so."""
+
+_NAMES = {"warps": "num_warps", "ranks": "split"}
+"""Options of passes that the compiler's options call otherwise."""
+
+
+def compiler_space(
+    module: Module, target: str = "sm_90a", kernel: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Space:  # fmt: skip
+    """The compiler's options worth trying on `kernel` of `module`, with the choices of which at
+    least two give different programs. `options` are given, and not tried.
+
+    Raises `CompileError` for a kernel that is not there or an unknown target.
+    """
+    given, machine = dict(options or {}), target_named(target)
+    program = _Program(module, machine, kernel, given)
+    found: list[Parameter] = []
+    for parameter in declared():
+        if parameter.name not in given and program.depends_on(parameter):
+            found.append(parameter)
+    return Space(tuple(found))
+
+
+def declared(passes: Sequence[str] = PASSES) -> Iterator[Parameter]:
+    """The meta-parameters of passes, and whether some run at all, as options of the compiler.
+    What two passes call by one name has the choices of both."""
+    known = {field.name for field in records.fields(Options)}
+    found: dict[str, Parameter] = {}
+    for name in passes:
+        for option in lookup(name).options:
+            keyword = _NAMES.get(option.keyword, option.keyword)
+            if option.choices and keyword in known:
+                before = found.get(keyword)
+                joined = {*option.choices, *(before.choices if before else ())}
+                choices = option.choices if before is None else tuple(sorted(joined, key=_size))
+                meaning = f"{option.name} of {name}"
+                found[keyword] = Parameter(keyword, choices, Role.OPTION, meaning)
+    yield from found.values()
+    for name, keyword in SWITCHES.items():
+        yield Parameter(keyword, (True, False), Role.OPTION, f"whether {name} runs")
+
+
+def _size(choice: Any) -> float:
+    return float(choice)
+
+
+@records.frozen
+class _Program:
+    """A kernel, and how it is compiled besides what is tried."""
+
+    module: Module
+    machine: Target
+    kernel: str | None
+    options: Mapping[str, Any]
+
+    def depends_on(self, parameter: Parameter) -> bool:
+        """Whether some choices give different programs."""
+        seen: set[Any] = set()
+        for choice in parameter.choices:
+            found = self._outline({**self.options, parameter.name: choice})
+            if found is not None:
+                seen.add(found)
+            if len(seen) > 1:
+                return True
+        return False
+
+    def _outline(self, options: Mapping[str, Choice]) -> Any:
+        """What tells programs apart, values' names aside; None for one that does not compile."""
+        try:
+            done = run_pipeline(self.module, self.machine, Options.of(options), self.kernel)
+        except TileirError:
+            return None
+        functions = done.stages["barriers"].functions.values()
+        ops = tuple(
+            (op.mnemonic, *(str(r.type) for r in op.results)) for f in functions for op in f.ops
+        )
+        return done.num_warps, done.memory.size, done.registers, ops

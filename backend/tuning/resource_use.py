@@ -1,0 +1,119 @@
+"""What a block of a kernel takes of a processor, read off the program before code is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tileir import records
+from tileir.analysis.liveness import liveness
+from tileir.backend.compile import LoweredKernel
+from tileir.backend.target import Target
+from tileir.backend.tma.host_plan import MapValues
+from tileir.backend.tuning.accesses import accesses, by_depth, scattered_access_count
+from tileir.backend.tuning.model_inputs import ResourceUse, RoleProfile
+from tileir.backend.tuning.role_profile import roles_of
+from tileir.backend.tuning.work import WorkEstimate
+from tileir.ir import Block, Function
+from tileir.layout import Layout
+from tileir.types import Pointer, Tile
+from tileir.values import Value
+
+_PLAIN = 16
+"""Registers for addresses, counters and what an instruction needs on the way."""
+
+_STEPS, _DEEP = 4, 16
+"""Steps of K whose factors multiply-adds, and matrix instructions, hold at once."""
+
+
+def use_of(
+    done: LoweredKernel, machine: Target, work: WorkEstimate, maps: Sequence[MapValues] = ()
+) -> ResourceUse:
+    """What a block of a staged kernel takes that does `work`; `maps` are its tensor maps for the
+    arguments, where they are known."""
+    last = done.stages["barriers"]
+    functions = [f for f in last.functions.values() if not f.is_declaration]
+    words = _PLAIN + max(most_registers(f) for f in functions)
+    slots = [op.shape[0] for f in functions for op in _named(f, "gpu.shared_alloc")]
+    by_block = machine.registers_per_processor // (machine.lanes * done.num_warps) // 8 * 8
+    limit = min(done.registers or machine.max_registers, by_block, machine.max_registers)
+    plain = ResourceUse(done.num_warps, done.memory.size, words, max(slots, default=1), limit=limit)
+    kernel = last.functions[done.kernel]
+    roles = roles_of(last, kernel, maps)
+    if roles is not None:
+        return _by_roles(plain, _named(kernel, "gpu.role"), roles)
+    read = sum(_held(op.results[0]) for f in functions for op in _named(f, "gpu.local_load"))
+    fragments = read * 4.0 * machine.lanes * done.num_warps * max(1.0, work.steps)
+    steps = accesses(kernel, by_depth(kernel)[0])
+    asked = scattered_access_count(steps, done.num_warps) * max(1.0, work.steps)
+    return records.evolve(plain, fragments=fragments, gathers=asked)
+
+
+def _by_roles(plain: ResourceUse, started: Sequence[Any], roles: RoleProfile) -> ResourceUse:
+    """Of a kernel whose warps have roles, each with the registers that it asks for."""
+    found = records.evolve(plain, roles=roles, stages=roles.slots)
+    most = max(role.registers for role in started)
+    if most == 0:  # warps keep the registers they were launched with
+        return found
+    words = sum(role.warps * 32 * role.registers for role in started)
+    return records.evolve(found, limit=most, words=words)
+
+
+def most_registers(function: Function) -> int:
+    """Words that the values alive at once need per thread, where they are most. Splats, ranges
+    and tiles of pointers count as one word per dimension: code computes them again."""
+    alive, parts = liveness(function), dict(_factors(function))
+    held = {v: words // parts.get(v, 1) or 1 for v, words in _words(function)}
+    blocks = (function.blocks[label] for label in alive.leaving)
+    return max((_most(b, alive.leaving[b.label], held) for b in blocks), default=0)
+
+
+def _factors(function: Function) -> Iterator[tuple[Value, int]]:
+    """Factors of products, which are read a few steps of K at a time, with the parts that makes."""
+    for op in _named(function, "dot"):
+        bits, depth = op.a.type.element.bits, op.a.type.shape[-1]
+        plain = bits == 32 and op.precision.value == "ieee"
+        parts = max(1, depth // (_STEPS if plain else _DEEP))
+        yield from ((v, parts) for v in (op.a, op.b) if isinstance(v, Value))
+
+
+def _words(function: Function) -> Iterator[tuple[Value, int]]:
+    for parameter in function.parameters:
+        yield parameter.value, 1
+    for block in function.blocks.values():
+        yield from ((v, _held(v)) for v in block.parameters)
+        yield from ((v, _held(v)) for op in block.ops for v in op.results)
+
+
+def _most(block: Block, leaving: Iterable[Value], held: Mapping[Value, int]) -> int:
+    """The most at any op of `block`, from its end to its beginning."""
+    current = set(leaving)
+    words = sum(held[v] for v in current)
+    most = words
+    for op in reversed(block.ops):
+        for result in op.results:
+            if result in current:
+                current.discard(result)
+                words -= held[result]
+        for operand in op.operands:
+            if isinstance(operand, Value) and operand not in current:
+                current.add(operand)
+                words += held[operand]
+        most = max(most, words)
+    return most
+
+
+def _held(value: Value) -> int:
+    """Words of `value` in a thread."""
+    kind: Any = value.type
+    if not isinstance(kind, Tile):
+        return 1
+    if isinstance(kind.element, Pointer) or kind.element.is_integer:
+        return len(kind.shape)
+    layout = kind.layout
+    count = layout.size("register") if isinstance(layout, Layout) else 1
+    return max(1, count * kind.element.bits // 32)
+
+
+def _named(function: Function, mnemonic: str) -> list[Any]:
+    return [op for op in function.ops if op.mnemonic == mnemonic]

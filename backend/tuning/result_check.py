@@ -1,0 +1,121 @@
+"""Whether a candidate's result is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from tileir import records
+from tileir.backend.tuning.errors import tune_error
+
+Within: TypeAlias = float | Mapping[str, float] | None
+
+_SPACINGS = 32
+"""Spacings of its type that a result may be off, where nobody says how far: sums that are made in
+another order differ."""
+
+_CHUNK = 1 << 18
+"""Elements that are compared at once: what a processor's cache holds."""
+
+_THREADS = 8
+
+
+@records.define(eq=False)
+class Reference:
+    """What arrays hold where a candidate is right, and how far they may be off: up to `within` of
+    the largest of 1, the value, and the root mean square of all values of the array."""
+
+    wanted: Mapping[str, Any]
+    within: Within = None
+    _bounds: dict[str, Any] = records.field(init=False, factory=dict)
+    _right: dict[str, Any] = records.field(init=False, factory=dict)
+    """Results that were right: most candidates give the same bits."""
+
+    def __post_init__(self) -> None:
+        self._bounds = {name: self._bound(name, array) for name, array in self.wanted.items()}
+
+    def check(self, found: Mapping[str, Any]) -> None:
+        """Raise `TuneError` (TIR1107) unless every array is right."""
+        for name, right in self.wanted.items():
+            array = found[name]
+            if _same_bits(array, right) or _same_bits(array, self._right.get(name)):
+                continue
+            if not self._is_near(name, array, right):
+                off, allowed = difference(array, right), self._allowed(name, right.dtype)
+                message = f"{name} is off by {off:.3g}, more than {allowed:.3g}"
+                raise tune_error(message, "TIR1107")
+            self._right[name] = array
+
+    def _allowed(self, name: str, dtype: Any) -> float:
+        given = self.within.get(name) if isinstance(self.within, Mapping) else self.within
+        return _SPACINGS * spacing(dtype) if given is None else given
+
+    def _bound(self, name: str, right: Any) -> Any:
+        """The largest error of each element, in the type that comparing is done in."""
+        kind = _working(right.dtype)
+        return (self._allowed(name, right.dtype) * _scale(right)).astype(kind).ravel()
+
+    def _is_near(self, name: str, array: Any, right: Any) -> bool:
+        """Whether no element is off by more than its bound; by parts, beside each other."""
+        a, b, bound = np.ravel(array), np.ravel(right), self._bounds[name]
+        starts = range(0, a.size, _CHUNK)
+        with ThreadPoolExecutor(_THREADS) as threads:
+            return all(threads.map(lambda i: _near(a, b, bound, slice(i, i + _CHUNK)), starts))
+
+
+def _near(a: Any, b: Any, bound: Any, part: slice) -> bool:
+    kind = bound.dtype
+    x, y = a[part].astype(kind), b[part].astype(kind)
+    with np.errstate(invalid="ignore"):
+        good = np.abs(x - y) <= bound[part]
+        if good.all():
+            return True
+        return bool((good | (x == y) | (np.isnan(x) & np.isnan(y))).all())
+
+
+def difference(found: Any, wanted: Any) -> float:
+    """The largest difference, relative to the largest of 1, the value wanted and the root mean
+    square of the values wanted; NaN where only one of the two is."""
+    a, b = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
+    if a.size == 0:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        off = np.abs(a - b) / _scale(wanted)
+    off[(a == b) | (np.isnan(a) & np.isnan(b))] = 0.0
+    return float(off.max())
+
+
+def _scale(wanted: Any) -> Any:
+    """What errors of each element are relative to; of infinities, which are exact, 1."""
+    values = np.abs(np.asarray(wanted, np.float64))
+    finite = np.isfinite(values)
+    values = np.where(finite, values, 0.0)
+    root = np.sqrt(np.sum(values * values) / max(1, np.count_nonzero(finite)))
+    return np.maximum(values, max(1.0, root))
+
+
+def _same_bits(a: Any, b: Any) -> bool:
+    if b is None or a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    bits = f"u{a.dtype.itemsize}"
+    return bool(
+        np.array_equal(np.ascontiguousarray(a).view(bits), np.ascontiguousarray(b).view(bits))
+    )
+
+
+def _working(dtype: Any) -> Any:
+    """The type that holds all numbers of `dtype` and of 32-bit integers' differences."""
+    small = spacing(dtype) >= spacing(np.float32) or np.dtype(dtype).itemsize == 1
+    return np.float32 if small else np.float64
+
+
+def spacing(dtype: Any) -> float:
+    """Spacing of the numbers of a type at 1; 0 for integers, which are exact."""
+    try:
+        return float(ml_dtypes.finfo(dtype).eps)
+    except ValueError:
+        return 0.0

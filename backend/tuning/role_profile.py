@@ -1,0 +1,186 @@
+"""What the roles of a staged kernel do in a step, read off the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import gcd, prod
+from typing import Any
+
+from tileir import records
+from tileir.analysis.clusters import ranks
+from tileir.analysis.uses import definitions
+from tileir.backend.tma.host_plan import ALIGNMENT, MapValues
+from tileir.backend.tuning.accesses import Access, accesses, by_depth, scattered_access_count
+from tileir.backend.tuning.model_inputs import RoleProfile
+from tileir.backend.tuning.model_warp_specialized import HALF, LINE
+from tileir.ir import Function, Module
+from tileir.op import Op
+from tileir.types import Tile, element_of, shape_of
+from tileir.values import Constant, Value
+
+_LANES, _WARPS, _ROWS, _DEPTH = 32, 4, 64, 32
+"""Threads of a warp, warps of a group that multiplies; rows, and bytes along K, of an instruction
+(PTX ISA, wgmma)."""
+
+
+def roles_of(
+    module: Module, kernel: Function, maps: Sequence[MapValues] = ()
+) -> RoleProfile | None:
+    """What the roles of `kernel`, the last stage of a compiled one, do; None where it has none.
+    `maps`: its tensor maps for the arguments, where they are known; rows begin at lines else."""
+    started: list[Any] = [op for op in kernel.ops if op.mnemonic == "gpu.role"]
+    if not started:
+        return None
+    made = [op for op in kernel.entry.ops if op.mnemonic == "gpu.tensor_map"]
+    places = dict(zip((op.results[0] for op in made), maps, strict=False))
+    found = [_Role.of(module, kernel, op, places) for op in started]
+    multiply, load = [r for r in found if r.multiplies], [r for r in found if not r.multiplies]
+    sent = [op for r in multiply for op in r.function.ops if op.mnemonic == "gpu.cluster_scatter"]
+    several = kernel.attributes.get("persistent", 0)
+    assert isinstance(several, int)
+    cluster = ranks(module, kernel) // max(several, 1)
+    shared = [copy.multicast for r in load for copy in r.copies()]
+    loads = [each for r in load for each in r.loads()]
+    beside = sum(scattered_access_count(r.loads(), r.warps) for r in multiply[:1])
+    return RoleProfile(
+        requests=sum(r.requests() for r in load),
+        slots=min((n for r in load for n in r.slots()), default=1),
+        groups=max(1, sum(r.warps for r in multiply) // _WARPS),
+        held=float(sum(each.held for each in loads)),
+        loads=sum(each.instructions for each in loads),
+        unit=min((each.size * each.width for each in loads), default=ALIGNMENT),
+        limit=min((r.registers for r in load if r.registers), default=255),
+        odd=sum(r.odd() for r in multiply[:1]),
+        arithmetic=sum(r.arithmetic() for r in multiply[:1]),
+        registers=any(r.from_registers() for r in multiply[:1]),
+        gathers=beside,
+        stores=sum(r.stores() for r in multiply[:1]),
+        divisions=max((r.divisions() for r in load), default=0),
+        cluster=cluster,
+        remote=float(sum(_bytes(op.inputs[0]) for op in sent)),
+        together=max(shared, default=1),
+        alone=several > 0,
+    )
+
+
+@records.frozen(eq=False)
+class _Role:
+    """A function that warps run: `given` are the kernel's values by its parameters, `maps` the
+    tensor maps by the kernel's values."""
+
+    function: Function
+    kernel: Function
+    warps: int
+    registers: int
+    given: Mapping[Value, Any]
+    maps: Mapping[Any, MapValues]
+
+    @staticmethod
+    def of(module: Module, kernel: Function, op: Any, maps: Mapping[Any, MapValues]) -> _Role:
+        """The role that `op` starts."""
+        function = module.functions[op.callee]
+        given = dict(zip((p.value for p in function.parameters), op.arguments, strict=True))
+        return _Role(function, kernel, op.warps, op.registers, given, maps)
+
+    @property
+    def multiplies(self) -> bool:
+        return any(op.mnemonic == "gpu.wgmma" for op in self.function.ops)
+
+    def rounds(self) -> list[Any]:
+        """The ops of the innermost loops."""
+        return by_depth(self.function)[0]
+
+    def copies(self) -> list[Any]:
+        """The copies of a step."""
+        return [op for op in self.rounds() if op.mnemonic == "gpu.tma_load"]
+
+    def requests(self) -> float:
+        """For lines of the L2, of the copies of a step; a block's share of what several share.
+
+        Neighbours need the same of the factor that takes most, as instances are ordered by
+        programs that want it."""
+        by_base: dict[Any, list[Any]] = {}
+        for op in self.copies():
+            by_base.setdefault(self._base(op), []).append(op)
+        each = [max(self._requests(op) for op in ops) for ops in by_base.values()]
+        if not each:
+            return 0.0
+        together = max(op.multicast for op in self.copies())
+        return sum(each) - max(each) * (1 - 1 / together)
+
+    def _maker(self, value: Value) -> Any:
+        """The kernel's op that makes what a parameter is given; None where there is none."""
+        given = self.given.get(value)
+        return definitions(self.kernel).get(given) if isinstance(given, Value) else None
+
+    def _base(self, op: Any) -> Any:
+        """The tensor that `op` copies from."""
+        return getattr(self._maker(op.descriptor), "base", op.descriptor)
+
+    def _requests(self, op: Any) -> float:
+        """Those of a copy: rows of panels."""
+        value = self.given.get(op.descriptor)
+        block: Any = op.descriptor.type.block
+        size = block.element.bytes
+        swizzle = getattr(self._maker(op.descriptor), "swizzle", 0)
+        row = min(16 << swizzle, block.shape[-1] * size) if swizzle else block.shape[-1] * size
+        strides = self.maps[value].strides if value in self.maps else ()
+        return prod(block.shape) * size / row * _asked(row, gcd(HALF, *strides))
+
+    def slots(self) -> Iterator[int]:
+        """Slots of the buffers that the blocks of a step go to."""
+        for op in self.rounds():
+            if op.mnemonic in ("gpu.tma_load", "gpu.local_store"):
+                room = self._maker(op.buffer)
+                if room is not None:
+                    yield room.shape[0]
+
+    def loads(self) -> list[Access]:
+        """Those of a step by threads."""
+        return list(accesses(self.function, (op for op in self.rounds() if op.mnemonic == "load")))
+
+    def stores(self) -> float:
+        """Stores of an instance by threads."""
+        found = accesses(self.function, (x for x in self.function.ops if x.mnemonic == "store"))
+        return sum(each.instructions for each in found) * self.warps * _LANES
+
+    def odd(self) -> float:
+        """Instructions of a step whose second factor lies across its rows and has an odd multiple
+        of 8 columns."""
+        count = 0
+        for op in self.rounds():
+            if op.mnemonic == "gpu.wgmma" and not op.trans_b and shape_of(op.c.type)[1] % 16:
+                element = element_of(op.b.type).pointee  # type: ignore[union-attr]
+                room = self._maker(op.b)
+                depth = 0 if room is None else prod(room.shape[1:2]) * element.bytes
+                count += shape_of(op.c.type)[0] // _ROWS * max(1, depth // _DEPTH)
+        return float(count)
+
+    def from_registers(self) -> bool:
+        """Whether all products of a step have their first factors in registers."""
+        found = [isinstance(op.a.type, Tile) for op in self.rounds() if op.mnemonic == "gpu.wgmma"]
+        return bool(found) and all(found)
+
+    def arithmetic(self) -> float:
+        """Elements that are computed in a step."""
+        tiles = [op.results[0].type for op in self.rounds() if op.elementwise and op.results]
+        return float(sum(kind.size for kind in tiles if isinstance(kind, Tile)))
+
+    def divisions(self) -> int:
+        """Divisions by what is no literal, outside of the steps."""
+        before: list[Op] = by_depth(self.function)[1]
+        wide = ("sdiv", "udiv", "srem", "urem")
+        return sum(op.mnemonic in wide and not isinstance(op.inputs[1], Constant) for op in before)
+
+
+def _asked(row: int, apart: int) -> float:
+    """Requests for `row` bytes that begin anywhere at multiples of `apart` in a half line: for
+    lines, or for each half that they touch."""
+    if apart % HALF == 0:
+        return max(1.0, row / LINE)
+    starts = range(0, HALF, apart)
+    return sum(-(-(start + row) // HALF) for start in starts) / len(starts)
+
+
+def _bytes(value: Any) -> int:
+    return int(value.type.size * value.type.element.bytes)

@@ -1,0 +1,106 @@
+"""Measuring candidates of a frontend here and now, on the arguments of a launch."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from tileir import records
+from tileir.backend.runtime.version import compiler_version
+from tileir.backend.tuning.database import Database, Family
+from tileir.backend.tuning.gpu import GpuMeter
+from tileir.backend.tuning.meter import Artifact, Device, Meter, Session
+from tileir.backend.tuning.outcome import CandidateOutcome, Status
+from tileir.backend.tuning.problem import Job, shape_class, shape_of
+from tileir.errors import TileirError
+from tileir.ir import Module
+from tileir.measuring import Candidate
+
+_LAUNCHES = 20
+
+
+def measured_here(
+    meter: Meter,
+    candidates: Sequence[Candidate],
+    arguments: Mapping[str, Any],
+    *,
+    remember: bool = False,
+) -> list[float | TileirError]:
+    """Seconds of each candidate, or its error (`tileir.measuring.Measuring`).
+
+    Compiling is shared by threads of this process: what LLVM and the assembler do runs beside
+    Python, and nothing that a script does at its top is done again."""
+    if isinstance(meter, GpuMeter):
+        meter = records.evolve(meter, cached=True)  # the quickest is launched next
+    with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
+        made = list(threads.map(partial(_compiled, meter), candidates))
+    with Database.usual() if remember else Database() as database:
+        session = meter.open(arguments)
+        try:
+            here = _Here(session, database, meter.device(), arguments)
+            return [
+                found if isinstance(found, TileirError) else here.seconds(candidate, found)
+                for candidate, found in zip(candidates, made, strict=True)
+            ]
+        finally:
+            session.close()
+
+
+def _compiled(meter: Meter, candidate: Candidate) -> Artifact | TileirError:
+    job = Job(
+        partial(_same, candidate.module), {}, {}, candidate.options, candidate.kernel,
+        candidate.grid,
+    )  # fmt: skip
+    try:
+        return meter.compile(job)
+    except TileirError as error:
+        return error
+
+
+def _same(module: Module) -> Module:
+    return module
+
+
+@records.frozen(eq=False)
+class _Here:
+    """A session, and where its measurements are kept."""
+
+    session: Session
+    database: Database
+    device: Device
+    arguments: Mapping[str, Any]
+
+    def seconds(self, candidate: Candidate, artifact: Artifact) -> float | TileirError:
+        """Those of one launch, or what the launch raised."""
+        family, point = self._family(candidate), self._point(candidate, artifact)
+        for known in self.database.known(family):
+            if known.point == point and known.seconds is not None:
+                return known.seconds
+        try:
+            samples = tuple(self.session.seconds(artifact, candidate.grid, _LAUNCHES))
+        except TileirError as error:
+            return error
+        found = CandidateOutcome(
+            point, Status.MEASURED, _LAUNCHES, statistics.median(samples), samples
+        )
+        self.database.record(family, found)
+        return statistics.median(samples)
+
+    def _family(self, candidate: Candidate) -> Family:
+        name, given = candidate.kernel or "kernel", self.arguments
+        return Family(
+            name,
+            "machine code",
+            shape_of(given),
+            shape_class(given),
+            self.device.name,
+            self.device.driver,
+            compiler_version(),
+        )
+
+    def _point(self, candidate: Candidate, artifact: Artifact) -> dict[str, str]:
+        return {"code": artifact.digest, "grid": "x".join(map(str, candidate.grid))}

@@ -1,0 +1,206 @@
+"""Warp specialization: from a kernel of pointers, masks and dots to its roles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir import records
+from tileir.analysis.clusters import ATTRIBUTE
+from tileir.backend.legalize.link_inline import linked_and_inlined
+from tileir.backend.stage import Scope, Stage, StageRun, with_attributes
+from tileir.backend.tma.host_plan import UNMAPPED
+from tileir.backend.tma.infer_descriptors import infer_kernel_descriptors
+from tileir.backend.tma.modulo_to_mask import modulo_to_mask
+from tileir.backend.transforms.scalarize_pointer_steps import scalarize_pointer_steps
+from tileir.backend.transforms.unsigned_division import unsigned_divisions
+from tileir.backend.warp_specialize.cluster_instances import cluster_kernel
+from tileir.backend.warp_specialize.defer_wgmma_waits import defer_wgmma_waits
+from tileir.backend.warp_specialize.multicast import multicast
+from tileir.backend.warp_specialize.options import WarpSpecializeOptions, WarpSpecializeResult
+from tileir.backend.warp_specialize.partition import SHARED, partition_kernel
+from tileir.backend.warp_specialize.peel import peel_first_iteration
+from tileir.backend.warp_specialize.persistent import make_persistent
+from tileir.backend.warp_specialize.pingpong import buffer_bytes, pingpong
+from tileir.backend.warp_specialize.pipeline_chained_matmuls import pipeline_chained_matmuls
+from tileir.backend.warp_specialize.prefetch_register_operands import prefetch_register_operands
+from tileir.backend.warp_specialize.sink_wgmma_waits import sink_wgmma_waits
+from tileir.backend.warp_specialize.split_k import split_kernel
+from tileir.backend.warp_specialize.swap_operands import swap_operands
+from tileir.backend.warp_specialize.swizzle_panels import pad_to_swizzle_panels
+from tileir.errors import Diagnostic
+from tileir.ir import Function, Module
+from tileir.ops.dot import Dot, DotScaled
+from tileir.passes.cse import cse
+from tileir.passes.dce import dce
+from tileir.passes.licm import licm
+from tileir.passes.peephole import peephole
+from tileir.passes.simplify_cfg import simplify_cfg
+from tileir.passmanager.registry import PassResult, remark
+
+_DOTS = (Dot, DotScaled)
+
+
+def warp_specialize(
+    module: Module, name: str, wanted: WarpSpecializeOptions, recorder: Any = None
+) -> WarpSpecializeResult:
+    """`module` with kernel `name` as roles, where its dots allow it; `recorder` as of `StageRun`.
+    Raises LinkError and PassError."""
+    return _Driver(module, name, recorder).multicast(wanted)
+
+
+# The stages, and when a kernel needs them. Their context is what the program asks for. ----------
+
+
+def _link_and_inline(module: Module, wanted: WarpSpecializeOptions) -> Module:
+    return linked_and_inlined(module)
+
+
+def _expand_scaled_dots(function: Function, wanted: WarpSpecializeOptions) -> Function:
+    from tileir.backend.legalize.scaled_dots import expand_scaled  # few kernels have them
+
+    return expand_scaled(function)
+
+
+def _has_scaled_dots(function: Function, wanted: WarpSpecializeOptions) -> bool:
+    return any(isinstance(op, DotScaled) for op in function.ops)
+
+
+def _cluster_instances(function: Function, wanted: WarpSpecializeOptions) -> PassResult:
+    why = "split-K is on" if wanted.split > 1 else "a block works for one instance"
+    made = cluster_kernel(function, wanted.multicast) if _is_persistent(wanted) else why
+    if isinstance(made, Function):
+        return PassResult(made)
+    reason = remark("TIR0655", f"no multicast: {made}", function.location)
+    return PassResult(make_persistent(function) if wanted.persistent else function, (reason,))
+
+
+def _split_k(function: Function, wanted: WarpSpecializeOptions) -> PassResult:
+    parted = split_kernel(function, wanted.split)
+    if isinstance(parted, Function):
+        return PassResult(parted)
+    return PassResult(
+        function, (remark("TIR0654", f"split-K not applied: {parted}", function.location),)
+    )
+
+
+def _exclude_from_maps(function: Function, wanted: WarpSpecializeOptions) -> Function:
+    return with_attributes(function, {UNMAPPED: wanted.unmapped})
+
+
+def _is_persistent(wanted: WarpSpecializeOptions) -> bool:
+    return wanted.persistent and wanted.split < 2
+
+
+BEFORE = (
+    Stage("link-and-inline", _link_and_inline, scope=Scope.MODULE),
+    Stage("expand-scaled-dots", _expand_scaled_dots, _has_scaled_dots),
+    Stage("cse", lambda f, _: cse(f)),
+    Stage("licm", lambda f, _: licm(f)),
+    Stage("scalarize-pointer-steps", lambda f, _: scalarize_pointer_steps(f)),
+    Stage("modulo-to-mask", lambda f, _: modulo_to_mask(f)),
+    Stage("swap-operands", lambda f, _: swap_operands(f)),
+    Stage("infer-descriptors", lambda f, _: infer_kernel_descriptors(f)),
+    Stage("pad-to-swizzle-panels", lambda f, _: pad_to_swizzle_panels(f)),
+    Stage("cluster-instances", _cluster_instances, lambda _, w: w.multicast > 1),
+    Stage(
+        "persist", lambda f, _: make_persistent(f), lambda _, w: w.multicast < 2 and w.persistent
+    ),
+    Stage("split-k", _split_k, lambda _, w: w.split > 1),
+    Stage("exclude-from-tensor-maps", _exclude_from_maps, lambda _, w: bool(w.unmapped)),
+)
+"""What a kernel passes through before it is partitioned."""
+
+CONSUMER = (
+    Stage("defer-wgmma-waits", lambda f, _: defer_wgmma_waits(f)),
+    Stage("pipeline-chained-matmuls", lambda f, w: pipeline_chained_matmuls(f, turns=w.turns)),
+    Stage("peephole", lambda f, _: peephole(f)),
+    Stage("dce", lambda f, _: dce(f)),
+    Stage("simplify-cfg", lambda f, _: simplify_cfg(f)),
+    Stage("sink-wgmma-waits", lambda f, _: sink_wgmma_waits(f)),
+    Stage("prefetch-register-operands", lambda f, _: prefetch_register_operands(f)),
+)
+"""What the role that multiplies passes through."""
+
+UNSIGNED = (Stage("unsigned-division", lambda f, _: unsigned_divisions(f), scope=Scope.EACH),)
+PEEL = (Stage("peel-first-iteration", lambda f, _: peel_first_iteration(f), scope=Scope.EACH),)
+PINGPONG = (Stage("pingpong", lambda m, _: pingpong(m), scope=Scope.MODULE),)
+MULTICAST = (Stage("multicast", lambda m, _: multicast(m), scope=Scope.MODULE),)
+
+TABLES = (BEFORE, CONSUMER, UNSIGNED, PEEL, PINGPONG, MULTICAST)
+
+
+@records.frozen(eq=False)
+class _Driver:
+    """Which tables a kernel passes through, and what is tried again where a later one fails."""
+
+    module: Module
+    name: str
+    recorder: Any
+
+    def multicast(self, wanted: WarpSpecializeOptions) -> WarpSpecializeResult:
+        found = self._multicast(wanted)
+        if not found.made:
+            return found
+        names = [f.name for f in found.module.functions.values()]
+        run = StageRun(found.module, names[0], wanted, names[1:], self.recorder)
+        run.through(PEEL)
+        return records.evolve(found, module=run.module)
+
+    def _multicast(self, wanted: WarpSpecializeOptions) -> WarpSpecializeResult:
+        found = self._pingpong(wanted)
+        clusters = ATTRIBUTE in found.module.functions[self.name].attributes
+        if not found.made or wanted.multicast < 2 or not _is_persistent(wanted) or not clusters:
+            return found
+        run = StageRun(found.module, self.name, wanted, recorder=self.recorder)
+        run.through(MULTICAST)
+        if not run.remarks:
+            return records.evolve(found, module=run.module)
+        plain = self._pingpong(records.evolve(wanted, multicast=1))
+        return records.evolve(plain, remarks=(*plain.remarks, *run.remarks))
+
+    def _pingpong(self, wanted: WarpSpecializeOptions) -> WarpSpecializeResult:
+        """By two groups of consumer warps, where that is asked for."""
+        if not wanted.pingpong or not _is_persistent(wanted):
+            return self._partitioned(wanted)
+        wanted = records.evolve(wanted, warps=wanted.warps or 4)
+        first = self._partitioned(wanted)
+        if not first.made:
+            return first
+        taken = buffer_bytes(first.module, first.module.functions[self.name])
+        left = records.evolve(wanted, shared=(wanted.shared or SHARED) - taken)
+        roomy = self._partitioned(left) if taken else first
+        run = StageRun(roomy.module, self.name, wanted, recorder=self.recorder)
+        run.through(PINGPONG)
+        return WarpSpecializeResult(run.module, (*first.remarks, *run.remarks), True)
+
+    def _partitioned(self, wanted: WarpSpecializeOptions) -> WarpSpecializeResult:
+        ops = (op for function in self.module.functions.values() for op in function.ops)
+        if not any(isinstance(op, _DOTS) for op in ops):
+            return WarpSpecializeResult(self.module)
+        run = StageRun(self.module, self.name, wanted, recorder=self.recorder)
+        run.through(BEFORE)
+        shared = {"shared": wanted.shared} if wanted.shared else {}
+        made = partition_kernel(run.function, slots=wanted.slots, warps=wanted.warps, **shared)
+        if isinstance(made, str):
+            where = self.module.functions[self.name].location
+            return WarpSpecializeResult(
+                self.module,
+                (*run.remarks, remark("TIR0653", f"not warp-specialised: {made}", where)),
+            )
+        producer, consumer, _ = made
+        others = {n: f for n, f in run.module.functions.items() if n != self.name}
+        functions = {**others, **{f.name: f for f in made}}
+        started = run.module.evolve(functions=functions, stage="roles")
+        return self._finished(started, producer.name, consumer.name, wanted, tuple(run.remarks))
+
+    def _finished(
+        self,
+        module: Module,
+        producer: str,
+        consumer: str,
+        wanted: WarpSpecializeOptions,
+        remarks: tuple[Diagnostic, ...],
+    ) -> WarpSpecializeResult:
+        run = StageRun(module, consumer, wanted, [producer], self.recorder)
+        run.through((*CONSUMER, *UNSIGNED))
+        return WarpSpecializeResult(run.module, remarks, True)

@@ -1,0 +1,287 @@
+"""The depth of a product shared by the blocks of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from tileir import records
+from tileir.analysis.clusters import ATTRIBUTE, SIZES
+from tileir.backend.codegen.emit.shared_tile import full_swizzle
+from tileir.backend.transforms.carry_state import State, thread_state_through
+from tileir.backend.warp_specialize.async_hazards import has_cross_op_dependence
+from tileir.backend.warp_specialize.k_partition import (
+    AccumulationLoop,
+    KPartition,
+    find_accumulation_loop,
+)
+from tileir.backend.warp_specialize.ring_buffers import BARRIERS, flip_parity
+from tileir.backend.warp_specialize.split_k_epilogue import RowSlices, UnsliceableError, sliced
+from tileir.field import Successor
+from tileir.ir import Block, Function, Module
+from tileir.op import Op, lookup
+from tileir.ops.arith import Mul
+from tileir.ops.cluster import (
+    ClusterArrive,
+    ClusterMBarrierArrive,
+    ClusterMBarrierWait,
+    ClusterRank,
+    ClusterScatter,
+    ClusterWait,
+)
+from tileir.ops.control import Branch, Return
+from tileir.ops.dot import Dot
+from tileir.ops.gpu import LocalLoad, SharedAlloc
+from tileir.ops.hopper import MBarrierAlloc, MBarrierExpect
+from tileir.passes.cfg_edit import fresh_label, map_edges
+from tileir.passes.dce import dce
+from tileir.passes.simplify_cfg import simplify_cfg
+from tileir.passmanager.registry import PassResult, pass_, remark
+from tileir.types import I32, AddressSpace, Element, Scalar, Tile, element_of, pointer, shape_of
+from tileir.values import Operand, Value, constant
+
+_FEWEST_ROWS = 8
+"""Rows of a slice: what swizzled boxes of a tensor are multiples of."""
+
+
+@pass_("split-k", choices={"ranks": (1, 2, 4, 8)})
+def split_k(module: Module, *, ranks: int = 2) -> PassResult:
+    """Let the blocks of a cluster share the steps of a kernel's products.
+
+    Of `ranks` blocks, block r takes steps r, r + `ranks`, ... of the loop that has all dots. Each
+    has a slice of the rows of all sums in its shared memory and adds these up, in the order of
+    ranks, so that the result is the same whenever it is computed, and writes what follows from
+    it (Tillet's thesis, section 4.2: three-dimensional algorithms).
+
+    before{ranks=2}:
+        define kernel void @product(f32* %a, f32* %b, f32* %c, i32 %k) {
+        entry:
+          %d = make_descriptor tensor_desc<f32<16, 16>> %a, [i32 16, %k], [%k, i32 1]
+          %e = make_descriptor tensor_desc<f32<16, 16>> %b, [%k, i32 16], [i32 16, i32 1]
+          %f = make_descriptor tensor_desc<f32<16, 16>> %c, [i32 16, i32 16], [i32 16, i32 1]
+          br loop
+        loop:
+          %i = phi i32 [0, entry], [%j, body]
+          %sum = phi f32<16, 16> [0.0, entry], [%more, body]
+          %test, _ = icmp (i1, i1) %i, %k {predicate = slt}
+          cond_br %test, body, done
+        body:
+          %x = descriptor_load f32<16, 16> %d, 0, %i
+          %y = descriptor_load f32<16, 16> %e, %i, 0
+          %more = dot f32<16, 16> %x, %y, %sum
+          %j = add i32 %i, 16
+          br loop
+        done:
+          descriptor_store %f, %sum, 0, 0
+          ret
+        }
+    after:
+        stage "split"
+
+        define kernel void @product(f32* %a, f32* %b, f32* %c, i32 %k) {cluster = 2} {
+        entry:
+          %0 = gpu.shared_alloc f32 addrspace(3)* {shape = [2, 8, 16], swizzle = 2}
+          %1 = gpu.mbarrier_alloc i64 addrspace(3)*
+          gpu.cluster_arrive
+          gpu.cluster_wait
+          %2 = gpu.cluster_rank i32
+          %d = make_descriptor tensor_desc<f32<16, 16>> %a, [i32 16, %k], [%k, i32 1]
+          %e = make_descriptor tensor_desc<f32<16, 16>> %b, [%k, i32 16], [i32 16, i32 1]
+          %3 = make_descriptor tensor_desc<f32<8, 16>> %c, [i32 16, i32 16], [i32 16, i32 1]
+          %4, _ = icmp (i1, i1) %k, 268435456 {predicate = slt}
+          assume %4
+          %5 = mul i32 %2, 16
+          br loop
+        loop:
+          %i = phi i32 [%5, entry], [%j, body]
+          %sum = phi f32<16, 16> [0.0, entry], [%more, body]
+          %test, _ = icmp (i1, i1) %i, %k {predicate = slt}
+          cond_br %test, body, gather
+        body:
+          %x = descriptor_load f32<16, 16> %d, 0, %i
+          %y = descriptor_load f32<16, 16> %e, %i, 0
+          %more = dot f32<16, 16> %x, %y, %sum
+          %j = add i32 %i, 32
+          br loop
+        gather:
+          gpu.mbarrier_expect %1, 0 {bytes = 1024}
+          gpu.cluster_scatter %sum, %0, %2, %1, 0 {blocks = 2}
+          gpu.cluster_mbarrier_wait %1, 0, 0
+          %6 = mul i32 %2, 8
+          %7 = gpu.local_load f32<8, 16> %0, 0
+          %8 = gpu.local_load f32<8, 16> %0, 1
+          %sum.1 = fadd f32<8, 16> %7, %8
+          descriptor_store %3, %sum.1, %6, 0
+          ret
+        }
+    """
+    remarks = []
+    for name, function in module.functions.items():
+        if not function.kernel or not any(isinstance(op, Dot) for op in function.ops):
+            continue
+        made = split_kernel(function, ranks)
+        if isinstance(made, str):
+            remarks.append(remark("TIR0654", f"split-K not applied: {made}", function.location))
+            continue
+        module = module.evolve(functions={**module.functions, name: made}, stage="split")
+    return PassResult(module, tuple(remarks))
+
+
+def split_kernel(function: Function, ranks: int) -> Function | str:
+    """The kernel for each of `ranks` blocks of a cluster; else why there is none."""
+    if ranks == 1:
+        return function
+    if ranks not in SIZES:
+        return f"clusters have {', '.join(map(str, SIZES))} blocks"
+    if ATTRIBUTE in function.attributes:
+        return "it has a cluster"
+    found = find_accumulation_loop(function)
+    if isinstance(found, str):
+        return found
+    if found.loop.depth > 1 + bool(function.attributes.get("persistent")):
+        return "results of several rounds of an instance may lie in one place"
+    rows = {shape_of(v.type)[0] for v in found.sums}
+    if len(rows) != 1 or any(len(shape_of(v.type)) != 2 for v in found.sums):
+        return "its sums have different rows"
+    (height,) = rows
+    if height % ranks or height // ranks < _FEWEST_ROWS:
+        return f"{ranks} blocks cannot share {height} rows"
+    try:
+        made = _Splitting(function, found, ranks, height // ranks).function()
+    except UnsliceableError as error:
+        return str(error)
+    return (
+        "an instance accesses what it writes elsewhere"
+        if has_cross_op_dependence(function)
+        else made
+    )
+
+
+class _Splitting:
+    def __init__(self, function: Function, found: AccumulationLoop, ranks: int, rows: int) -> None:
+        self.old, self.found, self.ranks, self.rows = function, found, ranks, rows
+        self.rank = ClusterRank()
+        self.start = Mul(self.rank.result, constant(I32, rows))
+        self.totals = {v: Value(Tile(_element(v), (rows, _columns(v))), v.name) for v in found.sums}
+        self.buffers = [self._buffer(v) for v in found.sums]
+        self.staged = MBarrierAlloc(BARRIERS, arrivals=1)
+        self.drained = MBarrierAlloc(BARRIERS, arrivals=ranks)
+        self.again = found.loop.depth > 1
+        self.label = fresh_label("gather", function.blocks)
+
+    def function(self) -> Function:
+        """The kernel of a rank. Raises WholeError."""
+        loop = self.found.loop
+        leaving = self.old.blocks[loop.header].successors
+        exit_ = next(e for e in leaving if e.label not in loop.blocks)
+        if _entries(self.old, exit_.label) != 1:
+            raise UnsliceableError("where its loop ends other paths meet")
+        cut = sliced(self.old, loop, self.totals, self.start.result, self.rows)
+        shared = KPartition(self.old, self.found, self.rank.result, self.ranks).shared()
+        if isinstance(shared, str):
+            raise UnsliceableError(shared)
+        gathering = self._gathering(shared, exit_, cut)
+        made = thread_state_through(
+            gathering, [(I32, "parity")], (constant(I32, 0),), self._meeting
+        )
+        cleaned = simplify_cfg(dce(made))
+        return cleaned.evolve(attributes={**made.attributes, ATTRIBUTE: self.ranks})
+
+    def _buffer(self, value: Value) -> SharedAlloc:
+        """Room for a slice of a sum, as every block has it."""
+        element, shape = _element(value), (self.rows, _columns(value))
+        swizzle = full_swizzle(element, shape, 1)
+        kind = pointer(element, AddressSpace.SHARED)
+        return SharedAlloc(kind, shape=(self.ranks, *shape), swizzle=swizzle)
+
+    def _gathering(self, function: Function, exit_: Successor, cut: RowSlices) -> Function:
+        """The function with a block between its loop and what follows, and with slices there."""
+        header, blocks = self.found.loop.header, dict[str, Block]()
+        for label, block in function.blocks.items():
+            ops: Sequence[Op] = cut.ops if label == cut.label else block.ops
+            ops = [x for op in ops for x in (op, *cut.descriptors.get(op, ()))]
+            if label == self.old.entry.label:
+                ops = [*self._shared(), *ops]
+            if label == header:
+                led = map_edges(
+                    ops[-1], lambda e: Successor(self.label) if e.label == exit_.label else e
+                )
+                ops[-1] = led
+            if label == exit_.label:
+                blocks[self.label] = Block(self.label, (), (Branch(exit_),))
+            blocks[label] = records.evolve(block, ops=tuple(ops))
+        return function.with_blocks(blocks)
+
+    def _shared(self) -> list[Op]:
+        """What is there before anything else: memory that the blocks of the cluster reach."""
+        memory: list[Op] = [*self.buffers, self.staged, *[self.drained] * self.again]
+        return [*memory, ClusterArrive(), ClusterWait(), self.rank]
+
+    def _meeting(self, block: Block, state: State) -> tuple[list[Op], State]:
+        """A block; rows of sums go to where they are added up. Where a block works for many
+        instances, they come after those of the last one were read, and before the block ends all
+        have been."""
+        (parity,), ops = state, list[Op]()
+        zero = constant(I32, 0)
+        if block.label == self.label:
+            ops = self._gathered(parity)
+            turned = flip_parity(parity, ops)
+            return [*ops, *block.ops], (turned,)
+        if self.again and isinstance(block.terminator, Return):
+            before = flip_parity(parity, ops)
+            waiting = ClusterMBarrierWait(self.drained.result, zero, before)
+            return [*block.ops[:-1], *ops, waiting, block.terminator], state
+        return list(block.ops), state
+
+    def _gathered(self, parity: Operand) -> list[Op]:
+        ops: list[Op] = []
+        zero = constant(I32, 0)
+        if self.found.loop.depth > 1:
+            ops.append(ClusterMBarrierWait(self.drained.result, zero, flip_parity(parity, ops)))
+        staged = self.staged.result
+        arriving = sum(_bytes(v) for v in self.found.sums)
+        ops.append(MBarrierExpect(staged, zero, bytes=arriving))
+        ops += [
+            ClusterScatter(v, b.result, self.rank.result, staged, zero, blocks=self.ranks)
+            for v, b in zip(self.found.sums, self.buffers, strict=True)
+        ]
+        ops += [ClusterMBarrierWait(staged, zero, parity), self.start]
+        for value, buffer in zip(self.found.sums, self.buffers, strict=True):
+            self._total(value, buffer, ops)
+        if self.again:
+            ops.append(ClusterMBarrierArrive(self.drained.result, zero))
+        return ops
+
+    def _total(self, value: Value, buffer: SharedAlloc, ops: list[Op]) -> None:
+        """The slice of a sum over all ranks."""
+        total = self.totals[value]
+        adds = cast(Any, lookup("add" if _element(value).is_integer else "fadd"))
+        parts = [
+            LocalLoad(buffer.result, constant(I32, rank), total.type) for rank in range(self.ranks)
+        ]
+        ops += parts
+        so_far = parts[0].result
+        for part in parts[1:]:
+            last = part is parts[-1]
+            made = adds(so_far, part.result, results=(total,) if last else ())
+            ops.append(made)
+            so_far = made.result
+
+
+def _element(value: Value) -> Element:
+    return cast(Element, element_of(value.type))
+
+
+def _bytes(value: Value) -> int:
+    """Of all slices of a sum together, which come to each block."""
+    kind = cast(Tile, value.type)
+    return kind.size * cast(Scalar, kind.element).bytes
+
+
+def _columns(value: Value) -> int:
+    return shape_of(value.type)[1]
+
+
+def _entries(function: Function, label: str) -> int:
+    """Edges that lead to a block."""
+    return sum(e.label == label for b in function.blocks.values() for e in b.successors)

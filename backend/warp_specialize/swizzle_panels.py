@@ -1,0 +1,136 @@
+"""Second factors whose rows are no whole panels, read by whole panels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from tileir import records
+from tileir.analysis.uses import definitions, uses
+from tileir.backend.tma.infer_descriptors import FARTHEST
+from tileir.backend.warp_specialize.rings import HALVES, as_rows
+from tileir.ir import Block, Function
+from tileir.op import Op
+from tileir.ops.descriptor import DescriptorLoad, MakeDescriptor
+from tileir.ops.dot import Dot
+from tileir.ops.shape import ExtractSlice, Reshape
+from tileir.passmanager.registry import pass_
+from tileir.types import I32, Descriptor, Tile, shape_of
+from tileir.values import Constant, Value, constant
+
+_PANELS = (32, 64, 128)
+"""Bytes of rows of panels (CUDA driver API, "Tensor Map": swizzles)."""
+
+
+@pass_("pad-to-swizzle-panels")
+def pad_to_swizzle_panels(function: Function) -> Function:
+    """Read by whole panels what products take as a second factor with neighbours along N.
+
+    Blocks of tensors lie in shared memory in panels of up to 128 bytes a row, and products of
+    16-bit factors read such a factor panel by panel. Where rows of a block are no whole panels, or
+    only narrow ones, more columns are read than are multiplied. Rows that nothing bounds stay as
+    they are: what is beside them may be no memory.
+
+    before:
+        define void @f(f16* %b, i32 %k, i32 %n, f16<64, 16> %x, f32<64, 40> %c) {
+        entry:
+          %d = make_descriptor tensor_desc<f16<16, 40>> %b, [%k, %n], [%n, i32 1]
+          %y = descriptor_load f16<16, 40> %d, 0, 0
+          %s = dot f32<64, 40> %x, %y, %c
+          ret
+        }
+    after:
+        define void @f(f16* %b, i32 %k, i32 %n, f16<64, 16> %x, f32<64, 40> %c) {
+        entry:
+          _ = make_descriptor tensor_desc<f16<16, 40>> %b, [%k, %n], [%n, i32 1]
+          %0 = make_descriptor tensor_desc<f16<16, 64>> %b, [%k, %n], [%n, i32 1]
+          %1 = descriptor_load f16<16, 64> %0, 0, 0
+          %y = extract_slice f16<16, 40> %1, 0, 0
+          %s = dot f32<64, 40> %x, %y, %c
+          ret
+        }
+    """
+    return _Widening(function).function()
+
+
+@records.frozen(eq=False)
+class _Widening:
+    old: Function
+    wide: dict[Value, Value] = records.field(factory=dict[Value, Value])
+    """Descriptors of wider blocks, by those of the blocks they are for."""
+
+    def function(self) -> Function:
+        """The function with its loads."""
+        loads = [op for op in self.old.ops if isinstance(op, DescriptorLoad) and self._uneven(op)]
+        if not loads:
+            return self.old
+        wanted = {cast(Value, op.descriptor) for op in loads}
+        return self.old.with_blocks(
+            {n: self._block(b, set(loads), wanted) for n, b in self.old.blocks.items()}
+        )
+
+    def _block(self, block: Block, loads: set[DescriptorLoad], wanted: set[Value]) -> Block:
+        ops: list[Op] = []
+        for op in block.ops:
+            if isinstance(op, DescriptorLoad) and op in loads:
+                ops += self._loaded(op)
+                continue
+            ops.append(op)
+            if isinstance(op, MakeDescriptor) and op.result in wanted:
+                block_ = cast(Descriptor, op.to).block
+                made = MakeDescriptor(
+                    op.base, Descriptor(_widened(block_)), op.dimensions, padding=op.padding,
+                    location=op.location,
+                )  # fmt: skip
+                self.wide[op.result] = made.result
+                ops.append(made)
+        return records.evolve(block, ops=tuple(ops))
+
+    def _loaded(self, op: DescriptorLoad) -> Iterator[Op]:
+        """The load with more columns, and the columns that were asked for."""
+        descriptor = self.wide[cast(Value, op.descriptor)]
+        yield (read := DescriptorLoad(descriptor, op.indices, location=op.location))
+        none = tuple(constant(I32, 0) for _ in op.indices)
+        yield ExtractSlice(
+            read.result, cast(Tile, op.result.type), none, results=op.results,
+            location=op.location,
+        )  # fmt: skip
+
+    def _uneven(self, op: DescriptorLoad) -> bool:
+        """Whether a load is wider in whole panels, and may be."""
+        block, maker = op.block(), definitions(self.old).get(cast(Value, op.descriptor))
+        if op.predicate is not None or block.element not in HALVES or len(block.shape) < 2:
+            return False
+        if not isinstance(maker, MakeDescriptor) or not _bounded(maker):
+            return False
+        return _widened(block) is not block and self._second(op.result)
+
+    def _second(self, value: Value) -> bool:
+        """Whether dots alone read `value`, as a second factor."""
+        readers: list[Any] = list(uses(self.old).get(value, ()))
+        return bool(readers) and all(
+            (isinstance(r, Dot) and r.b is value and value not in (r.a, r.c))
+            or (isinstance(r, Reshape) and _same_rows(r) and self._second(r.result))
+            for r in readers
+        )
+
+
+def _same_rows(op: Reshape) -> bool:
+    return as_rows(shape_of(op.value.type)) == as_rows(shape_of(op.to))
+
+
+def _bounded(maker: MakeDescriptor) -> bool:
+    """Whether rows end somewhere."""
+    extent = maker.dimensions[-2]
+    return not isinstance(extent, Constant) or int(extent.value) < FARTHEST
+
+
+def _widened(block: Tile) -> Tile:
+    """The block with rows of whole panels: of the widest, or of 64 bytes where they are such."""
+    size, columns = block.element.bytes, block.shape[-1]
+    row, widest = columns * size, _PANELS[-1]
+    if row > widest:
+        whole = row if row % (widest // 2) == 0 else -(-row // widest) * widest
+    else:
+        whole = next(panel for panel in _PANELS if panel >= row)
+    return block if whole == row else Tile(block.element, (*block.shape[:-1], whole // size))

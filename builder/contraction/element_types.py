@@ -1,0 +1,100 @@
+"""The types that terms are computed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tileir.builder.contraction.functions import compute_type, number_kind
+from tileir.builder.contraction.terms import (
+    Apply,
+    Cast,
+    Choose,
+    Number,
+    Position,
+    Read,
+    Reduce,
+    Term,
+)
+from tileir.builder.promotion import meet
+from tileir.types import F32, I1, I32, Element, Scalar
+
+_Widening: TypeAlias = Callable[[Element], Element]
+
+CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
+"""Functions whose values are i1."""
+
+_KEEPING = frozenset(
+    {
+        "add", "sub", "mul", "quotient", "remainder", "floordiv", "mod", "max", "min", "neg", "abs",
+        "bit_and", "bit_or", "bit_xor", "bit_not", "shl", "shr", "select", "floor", "ceil", "round",
+        "trunc",
+    }
+)  # fmt: skip
+"""Functions that integers have too; others are of the reals."""
+
+
+def kind_of(term: Term) -> Element:
+    """The element type of the values of `term`; of a number of no type, i1, i32 or f32."""
+    return _kind(term, compute_type)
+
+
+def scalar_kind(term: Term) -> Scalar:
+    """The same of what is a number, as all but pointers are."""
+    found = kind_of(term)
+    assert isinstance(found, Scalar)
+    return found
+
+
+def stored_kind(term: Term) -> Element:
+    """The type that memory for the values of `term` has: that of what it is computed of, where
+    that is narrower than what it is computed in."""
+    return _kind(term, lambda element: element)
+
+
+def _kind(term: Term, read: _Widening) -> Element:
+    match term:
+        case Number():
+            return term.element or number_kind(term.value)
+        case Position():
+            return I32
+        case Read():
+            return read(term.tensor.element)
+        case Cast():
+            return term.element
+        case Choose():
+            return _together(term.then, term.otherwise, read)
+        case Reduce():
+            found = _kind(term.of, read)
+            return I32 if found is I1 and term.kind in ("sum", "product") else found
+        case Apply():
+            return _of_call(term, read)
+
+
+def _of_call(term: Apply, read: _Widening) -> Element:
+    if term.name in CONDITIONS:
+        return I1
+    kept = term.arguments[1:] if term.name == "select" else term.arguments
+    found = _kind(kept[0], read) if len(kept) == 1 else _together(kept[0], kept[1], read)
+    if term.name in _KEEPING or (isinstance(found, Scalar) and found.is_float):
+        return found
+    return F32
+
+
+def _together(x: Term, y: Term, read: _Widening) -> Element:
+    """The type two terms meet in: a literal takes the other's, and a float makes integers f32."""
+    left, right = _kind(x, read), _kind(y, read)
+    if _is_literal(x) and not _is_literal(y):
+        return _beside(right, left)
+    if _is_literal(y) and not _is_literal(x):
+        return _beside(left, right)
+    return meet(left, right)
+
+
+def _beside(value: Element, literal: Element) -> Element:
+    assert isinstance(value, Scalar) and isinstance(literal, Scalar)
+    return value if value.is_float or not literal.is_float else F32
+
+
+def _is_literal(term: Term) -> bool:
+    return isinstance(term, Number) and term.element is None

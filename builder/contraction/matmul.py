@@ -1,0 +1,177 @@
+"""Sums of products as matrix products: which factors go where, and their tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tileir import records
+from tileir.builder.contraction.affine import Affine, Bound, Index, affine
+from tileir.builder.contraction.axes import Axis, AxisTile
+from tileir.builder.contraction.element_types import kind_of
+from tileir.builder.contraction.emit import Emitter, guards
+from tileir.builder.contraction.functions import call, compute_type
+from tileir.builder.contraction.terms import Apply, Cast, Number, Read, Reduce, Term, free, padded
+from tileir.builder.contraction.tile_view import View, over
+from tileir.builder.expr import Expr
+from tileir.types import BF16, F16, F32, F64, I8, Element, Scalar
+
+MATRICES = frozenset({F16, BF16, F32, F64, I8})
+"""Elements of the factors of matrix products."""
+
+
+@records.frozen
+class MatmulOperands:
+    """The factors along rows and along columns, which are the first `rows` dimensions of a view and
+    the others; each side's make one dimension of a matrix."""
+
+    left: tuple[Term, ...]
+    right: tuple[Term, ...]
+    rows: int
+
+
+def multiplicands(term: Term) -> tuple[Term, ...]:
+    """What a product is made of."""
+    if isinstance(term, Apply) and term.name == "mul":
+        return tuple(x for part in term.arguments for x in multiplicands(part))
+    if isinstance(term, Cast) and isinstance(term.of, Read) and kind_of(term.of) is term.element:
+        return (term.of,)  # what a read is computed in anyway
+    return (padded(term),)
+
+
+def sides_of(term: Reduce, view: View) -> MatmulOperands | None:
+    """The factors along the first dimensions of a view and along the others, where every factor and
+    every condition goes along one side at most; None where that is no matrix product."""
+    if term.kind != "sum" or factor_kind(term) is None:
+        return None
+    indices = [frozenset(at.axis.indices) for at in view.dimensions]
+    for rows in range(1, view.rank):
+        first, second = (frozenset[Index]().union(*x) for x in (indices[:rows], indices[rows:]))
+        if (found := split(term, first, second)) is not None:
+            return MatmulOperands(*found, rows)
+    return None
+
+
+def split(
+    term: Reduce, rows: frozenset[Index], columns: frozenset[Index]
+) -> tuple[tuple[Term, ...], tuple[Term, ...]] | None:
+    """The factors that depend on `rows` and all others, if none depends on both."""
+    found = multiplicands(term.of)
+    depends = [free(x) for x in found]
+    conditions = [frozenset(bound.of.indices) for bound in term.where]
+    if any(d & rows and d & columns for d in (*depends, *conditions)):
+        return None
+    over_ = {index for index, _ in term.over}
+    left = tuple(x for x, d in zip(found, depends, strict=True) if d & rows)
+    right = tuple(x for x, d in zip(found, depends, strict=True) if not d & rows)
+    if not left or not any(free(x) & columns for x in right):
+        return None
+    if not any(free(x) & over_ for x in left) or not any(free(x) & over_ for x in right):
+        return None
+    return left, right
+
+
+def multiplied(
+    emitter: Emitter, term: Reduce, view: View, axis: Axis, sides: MatmulOperands
+) -> Expr:
+    """The sum over tiles of `axis` of products of matrices."""
+    b, rows, columns = emitter.b, view.dimensions[: sides.rows], view.dimensions[sides.rows :]
+    ends = tuple(Bound(affine(i), span.start, span.stop) for i, span in axis.ranges)
+    ours = (*ends, *(x for x in term.where if not _along(x, columns)))
+    theirs = (*ends, *(x for x in term.where if not _along(x, rows)))
+    kind = factor_kind(term)
+    assert kind is not None
+    shape = prod(view.shape[: sides.rows]), prod(view.shape[sides.rows :])
+    total = b.var(b.zeros(shape, compute_type(kind)), name="total")
+    with b.for_(0, axis.blocks, name="step", **emitter.loops) as number:
+        at = AxisTile(b, axis, number)
+        left = _tile(emitter, sides.left, view, (rows, (at,)), ours, kind)
+        right = _tile(emitter, sides.right, view, ((at,), columns), theirs, kind)
+        total.set(left.dot(right, total.get(), precision=emitter.precision))
+    return total.get().reshape(*view.shape)
+
+
+def _along(bound: Bound, dimensions: Sequence[AxisTile]) -> bool:
+    return any(set(bound.of.indices) & set(at.axis.indices) for at in dimensions)
+
+
+def _tile(
+    emitter: Emitter,
+    terms: Sequence[Term],
+    view: View,
+    order: tuple[Sequence[AxisTile], Sequence[AxisTile]],
+    where: Sequence[Bound],
+    kind: Scalar,
+) -> Expr:
+    """The product of factors as a matrix along both parts of `order`, 0 where a condition fails, of
+    elements of `kind`; read along its memory."""
+    new = [at for part in order for at in part if at not in view.dimensions]
+    turned = _runs_along(terms, order[0][-1])
+    first, second = order[::-1] if turned else order
+    inner = over(view, new, (*first, *second))
+    value = _product(emitter, terms, inner)
+    missing = [x for x in inner.beyond(where) if not _covered(terms, x, inner)]
+    if missing:
+        value = emitter.b.where(inner.mask(missing), value, 0)
+    value = value.to(kind).broadcast_to(*inner.shape)
+    rows = prod(inner.shape[: len(first)])
+    value = value.reshape(rows, prod(inner.shape) // rows)
+    return value.T if turned else value
+
+
+def _product(emitter: Emitter, terms: Sequence[Term], view: View) -> Expr:
+    if len(terms) == 1 and isinstance(terms[0], Read):
+        return emitter.read(terms[0], view)
+    found: Any = emitter.term(terms[0], view)
+    for term in terms[1:]:
+        found = call(emitter.b, "mul", (found, emitter.term(term, view)))
+    return found if isinstance(found, Expr) else emitter.value(Number(found), view)
+
+
+def _covered(terms: Sequence[Term], bound: Bound, view: View) -> bool:
+    """Whether a single read is 0 where `bound` fails."""
+    if len(terms) != 1 or not isinstance(terms[0], Read) or terms[0].tensor.by_value:
+        return False
+    return any(guard.implies(bound) for guard in view.beyond(guards(terms[0])))
+
+
+def _runs_along(terms: Sequence[Term], at: AxisTile) -> bool:
+    """Whether the elements of a single read lie side by side along the first dimension."""
+    if len(terms) != 1 or not isinstance(terms[0], Read):
+        return False
+    return contiguous(terms[0]) in at.axis.indices[-1:]
+
+
+def contiguous(read: Read) -> Index | None:
+    """The index whose neighbours are neighbours in memory; the last of several."""
+    found = neighbours(read)
+    return found[-1] if found else None
+
+
+def neighbours(read: Read) -> list[Index]:
+    """The indices whose neighbours are neighbours in memory."""
+    if not read.at or not isinstance(read.at[-1], Affine):
+        return []
+    outer = {i for at in read.at[:-1] if isinstance(at, Affine) for i in at.indices}
+    return [i for i, n in read.at[-1].terms if n == 1 and i not in outer]
+
+
+def factor_kind(term: Reduce) -> Scalar | None:
+    """The type of the factors of a matrix product: that of memory or of a cast where it is the
+    same in all, else the type that the product is computed in. None where matrices have no such
+    elements."""
+    named = {_named(x) for x in multiplicands(term.of)}
+    found = named.pop() if len(named) == 1 else None
+    found = kind_of(term) if found is None else found
+    return found if isinstance(found, Scalar) and found in MATRICES else None
+
+
+def _named(term: Term) -> Element | None:
+    if isinstance(term, Read):
+        return term.tensor.element
+    if not isinstance(term, Cast):
+        return None
+    inner = term.of
+    exact = isinstance(inner, Cast) and compute_type(inner.element) is term.element
+    return inner.element if exact and isinstance(inner, Cast) else term.element

@@ -1,0 +1,296 @@
+"""Tiles where no schedule says them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tileir.builder.contraction.affine import Affine, Bound, Index
+from tileir.builder.contraction.axes import Axis
+from tileir.builder.contraction.emit import guards
+from tileir.builder.contraction.matmul import (
+    contiguous,
+    factor_kind,
+    multiplicands,
+    neighbours,
+    split,
+)
+from tileir.builder.contraction.stage import Stage, Tiling
+from tileir.builder.contraction.terms import Read, Reduce, Tensor, bounds, free, reads, walk
+from tileir.types import Scalar
+
+LANES = 1024
+"""Elements of a tile that is computed element by element."""
+
+POINTS = 4096
+"""Values that a step of a reduction joins."""
+
+SHORT = 16
+"""Values up to which a reduction is written out, value by value."""
+
+WINDOW = 128
+"""Columns of a tile whose elements read neighbours in several rows."""
+
+INSTANCES = 256
+"""Instances that a reduction should have."""
+
+LEAST = 16
+"""Extents of matrices below which tiles are not made smaller."""
+
+WORTH = 8
+"""Rows, columns and depth from which a product goes as one of matrices."""
+
+MULTIPROCESSORS = 132
+"""What computes tiles side by side."""
+
+READING = 64
+"""What reading a row or column of a factor costs, in multiply-adds of a row or column."""
+
+WASTE = 0.85
+"""The part of boxes that has to be points."""
+
+_PRODUCTS = {
+    8: ((128, 128, 64), (64, 64, 64)),
+    16: ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 64)),
+    32: ((128, 128, 32), (64, 64, 32), (32, 32, 32)),
+    64: ((64, 64, 16), (32, 32, 16)),
+}
+"""Rows, columns and depth of tiles by the bits of factors, largest first."""
+
+
+def tiling(stage: Stage) -> Tiling:
+    """Tiles for a stage: of matrices where its first reduction is a sum of products that allows
+    it, else of neighbouring elements."""
+    for term in walk(stage.term):
+        if isinstance(term, Reduce) and (sides := matrix_sides(stage, term)) is not None:
+            return _of_matrices(stage, term, *sides)
+    return _of_elements(stage)
+
+
+# Matrices ---------------------------------------------------------------------------------------
+
+
+def matrix_sides(stage: Stage, term: Reduce) -> tuple[tuple[Index, ...], tuple[Index, ...]] | None:
+    """The indices of rows and of columns, in the order of the elements; None where `term` is no
+    product of matrices worth the name. Indices of all factors are in neither."""
+    spans = dict(stage.elements)
+    found = [frozenset(free(x) & spans.keys()) for x in multiplicands(term.of)]
+    found = [x for x in found if x]
+    if len(found) < 2 or term.kind != "sum":
+        return None
+    shared = frozenset.intersection(*found)
+    groups = _joined([x - shared for x in found if x - shared])
+    if len(groups) != 2 or split(term, *groups) is None or factor_kind(term) is None:
+        return None
+    last = next((i for i in reversed(list(spans)) if i in groups[0] | groups[1]), None)
+    if last in groups[0]:
+        groups.reverse()
+    rows, columns = (tuple(i for i in spans if i in group) for group in groups)
+    depth = prod(len(span) for _, span in term.over)
+    extents = (prod(len(spans[i]) for i in side) for side in (rows, columns))
+    return None if min(*extents, depth) < WORTH else (rows, columns)
+
+
+def _joined(groups: Sequence[frozenset[Index]]) -> list[frozenset[Index]]:
+    """Groups that share an index as one."""
+    found: list[frozenset[Index]] = []
+    for group in groups:
+        met = [x for x in found if x & group]
+        found = [x for x in found if not x & group]
+        found.append(group.union(*met))
+    return found
+
+
+def _of_matrices(
+    stage: Stage, term: Reduce, rows: tuple[Index, ...], columns: tuple[Index, ...]
+) -> Tiling:
+    spans = dict(stage.elements)
+    kind = factor_kind(term)
+    assert isinstance(kind, Scalar)
+    high, wide = (prod(len(spans[i]) for i in side) for side in (rows, columns))
+    rest = [i for i in spans if i not in (*rows, *columns)]
+    copies = prod(len(spans[i]) for i in rest)
+    height, width, depth = _tile(kind, high, wide, copies)
+    first = side_axes(stage, [(i, spans[i]) for i in rows], height)
+    second = side_axes(stage, [(i, spans[i]) for i in columns], width)
+    batch = (Axis(tuple((i, spans[i]) for i in rest)),) if rest else ()
+    walks = {term: depth_axis(term, depth)}
+    warps = 8 if height * width >= 128 * 256 or (kind.bits == 32 and height >= 128) else 4
+    few = height * width < 64 * 64
+    return Tiling((*batch, *first, *second), walks, 8, 2 if few else warps, 3)
+
+
+def _tile(kind: Scalar, high: int, wide: int, copies: int) -> tuple[int, int, int]:
+    """The tile that takes the least time, by what it computes and what it reads, in rounds of all
+    multiprocessors; no larger than needed."""
+
+    def time(choice: tuple[int, int, int]) -> float:
+        height, width, _ = choice
+        rounds = -(-(-(-high // height) * -(-wide // width) * copies) // MULTIPROCESSORS)
+        return rounds * height * width * (1 + READING / height + READING / width)
+
+    height, width, depth = min(_PRODUCTS.get(kind.bits, _PRODUCTS[16]), key=time)
+    return min(height, _power(high, LEAST)), min(width, _power(wide, LEAST)), depth
+
+
+def side_axes(stage: Stage, spans: list[tuple[Index, range]], tile: int) -> tuple[Axis, ...]:
+    """The tiles of rows or columns: where everything goes along all indices as one, along them as
+    one; where a box of powers of two wastes little, boxes, which tensors have as blocks; else along
+    the digits of one number."""
+    if len(spans) == 1 or len(spans[-1][1]) % tile == 0:
+        return (Axis(tuple(spans), tile),)
+    flat = Axis(tuple(spans), tile, flat=True)
+    accesses = [(r.tensor, r.at) for r in reads(stage.term)]
+    along = [a for a in (*accesses, (stage.output, stage.at)) if _touches(flat, a[1])]
+    if all(_goes_along(flat, *access) for access in along) and not _is_guarded(stage, flat):
+        return (flat,)
+    box = min(_boxes(len(spans), tile), key=lambda b: (_covering(spans, b), [-n for n in b[::-1]]))
+    if _covering(spans, box) * WASTE > flat.points:
+        return (flat,)
+    return tuple(Axis((span,), n) for span, n in zip(spans, box, strict=True))
+
+
+def _touches(axis: Axis, at: Sequence[object]) -> bool:
+    found = {i for position in at if isinstance(position, Affine) for i in position.indices}
+    return bool(found & set(axis.indices))
+
+
+def _is_guarded(stage: Stage, axis: Axis) -> bool:
+    """Whether something is read or counts at some points of an axis only."""
+    spans = dict(stage.elements)
+    conditions: list[Bound] = []
+    for term in walk(stage.term):
+        conditions += guards(term) if isinstance(term, Read) else bounds(term)
+        spans.update(term.over if isinstance(term, Reduce) else ())
+    mine = set(axis.indices)
+    return any(set(b.of.indices) & mine and not b.holds(spans) for b in conditions)
+
+
+def _boxes(rank: int, points: int) -> list[tuple[int, ...]]:
+    """Powers of two whose product is `points`."""
+    if rank == 1:
+        return [(points,)]
+    sizes = [1 << n for n in range(points.bit_length())]
+    return [(n, *rest) for n in sizes for rest in _boxes(rank - 1, points // n)]
+
+
+def _covering(spans: Sequence[tuple[Index, range]], box: Sequence[int]) -> int:
+    """Points of all boxes that cover a product of ranges."""
+    return prod(-(-len(span) // n) * n for (_, span), n in zip(spans, box, strict=True))
+
+
+def depth_axis(term: Reduce, depth: int) -> Axis:
+    """The indices that a product sums over: along the one that is contiguous in memory, or along
+    all as one where that one is short."""
+    over = along_memory(term)
+    points, inner = prod(len(span) for _, span in over), len(over[-1][1])
+    depth = min(depth, _power(points, LEAST))
+    if len(over) == 1 or inner % depth == 0:
+        return Axis(tuple(over), depth)
+    dividing = inner & -inner  # the largest power of two that divides it
+    return Axis(tuple(over), dividing if dividing >= LEAST else depth, dividing < LEAST)
+
+
+def along_memory(term: Reduce) -> list[tuple[Index, range]]:
+    """What is reduced over, the index of neighbours in memory last."""
+    near = [contiguous(read) for read in reads(term.of)]
+    return sorted(term.over, key=lambda x: x[0] in near)
+
+
+# Elements ---------------------------------------------------------------------------------------
+
+
+def _of_elements(stage: Stage) -> Tiling:
+    """A tile of neighbours in the output, of two dimensions where something is read across."""
+    lanes = min(
+        (_lanes(stage, t) for t in walk(stage.term) if isinstance(t, Reduce)), default=LANES
+    )
+    if _is_even(stage):
+        flat = Axis(stage.elements, min(lanes, _power(_points(stage), 1)), flat=True)
+        return Tiling((flat,))
+    axes: list[Axis] = []
+    left = lanes
+    widest = WINDOW if _has_windows(stage) else lanes
+    near = [i for i in _contiguous_reads(stage) if i is not stage.elements[-1][0]]
+    for index, span in reversed(stage.elements):
+        most = 32 if near and lanes > 32 and (index in near or not axes) else widest
+        tile = min(most, left, _power(len(span), 1))
+        left //= tile
+        axes.insert(0, Axis(((index, span),), tile))
+    return Tiling(tuple(axes))
+
+
+def _lanes(stage: Stage, term: Reduce) -> int:
+    """The elements of a tile that reduces: few where lanes go along what is reduced, and fewer than
+    else where that is much."""
+    if along_lanes(term):
+        return max(1, min(8, _points(stage) // INSTANCES))
+    return LANES if prod(len(span) for _, span in term.over) <= SHORT else LANES // 4
+
+
+def _has_windows(stage: Stage) -> bool:
+    """Whether neighbours in more than a row are read for one element."""
+    rows: dict[Tensor, set[tuple[Affine, ...]]] = {}
+    for read in reads(stage.term):
+        known = tuple(at for at in read.at[:-1] if isinstance(at, Affine))
+        rows.setdefault(read.tensor, set()).add(known)
+    inner = {i for t in walk(stage.term) if isinstance(t, Reduce) for i, _ in t.over}
+    outer = {index for index, _ in stage.elements}
+    mixed = (set(at.indices) for found in rows.values() for row in found for at in row)
+    several = any(len(found) > 1 for found in rows.values())
+    return several or any(indices & inner and indices & outer for indices in mixed)
+
+
+def _contiguous_reads(stage: Stage) -> list[Index]:
+    """Indices of elements along which something is read."""
+    spans = dict(stage.elements)
+    return [i for read in reads(stage.term) for i in neighbours(read) if i in spans]
+
+
+def _is_even(stage: Stage) -> bool:
+    """Whether everything is read and written along all indices of elements as one."""
+    if not stage.elements:
+        return True
+    accesses = [(read.tensor, read.at) for read in reads(stage.term) if not read.tensor.by_value]
+    flat = Axis(stage.elements, 1, flat=True)
+    return all(_goes_along(flat, *access) for access in [*accesses, (stage.output, stage.at)])
+
+
+def _goes_along(axis: Axis, tensor: Tensor, at: Sequence[object]) -> bool:
+    offset = Affine()
+    for stride, position in zip(tensor.strides, at, strict=True):
+        if not isinstance(position, Affine):
+            return False
+        offset += position * stride
+    step = offset.coefficient(axis.indices[-1])
+    return all(
+        offset.coefficient(i) == step * s for i, s in zip(axis.indices, axis.strides, strict=True)
+    )
+
+
+def _points(stage: Stage) -> int:
+    return prod(len(span) for _, span in stage.elements)
+
+
+def along_lanes(term: Reduce) -> bool:
+    """Whether lanes of a reduction go along its last index: where memory does, and no element."""
+    indices = {index for index, _ in term.over}
+    return any(found and indices.issuperset(found) for found in map(neighbours, reads(term.of)))
+
+
+def walk_of(term: Reduce, shape: Sequence[int]) -> Axis:
+    """The tiles of a reduction in a tile of `shape`."""
+    over = along_memory(term)
+    if not over:
+        return Axis(())
+    points, extent = prod(len(span) for _, span in over), len(over[-1][1])
+    lanes, along = max(1, POINTS // prod(shape)), along_lanes(term)
+    if not along and prod(shape) > 64 and (points <= SHORT or extent < SHORT):
+        return Axis(tuple(over))
+    flat = len(over) > 1 and extent < min(lanes, 64)
+    return Axis(tuple(over), min(lanes, _power(points if flat else extent, 1)), flat)
+
+
+def _power(n: int, least: int) -> int:
+    """The least power of two that is not below n, and `least` at least."""
+    return max(least, 1 << max(0, n - 1).bit_length())

@@ -1,0 +1,159 @@
+"""Values of index expressions in one tile of some axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tileir import records
+from tileir.builder.builder import Builder
+from tileir.builder.contraction.affine import Affine, Bound, Index
+from tileir.builder.contraction.axes import AxisTile, IndexValues
+from tileir.builder.expr import Expr
+from tileir.types import I1
+
+
+@records.frozen(eq=False)
+class View:
+    """Dimensions of tiles, in order, and where every index is: `dimensions` are tiles of axes;
+    indices that none of them has are the same in all lanes."""
+
+    b: Builder
+    dimensions: tuple[AxisTile, ...]
+    places: Mapping[Index, IndexValues]
+    spans: Mapping[Index, range]
+    known: dict[Any, Any] = records.field(factory=dict[Any, Any])
+    """What was computed here."""
+
+    @property
+    def rank(self) -> int:
+        """Dimensions of its tiles."""
+        return len(self.dimensions)
+
+    def extents(self, indices: frozenset[Index]) -> tuple[int, ...]:
+        """The shape of what depends on `indices`: 1 along dimensions it is the same in."""
+        return tuple(
+            at.axis.tile if indices & set(at.axis.indices) else 1 for at in self.dimensions
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its tiles."""
+        return tuple(at.axis.tile for at in self.dimensions)
+
+    def split(self, at: Affine) -> tuple[Any, Expr | None]:
+        """An index expression as what all lanes share, and a tile of what they add."""
+        start, lanes = at.constant, None
+        linear, left = self._linear(at)
+        for index, n in at.terms:
+            start = _plus(start, _times(self.places[index].start, n))
+        for dimension, n in linear:
+            tile = dimension.arange * n if n != 1 else dimension.arange
+            start = _plus(start, _times(dimension.start, n))
+            lanes = _plus(lanes, self.along(dimension, tile))
+        for index, n in left:
+            place = self.places[index]
+            if place.lanes is not None and place.at is not None:
+                tile = place.lanes * n if n != 1 else place.lanes
+                lanes = _plus(lanes, self.along(place.at, tile))
+        return start, lanes
+
+    def _linear(self, at: Affine) -> tuple[list[tuple[AxisTile, int]], list[tuple[Index, int]]]:
+        """Flat axes that an expression goes along evenly, with its step; and its other terms."""
+        found: list[tuple[AxisTile, int]] = []
+        left = dict(at.terms)
+        for dimension in self.dimensions:
+            axis = dimension.axis
+            step = left.get(axis.indices[-1], 0) if axis.is_flat else 0
+            even = [
+                left.get(i, 0) == step * s for i, s in zip(axis.indices, axis.strides, strict=True)
+            ]
+            if step and all(even):
+                found.append((dimension, step))
+                for index in axis.indices:
+                    left.pop(index, None)
+        return found, list(left.items())
+
+    def value(self, at: Affine) -> Any:
+        """An index expression, as a number or a value."""
+        if at not in self.known:
+            start, lanes = self.split(at)
+            self.known[at] = start if lanes is None else _plus(lanes, start)
+        return self.known[at]
+
+    def along(self, dimension: AxisTile, tile: Expr) -> Expr:
+        """A tile of one dimension, as one of all dimensions."""
+        place = self.dimensions.index(dimension)
+        key = tuple(slice(None) if n == place else None for n in range(self.rank))
+        return tile if self.rank == 1 else tile[key]
+
+    def beyond(self, where: Sequence[Bound]) -> tuple[Bound, ...]:
+        """What of the conditions is not certain here, one condition for each expression."""
+        found: dict[Affine, Bound] = {}
+        for bound in where:
+            left = bound.normal().beyond(self.spans)
+            if left is not None:
+                found[left.of] = left.both(found.get(left.of, left))
+        return tuple(found.values())
+
+    def mask(self, where: Sequence[Bound]) -> Any:
+        """Whether all conditions hold, None where that is certain, or a value."""
+        found: Any = None
+        for bound in self.beyond(where):
+            holds = self._holds(bound)
+            found = holds if found is None else found & holds
+        return found
+
+    def _holds(self, bound: Bound) -> Any:
+        key = (bound,)
+        if key not in self.known:
+            self.known[key] = self._compared(bound)
+        return self.known[key]
+
+    def _compared(self, bound: Bound) -> Any:
+        whole = self._end_of_flat(bound)
+        if whole is not None:
+            return self.along(whole, whole.linear) < whole.axis.points
+        value, low, high = self.value(bound.of), bound.low, bound.high
+        if isinstance(value, int):
+            holds = (low is None or low <= value) and (high is None or value < high)
+            return self.b.constant(I1, holds)
+        if low is not None and high is not None:
+            return (value >= low) & (value < high)
+        return value >= low if high is None else value < high
+
+    def _end_of_flat(self, bound: Bound) -> AxisTile | None:
+        """The flat axis that a condition says the end of."""
+        if bound.low is not None or len(bound.of.terms) != 1 or bound.of.constant:
+            return None
+        ((index, n),) = bound.of.terms
+        at = self.places[index].at
+        if at is None or not at.axis.is_flat or n != 1:
+            return None
+        first, span = at.axis.ranges[0]
+        return at if first is index and bound.high == span.stop else None
+
+
+def over(view: View, ats: Sequence[AxisTile], order: Sequence[AxisTile]) -> View:
+    """A view with more tiles of axes; of its dimensions, `order` gives those it keeps."""
+    kept = tuple(at if at in ats else at.again() for at in order if at.axis.tile > 1)
+    places = dict(view.places)
+    for at in (*ats, *kept):
+        places.update(at.places)
+    spans = {index: place.span for index, place in places.items()}
+    return View(view.b, kept, places, spans)
+
+
+def start(b: Builder, ats: Sequence[AxisTile]) -> View:
+    """The view of the tiles of some axes."""
+    return over(View(b, (), {}, {}), ats, ats)
+
+
+def _plus(x: Any, y: Any) -> Any:
+    if x is None or (isinstance(x, int) and x == 0):
+        return y
+    return x if isinstance(y, int) and y == 0 else x + y
+
+
+def _times(x: Any, n: int) -> Any:
+    return x if n == 1 else x * n

@@ -1,0 +1,68 @@
+"""Reductions of much to little, in two steps: parts side by side, then the parts."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tileir import records
+from tileir.builder.contraction.affine import Bound, Index, affine
+from tileir.builder.contraction.element_types import scalar_kind
+from tileir.builder.contraction.functions import JOININGS
+from tileir.builder.contraction.kernel import grid_of
+from tileir.builder.contraction.stage import Stage
+from tileir.builder.contraction.terms import Read, Reduce, Tensor, Term, mapped, replaced, walk
+from tileir.builder.contraction.tile_sizes import INSTANCES, matrix_sides, tiling
+
+LEAST = 1 << 14
+"""Values that an instance joins at least."""
+
+
+def split_reduction(stage: Stage) -> tuple[Stage, ...]:
+    """`stage`, or where its only reduction is of many points for few elements, a stage of partial
+    results and one that joins them."""
+    reductions = [term for term in walk(stage.term) if isinstance(term, Reduce)]
+    if len(reductions) != 1 or not _divides(stage, reductions[0]):
+        return (stage,)
+    (term,) = reductions
+    chosen = tiling(stage)
+    instances = grid_of(chosen)
+    values = prod(len(span) for _, span in term.over) * prod(axis.tile for axis in chosen.axes)
+    longest = max((len(span) for _, span in term.over), default=0)
+    parts = min(INSTANCES // max(1, instances), values // LEAST, longest)
+    if instances >= INSTANCES // 4 or parts < 2:
+        return (stage,)
+    return _in_two(stage, term, parts)
+
+
+def _divides(stage: Stage, term: Reduce) -> bool:
+    """Whether parts of a reduction can be joined: one of no points has to change nothing."""
+    if matrix_sides(stage, term) is not None:
+        return False
+    return term.empty is None or term.empty == JOININGS[term.kind].neutral(scalar_kind(term))
+
+
+def _in_two(stage: Stage, term: Reduce, parts: int) -> tuple[Stage, Stage]:
+    """The longest index as `part * length + inner`."""
+    index, span = max(term.over, key=lambda x: len(x[1]))
+    length = -(-len(span) // parts)
+    part, inner, again = Index("part"), Index(index.name), Index("part")
+    place = part * length + inner + span.start
+    over = tuple((inner, range(length)) if i is index else (i, s) for i, s in term.over)
+    where = [bound.replaced({index: place}) for bound in term.where]
+    if length * parts != len(span):
+        where.append(Bound(place, span.start, span.stop))
+    made = records.evolve(
+        term, over=over, of=replaced(term.of, {index: place}), where=tuple(where), empty=None
+    )
+    shape = (*(len(s) for _, s in stage.elements), parts)
+    partial = Tensor(f"{stage.output.name}_parts", scalar_kind(term), shape)
+    at = tuple(affine(i) - s.start for i, s in stage.elements)
+    elements = (*stage.elements, (part, range(parts)))
+    first = Stage(partial, elements, (*at, affine(part)), made, stage.location)
+    read = Read(partial, (*at, affine(again)))
+    joined = Reduce(term.kind, ((again, range(parts)),), read, empty=term.empty)
+    return first, records.evolve(stage, term=_with(stage.term, term, joined))
+
+
+def _with(term: Term, old: Term, new: Term) -> Term:
+    return new if term is old else mapped(term, lambda part: _with(part, old, new))

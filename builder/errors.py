@@ -1,0 +1,25 @@
+"""Errors of the builder, placed at the caller's line."""
+
+from __future__ import annotations
+
+from tileir.builder.caller_location import Places
+from tileir.errors import BuildError, Diagnostic, Location, TileirError
+
+
+def mistake(code: str, message: str, *, notes: tuple[Diagnostic, ...] = ()) -> BuildError:
+    """A BuildError of one diagnostic at the innermost caller outside the builder."""
+    return BuildError(Diagnostic(code, message, Places().caller(), notes=notes))
+
+
+def known_place(given: object) -> Location:
+    """`given`, which is a place. Raises BuildError where it is anything else."""
+    if not isinstance(given, Location):
+        shown = 'Location("model.dsl", 12, 5)'
+        raise mistake("TIR0803", f"a place is a Location, as {shown}, not {given!r}")
+    return given
+
+
+def blamed(error: TileirError, place: Location) -> BuildError:
+    """`error`, raised while an op was made, as a BuildError at `place`."""
+    found = (Diagnostic(d.code, d.message, place, d.severity, d.notes) for d in error.diagnostics)
+    return BuildError(*found)

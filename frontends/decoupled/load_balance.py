@@ -1,0 +1,135 @@
+"""How evenly work falls to processors where program instances have unequal amounts of it: under a
+causal mask the last block of rows goes through all keys, the first one through a block of them.
+
+Blocks that work for many instances take them to and fro (pass `persist`), others whenever one ends;
+either way the order of the grid decides who has how much to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileir import records
+from tileir.builder import Builder
+from tileir.frontends.decoupled.cache_reuse import MANY, Order
+from tileir.frontends.decoupled.causal_skip import bound
+from tileir.frontends.decoupled.fusion import Group
+from tileir.frontends.decoupled.grid import instances, levels, places
+from tileir.frontends.decoupled.kernel import Kernel
+from tileir.frontends.decoupled.loop_nest import stored_in
+from tileir.frontends.decoupled.model import Func
+from tileir.frontends.decoupled.nodes import Node
+from tileir.frontends.decoupled.online_members import formed
+from tileir.frontends.decoupled.ranges import Range
+from tileir.frontends.decoupled.schedule import Schedule, Split
+
+_ENDS = 1.5
+"""What an instance takes before and after its steps, in terms of one of them."""
+
+_Bare: TypeAlias = tuple[str, tuple[str, ...], Node]
+
+
+@records.frozen
+class Limit:
+    """Of `label` a pass needs the positions up to the last one at hand of `row`, or up to that
+    before it where `strict`."""
+
+    label: str
+    row: str
+    strict: bool
+
+
+def limit_of(group: Group, sizes: Mapping[str, int]) -> Limit | None:
+    """What ends the online pass of a kernel; None where it goes through all positions."""
+    online = group.root.schedule.online
+    if not online:
+        return None
+    stored = stored_in(group, sizes)
+    funcs = tuple((f.name, f.labels, f.value) for f in group.funcs)
+    found = (_limit(funcs, stored, label) for label in sorted(online))
+    return next((limit for limit in found if limit is not None), None)
+
+
+@lru_cache(maxsize=256)
+def _limit(funcs: tuple[_Bare, ...], stored: frozenset[str], label: str) -> Limit | None:
+    *members, root = (Func(*one) for one in funcs)
+    k = Kernel(Builder(), Group(root, tuple(members)), {}, {}, {}, {}, stored)
+    rows = {n: Range(0) for n in root.labels}
+    passed = {k.key(*place): place for place in formed(k, root.value, label, rows)}
+    found = bound(k, list(passed.values()))
+    row = next((n for n, place in rows.items() if found and place is found[0]), None)
+    return Limit(label, row, found[1]) if found and row is not None else None
+
+
+def steps_per_instance(
+    limit: Limit, blocks: Mapping[str, int], tensors: Mapping[str, int], sizes: Mapping[str, int]
+) -> tuple[tuple[int, ...], int]:
+    """The steps of instances by their block of rows, all tiles of it; and those of a pass that
+    nothing ends. Tensor sizes of 0 are all of a block."""
+    rows, positions = sizes[limit.row], sizes[limit.label]
+    block = min(blocks.get(limit.row, rows), rows)
+    tile = min(tensors.get(limit.row, 1) or block, block)
+    step = min(tensors.get(limit.label, 1) or positions, positions)
+    steps = _steps(rows, block, tile, positions, step, limit.strict)
+    return steps, -(-block // tile) * -(-positions // step)
+
+
+@lru_cache(maxsize=1024)
+def _steps(
+    rows: int, block: int, tile: int, positions: int, step: int, strict: bool
+) -> tuple[int, ...]:
+    starts = np.arange(0, rows, block)[:, None] + np.arange(0, block, tile)
+    ends = np.minimum(starts + tile - strict, positions)
+    return tuple(np.where(starts < rows, -(-ends // step), 0).sum(axis=1).tolist())
+
+
+def most(order: Order, row: str, steps: tuple[int, ...], slots: int, to_and_fro: bool) -> float:
+    """The most that any of the processors' `slots` has to do, in terms of the mean of those that
+    have anything, where an instance of each block of `row` takes so many `steps`."""
+    if instances(order[0]) > MANY:
+        return 1.0
+    return _most(order, row, steps, slots, to_and_fro)
+
+
+@lru_cache(maxsize=4096)
+def _most(order: Order, row: str, steps: tuple[int, ...], slots: int, to_and_fro: bool) -> float:
+    grid, reverse = order
+    number = np.arange(instances(grid))
+    each = np.asarray(steps)[places(grid, number, reverse).get(row, number * 0)] + _ENDS
+    total = _to_and_fro(each, slots) if to_and_fro else _in_order(each, slots)
+    return float(total.max() / (each.sum() / min(slots, len(each))))
+
+
+def _to_and_fro(each: NDArray[Any], slots: int) -> NDArray[Any]:
+    lap, at = np.divmod(np.arange(len(each)), slots)
+    return np.bincount(np.where(lap % 2 == 1, slots - 1 - at, at), each, slots)
+
+
+def _in_order(each: NDArray[Any], slots: int) -> NDArray[Any]:
+    """Of a wave of instances the first goes to whichever slot is done first, and so on."""
+    total = np.zeros(min(slots, len(each)))
+    for first in range(0, len(each), slots):
+        wave = each[first : first + slots]
+        total.sort()
+        total[: len(wave)] += wave
+    return total
+
+
+@lru_cache(maxsize=1024)
+def together(batches: int, steps: tuple[int, ...], slots: int, most_at_once: int) -> int:
+    """How many batches should come together, the last block of each before those before it, so
+    that what `slots` have to do that take instances to and fro is most even; the fewest of
+    these."""
+    sizes = {"batch": batches, "row": len(steps)}
+
+    def unevenness(many: int) -> float:
+        order = (Split("batch", "own", many), Split("row"), Split("own"))
+        grid = levels(Schedule(dict.fromkeys(sizes, 1), order=order), sizes)
+        return most((grid, frozenset(["row"])), "row", steps, slots, to_and_fro=True)
+
+    return min(range(1, min(batches, most_at_once) + 1), key=unevenness)

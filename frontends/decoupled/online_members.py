@@ -1,0 +1,140 @@
+"""The reductions that go along with one another in a pass over a label."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from tileir import records
+from tileir.frontends.decoupled import values
+from tileir.frontends.decoupled.element_types import accumulator
+from tileir.frontends.decoupled.kernel import Env, Kernel, inner_env, reads_member
+from tileir.frontends.decoupled.nodes import Access, Call, Node, Reduction
+from tileir.frontends.decoupled.values import Tile, aligned
+from tileir.types import Scalar
+
+Place: TypeAlias = tuple[Node, Env]
+"""An expression, and the positions at which it stands."""
+
+_BINARY = {"exp": math.log2(math.e), "exp2": 1.0}
+"""What a function's exponents are multiplied by to be those of 2."""
+PARTS = ""
+"""What the axis of parts that are apart is called."""
+
+
+@records.frozen(eq=False)
+class RescaleFactor:
+    """What an expression is multiplied by when a maximum grows by `step`: `call(shift * step)`,
+    where `call` is `exp` or `exp2` of it; `names` are the maximum's labels as they are called."""
+
+    call: Call
+    shift: Tile
+    names: dict[str, str]
+
+    def renamed(self, names: dict[str, str]) -> RescaleFactor:
+        """With axes called otherwise."""
+        return RescaleFactor(
+            self.call,
+            self.shift.renamed(names),
+            {a: names.get(n, n) for a, n in self.names.items()},
+        )
+
+    def factor(self, k: Kernel, step: Tile) -> Tile:
+        """The factor for a step of the maximum."""
+        step = step.renamed(self.names)
+        held = tuple(dict.fromkeys((*self.shift.axes, *step.axes)))
+        moved = values.binary(k.b, "*", aligned(self.shift, held), aligned(step, held))
+        return Tile(values.call(k.b, self.call.name, [moved], k.fast), held)
+
+    def exponent(self, k: Kernel) -> Any:
+        """What is multiplied by how much less the maximum was, to be an exponent of 2: one
+        number."""
+        return values.binary(k.b, "*", self.shift.item, -_BINARY[self.call.name])
+
+
+@records.define(eq=False)
+class Member:
+    """A reduction of the group: `total` is its variable, of tiles with `axes`. Where it `leads`,
+    others grow with it: what it is to them is `total`, which with `slack` is a level that may stay
+    behind, and `top` is the maximum then."""
+
+    node: Reduction
+    env: Env
+    key: Any
+    axes: tuple[str, ...]
+    into: Scalar
+    leads: bool = False
+    total: Any = None
+    top: Any = None
+    slack: RescaleFactor | None = None
+    """How all that depends on it grows, where its level may stay behind."""
+    growths: tuple[tuple[Member, RescaleFactor], ...] = ()
+    """The maxima that it depends on, and how."""
+    step: Tile | None = None
+    """By how much it grew in this step; with `slack`, what that multiplies others by."""
+    apart: tuple[int, ...] = ()
+    """The extent of an axis of its own that a sum, or the maximum that a level follows, has
+    besides: parts that are joined behind the pass."""
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The axes of what is joined in each step."""
+        return (*self.axes, PARTS) if self.apart else self.axes
+
+
+def gathered(k: Kernel, node: Reduction, env: Env) -> list[Member]:
+    """The reductions over one label that can be formed at one place, each after those it needs."""
+    members: dict[Any, Member] = {}
+    for at, inner in formed(k, k.group.root.value, node.label, _known(k, env)):
+        _add(k, members, at, inner)
+    if k.key(node, env) not in members:
+        for at, inner in formed(k, node, node.label, env):
+            _add(k, members, at, inner)
+    return list(members.values())
+
+
+def formed(k: Kernel, node: Node, label: str, env: Env) -> Iterator[tuple[Reduction, Env]]:
+    """The reductions over a label that an expression needs and whose other labels stand where `env`
+    says, each after those it needs, as often as they are needed."""
+    func = reads_member(k, node)
+    if func:
+        assert isinstance(node, Access)
+        yield from formed(k, func.value, label, inner_env(node, func.labels, env))
+        return
+    for operand in node.operands:
+        yield from formed(k, operand, label, env)
+    if not isinstance(node, Reduction) or node.label != label:
+        return
+    if all(n in env for n in k.free(node)):
+        yield node, env
+
+
+def _known(k: Kernel, env: Env) -> Env:
+    """Positions of the labels of the kernel's own tensor."""
+    return {n: r for n, r in env.items() if n in k.group.root.labels}
+
+
+def _add(k: Kernel, members: dict[Any, Member], node: Reduction, env: Env) -> None:
+    key = k.key(node, env)
+    if key in members or k.recall(key):
+        return
+    own = {label: r for label, r in env.items() if label != node.label}
+    axes = tuple(label for label in k.shape(node) if label and own[label].extent)
+    into = accumulator(node, tuple(k.kind(v) for v in node.values))
+    member = Member(node, own, key, axes, into)
+    for other in members.values():
+        if other.node.op == "rmax" and other.into.is_float:
+            other.leads = other.leads or mentions(k, member.node, own, other)
+    members[key] = member
+
+
+def mentions(k: Kernel, node: Node, env: Env, member: Member) -> bool:
+    """Whether an expression depends on a reduction of the group."""
+    if node == member.node and k.key(node, env) == member.key:
+        return True
+    func = reads_member(k, node)
+    if func:
+        assert isinstance(node, Access)
+        return mentions(k, func.value, inner_env(node, func.labels, env), member)
+    return any(mentions(k, n, env, member) for n in node.operands)

@@ -1,0 +1,159 @@
+"""How reductions change when a maximum that they depend on grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileir import records
+from tileir.frontends.decoupled import evaluate as rules, values
+from tileir.frontends.decoupled.errors import error_at
+from tileir.frontends.decoupled.kernel import Env, Kernel, inner_env, reads_member
+from tileir.frontends.decoupled.nodes import (
+    Access,
+    Binary,
+    Call,
+    Node,
+    Number,
+    Reduction,
+    Reshape,
+    Unary,
+)
+from tileir.frontends.decoupled.online_members import Member, Place, RescaleFactor, mentions
+from tileir.frontends.decoupled.ranges import Range
+from tileir.frontends.decoupled.values import Tile, aligned
+
+
+def growths(
+    k: Kernel, members: list[Member], number: int
+) -> Iterator[tuple[Member, RescaleFactor]]:
+    """The maxima that a reduction depends on, and how it grows with them."""
+    member = members[number]
+    env = {**member.env, member.node.label: Range(0)}
+    for leader in members:
+        if leader is member or not _depends(k, member, env, leader):
+            continue
+        known = leader.leads and any(leader is m for m in members[:number])
+        if not known or member.node.op not in ("rsum", "rdot"):
+            raise _refused(member.node, leader)
+        growth = Rescaling(k, leader, member.node).of_values(env)
+        if growth is not None:
+            yield leader, growth
+
+
+def _depends(k: Kernel, member: Member, env: Env, leader: Member) -> bool:
+    return any(mentions(k, v, env, leader) for v in member.node.values)
+
+
+def _name_of(axis: str, theirs: Env, env: Env) -> str:
+    """What a label of another expression is called where `env` holds."""
+    if env.get(axis) is theirs[axis]:
+        return axis
+    return next((label for label, place in env.items() if place is theirs[axis]), axis)
+
+
+def _refused(node: Node, leader: Member) -> Exception:
+    message = (
+        f"online: this depends on the {leader.node.op} at {leader.node.place} in another way than "
+        "by a factor exp(c * maximum), and cannot be kept up to date while it changes"
+    )
+    return error_at(message, node.place, "TIR1204")
+
+
+@records.frozen
+class Rescaling:
+    """How expressions change when `leader` grows."""
+
+    k: Kernel
+    leader: Member
+    node: Reduction
+
+    def of_values(self, env: Env) -> RescaleFactor | None:
+        """The factor that the reduction's term changes by."""
+        factors = [self.factor(v, env) for v in self.node.values]
+        changed = [f for f in factors if f is not None]
+        if len(changed) > 1:
+            raise _refused(self.node, self.leader)
+        return changed[0] if changed else None
+
+    def _constant(self, node: Node, env: Env) -> bool:
+        return not mentions(self.k, node, env, self.leader)
+
+    def _through(self, node: Node, env: Env) -> tuple[Place, dict[str, str]] | None:
+        """The algorithm behind an access, and how its labels are called here."""
+        func = reads_member(self.k, node)
+        if func is None:
+            return None
+        assert isinstance(node, Access)
+        names = dict(zip(func.labels, node.labels, strict=True))
+        return (func.value, inner_env(node, func.labels, env)), names
+
+    def factor(self, node: Node, env: Env) -> RescaleFactor | None:
+        """What `node` is multiplied by; None for nothing."""
+        if self._constant(node, env):
+            return None
+        behind = self._through(node, env)
+        if behind:
+            found = self.factor(*behind[0])
+            return found.renamed(behind[1]) if found else None
+        if isinstance(node, (Unary, Reshape)):
+            return self.factor(node.operands[0], env)
+        if isinstance(node, Call) and node.name in ("exp", "exp2"):
+            return self._grown(node, self.shift(node.arguments[0], env), env)
+        if isinstance(node, Call) and node.name == "where":
+            return self._chosen(node, env)
+        if isinstance(node, Binary) and node.op == "*":
+            return self._alike([n for n in node.operands if not self._constant(n, env)], env, 1)
+        if isinstance(node, Binary) and node.op == "/" and self._constant(node.right, env):
+            return self.factor(node.left, env)
+        if isinstance(node, Reduction) and node.op in ("rsum", "rdot"):
+            return self._alike([n for n in node.values if not self._constant(n, env)], env, 1)
+        raise _refused(node, self.leader)
+
+    def _chosen(self, node: Call, env: Env) -> RescaleFactor | None:
+        """The factor of a choice between something that changes and 0."""
+        condition, *branches = node.arguments
+        fixed = [n for n in branches if self._constant(n, env)]
+        if not self._constant(condition, env) or any(n != Number(0) for n in fixed):
+            raise _refused(node, self.leader)
+        return self._alike([n for n in branches if n not in fixed], env)
+
+    def _alike(self, nodes: list[Node], env: Env, most: int = 2) -> RescaleFactor | None:
+        if len(nodes) > most or (len(nodes) == 2 and nodes[0] != nodes[1]):
+            raise _refused(self.node, self.leader)
+        return self.factor(nodes[0], env)
+
+    def _grown(self, node: Call, shift: Tile, env: Env) -> RescaleFactor:
+        leader = self.leader
+        return RescaleFactor(node, shift, {a: _name_of(a, leader.env, env) for a in leader.axes})
+
+    def shift(self, node: Node, env: Env) -> Tile:
+        """The `c` of the `c * step` that `node` grows by."""
+        if self._constant(node, env):
+            return Tile(0)
+        if node == self.leader.node and self.k.key(node, env) == self.leader.key:
+            return Tile(1)
+        behind = self._through(node, env)
+        if behind:
+            return self.shift(*behind[0]).renamed(behind[1])
+        if isinstance(node, Reshape):
+            return self.shift(node.value, env)
+        if isinstance(node, Unary):
+            return self._combined(node.op, Tile(0), self.shift(node.value, env))
+        if isinstance(node, Binary) and node.op in "+-":
+            return self._combined(node.op, self.shift(node.left, env), self.shift(node.right, env))
+        if isinstance(node, Binary) and node.op in "*/" and self._constant(node.right, env):
+            return self._combined(node.op, self.shift(node.left, env), self._fixed(node.right, env))
+        if isinstance(node, Binary) and node.op == "*" and self._constant(node.left, env):
+            return self._combined("*", self._fixed(node.left, env), self.shift(node.right, env))
+        raise _refused(node, self.leader)
+
+    def _fixed(self, node: Node, env: Env) -> Tile:
+        """A factor that is one number for all positions of the label."""
+        if self.node.label in self.k.free(node):
+            raise _refused(node, self.leader)
+        return rules.evaluate(self.k, node, env)
+
+    def _combined(self, op: str, left: Tile, right: Tile) -> Tile:
+        held = tuple(dict.fromkeys((*left.axes, *right.axes)))
+        item = values.binary(self.k.b, op, aligned(left, held), aligned(right, held))
+        return Tile(item, held)

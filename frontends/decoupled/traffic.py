@@ -1,0 +1,365 @@
+"""What a kernel does under its schedule: tiles, repetitions, bytes, values held."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from tileir import records
+from tileir.frontends.decoupled import grid
+from tileir.frontends.decoupled.cache_reuse import Order, Touched
+from tileir.frontends.decoupled.element_types import RELATIONS, Kind, kind_of
+from tileir.frontends.decoupled.fusion import Group
+from tileir.frontends.decoupled.load_balance import Limit, limit_of, most, steps_per_instance
+from tileir.frontends.decoupled.nodes import Access, Binary, Node, Reduction, Shape
+from tileir.frontends.decoupled.schedule import Schedule
+from tileir.frontends.decoupled.shapes import shape_of
+from tileir.frontends.decoupled.tensors import Tensor
+from tileir.types import Scalar
+
+T = TypeVar("T")
+ROOM = 227 << 10
+"""Bytes of shared memory of a block."""
+_SUMS = 160
+"""Words of sums that a thread of a product holds at most."""
+_NOTHING = Touched((), 0.0)
+
+
+@records.frozen
+class Use:
+    """An expression that a kernel evaluates: its dimensions as the kernel calls them, the
+    reductions it stands in, and for a reduction its own label."""
+
+    node: Node
+    dims: tuple[str, ...]
+    inside: tuple[tuple[str, Reduction], ...]
+    label: str = ""
+
+
+@records.define
+class Uses:
+    """All of a kernel; and what was found of them for the tiles of a schedule, which schedules
+    share that differ in warps or orders."""
+
+    all: tuple[Use, ...]
+    found: dict[Any, dict[str, Any]] = records.field(factory=dict)
+
+
+def uses_of(group: Group, shapes: dict[Node, Shape]) -> Uses:
+    """Everything that a kernel evaluates, with the ways in which it is reached."""
+    members = {f.name: f for f in group.members}
+
+    def visit(
+        node: Node, names: Mapping[str, str], inside: tuple[tuple[str, Reduction], ...]
+    ) -> Iterator[Use]:
+        own = node.labels if isinstance(node, Access) else shape_of(node, shapes)
+        dims = tuple(names.get(n, n) for n in own if n)
+        deeper, label = inside, ""
+        if isinstance(node, Reduction):
+            label = names.get(node.label, node.label)
+            deeper = (*inside, (label, node))
+        yield Use(node, dims, inside, label)
+        if isinstance(node, Access) and node.name in members:
+            func = members[node.name]
+            pairs = zip(func.labels, dims, strict=True)
+            yield from visit(func.value, dict(pairs), inside)
+        for operand in node.operands:
+            yield from visit(operand, names, deeper)
+
+    return Uses(tuple(dict.fromkeys(visit(group.root.value, {}, ()))))
+
+
+@records.frozen
+class Traffic:
+    """Bytes of tensors by name, those of them that program instances ask for, those of one step
+    of an instance, and those that stay for all of its steps; and by tensor what of it an instance
+    touches."""
+
+    held: Mapping[str, float]
+    asked: Mapping[str, float]
+    step: float
+    kept: float
+    touched: Mapping[str, Touched]
+
+
+@records.define
+class Work:
+    """A kernel with its sizes."""
+
+    group: Group
+    sizes: Mapping[str, int]
+    tensors: Mapping[str, Tensor]
+    scalars: Mapping[str, Scalar]
+    uses: Uses
+    levels: tuple[grid.Level, ...] = records.field(init=False)
+    """Of its launch grid."""
+    instances: int = records.field(init=False)
+    """Program instances."""
+    products: bool = records.field(init=False)
+    """Whether it multiplies matrices."""
+    warps: int = records.field(init=False)
+    """Warps that compute an instance."""
+    limit: Limit | None = records.field(init=False)
+    """What ends its passes, so that instances have unequal work."""
+    share: float = records.field(init=False)
+    """The part of the steps over the label of `limit` that instances take on average."""
+    _steps: tuple[int, ...] = records.field(init=False)
+    _blocks: dict[str, int] = records.field(init=False)
+    _stated: dict[str, int] = records.field(init=False)
+    _found: dict[str, Any] = records.field(init=False)
+
+    def __post_init__(self) -> None:
+        blocks = self.group.root.schedule.blocks
+        self._blocks = {n: min(blocks.get(n, size), size) for n, size in self.sizes.items()}
+        self._stated = {}
+        for func in self.group.funcs:
+            self._stated.update(func.schedule.tensors)
+        self.levels = grid.levels(self.schedule, self.sizes)
+        self.instances = grid.instances(self.levels)
+        self.products = any(is_dot(u.node) for u in self.uses.all)
+        self.warps = self._warps()
+        self.limit, self.share = limit_of(self.group, self.sizes), 1.0
+        if self.limit:
+            tensors = {n: self.stated(n) for n in (self.limit.row, self.limit.label)}
+            self._steps, full = steps_per_instance(self.limit, self._blocks, tensors, self.sizes)
+            self.share = sum(self._steps) / (len(self._steps) * full)
+        sizes, blocks, stated = (tuple(x.items()) for x in (self.sizes, self._blocks, self._stated))
+        key = self.group.root.name, sizes, blocks, stated, self.schedule.online, self.limit
+        self._found = self.uses.found.setdefault(key, {})
+
+    def _once(self, name: str, make: Callable[[], T]) -> T:
+        """What depends on tiles alone."""
+        if name not in self._found:
+            self._found[name] = make()
+        return self._found[name]
+
+    # What the schedule makes of a label -------------------------------------------------------
+
+    def block(self, label: str) -> int:
+        """Positions of a label in a program instance."""
+        return self._blocks[label]
+
+    def span(self, label: str, use: Use) -> int:
+        """Positions that a program instance goes through: a reduction all of them."""
+        for inner, reduction in use.inside:
+            if inner == label:
+                return reduction.part.size if reduction.part else self.sizes[label]
+        return self.block(label)
+
+    def tensor(self, label: str, use: Use) -> int:
+        """Positions at a time."""
+        size = self.stated(label)
+        span = self.span(label, use)
+        return min(size or span, span)
+
+    def stated(self, label: str) -> int:
+        """The tensor size that is said of a label, 0 for all of it."""
+        size = self._stated.get(label, 1)
+        return 0 if 1 < self.sizes[label] <= size else size
+
+    def once(self) -> tuple[Use, ...]:
+        """Uses, without those that share their values with others: expressions under loops over
+        one label that are not one loop are evaluated in each."""
+        return self._once("once", lambda: tuple(self._found_once()))
+
+    def _found_once(self) -> Iterator[Use]:
+        seen: set[object] = set()
+        for use in self.uses.all:
+            loops = tuple(dict.fromkeys(filter(None, (self._loop(*r) for r in use.inside))))
+            tiles: tuple[object, ...] = tuple((n, self.tensor(n, use)) for n in use.dims)
+            if isinstance(use.node, Access):
+                tiles = tuple((self.span(n, use), self.tensor(n, use)) for n in use.dims)
+            name = use.node.name if isinstance(use.node, Access) else use.node
+            key = name, tiles, loops
+            if key not in seen:
+                seen.add(key)
+                yield use
+
+    def _loop(self, label: str, reduction: Reduction) -> object:
+        """What tells a loop apart from others; None where there is none."""
+        if self.stated(label) in (0, self.sizes[label]):
+            return None
+        return label if label in self.group.root.schedule.online else reduction
+
+    def amounts(self) -> tuple[tuple[Use, float], ...]:
+        """Uses with how many values all instances form of each."""
+        return self._once("amounts", lambda: tuple((u, self._amount(u)) for u in self.once()))
+
+    def _amount(self, use: Use) -> float:
+        count = math.prod(self.span(n, use) for n in use.dims)
+        count *= self.repeats(use) * self.instances
+        return count * (self.share if self.limited(use) else 1.0)
+
+    @property
+    def schedule(self) -> Schedule:
+        """Of the kernel."""
+        return self.group.root.schedule
+
+    @property
+    def roles(self) -> bool:
+        """Whether warpgroups multiply, each at least 64 rows, what warps of their own load."""
+        labels = self.group.root.labels
+        return (
+            self.products and self.schedule.roles == "on"
+            and len(labels) > 1 and self.block(labels[-2]) >= 64
+        )  # fmt: skip
+
+    @property
+    def alone(self) -> bool:
+        """Whether a block has all of a processor's shared memory, and goes through program
+        instances."""
+        return self.roles and self.schedule.persistent != "off"
+
+    def _warps(self) -> int:
+        """Where sums exceed the registers of a warpgroup there are two, if there are rows."""
+        said = self.schedule.num_warps or 4
+        if not self.roles:
+            return said
+        rows, columns = (self.block(n) for n in self.group.root.labels[-2:])
+        needed = min(8, 4 * -(-rows * columns // (128 * _SUMS)))
+        return min(max(said, needed), rows // 16)
+
+    def repeats(self, use: Use) -> int:
+        """How often a program instance evaluates a use: once more for every step of a loop
+        around it that its outermost reduction depends on, and it does not."""
+        if not use.inside:
+            return 1
+        outer = next(u for u in self.uses.all if u.node == use.inside[0][1])
+        mine = {*use.dims, *(n for n, _ in use.inside)}
+        around = (n for n in self.group.root.labels if n in outer.dims and n not in mine)
+        return math.prod(-(-self.block(n) // self.tensor(n, outer)) for n in around)
+
+    # Where instances have unequal work ----------------------------------------------------------
+
+    def limited(self, use: Use) -> bool:
+        """Whether an instance forms a part of a use, up to where its passes end."""
+        return self.limit is not None and self.limit.label in (*use.dims, use.label)
+
+    def unevenness(self, slots: int) -> float:
+        """The most that any of so many processors has to do, or of several slots of each, in terms
+        of the mean."""
+        if self.limit is None:
+            return 1.0
+        return most(self.order, self.limit.row, self._steps, slots, self.alone)
+
+    @property
+    def order(self) -> Order:
+        """In which instances come."""
+        return self.levels, self.schedule.reverse
+
+    # Bytes and values ---------------------------------------------------------------------------
+
+    def traffic(self) -> Traffic:
+        """Bytes that go between memory, caches and instances."""
+        return self._once("traffic", self._moved)
+
+    def _moved(self) -> Traffic:
+        written = float(self.tensors[self.group.root.name].bytes)
+        held, asked = ({self.group.root.name: written} for _ in range(2))
+        step = kept = 0.0
+        labels = self.group.root.labels
+        touched = {self.group.root.name: Touched(labels, written / self.instances)}
+        fused = {f.name for f in self.group.members}
+        for use in self.once():
+            if not isinstance(use.node, Access) or use.node.name in fused:
+                continue
+            name, tensor = use.node.name, self.tensors[use.node.name]
+            tiles = tuple(self.tensor(n, use) for n in use.dims)
+            size, waste = tensor.element.bits / 8, self._waste(tensor, tiles)
+            span = math.prod(self.span(n, use) for n in use.dims)
+            wanted = span * self.repeats(use) * size * waste
+            wanted *= self.share if self.limited(use) else 1.0
+            asked[name] = asked.get(name, 0.0) + wanted * self.instances
+            own = tuple(n for n in use.dims if self.span(n, use) < self.sizes[n])
+            touched[name] = Touched(own, max(wanted, touched.get(name, _NOTHING).bytes))
+            held[name] = max(held.get(name, 0.0), tensor.bytes * waste)
+            moving = any(n < self.span(d, use) for n, d in zip(tiles, use.dims, strict=True))
+            if moving or not use.inside:
+                step += math.prod(tiles) * size
+            else:
+                kept += math.prod(tiles) * size
+        return Traffic(held, asked, step, kept, touched)
+
+    def piece(self) -> float:
+        """Bytes in a row of the largest tensor that neighbouring instances access."""
+        accessed = [(self.tensors[self.group.root.name],
+                     {n: self.block(n) for n in self.group.root.labels})]  # fmt: skip
+        for use in self.once():
+            if isinstance(use.node, Access) and use.node.name in self.tensors:
+                spans = {n: self.span(n, use) for n in use.dims}
+                accessed.append((self.tensors[use.node.name], spans))
+        tensor, spans = max(accessed, key=lambda pair: pair[0].bytes)
+        found, levels = tensor.element.bits / 8, list(self.levels)
+        for label in sorted(spans, key=lambda n: tensor.strides[list(spans).index(n)]):
+            covered = spans[label]
+            while covered < self.sizes[label] and levels and levels[-1].of == label:
+                covered *= levels.pop().count
+            found *= min(covered, self.sizes[label])
+            if covered < self.sizes[label]:
+                break
+        return found
+
+    def _waste(self, tensor: Tensor, tiles: tuple[int, ...]) -> float:
+        """Bytes moved for a byte that is needed: rows are read in pieces of 32 bytes at least."""
+        rows = [n for n, s in zip(tiles, tensor.strides, strict=True) if s == 1]
+        run = max(rows, default=1) * max(1, tensor.element.bits // 8)
+        return max(1.0, 32 / run)
+
+    def kind(self, node: Node) -> Kind:
+        """The type of an expression."""
+        known = {n: t.element for n, t in self.tensors.items()}
+        fused = {f.name: f.value for f in self.group.members}
+        return kind_of(node, {**known, **self.scalars}, fused)
+
+    def live(self) -> float:
+        """Words that an instance holds at a time: its largest tiles."""
+        return self._once("live", self._held)
+
+    def _held(self) -> float:
+        held: dict[tuple[str, ...], float] = {}
+        staged = {v for u in self.uses.all if is_dot(u.node) for v in u.node.operands}
+        for use in self.uses.all:
+            compared = isinstance(use.node, Binary) and use.node.op in RELATIONS
+            if not compared and not (isinstance(use.node, Access) and use.node in staged):
+                size = math.prod(self.tensor(n, use) for n in use.dims)
+                held[use.dims] = max(held.get(use.dims, 0), size)
+        largest = sorted(held.values(), reverse=True)
+        others = sum(largest[1:3]) * (1.0 if self.products else 0.5)
+        return largest[0] * 1.1 + others if largest else 1
+
+    def depth(self, use: Use) -> tuple[int, int]:
+        """Positions that a reduction goes through, and those at a time."""
+        assert isinstance(use.node, Reduction)
+        span = use.node.part.size if use.node.part else self.sizes[use.label]
+        return span, min(self.stated(use.label) or span, span)
+
+    def slots(self) -> int:
+        """Steps of a product that are loaded ahead: with roles, as many as shared memory of
+        `ROOM` bytes holds beside the result, or without it where that leaves one."""
+        asked = (self.schedule.num_stages or 3) if self.products else 1
+        if not self.roles or sum(is_dot(u.node) for u in self.once()) != 1:
+            return asked
+        moved, result = self.traffic(), self.tensors[self.group.root.name]
+        written = math.prod(self.block(n) for n in self.group.root.labels)
+        slots = int((ROOM - written * result.element.bits // 8) / (moved.step + moved.kept))
+        return min(8, slots if slots > 1 else int(ROOM / (moved.step + moved.kept)))
+
+    def steps(self) -> float:
+        """Steps of an instance that follow each other."""
+        outer = 1
+        for label in self.group.root.labels:
+            block = self.block(label)
+            outer *= -(-block // min(self.stated(label) or block, block))
+        inner = 0.0
+        for use in self.once():
+            if isinstance(use.node, Reduction):
+                span, step = self.depth(use)
+                share = self.share if self.limited(use) else 1.0
+                inner += -(-span // step) * share * (self.repeats(use) if use.inside else 1)
+        return outer + inner * (outer if self.products else 1)
+
+
+def is_dot(node: Node) -> bool:
+    """Whether an expression is a product."""
+    return isinstance(node, Reduction) and node.op == "rdot"

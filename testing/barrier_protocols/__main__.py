@@ -1,0 +1,78 @@
+"""The command."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+
+from tileir.testing.barrier_protocols.cases import cases
+from tileir.testing.barrier_protocols.needless import reason
+from tileir.testing.barrier_protocols.op_removal import Runner
+
+_RUNNERS: list[Runner] = []
+"""Staged before processes are forked."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; 1 where anything is wrong or survives."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tileir.testing.barrier_protocols", description=__doc__
+    )
+    parser.add_argument("--schedules", type=int, default=20, help="orders of every kernel")
+    parser.add_argument("--only", default="", help="part of the names of kernels")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at the same time")
+    chosen = parser.parse_args(argv)
+    _RUNNERS[:] = [Runner(case) for case in cases() if chosen.only in case.name]
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(chosen.jobs, mp_context=context) as pool:
+        work = [_begun(pool, number, chosen.schedules) for number in range(len(_RUNNERS))]
+        bad = [_report(runner, *w) for runner, w in zip(_RUNNERS, work, strict=True)]
+    return min(sum(bad), 1)
+
+
+def _begun(
+    pool: ProcessPoolExecutor, number: int, schedules: int
+) -> tuple[list[Future[str | None]], list[Future[bool]]]:
+    orders = [pool.submit(_order, number, seed) for seed in range(schedules)]
+    return orders, [pool.submit(_notices, number, at) for at in range(len(_RUNNERS[number].sites))]
+
+
+def _order(number: int, seed: int) -> str | None:
+    """What is wrong in an order."""
+    try:
+        _RUNNERS[number].run(seed)
+    except AssertionError as error:
+        return f"order {seed}: {error}"
+    return None
+
+
+def _notices(number: int, at: int) -> bool:
+    return _RUNNERS[number].notices(_RUNNERS[number].sites[at])
+
+
+def _report(
+    runner: Runner, orders: Sequence[Future[str | None]], left_out: Sequence[Future[bool]]
+) -> int:
+    """Write what came of a kernel; how much of it is bad."""
+    name = runner.case.name
+    wrong = [text for future in orders if (text := future.result()) is not None]
+    quiet = [s for s, f in zip(runner.sites, left_out, strict=True) if not f.result()]
+    reasons = {site: reason(name, site.name) for site in quiet}
+    survivors = [site for site, why in reasons.items() if why is None]
+    lines = [
+        f"{name}: right in {len(orders) - len(wrong)} of {len(orders)} orders; "
+        f"{len(left_out) - len(quiet)} of {len(left_out)} ops noticed, "
+        f"{len(quiet) - len(survivors)} needless",
+        *wrong,
+        *(f"{site.name}, {site.index}: {reasons[site] or 'not noticed'}" for site in quiet),
+    ]
+    sys.stdout.write("\n  ".join(lines) + "\n")
+    sys.stdout.flush()
+    return len(wrong) + len(survivors)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Ops that are there for what comes before what, left out in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tileir import records
+from tileir.backend.compile import run_pipeline
+from tileir.backend.options import Options
+from tileir.backend.simt import machine as simt
+from tileir.backend.target import target
+from tileir.ir import Module
+from tileir.op import Op
+from tileir.testing.barrier_protocols.cases import Array, Case
+
+ORDERING = (
+    "gpu.mbarrier_wait", "gpu.mbarrier_arrive", "gpu.mbarrier_expect", "gpu.async_fence",
+    "gpu.barrier", "gpu.tma_wait", "gpu.wgmma_wait", "gpu.join", "gpu.cluster_arrive",
+    "gpu.cluster_wait", "gpu.cluster_mbarrier_arrive", "gpu.cluster_mbarrier_wait",
+)  # fmt: skip
+"""Ops that are there for what comes before what."""
+
+_NO_WAIT = 7
+"""Groups of products that may be under way: more than there are."""
+_ORDERS = 16
+"""Orders in which something left out has to be noticed."""
+
+
+@records.frozen
+class Site:
+    """An op that orders others: function, block, number in the block."""
+
+    function: str
+    block: str
+    index: int
+    op: Op = records.field(eq=False)
+
+    @property
+    def name(self) -> str:
+        """Op, function and block."""
+        return f"{self.op.mnemonic} in @{self.function}, {self.block}"
+
+
+@records.define(eq=False)
+class Runner:
+    """A case staged once, to be run in many orders with ops left out."""
+
+    case: Case
+    staged: Any = records.field(init=False)
+    expected: list[Array] = records.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.staged = run_pipeline(self.case.module, target("sm_90a"), Options(), None)
+        self.expected = self.case.expected()
+
+    @property
+    def module(self) -> Module:
+        """At the last stage before code."""
+        return self.staged.stages["barriers"]
+
+    @property
+    def sites(self) -> list[Site]:
+        """What can be left out."""
+        return list(sites(self.module))
+
+    def run(self, seed: int, module: Module | None = None) -> None:
+        """Run in the order drawn from `seed`. Raises AssertionError for what is wrong."""
+        given, done, machine = self.case.given(), self.staged, target("sm_90a")
+        simt.run(
+            module or self.module, done.kernel, self.case.grid, given, machine, done.memory,
+            done.num_warps, seed=seed,
+        )  # fmt: skip
+        for found, wanted in zip(self.case.written(given), self.expected, strict=True):
+            near = np.isclose(
+                found, wanted, self.case.tolerance, self.case.tolerance, equal_nan=True
+            )
+            if not near.all():
+                raise AssertionError(f"{np.count_nonzero(~near)} elements are wrong")
+
+    def notices(self, site: Site) -> bool:
+        """Whether one of a few orders shows that the op is left out."""
+        changed = without(self.module, site)
+        return any(self._fails(changed, seed) for seed in range(_ORDERS))
+
+    def _fails(self, module: Module, seed: int) -> bool:
+        try:
+            self.run(seed, module)
+        except AssertionError:
+            return True
+        return False
+
+
+def sites(module: Module) -> Iterator[Site]:
+    """The ordering ops of a module."""
+    for name, function in module.functions.items():
+        for label, block in function.blocks.items():
+            for index, op in enumerate(block.ops):
+                if op.mnemonic in ORDERING:
+                    yield Site(name, label, index, op)
+
+
+def without(module: Module, site: Site) -> Module:
+    """`module` less one op; a wait for products waits for none."""
+    function, op = module.functions[site.function], site.op
+    block = function.blocks[site.block]
+    instead = (op.evolve(pending=_NO_WAIT),) if op.mnemonic == "gpu.wgmma_wait" else ()
+    ops = (*block.ops[: site.index], *instead, *block.ops[site.index + 1 :])
+    blocks = {**function.blocks, site.block: records.evolve(block, ops=ops)}
+    return module.with_functions({**module.functions, site.function: function.with_blocks(blocks)})

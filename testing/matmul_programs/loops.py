@@ -1,0 +1,82 @@
+"""The loops that products run in: counted up or down, tested first or last, nested, ended by what
+memory holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tileir.testing.matmul_programs.writing import Writing
+from tileir.types import I32
+
+_KINDS = 12
+
+
+def kind(w: Writing) -> int:
+    """Which loop it is."""
+    return w.traits["loop"][0] % _KINDS
+
+
+def first(w: Writing) -> Any:
+    """Where it begins."""
+    match kind(w):
+        case 5:
+            return w["first"]
+        case 6:
+            return w["batch"] * w.bk
+        case 4:
+            return (w["k"] + (w.bk - 1)) // w.bk * w.bk - w.bk
+        case _:
+            return 0
+
+
+def by(w: Writing) -> int:
+    """How far it goes in a round."""
+    return {4: -w.bk}.get(kind(w), w.bk)
+
+
+def loop(w: Writing, body: Callable[[Any], None], end: str = "k") -> None:
+    """Write the loop; `body` writes a round, given where it is."""
+    b, stop, step = w.b, w[end], w.bk
+    match kind(w):
+        case 1:
+            with b.for_(0, (stop + (step - 1)) // step) as number:
+                body(number * step)
+        case 2:
+            at = b.var(b.constant(I32, 0))
+            with b.while_(lambda: at.get() < stop):
+                body(at.get())
+                at.set(at.get() + step)
+        case 3:
+            _tested_last(w, body, stop)
+        case 4:
+            with b.for_(first(w), -1, -step) as at:
+                body(at)
+        case 5 | 6:
+            with b.for_(first(w), stop, step) as at:
+                body(at)
+        case 7:
+            limit = (w["table"] + 3).load()
+            with b.for_(0, b.smin(limit, stop), step) as at:
+                body(at)
+        case 8:
+            with b.for_(0, 2), b.for_(0, stop, step) as at:
+                body(at)
+        case 9:
+            with b.for_(0, 2 * step, step) as at:
+                body(at)
+        case _:
+            with b.for_(0, stop, step) as at:
+                body(at)
+
+
+def _tested_last(w: Writing, body: Callable[[Any], None], stop: Any) -> None:
+    b = w.b
+    at = b.var(b.constant(I32, 0))
+    again, done = b.block("again"), b.block("finished")
+    b.br(again)
+    b.enter(again)
+    body(at.get())
+    at.set(at.get() + w.bk)
+    b.cond_br(at.get() < stop, again, done)
+    b.enter(done)

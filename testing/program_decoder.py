@@ -1,0 +1,295 @@
+"""Programs from lists of small numbers.
+
+A program is a list of statements, each four small numbers: what to do, and three digits that say
+with which values. Every list is a legal program: a statement that does not fit is left out, an
+open loop is closed at the end. Values are named by how long ago they were made, so taking a
+statement out leaves the rest meaning much the same, which is what shrinking needs; and the
+smaller a number, the simpler what it stands for.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from itertools import accumulate
+from typing import TypeAlias
+
+from tileir import records
+from tileir.effects import EXACT, ROUNDED
+from tileir.ir import Block, Function, Module, Parameter, ParameterAttributes
+from tileir.ops.control import Return
+from tileir.ops.program import ProgramId
+from tileir.testing import gather_statements, loop_statements, shapes, under
+from tileir.testing.access import (
+    COUNTERS,
+    REGION,
+    Base,
+    count,
+    load_input,
+    load_scratch,
+    size_of,
+    store_output,
+    store_scratch,
+)
+from tileir.testing.control import Frame, close, escape, open_choice, open_loop
+from tileir.testing.elementwise import elementwise, elementwise_ops
+from tileir.testing.helpers import call, combine, helper
+from tileir.testing.large_tile_statements import WIDE, wide
+from tileir.testing.policies import PLAIN, Policy
+from tileir.testing.program import Buffer, Program
+from tileir.testing.reduction_statements import passed, predicated, reduce, scan
+from tileir.testing.writer import Writer
+from tileir.types import F16, F32, I32, Scalar, element_of, pointer
+from tileir.values import Value
+
+Statement: TypeAlias = tuple[int, int, int, int]
+"""What to do, and three digits."""
+
+DIGITS = 16
+"""Digits are 0 to 15."""
+DEEPEST = 3
+"""Loops and branches inside one another."""
+RESULTS = 4
+"""Values that a program stores at its end."""
+INSTANCES = 3
+"""Program instances."""
+
+_Plain: TypeAlias = Callable[[Writer, int, int, int], None]
+_Write: TypeAlias = Callable[["_Program", int, int, int], None]
+
+
+def _plain(write: _Plain) -> _Write:
+    return lambda program, a, b, c: write(program.writer, a, b, c)
+
+
+def _passed(program: _Program, rows: int, at: int, which: int) -> None:
+    """Of rows that are read from an input."""
+    shape = ((4, 8), (8, 8), (4, 16))[rows % 3]
+    load_input(program.writer, program.inputs["x"], shape, 16 * at)
+    value = program.writer.tile_of(F32, lambda s: s == shape, 0)
+    if value is not None:
+        passed(program.writer, value, which)
+
+
+_OTHERS: dict[str, _Write] = {
+    "range": _plain(shapes.make_range),
+    "splat": _plain(shapes.splat),
+    "reshape": _plain(shapes.reshape),
+    "expand": _plain(shapes.expand),
+    "transpose": _plain(shapes.transpose),
+    "join": _plain(shapes.join_split),
+    "concatenate": _plain(shapes.concatenate),
+    "extract": _plain(shapes.extract),
+    "reduce": _plain(reduce),
+    "scan": _plain(scan),
+    "predicated": _plain(predicated),
+    "call": _plain(call),
+    "combine": _plain(combine),
+    "gather": _plain(gather_statements.gather),
+    "insert": _plain(gather_statements.insert),
+    "extract-moving": _plain(gather_statements.extract_moving),
+    "histogram": _plain(gather_statements.histogram),
+    "dot": _plain(gather_statements.product),
+    "load": lambda p, a, b, c: load_input(p.writer, p.inputs["xk"[c % 2]], _shape(a), 16 * b),
+    "load-scalar": lambda p, _, b, c: load_input(p.writer, p.inputs["xk"[c % 2]], (), 16 * b),
+    "store": lambda p, a, b, c: store_scratch(p.writer, p.inputs["st"[c // 4 % 2]], a, b, c),
+    "reload": lambda p, a, b, c: load_scratch(
+        p.writer, p.inputs["st"[c // 4 % 2]], _shape(a), b, c
+    ),
+    "count": lambda p, a, b, _: count(p.writer, p.inputs["c"], a, b),
+    "poison": lambda p, a, b, c: gather_statements.poison(p.writer, p.inputs["x"], a, b, c),
+    "walk": lambda p, a, b, c: loop_statements.walk(p.writer, p.inputs["x"], a, b, c),
+    "product-loop": lambda p, a, b, _: loop_statements.product_loop(
+        p.writer, p.inputs["h"], p.inputs["g"], a, b
+    ),
+    "wide": lambda p, a, b, c: wide(p.writer, p.inputs["x"], p.inputs["w"], a, b, c),
+    "bounded": lambda p, a, b, _: loop_statements.bounded(
+        p.writer, p.inputs["x"], p.inputs["w"], a, b
+    ),
+    "close": lambda p, *_: close(p.writer, p.frames.pop()) if p.frames else None,
+    "loop": lambda p, a, b, c: p.open(open_loop, a, b, c),
+    "choice": lambda p, a, b, c: p.open(open_choice, a, b, c),
+    "escape": lambda p, a, b, _: escape(p.writer, p.frames, a, b),
+    "reduce-under": _plain(under.reduce_under),
+    "scan-under": _plain(under.scan_under),
+    "histogram-under": _plain(under.histogram_under),
+    "op-under": _plain(under.op_under),
+    "memory-under": lambda p, a, b, c: under.memory_under(
+        p.writer, p.inputs["st"[c // 4 % 2]], p.inputs["c"], a, b, c
+    ),
+    "promise": lambda p, a, b, _: p.promise(a, b),
+    "taps": lambda p, a, b, c: loop_statements.taps(p.writer, p.inputs["x"], a, b, c),
+    "passed": _passed,
+}
+"""What a statement can do besides one elementwise op."""
+
+_INPUTS = {"x": F32, "k": I32, "s": F32, "t": I32, "c": I32, "h": F16, "g": F16, "w": F32}
+_LENGTHS = {
+    "c": COUNTERS,
+    **dict.fromkeys("hg", loop_statements.FACTOR * INSTANCES),
+    "w": WIDE * INSTANCES,
+}
+_WRITTEN = "stcw"
+_FACTORS = "hg"
+
+
+@records.frozen
+class Freedom:
+    """What values of a program may be: have undefined lanes, be float sums in any order."""
+
+    undef: bool = False
+    inexact: bool = True
+
+
+_PLAIN = Freedom()
+
+
+@records.define
+class _Program:
+    """A program being decoded."""
+
+    writer: Writer
+    inputs: dict[str, Base]
+    instance: Value
+    frames: list[Frame] = records.field(factory=list)
+    promises: dict[str, ParameterAttributes] = records.field(factory=dict)
+    """What is promised of pointers, where that is another thing than usual."""
+
+    def promise(self, which: int, digit: int) -> None:
+        """Promise something else of an input: alignment, readonly where it holds, noalias."""
+        name = [*self.inputs][which % len(self.inputs)]
+        self.promises[name] = ParameterAttributes(
+            aligned=(0, 2, 4, 16)[digit % 4],
+            readonly=name not in _WRITTEN and digit & 4 != 0,
+            noalias=digit & 8 != 0,
+        )
+
+    def open(self, opener: Callable[..., Frame], a: int, b: int, c: int) -> None:
+        """Open a loop or branch, where not too many are."""
+        if len(self.frames) < DEEPEST:
+            self.frames.append(opener(self.writer, a, b, c))
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """What a statement's first number stands for: a mnemonic, or a word for anything else."""
+    return (*[cls.mnemonic for cls in elementwise_ops()], *_OTHERS)
+
+
+def kinds() -> int:
+    """How many things a statement can do: its first number is below this."""
+    return len(names())
+
+
+def decode(statements: Iterable[Statement], freedom: Freedom = _PLAIN) -> Program:
+    """The program that `statements` stand for. Never fails; every number is legal."""
+    writer = Writer(undef=freedom.undef, inexact=freedom.inexact)
+    instance = writer.emit(ProgramId(axis=0)).result
+    inputs = {n: Base(Value(pointer(e), n), instance) for n, e in _INPUTS.items()}
+    load_input(writer, inputs["k"], shapes.SHAPES[0], 0)
+    load_input(writer, inputs["x"], shapes.SHAPES[0], 0)
+    program = _Program(writer, inputs, instance)
+    for statement in statements:
+        _write(program, statement)
+    while program.frames:
+        close(writer, program.frames.pop())
+    return _finished(program)
+
+
+def sample(seed: int, length: int = 20, policy: Policy = PLAIN) -> Program:
+    """A program of `length` random statements; the same seed gives the same program."""
+    return decode(*drawn(seed, length, policy))
+
+
+def drawn(seed: int, length: int = 20, policy: Policy = PLAIN) -> tuple[list[Statement], Freedom]:
+    """What `sample` decodes, for those who want to shrink it."""
+    chance = random.Random(seed)
+    undef = policy.undef > 0 and chance.random() < policy.undef
+    made = list(random_statements(chance, length, policy))
+    return made, Freedom(undef=undef, inexact=not policy.exact)
+
+
+def single(name: str, seed: int) -> Program:
+    """A program of one `name`: an elementwise op's mnemonic, or another word of `names`.
+
+    Raises ValueError where it is neither."""
+    if name not in names():
+        raise ValueError(f"no statement is called {name!r}; there are: {', '.join(names())}")
+    a, b, c = random.Random(seed).choices(range(DIGITS), k=3)
+    return decode([(names().index(name), a, b, c)])
+
+
+def random_statements(
+    chance: random.Random, length: int, policy: Policy = PLAIN
+) -> Iterator[Statement]:
+    """`length` random statements."""
+    weights = _weights(policy)
+    for kind in chance.choices(range(len(weights)), cum_weights=weights, k=length):
+        a, b, c = (chance.randrange(DIGITS) for _ in range(3))
+        yield kind, a, b, c
+
+
+@cache
+def _weights(policy: Policy) -> list[float]:
+    """The sums of weights up to every kind of statement."""
+    ops = {cls.mnemonic: cls for cls in elementwise_ops()}
+    kept = (EXACT, ROUNDED)
+    inexact = {n for n, cls in ops.items() if policy.exact and cls.numerics not in kept}
+    found = (0.0 if n in inexact else policy.weight(n, n in _OTHERS) for n in names())
+    return list(accumulate(found))
+
+
+def _write(program: _Program, statement: Statement) -> None:
+    """Write one statement: an elementwise op for small numbers, anything else above."""
+    kind, a, b, c = statement
+    ops, kind = elementwise_ops(), kind % kinds()
+    if kind < len(ops):
+        elementwise(program.writer, ops[kind], (a, b, c))
+    else:
+        _OTHERS[names()[kind]](program, a, b, c)
+
+
+def _shape(digit: int) -> tuple[int, ...]:
+    return shapes.SHAPES[digit % len(shapes.SHAPES)]
+
+
+def _finished(program: _Program) -> Program:
+    """Store the newest values, each to a buffer of its own, and return."""
+    writer = program.writer
+    results = [v for v in reversed(writer.live) if _storable(v)][:RESULTS]
+    buffers = {name: _memory(name, writer.inexact) for name in _INPUTS}
+    pointers = [base.pointer for base in program.inputs.values()]
+    for number, value in enumerate(results):
+        name = f"o{number}"
+        pointers.append(store_output(writer, name, program.instance, value))
+        element = element_of(value.type)
+        assert isinstance(element, Scalar)
+        buffers[name] = Buffer(element, size_of(value.type) * INSTANCES, output=True)
+    writer.finish(Return())
+    if writer.leaves:
+        writer.blocks["early"] = Block("early", ops=(Return(),))
+    parameters = tuple(Parameter(p, _promised(program, p)) for p in pointers)
+    kernel = Function("generated", parameters, blocks=writer.blocks, kernel=True)
+    functions = {"generated": kernel, **{name: helper(name) for name in writer.called}}
+    return Program(Module(functions), "generated", (INSTANCES,), buffers, undef=writer.undef)
+
+
+def _promised(program: _Program, pointer: Value) -> ParameterAttributes:
+    """What is promised of a pointer: results are only written, for every other instance."""
+    name, noalias = str(pointer.name), program.writer.promised
+    found = program.promises.get(name)
+    if found is not None:
+        return records.evolve(found, noalias=found.noalias and noalias)
+    only = bool(program.promises) and name not in program.inputs
+    return ParameterAttributes(aligned=16, noalias=noalias, writeonly=only)
+
+
+def _memory(name: str, inexact: bool) -> Buffer:
+    length, whole = _LENGTHS.get(name, REGION * INSTANCES), name in _FACTORS and not inexact
+    return Buffer(_INPUTS[name], length, output=name in _WRITTEN, whole=whole)
+
+
+def _storable(value: Value) -> bool:
+    element = element_of(value.type)
+    return isinstance(element, Scalar) and element.bits not in (4,)

@@ -1,0 +1,99 @@
+"""Conversions between layouts that a program could do without: work for `remove-conversions`."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, cast
+
+from tileir import records
+from tileir.analysis.cfg import cfg
+from tileir.backend.layouts.assign_layouts import with_layout
+from tileir.field import FieldKind
+from tileir.ir import Block, Function, Module
+from tileir.layout import Layout
+from tileir.layout_tilings import blocked
+from tileir.op import Op
+from tileir.ops.gpu import ConvertLayout
+from tileir.types import Tile
+from tileir.values import Operand, Value
+
+_PLAIN = frozenset({FieldKind.OPERAND, FieldKind.RESULT_TYPE, FieldKind.ATTRIBUTE})
+
+
+def detour(module: Module, seed: int) -> Module:
+    """`module`, whose tiles have layouts, with a third of its elementwise ops made in another
+    layout, and a sixth of all tiles sent through one; the same seed gives the same module."""
+    kernel = module.kernel()
+    chance = random.Random(seed)
+    made = _Detours(chance, int(cast(int, kernel.attributes["num_warps"]))).function(kernel)
+    return module.evolve(functions={**module.functions, kernel.name: made})
+
+
+@records.define
+class _Detours:
+    chance: random.Random
+    num_warps: int
+    ops: list[Op] = records.field(factory=list)
+    env: dict[Value, Operand] = records.field(factory=dict)
+
+    def function(self, function: Function) -> Function:
+        order = cfg(function).order
+        return function.with_blocks({name: self._block(function.blocks[name]) for name in order})
+
+    def _block(self, block: Block) -> Block:
+        self.ops = []
+        for op in block.ops:
+            self._write(op.remap(self.env))
+        return records.evolve(block, ops=tuple(self.ops))
+
+    def _write(self, op: Op) -> None:
+        home = _home(op)
+        chance = self.chance.random()
+        if home is not None and _movable(op) and chance < 1 / 3:
+            self._elsewhere(op, home, self._other(home))
+            return
+        self.ops.append(op)
+        if home is not None and chance > 5 / 6:
+            self._there_and_back(op.results[0], _layout(home), self._other(home))
+
+    def _elsewhere(self, op: Op, home: Tile, other: Layout) -> None:
+        """The op with everything it reads converted, and its result converted back."""
+        changes: dict[str, Any] = {}
+        for field in op.schema:
+            old = getattr(op, field.name)
+            if field.kind is FieldKind.OPERAND:
+                changes[field.name] = self._converted(old, other)
+            elif field.kind is FieldKind.RESULT_TYPE:
+                changes[field.name] = with_layout(old, other)
+        made = op.evolve(**changes, results=())
+        self.ops.append(made)
+        self.env[op.results[0]] = self._converted(made.results[0], _layout(home))
+
+    def _there_and_back(self, value: Value, home: Layout, other: Layout) -> None:
+        self.env[value] = self._converted(self._converted(value, other), home)
+
+    def _converted(self, operand: Operand, layout: Layout) -> Operand:
+        if not isinstance(operand.type, Tile):
+            return operand
+        self.ops.append(ConvertLayout(operand, layout=layout))
+        return self.ops[-1].results[0]
+
+    def _other(self, home: Tile) -> Layout:
+        order = list(range(len(home.shape)))
+        self.chance.shuffle(order)
+        return blocked(home.shape, tuple(order), self.chance.choice((1, 2, 4)), self.num_warps)
+
+
+def _home(op: Op) -> Tile | None:
+    """The type of an op's one result, if that is a tile with a layout."""
+    kind = op.results[0].type if len(op.results) == 1 else None
+    return kind if isinstance(kind, Tile) and kind.layout is not None else None
+
+
+def _layout(home: Tile) -> Layout:
+    return cast(Layout, home.layout)
+
+
+def _movable(op: Op) -> bool:
+    kinds = {field.kind for field in op.schema}
+    return op.elementwise and not op.effects and op.predicate is None and kinds <= _PLAIN

@@ -1,0 +1,311 @@
+"""Addresses as sums, op by op, and what of them a block gives anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileir import Function
+from tileir.analysis.affine_mod32 import AddressForms, Affine, addresses
+from tileir.textual import parse
+from tileir.values import Value
+
+HEAD = "define kernel void @k(f32* %x, i32 %n, i32 %m, i64 %w, i16 %h, i1 %c) {\nentry:\n"
+
+
+def kernel(body: str) -> Function:
+    """A function of the lines of `body`."""
+    text = body if "ret" in body.split() else body + "\n  ret"
+    return parse(f"tir 1.0\n{HEAD}{text}\n}}\n").kernel()
+
+
+def named(function: Function) -> dict[str, Value]:
+    """The values of `function` by name."""
+    values = [p.value for p in function.parameters]
+    for block in function.blocks.values():
+        values += [*block.parameters, *(v for op in block.ops for v in op.results)]
+    return {v.name or "": v for v in values}
+
+
+def shown(form: Affine | None) -> str:
+    """`8*n + 12 [4, 0]`: terms, start and strides."""
+    if form is None:
+        return "none"
+    terms = sorted(f"{by}*{value.name}" for value, by in form.terms)
+    return f"{' + '.join([*terms, str(form.start)])} {list(form.strides)}"
+
+
+def sums(body: str) -> dict[str, str]:
+    """Of every value of a function of the lines of `body` the sum that it is."""
+    function = kernel(body)
+    found = addresses(function)
+    return {name: shown(found.of(value)) for name, value in named(function).items()}
+
+
+def form(body: str) -> str:
+    """The sum that `%r` is."""
+    return sums(body)["r"]
+
+
+RANGES = """
+  %i = make_range i32<8> {start = 3}
+  %j = make_range i32<4> {start = 0}
+  %ns = splat i32<8> %n
+  %col = expand_dims i32<8, 1> %i {axis = 1}
+  %row = expand_dims i32<1, 8> %i {axis = 0}
+  %t = broadcast i32<4, 8> %row
+  %i2 = mul i32<8> %i, 2
+  %seven = make_range i32<1> {start = 7}
+  %n1 = splat i32<1> %n
+  %one = add i32<1> %seven, %n1
+  %tall = reshape i32<1, 1> %one
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("%r = make_range i32<8> {start = 5}", "5 [1]"),
+        ("%r = splat i32<2, 8> %n", "1*n + 0 [0, 0]"),
+        ("%r = splat i32<8> 7", "7 [0]"),
+        ("%r = unsplat i32 %one", "1*n + 7 []"),
+        ("%r = broadcast i32<4, 8> %tall", "1*n + 7 [0, 0]"),
+        ("%r = expand_dims i32<8, 1> %i {axis = 1}", "3 [1, 0]"),
+        ("%r = expand_dims i32<1, 8> %i2 {axis = 0}", "6 [0, 2]"),
+        ("%r = expand_dims i32<8, 1, 1> %col {axis = 1}", "3 [1, 0, 0]"),
+        ("%r = broadcast i32<8, 4> %col", "3 [1, 0]"),
+        ("%r = broadcast i32<4, 8> %row", "3 [0, 1]"),
+        ("%r = trans i32<8, 4> %t {order = [1, 0]}", "3 [1, 0]"),
+        ("%r = add i32<8> %i, %ns", "1*n + 3 [1]"),
+        ("%r = add i32<8> %i, 5", "8 [1]"),
+        ("%r = sub i32<8> %ns, %i", "1*n + -3 [-1]"),
+        ("%r = sub i32<8> %i, %i2", "-3 [-1]"),
+        ("%r = mul i32<8> %i, 5", "15 [5]"),
+        ("%r = mul i32<8> 5, %i", "15 [5]"),
+        ("%r = mul i32 %n, 3", "3*n + 0 []"),
+        ("%r = mul i32 %n, %m", "1*r + 0 []"),
+        ("%r = mul i32<8> %ns, %i", "none"),
+        ("%r = shl i32<8> %i, 2", "12 [4]"),
+        ("%r = shl i32 %n, 4", "16*n + 0 []"),
+        ("%r = shl i32 %n, %m", "1*r + 0 []"),
+        ("%r = shl i32 %n, 31", "-2147483648*n + 0 []"),
+        ("%r = shl i64 %w, 32", "1*r + 0 []"),
+        ("%r = shl i64 %w, 33", "1*r + 0 []"),
+        ("%r = neg i32<8> %i", "-3 [-1]"),
+        ("%r = sext i64 %n", "1*n + 0 []"),
+        ("%r = zext i64<8> %i", "3 [1]"),
+        ("%r = trunc i32 %w", "1*w + 0 []"),
+        ("%r = sext i32 %h", "1*r + 0 []"),
+        ("%r = trunc i16 %n", "none"),
+        ("%r = multiple_of i32<8> %i {values = [1]}", "3 [1]"),
+        ("%r = getelementptr f32* %x, i32 3", "1*x + 12 []"),
+        ("%r = getelementptr f32* %x, %n", "1*x + 4*n + 0 []"),
+        ("%r = and i32 %n, 7", "1*r + 0 []"),
+        ("%r = and i32<8> %i, 7", "none"),
+        ("%r = add i32 %n, 2000000000", "1*n + 2000000000 []"),
+        ("%r = add i32 %n, 3000000000", "1*n + -1294967296 []"),
+        ("%r = add i64 %w, 4294967301", "1*w + 5 []"),
+        ("%r = add i32 %n, -2147483648", "1*n + -2147483648 []"),
+        ("%r = mul i64 %w, 4294967296", "0 []"),
+        ("%r = add i32 undef, %n", "1*r + 0 []"),
+        ("%r = mul i32 undef, 3", "1*r + 0 []"),
+        ("%r = neg i32 undef", "1*r + 0 []"),
+        ("%r = getelementptr f32* undef, %n", "1*r + 0 []"),
+        ("%r = splat i32<8> undef", "none"),
+    ],
+)  # fmt: skip
+def test_the_sum_that_an_op_makes(line: str, expected: str) -> None:
+    assert form(f"{RANGES}  {line}\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "extents", "expected"),
+    [
+        ("%i", "2, 4", "3 [4, 1]"),
+        ("%i", "8, 1", "3 [1, 1]"),
+        ("%col", "2, 4", "3 [4, 1]"),
+        ("%i", "1, 2, 4", "3 [8, 4, 1]"),
+        ("%wide", "8", "3 [1]"),
+        ("%wide", "2, 2, 2", "3 [4, 2, 1]"),
+        ("%two", "8", "none"),
+        ("%two", "4, 1, 2", "3 [16, 0, 1]"),
+        ("%two", "4, 2, 1", "3 [16, 1, 0]"),
+        ("%two", "2, 4", "none"),
+        ("%thin", "4", "1*n + 0 [0]"),
+        ("%unit", "1, 1", "1*n + 0 [0, 0]"),
+    ],
+)  # fmt: skip
+def test_a_tile_of_another_shape(source: str, extents: str, expected: str) -> None:
+    """`%two` has rows of 2 at a distance of 16, `%thin` and `%unit` one number everywhere."""
+    body = f"""{RANGES}
+      %wide = reshape i32<2, 4> %i
+      %rows = make_range i32<4>
+      %far = mul i32<4> %rows, 16
+      %tall2 = expand_dims i32<4, 1> %far {{axis = 1}}
+      %all = broadcast i32<4, 2> %tall2
+      %pair = make_range i32<2> {{start = 3}}
+      %flat = expand_dims i32<1, 2> %pair {{axis = 0}}
+      %both = broadcast i32<4, 2> %flat
+      %two = add i32<4, 2> %all, %both
+      %thin = splat i32<2, 2> %n
+      %unit = splat i32<1> %n
+      %r = reshape i32<{extents}> {source}
+    """
+    assert form(body) == expected
+
+
+def test_what_cancels_is_no_term() -> None:
+    found = sums("  %a = add i32 %n, 5\n  %b = sub i32 %a, %n\n  %z = mul i32 %n, 0\n")
+    assert (found["b"], found["z"]) == ("5 []", "0 []")
+
+
+def test_terms_are_counted_together() -> None:
+    body = "  %a = mul i32 %n, 3\n  %b = add i32 %a, %n\n  %d = sub i32 %b, %m\n"
+    assert sums(body)["d"] == "-1*m + 4*n + 0 []"
+
+
+def test_where_numbers_lie_between() -> None:
+    assert Affine(frozenset(), 10, (4, -3)).interval((8, 5)) == (10 - 12, 10 + 28)
+    assert Affine(frozenset(), 10).interval(()) == (10, 10)
+    assert Affine(frozenset(), -1, (0, 7)).interval((8, 1)) == (-1, -1)
+
+
+def test_no_sum_is_of_a_literal_and_of_what_is_computed_under_a_predicate() -> None:
+    function = kernel("  @%c %s = add i32 %n, 1\n  %r = add i32 %s, 1\n")
+    found = addresses(function)
+    assert shown(found.of(named(function)["r"])) == "1*s + 1 []"
+    add = function.blocks["entry"].ops[1]
+    assert found.of(add.inputs[1]) is None  # type: ignore[attr-defined]
+
+
+# What is computed alike -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [
+        ("{} = and i32 %n, 7", True),
+        ("{} = sdiv i32 %n, %m", True),
+        ("{} = load i32 %p", False),
+        ("{0}8 = load i8 %p8\n  {0} = sext i32 {0}8", False),
+        ("@%c {} = and i32 %n, 7", True),
+        ("{} = sext i32 %h", True),
+    ],
+)
+def test_one_term_stands_for_what_is_computed_alike(line: str, same: bool) -> None:
+    lines = "\n".join(f"  {line.format(name)}" for name in ("%a", "%b"))
+    found = sums(f"  %p = bitcast i32* %x\n  %p8 = bitcast i8* %x\n{lines}\n")
+    assert found["a"] == "1*a + 0 []"
+    assert found["b"] == ("1*a + 0 []" if same else "1*b + 0 []")
+
+
+def test_other_attributes_types_inputs_and_predicates_make_other_terms() -> None:
+    found = sums("""
+      %a = sdiv i32 %n, %m
+      %b = sdiv i32 %n, %m {rounding = floor}
+      %c2 = sdiv i32 %m, %n
+      @%c %d = sdiv i32 %n, %m
+      %e = sext i32 %h
+      %f = sext i64 %h
+    """)
+    assert [found[name] for name in ("a", "b", "c2", "d", "e", "f")] == [
+        f"1*{name} + 0 []" for name in ("a", "b", "c2", "d", "e", "f")
+    ]
+
+
+def test_numbers_that_are_no_sums_are_told_to_be_alike_too() -> None:
+    """Integers of 8 bits and floats on the way to a term."""
+    found = sums("""
+      %s = trunc i8 %n
+      %t = trunc i8 %n
+      %a = zext i32 %s
+      %b = zext i32 %t
+      %f = sitofp f32 %n
+      %g = sitofp f32 %n
+      %u = fptosi i32 %f
+      %v = fptosi i32 %g
+    """)
+    assert (found["s"], found["b"], found["v"]) == ("none", "1*a + 0 []", "1*u + 0 []")
+
+
+def test_elements_of_a_tile_are_not_told_to_be_alike() -> None:
+    """What a tile is reduced to is its own."""
+    found = sums("""
+      %i = make_range i32<8>
+      %i8 = trunc i8<8> %i
+      %a = reduce i8 %i8 {combiner = add}
+      %b = zext i32 %a
+      %c2 = reduce i32 %i {combiner = add}
+      %d = reduce i32 %i {combiner = add}
+    """)
+    assert (found["i8"], found["b"], found["d"]) == ("none", "1*b + 0 []", "1*c2 + 0 []")
+
+
+# Loops ----------------------------------------------------------------------------------------
+
+
+def looped(carried: str, first: str, body: str, passed: str) -> Function:
+    """A loop that carries `%r` of type `carried`: first `first`, then `passed`."""
+    return kernel(f"""{RANGES}
+      %xs = splat f32*<8> %x
+      %q = getelementptr f32*<8> %xs, %i
+      %q2 = getelementptr f32*<8> %xs, %i2
+      br loop
+    loop:
+      %k = phi i32 [0, entry], [%k2, loop]
+      %r = phi {carried} [{first}, entry], [{passed}, loop]
+      %k2 = add i32 %k, 1
+      %once = add i32 %n, %m
+      %half = sdiv i32 %k, 2
+      %seen = load f32 %x
+      %at = fptosi i32 %seen
+      {body}
+      %more, _ = icmp (i1, i1) %k2, %n {{predicate = slt}}
+      cond_br %more, loop, done
+    done:
+      ret
+    """)
+
+
+def carried(function: Function) -> tuple[str, AddressForms, dict[str, Value]]:
+    found, values = addresses(function), named(function)
+    return shown(found.of(values["r"])), found, values
+
+
+@pytest.mark.parametrize(
+    ("first", "body", "passed", "expected"),
+    [
+        ("%q", "%q3 = getelementptr f32*<8> %r, %ns", "%q3", "1*r + 0 [4]"),
+        ("%q", "%q3 = getelementptr f32*<8> %r, %i", "%q3", "none"),
+        ("%q", "", "%q2", "none"),
+        ("%q2", "", "%q2", "1*r + 0 [8]"),
+        ("undef", "", "%q", "none"),
+        ("%q", "", "undef", "none"),
+    ],
+)
+def test_a_tile_goes_round_where_all_elements_move_alike(
+    first: str, body: str, passed: str, expected: str
+) -> None:
+    assert carried(looped("f32*<8>", first, body, passed))[0] == expected
+
+
+def test_one_number_goes_round_however_it_is_computed() -> None:
+    assert carried(looped("i32", "undef", "", "%half"))[0] == "1*r + 0 []"
+    assert carried(looped("i32", "%n", "", "undef"))[0] == "1*r + 0 []"
+
+
+def test_a_block_gives_anew_what_depends_on_its_parameters_and_on_memory() -> None:
+    _, found, values = carried(looped("i32", "0", "", "%half"))
+    assert {name for name in ("k", "r", "k2", "half", "at") if "loop" in found.changes[values[name]]
+            } == {"k", "r", "k2", "half", "at"}  # fmt: skip
+    for name in ("n", "x", "i", "ns", "once"):
+        assert found.changes[values[name]] == frozenset()
+
+    def stays(name: str, label: str) -> bool:
+        whole = found.of(values[name])
+        assert whole is not None
+        return found.stays(whole, label)
+
+    assert stays("k", "entry") and stays("k", "done") and not stays("k", "loop")
+    assert stays("once", "loop") and not stays("half", "loop") and not stays("at", "loop")
+    both = found.forms[values["once"]].moved(found.forms[values["half"]], 1)
+    assert not found.stays(both, "loop"), "one of two terms changes"

@@ -1,0 +1,219 @@
+"""Where rooms lie: programs with the first byte of every room."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.backend.shared_memory.barrier_cases import HEAD
+from tileir import Function
+from tileir.backend.shared_memory.allocate import allocate_function
+from tileir.errors import CompileError
+from tileir.passmanager import run
+from tileir.textual import parse
+
+BIG = """#k = layout(rank = 1, lane = [[1], [2], [4], [8], [16]], warp = [[32]], repeat = [register 32 @ 0])
+"""  # noqa: E501
+WIDE = """
+  %wide = splat f32<2048, #k> 1.0
+  %places = make_range i32<2048, #k>
+"""
+PASS = "gpu.convert_layout f32<2, 32, #z> %vr {layout = #z}"
+NEAR = "gpu.convert_layout f32<8, 64, #w> %vg {layout = #w}"
+FAR = "gather f32<2048, #k> %wide, %places"
+ALLOT = "gpu.shared_alloc f32 addrspace(3)* {shape = [1, 2, 32]}"
+LARGE = "gpu.shared_alloc f32 addrspace(3)* {shape = [48, 2, 32]}"
+
+
+def kernel(body: str) -> Function:
+    return parse(kernel_text(body)).kernel()
+
+
+def kernel_text(body: str) -> str:
+    lines = [line.partition(";")[0] for line in body.splitlines()]
+    head = HEAD.replace("define kernel", BIG + "define kernel", 1) + WIDE
+    return head + "\n".join([*lines, "  ret", "}", ""])
+
+
+def check(body: str, size: int, limit: int = 0) -> Function:
+    """Rooms begin where `; @` says, and take `size` bytes together."""
+    function = allocate_function(kernel(body), limit)
+    wanted = [int(at) for at in re.findall(r"; @(\d+)", body)]
+    assert [op.shared[0] for op in function.ops if op.shared] == wanted
+    assert function.attributes.get("shared", 0) == size
+    return function
+
+
+def test_nothing_needs_nothing() -> None:
+    function = check("  %n1 = add i32 %n, 1\n", 0)
+    assert "shared" not in function.attributes and function.attributes["num_warps"] == 2
+
+
+def test_what_has_its_room_stays() -> None:
+    function = check(f"  %a = {PASS} ; @0\n", 256)
+    assert allocate_function(function) is function
+    assert function.blocks["entry"].ops[0] is next(iter(function.ops))
+
+
+@pytest.mark.parametrize(("limit", "size"), [(0, 512), (512, 512), (511, 256), (256, 256)])
+def test_small_rooms_lie_apart_until_threads_met(limit: int, size: int) -> None:
+    """Within the second passage they meet, so the third may lie where the first did."""
+    second = 256 if size == 512 else 0
+    check(f"  %a = {PASS} ; @0\n  %b = {PASS} ; @{second}\n  %e = {PASS} ; @0\n", size, limit)
+
+
+def test_a_barrier_of_the_program_lets_rooms_lie_together() -> None:
+    check(f"  %a = {PASS} ; @0\n  gpu.barrier\n  %b = {PASS} ; @0\n", 256)
+
+
+def test_warps_that_met_have_not_met_others() -> None:
+    check(f"  %a = {PASS} ; @0\n  gpu.barrier {{warp = true}}\n  %b = {PASS} ; @256\n", 512)
+    check(f"  %a = {NEAR} ; @0\n  %b = {NEAR} ; @2048\n  %e = {NEAR} ; @4096\n", 6144)
+
+
+def test_large_rooms_lie_apart_where_it_takes_no_more() -> None:
+    check(f"  %a = {FAR} ; @0\n  %b = {FAR} ; @0\n", 8192)
+    check(f"  %a = {FAR} ; @0\n  %b = {PASS} ; @8192\n  %e = {FAR} ; @0\n", 8448)
+    used = f"gpu.local_store %vr, %l, 0\n  gpu.barrier\n  %u = {FAR} ; @12288\n"
+    used += "  %x1 = gpu.local_load f32<2, 32, #r> %l, 0\n"
+    check(f"  %l = {LARGE} ; @0\n  {used}  %a = {FAR} ; @0\n", 20480)
+
+
+def inside(loop: bool) -> str:
+    """Two passages while a large buffer is needed, in a loop or not."""
+    head, tail = ("  br loop\nloop:\n", "  cond_br %c, loop, done\ndone:\n") if loop else ("", "")
+    second = 12544 if loop else 12288
+    return f"""
+  %l = {LARGE} ; @0
+  gpu.local_store %vr, %l, 0
+  gpu.barrier
+{head}
+  %a = {PASS} ; @12288
+  %b = {PASS} ; @{second}
+  %x1 = gpu.local_load f32<2, 32, #r> %l, 0
+{tail}
+"""
+
+
+def test_in_loops_a_barrier_is_worth_some_bytes() -> None:
+    check(inside(loop=False), 12544)
+    check(inside(loop=True), 12800)
+
+
+def test_buffers_lie_together_where_one_is_done() -> None:
+    store, load = "gpu.local_store %vr, {}, 0", "gpu.local_load f32<2, 32, #r> {}, 0"
+    one = f"  {store}\n  gpu.barrier\n  {{}} = {load}\n"
+    first, second = one.format("%b", "%x1", "%b"), one.format("%e", "%x2", "%e")
+    check(f"  %b = {ALLOT} ; @0\n  %e = {ALLOT} ; @0\n{first}{second}", 256)
+    both = f"  {store}\n  {store}\n".format("%b", "%e")
+    both += f"  gpu.barrier\n  %x1 = {load}\n  %x2 = {load}\n".format("%b", "%e")
+    check(f"  %b = {ALLOT} ; @0\n  %e = {ALLOT} ; @256\n{both}", 512)
+
+
+def test_the_largest_room_lies_beside_the_buffers_it_meets() -> None:
+    body = f"""
+  %b = {ALLOT} ; @0
+  gpu.local_store %vr, %b, 0
+  gpu.barrier
+  %a = {PASS} ; @8448
+  %e = {FAR} ; @256
+  %x1 = gpu.local_load f32<2, 32, #r> %b, 0
+"""
+    check(body, 8704)
+
+
+def test_what_is_too_much_is_an_error_at_the_largest() -> None:
+    body = f'  %a = {PASS}\n  %b = {FAR} loc("f.py":7:3)\n'
+    with pytest.raises(CompileError) as caught:
+        allocate_function(kernel(body), 8191)
+    assert (caught.value.code, caught.value.line) == ("TIR0708", 7)
+    assert "8192 bytes of shared memory are needed, and there are 8191" in str(caught.value)
+    assert "gather needs 8192" in str(caught.value)
+    with pytest.raises(CompileError):
+        allocate_function(kernel(body), 1)
+    assert allocate_function(kernel(body), 8192).attributes["shared"] == 8192
+
+
+def test_copies_that_nobody_waits_for_are_waited_for_where_it_saves_room() -> None:
+    body = f"""
+  %l = {LARGE} ; @0
+  gpu.async_copy %pr, %l, 0
+  gpu.async_commit
+  %a = {FAR} ; @0
+  %b = {FAR} ; @0
+"""
+    function = check(body, 12288)
+    kinds = [op.mnemonic for op in function.ops]
+    assert kinds.count("gpu.async_wait") == 1
+    assert kinds.index("gpu.async_wait") + 1 == kinds.index("gather")
+
+
+def test_where_it_saves_nothing_nobody_waits_for_copies() -> None:
+    body = f"""
+  %l = {LARGE} ; @0
+  gpu.local_store %vr, %l, 0
+  gpu.barrier
+  %u = {FAR} ; @12288
+  %x1 = gpu.local_load f32<2, 32, #r> %l, 0
+  gpu.barrier
+  gpu.async_copy %pr, %l, 0
+  gpu.async_commit
+  %a = {FAR} ; @12288
+"""
+    assert "gpu.async_wait" not in [op.mnemonic for op in check(body, 20480).ops]
+
+
+@pytest.mark.parametrize(("rooms", "second", "size"), [(16, 4096, 8192), (17, 0, 4352)])
+def test_rooms_of_4096_bytes_are_small(rooms: int, second: int, size: int) -> None:
+    """Rows of 64 numbers, so many, pass twice."""
+    wide = f"f32<{64 * rooms}, layout(rank = 1, lane = [[1], [2], [4], [8], [16]], warp = [[32]], "
+    wide += f"repeat = [register {rooms} @ 0])>"
+    body = f"""
+  %t = splat {wide} 1.0
+  %g = splat {wide.replace("f32", "i32", 1)} 1
+  %a = gather {wide} %t, %g ; @0
+  %b = gather {wide} %t, %g ; @{second}
+"""
+    check(body, size)
+
+
+@pytest.mark.parametrize(("slots", "apart"), [(46, True), (47, False)])
+def test_small_rooms_take_a_quarter_of_what_blocks_have(slots: int, apart: bool) -> None:
+    """A buffer of 256 bytes a slot, and two passages beside it, in 12288 bytes."""
+    first = 256 * slots
+    body = f"""
+  %l = gpu.shared_alloc f32 addrspace(3)* {{shape = [{slots}, 2, 32]}} ; @0
+  gpu.local_store %vr, %l, 0
+  gpu.barrier
+  %a = {PASS} ; @{first}
+  %b = {PASS} ; @{first + 256 * apart}
+  %x1 = gpu.local_load f32<2, 32, #r> %l, 0
+"""
+    check(body, 12288)
+
+
+def test_functions_that_are_no_kernels_stay() -> None:
+    """What they hold has no layouts before they are inlined."""
+    text = kernel_text(f"  %a = {PASS}\n")
+    device = """
+define f32 @total(f32<64> %x) {
+entry:
+  %r = reduce f32 %x {combiner = fadd}
+  ret %r
+}
+declare f32 @elsewhere(f32 %x)
+"""
+    module = parse(text + device)
+    made = run(module, "allocate-shared").module
+    assert made.functions["total"] is module.functions["total"]
+    assert made.functions["elsewhere"] is module.functions["elsewhere"]
+    assert made.kernel().attributes["shared"] == 256
+
+
+def test_one_of_two_kernels_needs_rooms() -> None:
+    idle = "define kernel void @idle(f32* %x) {\nentry:\n  ret\n}\n"
+    module = parse(kernel_text(f"  %a = {PASS}\n") + idle)
+    made = run(module, "allocate-shared").module
+    assert made.functions["k"].attributes["shared"] == 256
+    assert made.functions["idle"] is module.functions["idle"]

@@ -1,0 +1,108 @@
+"""Passages through shared memory in which every warp keeps to itself: they wait for no other."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import numpy as np
+
+from tests.backend.test_layout_conversion import held, machine, numbers
+from tileir.backend.codegen.conversion_plan import conversion, convert, within_warps
+from tileir.backend.shared_memory.conversion_staging import Staging
+from tileir.layout import Layout, layout
+from tileir.types import F16, F64, I8, I32, Element, Tile
+
+WARPS = 2
+"""Bits of the warp's number."""
+
+
+def drawn(seed: int) -> tuple[Element, tuple[int, int], Layout, Layout]:
+    """Two layouts of one tile; warps of both hold the same or not."""
+    chance = random.Random(seed)
+    rows = chance.randrange(3, 6)
+    widths = rows, chance.randrange(10, 12) - rows
+    units = [(1 << i, 0) for i in range(widths[0])] + [(0, 1 << i) for i in range(widths[1])]
+    chance.shuffle(units)
+    warps, rest = units[:WARPS], units[WARPS:]
+    others = list(rest)
+    chance.shuffle(others)
+    for i in range(1, len(others)):
+        if chance.random() < 0.4:
+            others[i] = sum_of(others[i], others[i - 1])
+    theirs = [sum_of(w, rest[0]) if chance.random() < 0.3 else w for w in warps]
+    if chance.random() < 0.3:
+        others[0], theirs[0] = theirs[0], others[0]
+    element = chance.choice((I8, F16, I32, F64))
+    shape = (1 << widths[0], 1 << widths[1])
+    return element, shape, made(rest, warps), made(others, theirs)
+
+
+def sum_of(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    return a[0] ^ b[0], a[1] ^ b[1]
+
+
+def made(threads: list[tuple[int, int]], warps: list[tuple[int, int]]) -> Layout:
+    split = len(threads) - 5
+    return layout(
+        2, register=tuple(threads[:split]), lane=tuple(threads[split:]), warp=tuple(warps)
+    )
+
+
+def of_warps(it: Layout, shape: tuple[int, int]) -> list[set[int]]:
+    """Elements that each warp holds."""
+    found: list[set[int]] = [set() for _ in range(1 << WARPS)]
+    for values in numbers(it, shape):
+        for thread, value in enumerate(values.tolist()):
+            found[thread // 32].add(value)
+    return found
+
+
+@cache
+def staged() -> dict[int, tuple[Element, tuple[int, int], Layout, Layout]]:
+    """Conversions through shared memory, by the seeds they were drawn with."""
+    cases = {seed: drawn(seed) for seed in range(240)}
+    return {
+        seed: case
+        for seed, case in cases.items()
+        if isinstance(conversion(Tile(case[0], case[1], case[2]), case[3]), Staging)
+    }
+
+
+@cache
+def near() -> list[int]:
+    """Seeds of those between threads of one warp."""
+    return [s for s, c in staged().items() if within_warps(Tile(c[0], c[1], c[2]), c[3])]
+
+
+def test_it_is_told_by_what_warps_hold() -> None:
+    for seed, (element, shape, source, target) in staged().items():
+        same = of_warps(source, shape) == of_warps(target, shape)
+        few = conversion(Tile(element, shape, source), target).rounds == 1  # type: ignore[union-attr]
+        assert (seed in near()) is (same and few)
+    assert 10 < len(near()) < len(staged()) - 10
+
+
+def test_warps_wait_for_nobody_else_again_and_again() -> None:
+    for seed in near():
+        waits_for_nobody_else(*staged()[seed])
+
+
+def waits_for_nobody_else(
+    element: Element, shape: tuple[int, int], source: Layout, target: Layout
+) -> None:
+    lowering, op = machine(shape, source, element, target)
+    thread = lowering.thread
+    for _ in range(3):
+        thread.warp_barrier()
+        fragment = list(held(thread, source, shape, element))
+        found = convert(lowering, op, fragment, op.source.type, target)
+        for mine, wanted in zip(found, held(thread, target, shape, element), strict=True):
+            assert np.array_equal(mine.array.view(np.uint8), wanted.array.view(np.uint8))
+    assert thread.barriers == 0
+
+
+def test_tiles_of_one_warp_that_are_padded_wait_for_all() -> None:
+    it = layout(2, lane=((1, 0), (2, 0), (4, 0), (0, 1), (0, 2)), warp=((0, 4), (8, 0)))
+    other = layout(2, lane=((1, 0), (2, 0), (0, 2), (0, 1), (5, 0)), warp=((0, 4), (8, 0)))
+    assert not within_warps(Tile(I32, (13, 7), it), other)

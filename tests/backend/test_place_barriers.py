@@ -1,0 +1,249 @@
+"""Which barriers stand between ops, and that none does where nobody waits for another."""
+
+import numpy as np
+import pytest
+
+from tileir.analysis.affine_mod32 import addresses
+from tileir.analysis.underlying_pointers import underlying_pointers
+from tileir.backend.compile import Options, run_pipeline
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.target import target
+from tileir.builder import F32, I32, Builder, pointer
+from tileir.values import Value
+
+
+def placed(b, warps=4):
+    """Of every barrier in program order whether it is one of the warp."""
+    done = run_pipeline(b.module(), target("sm_90"), Options(num_warps=warps), None)
+    ops = done.stages["barriers"].kernel().ops
+    return ["warp" if op.warp else "block" for op in ops if op.mnemonic == "gpu.barrier"]
+
+
+def in_place(move):
+    """Load at `i`, store at `move(i)`."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        at = b.arange(256)
+        value = (x + at).load()
+        (x + move(at)).store(value + 1.0)
+    return b
+
+
+@pytest.mark.parametrize(
+    ("move", "barriers"),
+    [
+        (lambda i: i, []),
+        (lambda i: i ^ 1, ["block"]),
+        (lambda i: 255 - i, ["block"]),
+        (lambda i: i + 256, []),
+        (lambda i: i + 255, ["block"]),
+    ],
+)
+def test_elements_of_one_thread_need_no_barrier(move, barriers):
+    assert placed(in_place(move)) == barriers
+
+
+def test_lanes_of_one_warp_wait_for_each_other():
+    """8 elements are held by 4 lanes each, and by every warp; where they are all that need them."""
+
+    def made(summed):
+        b = Builder()
+        with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
+            small = b.arange(8)
+            value = (x + small).load()
+            (x + small).store(value + 1.0)
+            if summed:
+                y.store(value.sum(axis=0))
+        return b
+
+    assert placed(made(True), 1) == ["warp"]
+    assert placed(made(True), 4) == ["block"]
+    assert placed(made(False), 1) == []
+
+
+def test_a_warp_that_met_has_not_met_the_others():
+    """Rows are held by a warp each: a row backwards is read after the warp has met, rows from the
+    last to the first after the block has."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
+        row, column = b.arange(4)[:, None], b.arange(32)[None, :]
+        (x + (row * 32 + column)).store(b.full((4, 32), 1.0, F32))
+        backwards = (x + (row * 32 + (31 - column))).load()
+        upwards = (x + ((3 - row) * 32 + column)).load()
+        (y + (row * 32 + column)).store(backwards + upwards)
+    assert placed(b) == ["warp", "block"]
+
+
+def test_two_places_of_one_program_are_apart():
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        start = b.program_id(axis=0) * 512
+        at = b.arange(256)
+        first = (x + (start + at)).load()
+        (x + (start + 256 + at)).store(first)
+        (x + (start * 1 + 256 + at)).store(first)
+    assert placed(b) == []
+
+
+def test_where_an_address_depends_on_data_threads_wait():
+    b = Builder()
+    with b.kernel("k", x=pointer(I32)) as (x,):
+        at = b.arange(256)
+        index = (x + at).load()
+        value = (x + index).load()
+        (x + index).store(value + 1)
+    assert placed(b) == ["block"]
+
+
+def looped(step, span):
+    """Every round loads and stores `span` elements in place and goes on by `step`."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), n=I32) as (x, n), b.for_(n) as i:
+        place = x + (i * step + b.arange(span))
+        place.store(place.load() + 1.0)
+    return b
+
+
+@pytest.mark.parametrize(
+    ("step", "barriers"), [(128, []), (256, []), (64, ["block"]), (0, []), (-128, [])]
+)
+def test_rounds_of_a_loop_that_moves_on(step, barriers):
+    assert placed(looped(step, 128)) == barriers
+    arrays = [np.arange(4096, dtype=np.float32)]
+    if step >= 0:
+        SimtExecutor().launch(looped(step, 128).module(), None, 1, [*arrays, 3], num_warps=4)
+
+
+def piecewise(first, gap=0):
+    """`first` elements before a loop over those behind, in place; the loop begins `gap` early."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        row = b.program_id(axis=0) * 1024
+        (x + (row + b.arange(first))).store(b.zeros((first,), F32))
+        with b.for_(first - gap, 1024, 128) as start:
+            (x + (row + start + b.arange(128))).store(b.zeros((128,), F32))
+    return b
+
+
+@pytest.mark.parametrize(("first", "gap", "barriers"), [(256, 0, []), (256, 1, ["block"])])
+def test_pieces_before_a_loop_over_the_others(first, gap, barriers):
+    assert placed(piecewise(first, gap)) == barriers
+
+
+def test_a_pointer_that_goes_round_keeps_its_parameter():
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
+        at = b.arange(128)
+        source, target_ = b.var(x + at), b.var(y + at)
+        with b.for_(n):
+            target_.get().store(source.get().load())
+            source.set(source.get() + 128)
+            target_.set(target_.get() + 128)
+    assert placed(b) == []
+    function = b.module().kernel()
+    found = {underlying_pointers(function).get(v) for op in function.ops for v in op.inputs
+             if op.mnemonic in ("load", "store") and isinstance(v, Value)}  # fmt: skip
+    assert {p.value for p in function.parameters[:2]} <= found
+
+
+def test_a_release_waits_for_others_and_not_for_itself():
+    def made(every):
+        b = Builder()
+        with b.kernel("k", x=pointer(I32), flag=pointer(I32)) as (x, flag):
+            if every:
+                (x + b.arange(128)).store(b.arange(128))
+            else:
+                x.store(b.constant(I32, 1))
+            b.atomic_rmw(flag, 1, op="add", sem="release")
+        return b
+
+    assert placed(made(True)) == ["block"]
+    assert placed(made(False)) == []
+
+
+FLAGS = {
+    "atomic_rmw": lambda b, p, sem: b.atomic_rmw(p, 1, op="xchg", sem=sem),
+    "atomic_cas": lambda b, p, sem: b.atomic_cas(p, 0, 1, sem=sem),
+    "atomic_load": lambda b, p, sem: b.atomic_load(p, sem=sem),
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+@pytest.mark.parametrize("sem", ["relaxed", "acquire"])
+def test_all_threads_wait_for_those_that_acquire(name, sem):
+    """Flags of a tile, each acquired by one thread; then others load what they guard."""
+    b = Builder()
+    with b.kernel("k", x=pointer(I32), flag=pointer(I32), y=pointer(I32)) as (x, flag, y):
+        at = b.arange(128)
+        found = FLAGS[name](b, flag + at, sem)
+        value = (x + (127 - at)).load()
+        (y + at).store(value + found)
+    assert placed(b) == (["block"] if sem == "acquire" else [])
+
+
+@pytest.mark.parametrize("by_all", [False, True])
+def test_what_one_thread_acquires_and_does_not_read_others_wait_for(by_all):
+    b = Builder()
+    with b.kernel("k", x=pointer(I32), flag=pointer(I32), y=pointer(I32)) as (x, flag, y):
+        b.atomic_rmw(flag, 1, op="xchg", sem="acquire")
+        if by_all:
+            (y + b.arange(128)).store((x + b.arange(128)).load())
+        else:
+            b.atomic_rmw(y, 1, op="add", sem="relaxed")
+    assert placed(b) == (["block"] if by_all else [])
+
+
+@pytest.mark.parametrize("size", [None, 8, 128])
+def test_a_volatile_load_is_made_once_per_element_and_told(size):
+    """Another instance may change memory while threads load it: those that hold an element know
+    the same of it, and branch alike."""
+    b = Builder()
+    with b.kernel("k", x=pointer(I32), y=pointer(I32)) as (x, y):
+        place = x if size is None else x + b.arange(size)
+        goal = y if size is None else y + b.arange(size)
+        goal.store(place.load(volatile=True) + 1)
+    done = run_pipeline(b.module(), target("sm_90"), Options(num_warps=4), None)
+    (load,) = [op for op in done.stages["barriers"].kernel().ops if op.mnemonic == "load"]
+    assert (load.shared is not None) == (size != 128)
+
+
+def test_a_barrier_that_others_make_needless_is_left_out():
+    """The reduction's own barrier orders the loads before it and the store behind."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32)) as (x,):
+        at = b.arange(256)
+        value = (x + at).load()
+        total = value.sum(axis=0)
+        (x + (255 - at)).store(value * total)
+    assert placed(b) == []
+
+
+def test_sums_of_addresses():
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), n=I32) as (x, n):
+        rows, columns = b.arange(4)[:, None], b.arange(8)[None, :]
+        place = x + (n * 2 + 3 + rows * 16 - columns)
+        place.store(b.full((4, 8), 0.0, F32))
+    function = b.module().kernel()
+    (store,) = [op for op in function.ops if op.mnemonic == "store"]
+    form = addresses(function).of(store.pointer)
+    x, n = (p.value for p in function.parameters)
+    assert form is not None
+    assert (form.start, form.strides) == (12, (64, -4))
+    assert form.terms == {(x, 1), (n, 8)}
+    assert form.interval((4, 8)) == (12 - 28, 12 + 192)
+
+
+def test_a_fence_stands_between_what_threads_did_and_do():
+    b = Builder()
+    with b.kernel("k", x=pointer(I32), flag=pointer(I32)) as (x, flag):
+        (x + b.arange(128)).store(b.arange(128))
+        b.fence(sem="release")
+        b.atomic_rmw(flag, 1, op="add", sem="relaxed")
+    assert placed(b) == ["block", "block"]
+    b = Builder()
+    with b.kernel("k", x=pointer(I32)) as (x,):
+        b.fence(sem="acquire")
+        (x + b.arange(128)).store(b.arange(128))
+        b.fence(sem="release")
+    assert placed(b) == ["block", "block"]

@@ -1,0 +1,159 @@
+"""Printing, failing, and code of others: what threads print, what assembles, what is refused."""
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir import textual
+from tileir.backend import compile as compile_kernel
+from tileir.backend.executors import SimtExecutor
+from tileir.errors import CompileError, LaunchError
+
+PRINTS = """tir 1.0
+define kernel void @k(f32* %x, i32 %n) {
+entry:
+  %r = make_range i32<4>
+  %xs = splat f32*<4> %x
+  %p = getelementptr f32*<4> %xs, %r
+  %v = load f32<4> %p
+  %h, _ = icmp (i1<4>, i1<4>) %r, 2 {predicate = slt}
+  %s = add i32 %n, 0
+  print %v {prefix = "x"}
+  @%h print %v
+  print %s {prefix = "n", hex = true}
+  ret
+}
+"""
+
+
+def lines(text, arguments, grid=1, **options):
+    found = []
+    SimtExecutor().launch(textual.parse(text), None, grid, arguments, output=found, **options)
+    return found
+
+
+@pytest.mark.parametrize("warps", [1, 4])
+def test_every_element_is_printed_once(warps):
+    x = np.array([1, 2.5, -3, 0.1], np.float32)
+    found = lines(PRINTS, [x, 255], num_warps=warps)
+    assert sorted(found) == sorted(
+        [f"(0, 0, 0) <string>:10: [{i}] x {v:.9g}" for i, v in enumerate(x)]
+        + [f"(0, 0, 0) <string>:11: [{i}] {x[i]:.9g}" for i in range(2)]
+        + ["(0, 0, 0) <string>:12: n 0xff"]
+    )
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_printing_assembles(target):
+    compiled = compile_kernel(textual.parse(PRINTS), target)
+    assert "vprintf" in compiled.ptx and len(compiled.cubin) > 0
+
+
+def test_pointers_are_printed_as_numbers():
+    text = PRINTS.replace("print %s {", "print %p {")
+    compiled = compile_kernel(textual.parse(text), "sm_90", {"num_warps": 1})
+    assert "n 0x%llx" in compiled.llvm and len(compiled.cubin) > 0
+
+
+ASSERTS = """tir 1.0
+define kernel void @k(i32 %n) {
+entry:
+  %c, _ = icmp (i1, i1) %n, 4 {predicate = slt}
+  assert %c {message = "n below \\"4\\""}
+  ret
+}
+"""
+
+
+def test_a_failed_assertion_says_where_and_what():
+    lines(ASSERTS, [3])
+    with pytest.raises(LaunchError, match=r'<string>:5:3: error\[TIR0713\]: assert: n below "4"'):
+        lines(ASSERTS, [4])
+    compiled = compile_kernel(textual.parse(ASSERTS), "sm_90")
+    assert "__assertfail" in compiled.ptx and len(compiled.cubin) > 0
+
+
+ASSEMBLY = """tir 1.0
+define kernel void @k(i8* aligned(16) %x) {
+entry:
+  %r = make_range i32<512>
+  %xs = splat i8*<512> %x
+  %p = getelementptr i8*<512> %xs, %r
+  %v = load i8<512> %p
+  %w = inline_asm i8<512> %v {text = "not.b32 $0, $1;", constraints = "=r,r", pack = 4}
+  store %p, %w
+  ret
+}
+"""
+
+
+def test_inline_assembly_needs_permission():
+    module = textual.parse(ASSEMBLY)
+    with pytest.raises(CompileError, match="TIR0712") as caught:
+        compile_kernel(module, "sm_90")
+    assert caught.value.diagnostics[0].location.line == 8
+    compiled = compile_kernel(module, "sm_90", {"permit": ("inline_asm",), "num_warps": 1})
+    assert compiled.ptx.count("not.b32") == 4 and len(compiled.cubin) > 0
+    with pytest.raises(LaunchError, match="TIR0712"):
+        lines(ASSEMBLY, [np.zeros(512, np.int8)], permit=("inline_asm",))
+
+
+@pytest.mark.parametrize(
+    ("element", "pack", "letter", "calls", "moves"),
+    [("f32", 1, "f", 16, 0), ("f32", 2, "f", 8, 0), ("f16", 1, "h", 16, 0), ("f16", 2, "r", 8, 1),
+     ("i8", 4, "r", 4, 1), ("i32", 4, "r", 4, 0), ("f64", 2, "d", 8, 0)],
+)  # fmt: skip
+def test_elements_of_inline_assembly(element, pack, letter, calls, moves):
+    """As many as asked for at once; those of fewer than 32 bits share a register, others have
+    one each, of their own kind."""
+    words = pack * {"i8": 1, "f16": 2}.get(element, 4) // 4 if moves else pack
+    kinds = ",".join([f"={letter}"] * words + [letter] * words)
+    module = textual.parse(f"""tir 1.0
+define kernel void @k({element}* aligned(16) %x) {{
+entry:
+  %r = make_range i32<512>
+  %xs = splat {element}*<512> %x
+  %p = getelementptr {element}*<512> %xs, %r
+  %v = load {element}<512> %p
+  %w = inline_asm {element}<512> %v {{text = "// here", constraints = "{kinds}", pack = {pack}}}
+  store %p, %w
+  ret
+}}
+""")
+    options = {"permit": ("inline_asm",), "num_warps": 1}
+    assert compile_kernel(module, "sm_90", options).ptx.count("// here") == calls
+
+
+EXTERN = """tir 1.0
+define kernel void @k(f32* %x) {{
+entry:
+  %v = load f32 %x
+  %w = extern_elementwise f32 %v {{symbol = "{symbol}"}}
+  store %x, %w
+  ret
+}}
+"""
+
+LIBRARY = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .func (.param .b32 r) twice(.param .b32 a)
+{ .reg .f32 %f; ld.param.f32 %f, [a]; add.f32 %f, %f, %f; st.param.f32 [r], %f; ret; }
+"""
+
+
+def test_functions_of_libraries_need_permission():
+    module = textual.parse(EXTERN.format(symbol="twice"))
+    with pytest.raises(CompileError, match="TIR0712"):
+        compile_kernel(module, "sm_90")
+    options = {"permit": ("extern",), "libraries": (LIBRARY,)}
+    assert len(compile_kernel(module, "sm_90", options).cubin) > 0
+
+
+def test_functions_of_libdevice_are_ours():
+    module, x = textual.parse(EXTERN.format(symbol="__nv_expf")), np.array([1.5], np.float32)
+    expected = x.copy()
+    tileir.interpret(module, None, 1, [expected])
+    SimtExecutor().launch(module, None, 1, [x])
+    np.testing.assert_allclose(x, expected, rtol=2**-22)

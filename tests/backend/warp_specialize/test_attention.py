@@ -1,0 +1,133 @@
+"""Attention of every head size and type as roles: as numpy has it, in any order, without spills."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tileir.backend
+from tileir import records
+from tileir.backend.compile import run_pipeline
+from tileir.backend.options import Options
+from tileir.backend.simt import machine as simt
+from tileir.backend.target import target
+from tileir.builder import BF16, F8E4M3, F16
+from tileir.interp import interpret
+from tileir.testing.attention import attention
+
+DTYPES = {F16: np.float16, BF16: ml_dtypes.bfloat16, F8E4M3: ml_dtypes.float8_e4m3fn}
+FAR = {F16: 4e-3, BF16: 3e-2, F8E4M3: 0.15}
+"""How far results may be from those of exact weights."""
+
+
+@records.frozen
+class Case:
+    """A tile of `bm` rows by `bn` keys, heads of `d`, sequences of `t`; `group` heads of queries
+    share keys and values."""
+
+    bm: int
+    bn: int
+    d: int
+    t: int
+    factor: Any = F16
+    causal: bool = False
+    group: int = 1
+
+    @property
+    def turned(self) -> bool:
+        """Whether values are [d, t]."""
+        return self.factor.bits == 8
+
+    def module(self, slack: float = 8.0) -> Any:
+        result = BF16 if self.turned else None
+        return attention(
+            self.bm, self.bn, self.d, self.factor, result, causal=self.causal,
+            grouped=self.group > 1, turned=self.turned, slack=slack,
+        )  # fmt: skip
+
+    def arguments(self) -> tuple[list[Any], Any]:
+        """What a launch is given, and what it is to give."""
+        random, heads = np.random.default_rng(self.t), 2 * self.group
+        q, k, v = (
+            (2 * random.standard_normal((n, self.t, self.d))).astype(DTYPES[self.factor])
+            for n in (heads, 2, 2)
+        )
+        found = np.full_like(q, np.nan, DTYPES[BF16 if self.turned else self.factor])
+        scale = 0.5 / self.d**0.5
+        more = [self.group] if self.group > 1 else []
+        values = np.ascontiguousarray(v.transpose(0, 2, 1)) if self.turned else v
+        given = [q, k, values, found, self.t, scale, *more]
+        return given, self.expected(q, k, v, scale)
+
+    def expected(self, q: Any, k: Any, v: Any, scale: float) -> Any:
+        k, v = (np.repeat(x.astype(np.float64), self.group, 0) for x in (k, v))
+        scores = scale * log(2) * (q.astype(np.float64) @ k.transpose(0, 2, 1))
+        if self.causal:
+            scores = np.where(np.tril(np.ones((self.t, self.t), bool)), scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        return weights / weights.sum(-1, keepdims=True) @ v
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        return -(-self.t // self.bm), 2 * self.group, 1
+
+    def __str__(self) -> str:
+        way = "causal" if self.causal else "full"
+        return f"{self.bm}x{self.bn}x{self.d}-t{self.t}-{self.factor}-{way}-g{self.group}"
+
+
+CASES = (
+    Case(192, 32, 64, 99), Case(128, 32, 64, 77, BF16, True), Case(128, 32, 64, 65, F16, True, 2),
+    Case(128, 32, 96, 45, BF16), Case(128, 16, 128, 33, F16, True), Case(128, 16, 256, 19, BF16),
+    Case(128, 64, 64, 144, F8E4M3), Case(128, 32, 64, 80, F8E4M3, True, 2),
+    Case(64, 16, 32, 1), Case(64, 16, 32, 130, BF16, True),
+)  # fmt: skip
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_roles_in_any_order(case: Case) -> None:
+    machine = target("sm_90a")
+    done = run_pipeline(case.module(), machine, Options(), None)
+    last = done.stages["barriers"]
+    made = [op.mnemonic for op in last.functions["attention.math"].ops]
+    assert made.count("gpu.named_barrier_sync") == made.count("gpu.conditional_scale") == 1
+    given, expected = case.arguments()
+    far = FAR[case.factor]
+    for seed in range(2):
+        given[3].fill(np.nan)
+        values = [*given, *case.grid]
+        simt.run(
+            last, done.kernel, (2, 1, 1), values, machine, done.memory, done.num_warps, seed=seed
+        )
+        np.testing.assert_allclose(given[3].astype(np.float64), expected, rtol=far, atol=far)
+
+
+@pytest.mark.parametrize("slack", (0.0, 8.0))
+@pytest.mark.parametrize("case", CASES[-2:], ids=str)
+def test_levels_that_lag(case: Case, slack: float) -> None:
+    """Interpreted: results are the same whether sums are rescaled at once or not."""
+    given, expected = case.arguments()
+    interpret(case.module(slack), None, case.grid, given)
+    far = FAR[case.factor]
+    np.testing.assert_allclose(given[3].astype(np.float64), expected, rtol=far, atol=far)
+
+
+COMPILED = (
+    (Case(192, 128, 64, 0, BF16), 128), (Case(128, 96, 96, 0, BF16, True), 168),
+    (Case(128, 128, 128, 0, BF16, True, 4), 168), (Case(128, 64, 256, 0, F16), 168),
+    (Case(128, 128, 128, 0, F8E4M3), 168), (Case(192, 64, 64, 0, F8E4M3, True), 128),
+)  # fmt: skip
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("case, registers", COMPILED, ids=str)
+def test_nothing_is_spilled(case: Case, registers: int) -> None:
+    made = tileir.backend.compile(case.module(), "sm_90a")
+    assert made.host is not None
+    used = made.metadata
+    assert (used.registers, used.spills, used.stack) == (registers, 0, 0)

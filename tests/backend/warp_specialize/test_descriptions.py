@@ -1,0 +1,402 @@
+"""What `descriptors` solves for, and what the host computes: formulas, what maps may be, extents
+and starts by what masks say, and what of parameters is assumed."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.backend.tma.delinearize import _merged
+from tileir.backend.tma.host_expressions import FORMULAS, HostOp, host_values
+from tileir.backend.tma.host_plan import MapRecipe, _unit, _values
+from tileir.interp import interpret
+from tileir.machine import Machine, Tensor
+from tileir.op import lookup
+from tileir.ops.arith import DivRounding
+from tileir.ops.compare import IntegerPredicate
+from tileir.passmanager import run
+from tileir.textual import parse, print_module
+from tileir.types import F16, I1, I8, I16, I32, I64, Pointer, Scalar
+from tileir.values import Value
+
+# Formulas -----------------------------------------------------------------------------------------
+
+KINDS = (I8, I16, I32, I64)
+
+
+def made(name: str, kind: Scalar) -> list[Any]:
+    """Ops `name` on values of this type, one for every attribute."""
+    cls: Any = lookup(name)
+    x, y, c = Value(kind), Value(kind), Value(I1)
+    match name:
+        case "icmp":
+            return [cls(x, y, predicate_=p) for p in IntegerPredicate]
+        case "sdiv":
+            return [cls(x, y, rounding=r) for r in DivRounding]
+        case "select":
+            return [cls(c, x, y)]
+        case "neg":
+            return [cls(x)]
+        case "sext" | "zext":
+            return [cls(v, I64) for v in (x, c) if v.type is not I64]
+        case "trunc":
+            return [cls(x, small) for small in (I1, I8, I16, I32) if small.bits < kind.bits]
+        case _:
+            return [cls(x, y)]
+
+
+def signed(number: int, kind: Any) -> int:
+    """As the plan has it: i1 is 0 or 1."""
+    return number & 1 if kind.bits == 1 else number
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("name", sorted(set(FORMULAS) - {"getelementptr"}))
+def test_formulas_are_what_ops_compute(name: str, kind: Scalar) -> None:
+    r, machine = random.Random(name), Machine()
+    half = 1 << kind.bits - 1
+    ends = [-half, -half + 1, -7, -1, 0, 1, 2, 7, half - 1]
+    for op in made(name, kind):
+        for _ in range(60):
+            numbers: list[int] = []
+            for v in op.inputs:
+                bits: Any = v.type
+                numbers.append(r.randrange(2) if bits is I1 else r.choice(ends))
+            if name == "sdiv" and (numbers[1] == 0 or numbers == [-half, -1]):
+                continue
+            given = [Tensor(np.array(bool(n) if v.type is I1 else n,
+                                     bool if v.type is I1 else f"i{v.type.bytes}"))
+                     for n, v in zip(numbers, op.inputs, strict=True)]  # fmt: skip
+            found = op.evaluate(machine, *given)
+            results = found if isinstance(found, tuple) else (found,)
+            for index, (tensor, v) in enumerate(zip(results, op.results, strict=True)):
+                step = HostOp.of(op, tuple(f"a{i}" for i in range(len(numbers))), index)
+                env = {f"a{i}": n for i, n in enumerate(numbers)}
+                assert eval(step.text, env) == signed(int(tensor.data), v.type), (step.text, env)
+
+
+@pytest.mark.parametrize("pointee", [I8, F16, I32, I64])
+def test_pointers_move_by_elements(pointee: Scalar) -> None:
+    cls: Any = lookup("getelementptr")
+    op = cls(Value(Pointer(pointee)), Value(I32))
+    text = HostOp.of(op, ("a0", "a1"), 0).text
+    assert eval(text, {"a0": 4096, "a1": -3}) == 4096 - 3 * pointee.bytes
+
+
+HOST = """tir 1.0
+
+define kernel void @k(f32* %x, i32 %n, i1 %c, f32 %f, i64 %l) {
+entry:
+  %a = add i32 %n, 1
+  %b = sext i64 %a
+  %d = select i64 %c, %b, %l
+  %p = getelementptr f32* %x, %d
+  %lt, %ge = icmp (i1, i1) %a, %n {predicate = slt}
+  %g = fadd f32 %f, 1.0
+  %pid = program_id i32
+  %h = add i32 %pid, %n
+  @%c %u = add i32 %n, 2
+  %o = srem i32 %n, 7
+  %v = load i32 %q
+  %s = splat i32<8> %n
+  %t = add i32 %v, %a
+  br next
+next:
+  %w = add i32 %n, 3
+  ret
+}
+""".replace("  %v =", "  %q = bitcast i32* %x\n  %v =")
+
+
+def test_what_follows_from_parameters_alone() -> None:
+    """Integers and pointers by formulas, in the entry; no floats, nothing of an instance, of memory
+    or under a predicate."""
+    function = parse(HOST).kernel()
+    names = {str(v.name) for v in host_values(function)}
+    assert names == {"x", "n", "c", "l", "a", "b", "d", "p", "lt", "ge"}
+
+
+def test_steps_know_the_bits_they_come_from() -> None:
+    function = parse(HOST).kernel()
+    steps = {str(v.name): HostOp.of(op, (), i) for op in function.entry.ops
+             for i, v in enumerate(op.results) if v in host_values(function)}  # fmt: skip
+    found = {
+        n: (steps[n].bits, steps[n].source, steps[n].word) for n in ("b", "p", "lt", "ge", "d")
+    }
+    assert found == {
+        "b": (64, 32, ""), "p": (64, 64, ""), "lt": (1, 32, "slt"), "ge": (1, 32, "not slt"),
+        "d": (64, 1, ""),
+    }  # fmt: skip
+
+
+# Maps ---------------------------------------------------------------------------------------------
+
+
+def recipe(size: int = 2, block: tuple[int, ...] = (64, 32)) -> MapRecipe:
+    return MapRecipe("f16", size, block, 2, "zero", "a0", ("a1", "a2"), ("a3", 1), 0)
+
+
+MOST = 1 << 32
+
+
+@pytest.mark.parametrize(
+    ("base", "extents", "strides", "fits"),
+    [
+        (4096, (10, 20), (64, 1), True), (4096 + 16, (10, 20), (8, 1), True),
+        (4096 + 8, (10, 20), (64, 1), False), (4096, (10, 20), (4, 1), False),
+        (4096, (10, 20), (64, 2), False), (4096, (0, 20), (64, 1), False),
+        (4096, (10, 0), (64, 1), False), (4096, (1, 1), (64, 1), True),
+        (4096, (MOST, 20), (64, 1), True), (4096, (MOST + 1, 20), (64, 1), False),
+        (4096, (10, 20), (0, 1), False), (4096, (10, 20), (-64, 1), False),
+        (4096, (10, 20), ((1 << 39) - 8, 1), True), (4096, (10, 20), (1 << 39, 1), False),
+        (4096, (10, -1), (64, 1), False),
+    ],
+)  # fmt: skip
+def test_what_the_hardware_takes(base: int, extents: Any, strides: Any, fits: bool) -> None:
+    """Addresses and strides by 16 bytes, strides below 2^40 bytes, extents up to 2^32."""
+    found = _values(recipe(), base, extents, strides)
+    assert (found is not None) == fits
+    if found is not None:
+        assert (found.address, found.extents, found.strides) == (base, extents, (2 * strides[0],))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("base", "extents", "strides", "unit"),
+    [
+        (4096, (10, 24), (64, 1), 16), (4096, (10, 20), (64, 1), 8), (4096, (10, 24), (60, 1), 8),
+        (4100, (10, 24), (64, 1), 4), (4096, (10, 21), (64, 1), 2), (4096, (10, 24), (64, 2), 2),
+        (4097, (10, 24), (64, 1), 1), (4096, (10, 24), (33, 1), 2),
+    ],
+)  # fmt: skip
+def test_what_rows_are_multiples_of(base: int, extents: Any, strides: Any, unit: int) -> None:
+    assert _unit(recipe(), base, extents, strides) == unit
+
+
+def test_distances_are_merged_where_there_are_too_many() -> None:
+    """What moves by a multiple of another's distance moves by that one."""
+    a, b, c, i, j = (Value(I32, name) for name in "abcij")
+    one: Any = {(): {(i,): 2}, (a,): {(j,): 3}, (a, b): {(i,): 1, (): 5}, (c,): {(j,): 7}}
+    assert _merged(one, 4) == one
+    assert _merged(one, 3) == {
+        (): {(i,): 2}, (a,): {(j,): 3, (b, i): 1, (b,): 5}, (c,): {(j,): 7},
+    }  # fmt: skip
+    two = _merged(one, 2)
+    assert len(two) == 2 and () in two
+    assert _merged({(a,): {(i,): 1}, (b,): {(j,): 1}}, 1) == {(a,): {(i,): 1}, (b,): {(j,): 1}}
+
+
+# Blocks -------------------------------------------------------------------------------------------
+
+KERNEL = """tir 1.0
+
+define kernel void @f(f16* aligned(16) noalias %x, f32* noalias %y, i32 %m, i32 %n, i32 %s) {{
+entry:
+  %pid = program_id i32
+  %from = mul i32 %pid, {rows}
+  %i = make_range i32<{rows}>
+  %j = make_range i32<16>
+  %r = expand_dims i32<{rows}, 1> %i {{axis = 1}}
+  %c = expand_dims i32<1, 16> %j {{axis = 0}}
+  %fs = splat i32<{rows}, 1> %from
+  %row.0 = add i32<{rows}, 1> %r, %fs
+  %row.1 = add i32<{rows}, 1> %row.0, {shift}
+  %row = broadcast i32<{rows}, 16> %row.1
+  %col = broadcast i32<{rows}, 16> %c
+  %ns = splat i32<{rows}, 16> %n
+  %ms = splat i32<{rows}, 16> %m
+  %ss = splat i32<{rows}, 16> %s
+  %far = mul i32<{rows}, 16> %row, %ns
+  %at = add i32<{rows}, 16> %far, %col
+  %xs = splat f16*<{rows}, 16> %x
+  %p = getelementptr f16*<{rows}, 16> %xs, %at
+{mask}
+  %v = load f16<{rows}, 16> %p, %in, 0.0
+  %d = dot f32<{rows}, 16> %v, f16<16, 16> 1.0, 0.0
+  %row.2 = broadcast i32<{rows}, 16> %row.0
+  %to = mul i32<{rows}, 16> %row.2, 16
+  %o = add i32<{rows}, 16> %to, %col
+  %ys = splat f32*<{rows}, 16> %y
+  %q = getelementptr f32*<{rows}, 16> %ys, %o
+  store %q, %d
+  ret
+}}
+"""
+
+
+def less(left: str, right: str, name: str, rows: int, word: str = "slt") -> str:
+    kind = f"i1<{rows}, 16>"
+    return f"  {name}, _ = icmp ({kind}, {kind}) {left}, {right} {{predicate = {word}}}\n"
+
+
+def kernel(*terms: str, rows: int = 16, shift: int = 0) -> str:
+    """Loads where all `terms`, comparisons of tiles (`left < right`), hold."""
+    mask, last = "", ""
+    for n, term in enumerate(terms):
+        left, word, right = term.split()
+        for part in (left, right):
+            name, sign, other = part.partition("+")[0], "+" in part, part.partition("+")[2]
+            if sign:
+                mask += f"  %t{n} = add i32<{rows}, 16> %{name}, %{other}\n"
+            elif "-" in part:
+                name, _, other = part.partition("-")
+                mask += f"  %t{n} = sub i32<{rows}, 16> %{name}, %{other}\n"
+        sides = [
+            f"%t{n}" if "+" in p or "-" in p else "0" if p == "0" else f"%{p}"
+            for p in (left, right)
+        ]
+        mask += less(*sides, f"%c{n}", rows, {"<": "slt", ">=": "sge", "<=": "sle"}[word])  # type: ignore[arg-type]
+        last = last or f"%c{n}"
+        if n:
+            mask += f"  %a{n} = and i1<{rows}, 16> {last}, %c{n}\n"
+            last = f"%a{n}"
+    made = mask.replace(f"{last} =", "%in =").replace(f"{last}, _ =", "%in, _ =")
+    return KERNEL.format(rows=rows, shift=shift, mask=made.rstrip("\n"))
+
+
+def floors(module: Any) -> dict[str, int]:
+    """What each parameter is assumed to be at least."""
+    function = module.functions["f"]
+    found: dict[str, int] = {}
+    for op in function.entry.ops:
+        if op.mnemonic == "icmp" and op.predicate_.value == "sge" and isinstance(op.lhs, Value):
+            found[str(op.lhs.name)] = int(op.rhs.value)
+    return found
+
+
+CASES: list[tuple[tuple[str, ...], dict[str, Any], dict[str, int]]] = [
+    (("row < ms", "col < ns"), {}, {"m": 1, "n": 1}),
+    (("row < ms", "col < ns"), {"rows": 64}, {"m": 1, "n": 1}),
+    (("row >= 0", "row < ms", "col < ns"), {"shift": -1}, {"m": 1, "n": 1}),
+    (("row+ss < ms", "col < ns"), {}, {"m": 1, "n": 1, "s": 0}),
+    (("row < ms-ss", "col < ns"), {}, {"m": 1, "n": 1, "s": 0}),
+    (("row <= ms", "col < ns"), {}, {"m": 1, "n": 1}),
+    (("col < ns",), {}, {"n": 1}),
+]
+
+
+@pytest.mark.parametrize(("terms", "how", "least"), CASES)
+def test_masks_are_extents_and_parameters_are_not_negative(
+    terms: tuple[str, ...], how: dict[str, Any], least: dict[str, int]
+) -> None:
+    module = parse(kernel(*terms, **how))
+    outcome = run(module, "infer-descriptors")
+    text = print_module(outcome.module)
+    assert "descriptor_load" in text, [r.message for r in outcome.remarks]
+    assert floors(outcome.module) == least
+    rows = how.get("rows", 16)
+    for m, n, s in ((5, 16, 1), (2 * rows, 8, 2), (rows + 3, 24, 0), (2 * rows - 1, 16, 3)):
+        x = np.random.default_rng(m).integers(-3, 4, (2 * rows + 4) * 24).astype(np.float16)
+        found = []
+        for it in (module, outcome.module):
+            y = np.full((2 * rows, 16), np.nan, np.float32)
+            room = np.zeros(24, np.float16) if how.get("shift") else x[:0]
+            given = np.concatenate([room, x])
+            interpret(it, "f", (2,), [given[len(room) :].copy(), y, m, n, s])
+            found.append(y)
+        assert (found[0] == found[1]).all(), (m, n, s)
+
+
+def remarks(text: str) -> str:
+    return " ".join(r.message for r in run(parse(text), "infer-descriptors").remarks)
+
+
+def test_what_is_no_block() -> None:
+    assert "a dimension has one element" in remarks(kernel("col < ns", rows=1))
+    assert "one element" not in remarks(kernel("row < ms", "col < ns", rows=2))
+    table = kernel("row < ms", "col < ns").replace("<16, 16> %row, %ns", "<16, 16> %row, %col")
+    assert "the address is not affine in lanes, iterations and scalars" in remarks(
+        table
+    ) or "strides" in remarks(table)
+    # Rows from -1 on that nothing leaves out, of a known distance or not.
+    before = kernel("row < ms", "col < ns", shift=-1)
+    for text in (before, before.replace("<16, 16> %row, %ns", "<16, 16> %row, 32")):
+        assert "an index begins below 0" in remarks(text)
+    moved = kernel("row-ss >= 0", "row < ms", "col < ns").replace("16> %s\n", "16> %from\n")
+    assert "an extent is not known to the host" in remarks(moved)
+    odd = kernel("row < ms", "col < ns").replace("<16, 16> %far, %col", "<16, 16> %far, %row")
+    assert "no dimension of the tile, or more than one" in remarks(odd) or "strides" in remarks(odd)
+
+
+# Indices that wrap --------------------------------------------------------------------------------
+
+WRAPPED = """tir 1.0
+
+define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %m) {
+entry:
+  %i = make_range i32<16>
+  %p = program_id i32
+  %p16 = mul i32 %p, 16
+  %from = splat i32<16> %p16
+  %row = add i32<16> %i, %from
+  %ms = splat i32<16> %m
+  %wrapped = srem i32<16> %row, %ms
+  %w = expand_dims i32<16, 1> %wrapped {axis = 1}
+  %w16 = mul i32<16, 1> %w, 16
+  %down = broadcast i32<16, 16> %w16
+  %q = expand_dims i32<1, 16> %i {axis = 0}
+  %columns = broadcast i32<16, 16> %q
+  %offs = add i32<16, 16> %down, %columns
+  %as = splat f16*<16, 16> %a
+  %pa = getelementptr f16*<16, 16> %as, %offs
+  %x = load f16<16, 16> %pa
+  %d = dot f32<16, 16> %x, f16<16, 16> 1.0, 0.0
+  %r = expand_dims i32<16, 1> %row {axis = 1}
+  %rs = broadcast i32<16, 16> %r
+  %m2 = splat i32<16, 16> %m
+  %in, _ = icmp (i1<16, 16>, i1<16, 16>) %rs, %m2 {predicate = slt}
+  %r16 = mul i32<16, 16> %rs, 16
+  %offc = add i32<16, 16> %r16, %columns
+  %cs = splat f32*<16, 16> %c
+  %pc = getelementptr f32*<16, 16> %cs, %offc
+  store %pc, %d, %in
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "unwrapped"),
+    [
+        ("", "", True),
+        # Rounded down, a remainder is the index only where that is known not to be negative.
+        ("srem i32<16> %row, %ms", "srem i32<16> %row, %ms {rounding = floor}", False),
+        ("%row = add i32<16> %i, %from\n  %ms = splat i32<16> %m\n"
+         "  %wrapped = srem i32<16> %row, %ms",
+         "%row.0 = add i32<16> %i, %from\n  %row = and i32<16> %row.0, 127\n"
+         "  %ms = splat i32<16> %m\n  %wrapped = srem i32<16> %row, %ms {rounding = floor}",
+         False),
+        # The bound is not the same for all rows.
+        ("%ms = splat i32<16> %m\n", "%mm = splat i32<16> %m\n  %ms = add i32<16> %mm, %i\n",
+         False),
+        # Every second index.
+        ("%row = add i32<16> %i, %from", "%i2 = mul i32<16> %i, 2\n  %row = add i32<16> %i2, %from",
+         False),
+        # Nor here, where stores ask the same.
+        ("%ms = splat i32<16> %m\n", "%mm = splat i32<16> %m\n  %ms = add i32<16> %mm, %i\n",
+         None),
+        # What is stored goes beyond the bound.
+        ("%m2 = splat i32<16, 16> %m", "%m3 = add i32 %m, 1\n  %m2 = splat i32<16, 16> %m3", False),
+    ],
+)  # fmt: skip
+def test_which_remainders_are_masks(old: str, new: str, unwrapped: bool | None) -> None:
+    text = WRAPPED.replace(old, new, 1) if old else WRAPPED
+    if unwrapped is None:
+        text = text.replace(
+            "%m2 = splat i32<16, 16> %m",
+            "%m1 = expand_dims i32<16, 1> %ms {axis = 1}\n  %m2 = broadcast i32<16, 16> %m1",
+        )
+    module = parse(text)
+    found = run(module, "modulo-to-mask").module
+    assert ("srem" not in print_module(found)) == bool(unwrapped)
+    if unwrapped:
+        for m in (16, 5, 23, 32):
+            a = np.random.default_rng(m).integers(-3, 4, 32 * 16).astype(np.float16)
+            results = []
+            for it in (module, found):
+                c = np.zeros((32, 16), np.float32)
+                interpret(it, "f", (2,), [a, a, c, m])
+                results.append(c)
+            assert (results[0] == results[1]).all()

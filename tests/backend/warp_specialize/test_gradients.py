@@ -1,0 +1,276 @@
+"""The gradient of attention: the kernels are right, and stay so as roles and by mma."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.backend.warp_specialize.gradients import Array, Case, Gradients, case, gradients
+from tileir import records
+from tileir.backend import compile as compile_kernel
+from tileir.backend.executors import SimtExecutor
+from tileir.interp import interpret
+from tileir.machine import dtype_of
+from tileir.ops.gpu import SharedAlloc
+from tileir.passmanager import run
+from tileir.testing.kernels import attention
+from tileir.testing.kernels_backward import (
+    attention_delta,
+    attention_keys,
+    attention_queries,
+    attention_scaled,
+)
+from tileir.types import BF16, F16
+
+Launch = Callable[[Any, tuple[int, int], list[Any]], None]
+
+FRONT = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
+D = 32
+CASES = (
+    case(1, D), case(64, D), case(150, D, causal=True), case(97, D, group=2),
+    case(130, D, heads=2, group=2, causal=True),
+)  # fmt: skip
+
+
+def by(pipeline: str) -> Launch:
+    """Interpreted after passes; on two blocks where they work for all instances."""
+
+    def launch(module: Any, grid: tuple[int, int], arguments: list[Any]) -> None:
+        changed = run(module, pipeline).module if pipeline else module
+        assert (changed.stage == "roles") is bool(pipeline)
+        more = len(changed.kernel(None).parameters) - len(arguments)
+        extents = [*grid, 1][:more]
+        interpret(changed, None, (2,) if more else grid, [*arguments, *extents])
+
+    return launch
+
+
+def machine(target: str, seed: int) -> Launch:
+    """By the machine of threads, in the order drawn from `seed`."""
+
+    def launch(module: Any, grid: tuple[int, int], arguments: list[Any]) -> None:
+        SimtExecutor().launch(module, None, grid, arguments, target=target, seed=seed)
+
+    return launch
+
+
+def keys(launch: Launch, given: Case, known: Gradients, bm: int, bn: int) -> tuple[Array, Array]:
+    """The gradients of k and v."""
+    kind = BF16 if given.k.dtype == dtype_of(BF16) else F16
+    found = np.full_like(given.k, np.nan), np.full_like(given.k, np.nan)
+    module = attention_keys(bm, bn, given.q.shape[2], kind, causal=given.causal)
+    arrays = [given.q, given.k, given.v, given.g, given.padded(known.sums)]
+    arrays += [given.padded(known.delta), *found]
+    numbers = [given.t, given.group, given.scale]
+    launch(module, (-(-given.t // bn), len(given.k)), [*arrays, *numbers])
+    return found
+
+
+def queries(launch: Launch, given: Case, known: Gradients, bm: int, bn: int) -> Array:
+    """The gradient of q."""
+    kind = BF16 if given.k.dtype == dtype_of(BF16) else F16
+    found = np.full_like(given.q, np.nan)
+    module = attention_queries(bm, bn, given.q.shape[2], kind, causal=given.causal)
+    arrays = [given.q, given.k, given.v, given.g, given.padded(known.sums)]
+    arrays += [given.padded(known.delta), found]
+    numbers = [given.t, given.group, given.scale]
+    launch(module, (-(-given.t // bm), given.heads), [*arrays, *numbers])
+    return found
+
+
+def fused(
+    launch: Launch, given: Case, known: Gradients, bm: int, bn: int
+) -> tuple[Array, Array, Array]:
+    """All three gradients: that of q as the kernel of keys adds it up, scaled."""
+    kind = BF16 if given.k.dtype == dtype_of(BF16) else F16
+    heads, t, d = given.q.shape
+    found = tuple(np.full_like(like, np.nan) for like in (given.k, given.v, given.q))
+    total = np.zeros(given.q.shape, np.float32)
+    module = attention_keys(bm, bn, d, kind, causal=given.causal, fused=True)
+    arrays = [given.q, given.k, given.v, given.g, given.padded(known.sums)]
+    arrays += [given.padded(known.delta), *found[:2], total]
+    launch(module, (-(-t // bn), len(given.k)), [*arrays, t, given.group, given.scale])
+    module = attention_scaled(16, d, kind)
+    interpret(module, None, (-(-t // 16), heads), [total, found[2], t, given.scale])
+    return found[0], found[1], found[2]
+
+
+def check(launch: Launch, given: Case, shapes: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    """Both kernels against double precision."""
+    known = gradients(given)
+    of_k, of_v = keys(launch, given, known, *shapes[0])
+    of_q = queries(launch, given, known, *shapes[1])
+    near((of_k, of_v, of_q), given, known)
+
+
+def near(results: tuple[Array, Array, Array], given: Case, known: Gradients) -> None:
+    """The gradients of k, v and q against double precision."""
+    unit = 2.0**-8 if given.q.dtype != np.float16 else 2.0**-11
+    for found, expected in zip(results, (known.k, known.v, known.q), strict=True):
+        close = 8 * unit * max(1.0, float(np.abs(expected).max()))
+        np.testing.assert_allclose(found.astype(np.float64), expected, atol=close)
+
+
+SHAPES = ((32, 64), (64, 32)), ((64, 32), (32, 64)), ((24, 64), (48, 32))
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+@pytest.mark.parametrize("given", CASES, ids=str)
+def test_formulas(given: Case, shapes: Any) -> None:
+    check(by(""), given, shapes)
+
+
+@pytest.mark.parametrize("shape", ((32, 64), (64, 32), (24, 64)), ids=str)
+@pytest.mark.parametrize("given", CASES, ids=str)
+def test_formulas_of_all_gradients(given: Case, shape: tuple[int, int]) -> None:
+    known = gradients(given)
+    near(fused(by(""), given, known, *shape), given, known)
+
+
+def test_keys_that_are_not_there_have_no_weight() -> None:
+    """Where all scores are low a score of 0 would have an infinite weight."""
+    drawn = case(40, D, heads=1)
+    given = records.evolve(drawn, q=np.full_like(drawn.q, 8.0), k=np.full_like(drawn.k, -2.0))
+    known = gradients(given)
+    assert known.sums.max() < -128
+    near(fused(by(""), given, known, 32, 64), given, known)
+
+
+def test_formulas_of_bf16() -> None:
+    check(by(""), case(150, 64, kind=dtype_of(BF16), causal=True), ((64, 64), (64, 64)))
+
+
+@pytest.mark.parametrize("kind", (np.float16, dtype_of(BF16)), ids=str)
+def test_what_goes_before(kind: Any) -> None:
+    """The forward kernel keeps the sums, another one makes those of rows, and zeros."""
+    given = case(77, D, causal=True, kind=kind)
+    known, element = gradients(given), F16 if kind is np.float16 else BF16
+    o, sums, delta = np.full_like(given.q, np.nan), given.padded(known.sums), given.padded(0.0)
+    sums[:, : given.t] = np.nan
+    arrays = [given.q, given.k, given.v, o]
+    module = attention(64, 32, D, element, causal=True, keep=True)
+    interpret(module, None, (2, 4), [*arrays, given.t, given.scale, sums])
+    np.testing.assert_allclose(sums[:, : given.t], known.sums, atol=1e-4)
+    module, total = (
+        attention_delta(16, D, element, fused=True),
+        np.full(o.shape, np.nan, np.float32),
+    )
+    interpret(module, None, (5, 4), [o, given.g, delta, total, given.t])
+    assert not total.any()
+    again = np.full_like(delta, np.nan)
+    interpret(attention_delta(16, D, element), None, (5, 4), [o, given.g, again, given.t])
+    np.testing.assert_array_equal(again, delta)
+    close = 0.1 if element is BF16 else 0.01
+    np.testing.assert_allclose(delta[:, : given.t], known.delta, atol=close)
+    assert np.isnan(sums[:, given.t :]).all() and np.isnan(delta[:, given.t :]).all()
+
+
+ROLES = (
+    f"{FRONT},warp-specialize",
+    f"{FRONT},persist,warp-specialize,defer-wgmma-waits,pipeline-chained-matmuls,sink-wgmma-waits",
+)
+
+
+@pytest.mark.parametrize("pipeline", ROLES)
+@pytest.mark.parametrize("given", CASES, ids=str)
+def test_roles_interpreted(given: Case, pipeline: str) -> None:
+    check(by(pipeline), given, ((32, 64), (64, 32)))
+
+
+@pytest.mark.parametrize("pipeline", ROLES)
+@pytest.mark.parametrize("given", CASES, ids=str)
+def test_all_gradients_as_roles(given: Case, pipeline: str) -> None:
+    known = gradients(given)
+    near(fused(by(pipeline), given, known, 64, 64), given, known)
+
+
+SMALL = case(72, D, heads=2, group=2), case(100, D, heads=1, causal=True)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("given", SMALL, ids=str)
+def test_roles_in_any_order(given: Case, seed: int) -> None:
+    check(machine("sm_90a", seed), given, ((32, 64), (64, 32)))
+
+
+WHOLE = (
+    (case(100, D, heads=2, group=2), (64, 64)), (case(72, D, heads=1, causal=True), (128, 128)),
+    (case(100, 128, heads=1, causal=True), (64, 128)), (case(140, 128, heads=1), (64, 128)),
+    (case(150, 64, heads=1, causal=True), (64, 128)),
+)  # fmt: skip
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("given", "shape"), WHOLE, ids=str)
+def test_all_gradients_in_any_order(given: Case, shape: tuple[int, int], seed: int) -> None:
+    """By one warpgroup, by two that share the rows of products, and by two that share the columns
+    of those for queries."""
+    known = gradients(given)
+    near(fused(machine("sm_90a", seed), given, known, *shape), given, known)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("given", SMALL, ids=str)
+def test_by_mma(given: Case) -> None:
+    check(machine("sm_80", 0), given, ((32, 64), (64, 32)))
+
+
+def test_all_gradients_by_mma() -> None:
+    given = case(100, D, heads=1, causal=True)
+    known = gradients(given)
+    near(fused(machine("sm_80", 0), given, known, 32, 64), given, known)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("d", (64, 128))
+@pytest.mark.parametrize("causal", (False, True))
+def test_code(causal: bool, d: int) -> None:
+    """Registers suffice, and the two results of keys pass through one buffer."""
+    for module in (attention_keys(64, 128, d, BF16, causal=causal),
+                   attention_queries(128, 64, d, BF16, causal=causal)):  # fmt: skip
+        made = compile_kernel(module, "sm_90a")
+        found = made.assembled
+        assert (found.spills, found.stack, found.warnings) == (0, 0, ())
+        kernel = made.stages["barriers"].kernel(None)
+        buffers = [op for op in kernel.ops if op.mnemonic == "gpu.shared_alloc"]
+        assert len(buffers) == (7 if "keys" in kernel.name else 5)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("d", (64, 128))
+@pytest.mark.parametrize("causal", (False, True))
+def test_code_of_all_gradients(causal: bool, d: int) -> None:
+    """Two warpgroups multiply, five times a round, and what queries get leaves by copies; the
+    buffer of the factor that they write is one for both loops."""
+    made = compile_kernel(attention_keys(64, 128, d, BF16, causal=causal, fused=True), "sm_90a")
+    found = made.assembled
+    assert (found.spills, found.stack, found.warnings) == (0, 0, ())
+    assert "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add" in made.ptx
+    math = made.stages["barriers"].functions["attention_keys.math"]
+    assert math.attributes["num_warps"] == 8
+    for block in math.blocks.values():
+        products = [op for op in block.ops if op.mnemonic == "gpu.wgmma"]
+        assert len(products) in (0, 5)
+        assert [op.trans_a for op in products] == [False] * 3 * bool(products) + (  # type: ignore[attr-defined]
+            [True, False] if products else []
+        )
+    written = {op.a for op in math.ops if op.mnemonic == "gpu.wgmma" and op.trans_a}  # type: ignore[attr-defined]
+    assert len(written) == 1
+
+
+@pytest.mark.parametrize(("d", "panels"), ((64, {32, 64}), (128, {64})))
+def test_panels_of_what_columns_are_shared_of(d: int, panels: set[int]) -> None:
+    """Each warpgroup has whole panels of the keys, of which half the columns are no wider."""
+    kernel = run(
+        attention_keys(64, 128, d, BF16, fused=True), f"{FRONT},warp-specialize"
+    ).module.kernel()
+    buffers = [op for op in kernel.ops if isinstance(op, SharedAlloc) and op.shape[1:] == (128, d)]
+    assert {op.panel for op in buffers} == panels
+    alone = run(attention_keys(64, 128, d, BF16), f"{FRONT},warp-specialize").module.kernel()
+    buffers = [op for op in alone.ops if isinstance(op, SharedAlloc) and op.shape[1:] == (128, d)]
+    assert {op.panel for op in buffers} == {64}

@@ -1,0 +1,252 @@
+"""Products whose depth the blocks of a cluster share."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.backend import compile as compile_kernel
+from tileir.backend.driver.launch import Kernel
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.tma.host_plan import HostPlan
+from tileir.backend.tuning import choose_split_k
+from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
+from tileir.interp import interpret
+from tileir.ir import Module
+from tileir.machine import dtype_of
+from tileir.passmanager import run
+from tileir.testing.kernels import matmul
+from tileir.textual import parse
+
+SHAPES = ((64, 64, 200), (72, 40, 32), (130, 32, 8), (40, 24, 520))
+KINDS: dict[str, Any] = {
+    "f16": (matmul(64, 64, 32), F16, F16),
+    "halves": (matmul(64, 32, 32, F16, F16, F16), F16, F16),
+    "bf16": (matmul(128, 32, 64, BF16, F32, F32, transposed=True), BF16, F32),
+    "tf32": (matmul(64, 32, 32, F32, F32, F32, precision="tf32", transposed=True), F32, F32),
+    "e4m3": (
+        matmul(64, 32, 64, F8E4M3, F32, F32, transposed=True, max_imprecise=64), F8E4M3, F32),
+    "i8": (matmul(64, 32, 64, I8, I32, I32, transposed=True), I8, I32),
+}  # fmt: skip
+
+
+def arguments(name: str, shape: tuple[int, int, int]) -> tuple[list[Any], Any, Any]:
+    """Arguments, what is written, and what shall be."""
+    m, n, k = shape
+    _, factor, result = KINDS[name]
+    rng = np.random.default_rng(k)
+    x, y = rng.integers(-2, 3, (m, k)), rng.integers(-2, 3, (k, n))
+    turned = name not in ("f16", "halves")
+    held = [np.ascontiguousarray(v.astype(dtype_of(factor))) for v in (x, y.T if turned else y)]
+    found = np.full((m, n), 99, dtype_of(result))
+    return [*(v.reshape(-1) for v in held), found.reshape(-1), m, n, k], found, x @ y
+
+
+def tiles(module: Module, shape: tuple[int, int, int]) -> int:
+    height, width = (128, 32) if module is KINDS["bf16"][0] else (64, 32)
+    width = 64 if module is KINDS["f16"][0] else width
+    return -(-shape[0] // height) * -(-shape[1] // width)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("name", KINDS)
+def test_products(name: str, ranks: int) -> None:
+    """Shares that are uneven, and empty ones: k is a few steps, or less than one per rank."""
+    module = KINDS[name][0]
+    first = list(KINDS).index(name) + ranks // 2
+    for index in (first % 4, (first + 1) % 4):
+        shape = SHAPES[index]
+        given, found, wanted = arguments(name, (*shape[:2], -(-shape[2] // 16) * 16))
+        SimtExecutor().launch(
+            module, None, tiles(module, shape), given, target="sm_90a", split=ranks, seed=index,
+            persistent=bool(index % 2),
+        )  # fmt: skip
+        assert np.array_equal(found.astype(np.float64), wanted), shape
+
+
+def test_odd_depths_take_the_kernel_without_tensor_maps() -> None:
+    module = KINDS["f16"][0]
+    given, found, wanted = arguments("f16", (64, 64, 77))
+    SimtExecutor().launch(module, None, 1, given, target="sm_90a", split=4)
+    assert np.array_equal(found.astype(np.float64), wanted)
+
+
+def test_sums_are_the_same_in_any_order() -> None:
+    """Of numbers that a sum in another order would round otherwise."""
+    module, (m, n, k) = KINDS["f16"][0], (64, 64, 320)
+    rng = np.random.default_rng(1)
+    x, y = (rng.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
+    seen = set()
+    for seed in range(5):
+        z = np.zeros((m, n), np.float16)
+        given = [x.reshape(-1), y.reshape(-1), z.reshape(-1), m, n, k]
+        SimtExecutor().launch(module, None, 1, given, target="sm_90a", split=4, seed=seed)
+        seen.add(z.tobytes())
+    assert len(seen) == 1
+    assert np.allclose(z.astype(np.float32), x.astype(np.float32) @ y.astype(np.float32), 2e-3, 0.1)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_code(name: str) -> None:
+    for ranks in (2, 8):
+        made = compile_kernel(KINDS[name][0], "sm_90a", {"split": ranks})
+        found = made.assembled
+        assert (found.spills, found.stack, found.warnings) == (0, 0, ())
+        assert made.metadata.cluster == (ranks, 1, 1)
+        assert f".reqnctapercluster {ranks}" in made.ptx
+        assert "st.async.shared::cluster.mbarrier::complete_tx::bytes" in made.ptx
+        assert "barrier.cluster.arrive.relaxed" in made.ptx  # which waits for no memory
+
+
+def test_what_is_launched() -> None:
+    """Clusters work for many instances; the kernel without tensor maps has none."""
+    made = compile_kernel(KINDS["f16"][0], "sm_90a", {"split": 4})
+    plan = HostPlan.from_text(str(made.stages["barriers"].metadata["host.plan0"]))
+    assert plan.persistent and made.metadata.blocks((33, 1, 1)) == (132, 1, 1)
+    assert made.fallback is not None and made.fallback.metadata.cluster == (1, 1, 1)
+
+
+def test_the_attribute_of_a_kernel() -> None:
+    module = KINDS["f16"][0]
+    kernel = module.kernel(None)
+    asked = kernel.evolve(attributes={**kernel.attributes, "split": 2})
+    module = module.with_functions({kernel.name: asked})
+    assert compile_kernel(module, "sm_90a").metadata.cluster == (2, 1, 1)
+    assert compile_kernel(module, "sm_90a", {"split": 1}).metadata.cluster == (1, 1, 1)
+
+
+class Processors:
+    """As much of a driver as the choice asks for."""
+
+    def multiprocessors(self) -> int:
+        return 132
+
+
+def test_the_launcher_chooses() -> None:
+    """A tile of great depth is shared; a shallow one, and many, are not."""
+    kernel = Kernel(compile_kernel(KINDS["f16"][0], "sm_90a", {"split": 0}))
+    cuda: Any = Processors()
+    deep = kernel.divided(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384])
+    assert deep is not None and deep.compiled.plan.cluster == (8, 1, 1)
+    assert kernel.divided(cuda, (1, 1, 1), [4, 5, 6, 64, 64, 16384]) is deep
+    assert kernel.divided(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 64]) is None
+    assert kernel.divided(cuda, (100, 1, 1), [1, 2, 3, 640, 640, 16384]) is None
+    asked = Kernel(compile_kernel(KINDS["f16"][0], "sm_90a"))
+    assert asked.divided(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384]) is None
+
+
+def test_a_depth_is_shared_where_that_takes_a_tenth_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, given = KINDS["f16"][0], [1, 2, 3, 64, 64, 16384]
+    plan = compile_kernel(module, "sm_90a", {"split": 0}).plan
+    for eight, ranks in ((0.2, 8), (0.89, 8), (0.91, 1), (0.99, 1), (1.0, 1), (1.5, 1)):
+
+        def seconds(
+            _: Any, __: Any, ___: Any, blocks: int, *rest: Any, eight: float = eight
+        ) -> Any:
+            return 20e-6 * (eight if blocks == 8 else 1.0)
+
+        monkeypatch.setattr(choose_split_k, "_seconds", seconds)
+        assert choose_split_k.best_ranks(module, plan, (1, 1, 1), given, 132) == ranks, eight
+
+
+def test_threads_as_a_launcher_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def two(*given: Any) -> int:
+        asked.append(given[2:])
+        return 2
+
+    monkeypatch.setattr("tileir.backend.tuning.choose_split_k.best_ranks", two)
+    given, found, wanted = arguments("f16", (64, 64, 96))
+    SimtExecutor().launch(KINDS["f16"][0], None, 1, given, target="sm_90a", split=0)
+    assert np.array_equal(found.astype(np.float64), wanted)
+    ((grid, numbers, processors),) = asked
+    assert grid == (1, 1, 1) and numbers[3:] == [64, 64, 96] and processors == 132
+
+
+HEADER = """tir 1.0
+define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %k, i64 %w, i32* %table) {
+entry:
+  %d = make_descriptor tensor_desc<f16<64, 16>> %a, [i32 64, %k], [%k, i32 1]
+  %e = make_descriptor tensor_desc<f16<16, 16>> %b, [%k, i32 16], [i32 16, i32 1]
+  %f = make_descriptor tensor_desc<f32<64, 16>> %c, [i32 64, i32 16], [i32 16, i32 1]
+  br loop
+loop:
+  %i = phi i32 [0, entry], [%j, body]
+  %s = phi f32<64, 16> [0.0, entry], [%t, body]
+  %n, _ = icmp (i1, i1) %i, %k {predicate = slt}
+  cond_br %n, body, done
+body:
+  %x = descriptor_load f16<64, 16> %d, 0, %i
+  %y = descriptor_load f16<16, 16> %e, %i, 0
+  %t = dot f32<64, 16> %x, %y, %s
+  %j = add i32 %i, 16
+  br loop
+done:
+  descriptor_store %f, %s, 0, 0
+  ret
+}
+"""
+
+
+REFUSED = [
+    ("%j = add i32 %i, 16", "%j = mul i32 %i, 16", 2, "does not count up"),
+    ("{predicate = slt}", "{predicate = ne}", 2, "goes on while its count is ne"),
+    ("  %j = add", "  descriptor_store %f, %t, 0, 0\n  %j = add", 2, "more than to add"),
+    ("  %j = add", "  %u = fmul f32<64, 16> %s, 2.0\n  %j = add", 2, "neither counted nor added"),
+    ("  br loop\ndone", "  %h = mul i32 %j, 2\n  br loop\ndone", 2, "neither counted nor added to"),
+    ("descriptor_store %f, %s, 0, 0", "%z = fneg f32<64, 16> 1.0\n  descriptor_store %f, %z, 0, 0",
+     2, "does not follow from sums"),
+    ("  ret", "  store %c, 1.0\n  ret", 2, "store does not follow"),
+    ("  descriptor_store", "  %r = reduce f32<64> %s {axis = 1, combiner = fadd}\n"
+     "  %z = reduce f32 %r {axis = 0, combiner = fadd}\n  %p, _ = fcmp (i1, i1) %z, 0.0 "
+     "{predicate = ogt}\n  assert %p\n  descriptor_store", 2, "assert looks at sums"),
+    ("%i = phi i32 [0, entry]", "%i = phi i32 [%begin, entry]", 2, "not known to be small"),
+    ("%f, %s, 0, 0", "%f, %s, %i, 0", 2, "counts is looked at behind"),
+    ("  descriptor_store", "  print %k\n  descriptor_store", 2, "print would be seen once per"),
+    ("dot f32<64, 16> %x, %y, %s", "dot f32<64, 16> %x, %y, 0.0", 2, "added to|adds nothing"),
+    ("tir", "tir", 16, "16 blocks cannot share 64 rows"),
+    ("tir", "tir", 3, "clusters have 1, 2, 4, 8, 16 blocks"),
+    ("i64 %w, i32* %table) {", "i64 %w, i32* %table) {cluster = 2} {", 2, "it has a cluster"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "instead", "ranks", "why"), REFUSED)
+def test_what_is_not_split(line: str, instead: str, ranks: int, why: str) -> None:
+    assert HEADER.count(line) >= 1
+    text = HEADER.replace("  br loop\nloop", "  %begin = load i32 %table\n  br loop\nloop")
+    module = parse(text.replace(line, instead, 1))
+    made = run(module, f"split-k{{ranks={ranks}}}")
+    (found,) = made.remarks
+    assert found.code == "TIR0654" and re.search(why, found.message), found.message
+    assert made.module is module
+
+
+def test_steps_of_several_counters() -> None:
+    """A second counter, and one that a parameter moves."""
+    text = (
+        HEADER.replace("  %n, _", "  %v = phi i64 [5, entry], [%u, body]\n  %n, _")
+        .replace("  %j = add", "  %u = add i64 %v, %w\n  %j = add")
+        .replace("descriptor_load f16<16, 16> %e, %i, 0", "descriptor_load f16<16, 16> %e, %q, 0")
+    )
+    text = text.replace("  %y =", "  %r = sub i64 %v, 5\n  %q = trunc i32 %r\n  %y =")
+    module, k = parse(text), 112
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-3, 4, s).astype(np.float16) for s in ((64, k), (k, 16)))
+    wanted = a.astype(np.float32) @ b.astype(np.float32)
+    changed = run(module, "split-k{ranks=4}").module
+    assert changed.kernel(None).attributes["cluster"] == 4
+    for made in (module, changed):
+        c = np.zeros((64, 16), np.float32)
+        interpret(
+            made,
+            None,
+            1,
+            [a.reshape(-1), b.reshape(-1), c.reshape(-1), k, 16, np.zeros(1, np.int32)],
+            seed=2,
+        )
+        assert np.array_equal(c, wanted)

@@ -1,0 +1,66 @@
+"""Matrices whose rows lie apart, overlap, run backwards or are all one, and matrices of nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided
+
+from tests.backend.warp_specialize.test_unmapped import small_numbers
+from tileir.backend.executors import SimtExecutor
+from tileir.testing.kernels_strided import strided_matmul
+
+VIEWS = {
+    "rows lie apart": lambda a: _apart(a, 64, 1),
+    "by multiples of 4": lambda a: _apart(a, 4, 1),
+    "by anything": lambda a: _apart(a, 5, 1),
+    "columns lie apart": lambda a: _apart(a, 3, 2),
+    "by columns": lambda a: np.ascontiguousarray(a.T).T,
+    "rows from the last on": lambda a: a[::-1].copy()[::-1],
+    "columns from the last on": lambda a: a[:, ::-1].copy()[:, ::-1],
+    "one row": lambda a: as_strided(a, a.shape, (0, a.itemsize)),
+    "one column": lambda a: as_strided(a, a.shape, (a.strides[0], 0)),
+}
+
+
+def _apart(a: Any, more: int, step: int) -> Any:
+    wide = np.zeros((a.shape[0], a.shape[1] * step + more), a.dtype)
+    view = wide[:, : a.shape[1] * step : step]
+    view[:] = a
+    return view
+
+
+def launched(a: Any, b: Any, c: Any, seed: int) -> None:
+    (m, k), n = a.shape, b.shape[1]
+    strides = [s // 2 for view in (a, b, c) for s in view.strides]
+    SimtExecutor().launch(
+        strided_matmul(64, 64, 32), "strided_matmul", (max(1, -(-m // 64) * -(-n // 64)), 1, 1),
+        [a, b, c, m, n, k, *strides], target="sm_90a", seed=seed,
+    )  # fmt: skip
+    assert np.array_equal(c, a.astype(np.float64) @ b.astype(np.float64))
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("which", (0, 1))
+@pytest.mark.parametrize("view", VIEWS)
+def test_factors(view: str, which: int) -> None:
+    factors = [small_numbers((66, 48), np.float16, 1), small_numbers((48, 72), np.float16, 2)]
+    factors[which] = VIEWS[view](factors[which])
+    launched(*factors, np.full((66, 72), np.nan, np.float16), which)
+
+
+@pytest.mark.parametrize("view", [*VIEWS][:7])
+def test_results(view: str) -> None:
+    found = VIEWS[view](np.full((66, 72), np.nan, np.float16))
+    launched(
+        small_numbers((66, 48), np.float16, 1), small_numbers((48, 72), np.float16, 2), found, 3
+    )
+
+
+@pytest.mark.parametrize("size", ((0, 8, 8), (8, 0, 8), (8, 8, 0), (1, 1, 1)))
+def test_matrices_of_nothing(size: tuple[int, int, int]) -> None:
+    m, n, k = size
+    a, b = np.ones((m, k), np.float16), np.ones((k, n), np.float16)
+    launched(a, b, np.full((m, n), np.nan, np.float16), 1)

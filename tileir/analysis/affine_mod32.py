@@ -1,0 +1,313 @@
+"""Addresses as sums: what is the same in all elements, and a step per dimension of the tile.
+
+Addresses are counted modulo 2^32 bytes: sums, products and changes of width keep what is left
+over by 2^32, whatever wraps, and addresses that differ there differ. So integers of 32 bits and
+more are followed, and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from math import prod
+from typing import Any, TypeAlias
+
+from tileir import records
+from tileir.analysis.cache import cached
+from tileir.analysis.cfg import cfg
+from tileir.effects import Effects
+from tileir.field import FieldKind
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.types import Pointer, Scalar, Tile, Type, element_of, shape_of
+from tileir.values import Constant, Operand, Value
+
+_MODULUS = 1 << 32
+
+Terms: TypeAlias = "frozenset[tuple[Value, int]]"
+Labels: TypeAlias = "frozenset[str]"
+
+
+@records.frozen
+class Affine:
+    """At coordinates `x`: the sum of `terms`, each a number that all elements share with its
+    factor, plus `start` plus `strides` times `x`, modulo 2^32."""
+
+    terms: Terms
+    start: int
+    strides: tuple[int, ...] = ()
+
+    def moved(self, other: Affine, factor: int) -> Affine:
+        """This plus `other` times `factor`."""
+        sums = dict(self.terms)
+        for value, by in other.terms:
+            sums[value] = _signed(sums.get(value, 0) + by * factor)
+        pairs = zip(self.strides, other.strides, strict=True)
+        strides = tuple(_signed(a + b * factor) for a, b in pairs)
+        terms = frozenset((v, by) for v, by in sums.items() if by)
+        return Affine(terms, _signed(self.start + other.start * factor), strides)
+
+    def interval(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """The least and the greatest number but for `terms`, over a tile of `shape`."""
+        ends = [step * (n - 1) for step, n in zip(self.strides, shape, strict=True)]
+        low, high = sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends)
+        return self.start + low, self.start + high
+
+
+@records.frozen
+class AddressForms:
+    """`forms` of integers and pointers, where they are sums, and `changes`: the labels of blocks
+    that give a term another number whenever they run."""
+
+    forms: Mapping[Value, Affine]
+    changes: Mapping[Value, Labels]
+
+    def of(self, operand: Operand) -> Affine | None:
+        """The sum that `operand` is, None where it is none."""
+        return self.forms.get(operand) if isinstance(operand, Value) else None
+
+    def stays(self, form: Affine, label: str) -> bool:
+        """Whether `form` is the same number after block `label` ran again."""
+        return not any(label in self.changes[value] for value, _ in form.terms)
+
+
+@cached
+def addresses(function: Function) -> AddressForms:
+    """The sums of `function`. A tile that goes round a loop is one where every round adds the
+    same to all elements."""
+    broken: set[Value] = set()
+    while True:
+        found = _Walk(function, broken)
+        wrong = found.wrong()
+        if not wrong:
+            return AddressForms(found.forms, found.changes)
+        broken |= wrong
+
+
+class _Walk:
+    """One walk over a function in which `broken` parameters of blocks are no sums."""
+
+    def __init__(self, function: Function, broken: set[Value]) -> None:
+        self.function, self.broken = function, broken
+        self.forms: dict[Value, Affine] = {}
+        self.changes: dict[Value, Labels] = {}
+        self.first: dict[Any, Value] = {}
+        self.same: dict[Value, Value] = {}
+        self.incoming = _incoming(function)
+        for parameter in function.parameters:
+            self._opaque(parameter.value, frozenset())
+        for label in cfg(function).order:
+            for value in function.blocks[label].parameters:
+                self._parameter(value, label)
+            for op in function.blocks[label].ops:
+                if len(op.results) == 1:
+                    self._op(op, label)
+
+    def wrong(self) -> set[Value]:
+        """Tiles that go round a loop otherwise than was taken for granted."""
+        found: set[Value] = set()
+        for value, arguments in self.incoming.items():
+            mine = self.forms.get(value)
+            if mine is not None and shape_of(value.type):
+                others = [self.form(a) for a in arguments]
+                if any(o is None or o.strides != mine.strides for o in others):
+                    found.add(value)
+        return found
+
+    def form(self, operand: Operand) -> Affine | None:
+        if isinstance(operand, Value):
+            return self.forms.get(operand)
+        if not isinstance(operand, Constant) or not _followed(operand.type):
+            return None
+        return Affine(frozenset(), _signed(operand.bits), (0,) * len(shape_of(operand.type)))
+
+    def _opaque(self, value: Value, labels: Labels, strides: tuple[int, ...] = ()) -> None:
+        self.changes[value] = labels
+        if _followed(value.type) and len(strides) == len(shape_of(value.type)):
+            self.forms[value] = Affine(frozenset({(value, 1)}), 0, strides)
+
+    def _parameter(self, value: Value, label: str) -> None:
+        known = [f for a in self.incoming.get(value, ()) if (f := self.form(a)) is not None]
+        strides = known[0].strides if known and value not in self.broken else ()
+        self._opaque(value, frozenset({label}), strides)
+
+    def _op(self, op: Op, label: str) -> None:
+        (result,) = op.results
+        pure = not op.effects & ~Effects.TRAP
+        inputs = [self.changes.get(v, frozenset()) for v in op.inputs if isinstance(v, Value)]
+        labels: Labels = frozenset().union(*inputs) if pure else frozenset({label})
+        self.changes[result] = labels
+        if not _followed(result.type):
+            if pure and not isinstance(result.type, Tile):
+                self.same[result] = self._first_like(op)
+            return
+        rule = RULES.get(op.mnemonic)
+        found = rule(op, self.form) if rule is not None and op.predicate is None else None
+        if found is not None:
+            self.forms[result] = found
+        elif not isinstance(result.type, Tile):
+            known = self._first_like(op) if pure else result
+            self.same[result] = known
+            self.forms[result] = Affine(frozenset({(known, 1)}), 0)
+
+    def _first_like(self, op: Op) -> Value:
+        """The first value that is computed as that of `op` is, from the same."""
+        inputs = tuple([self.same.get(v, v) if type(v) is Value else v for v in op.inputs])
+        words = [getattr(op, f.name) for f in op.fields(FieldKind.ATTRIBUTE, FieldKind.SYMBOL)]
+        key = (type(op), op.results[0].type, op.predicate, inputs, *words)
+        return self.first.setdefault(key, op.results[0])
+
+
+_Form: TypeAlias = Callable[[Operand], "Affine | None"]
+
+
+def _incoming(function: Function) -> dict[Value, list[Operand]]:
+    """What the edges give to every parameter of a block."""
+    found: dict[Value, list[Operand]] = {}
+    for label in cfg(function).order:
+        for edge in function.blocks[label].successors:
+            target = function.blocks[edge.label]
+            for value, argument in zip(target.parameters, edge.arguments, strict=True):
+                found.setdefault(value, []).append(argument)
+    return found
+
+
+def _followed(type: Type) -> bool:
+    element = element_of(type)
+    if isinstance(element, Scalar):
+        return element.is_integer and element.bits >= 32
+    return isinstance(element, Pointer)
+
+
+def _signed(number: int) -> int:
+    """The representative nearest to 0."""
+    left = number % _MODULUS
+    return left - _MODULUS if left >= _MODULUS >> 1 else left
+
+
+def _range(op: Any, form: _Form) -> Affine:
+    return Affine(frozenset(), op.start, (1,))
+
+
+def _splat(op: Any, form: _Form) -> Affine | None:
+    whole = form(op.value)
+    return whole and records.evolve(whole, strides=(0,) * len(shape_of(op.results[0].type)))
+
+
+def _unsplat(op: Any, form: _Form) -> Affine | None:
+    whole = form(op.value)
+    return whole and records.evolve(whole, strides=())
+
+
+def _expand_dims(op: Any, form: _Form) -> Affine | None:
+    whole = form(op.value)
+    if whole is None:
+        return None
+    return records.evolve(whole, strides=(*whole.strides[: op.axis], 0, *whole.strides[op.axis :]))
+
+
+def _broadcast(op: Any, form: _Form) -> Affine | None:
+    whole = form(op.value)
+    if whole is None:
+        return None
+    pairs = zip(whole.strides, shape_of(op.value.type), strict=True)
+    return records.evolve(whole, strides=tuple(0 if n == 1 else step for step, n in pairs))
+
+
+def _trans(op: Any, form: _Form) -> Affine | None:
+    whole = form(op.value)
+    return whole and records.evolve(whole, strides=tuple(whole.strides[d] for d in op.order))
+
+
+def _reshape(op: Any, form: _Form) -> Affine | None:
+    """Steps of a tile whose elements, in row-major order, come at one distance."""
+    whole, new = form(op.value), shape_of(op.results[0].type)
+    if whole is None:
+        return None
+    old = [(n, s) for n, s in zip(shape_of(op.value.type), whole.strides, strict=True) if n > 1]
+    step = old[-1][1] if old else 0
+    below = 1
+    for extent, stride in reversed(old):
+        if stride != _signed(step * below):
+            return _in_units(whole, old, new)
+        below *= extent
+    strides = tuple(_signed(step * prod(new[d + 1 :])) for d in range(len(new)))
+    return records.evolve(whole, strides=strides)
+
+
+def _in_units(whole: Affine, old: list[tuple[int, int]], new: tuple[int, ...]) -> Affine | None:
+    """Steps of a tile that only gains and loses dimensions of extent 1."""
+    if [n for n, _ in old] != [n for n in new if n > 1]:
+        return None
+    steps = iter([s for _, s in old])
+    return records.evolve(whole, strides=tuple(next(steps) if n > 1 else 0 for n in new))
+
+
+def _same(op: Any, form: _Form) -> Affine | None:
+    return form(op.inputs[0])
+
+
+def _cast(op: Any, form: _Form) -> Affine | None:
+    return form(op.value) if _followed(op.value.type) else None
+
+
+def _sum(factor: int) -> Callable[[Any, _Form], Affine | None]:
+    def rule(op: Any, form: _Form) -> Affine | None:
+        a, b = (form(v) for v in op.inputs)
+        return None if a is None or b is None else a.moved(b, factor)
+
+    return rule
+
+
+def _product(op: Any, form: _Form) -> Affine | None:
+    for a, b in (op.inputs, reversed(op.inputs)):
+        if isinstance(b, Constant) and (whole := form(a)) is not None:
+            return _zero(whole).moved(whole, b.bits)
+    return None
+
+
+def _shift(op: Any, form: _Form) -> Affine | None:
+    value, by = op.inputs
+    whole = form(value)
+    if whole is None or not isinstance(by, Constant) or by.bits >= 32:
+        return None
+    return _zero(whole).moved(whole, 1 << by.bits)
+
+
+def _negative(op: Any, form: _Form) -> Affine | None:
+    whole = form(op.inputs[0])
+    return None if whole is None else _zero(whole).moved(whole, -1)
+
+
+def _element(op: Any, form: _Form) -> Affine | None:
+    pointer, index = form(op.pointer), form(op.index)
+    if pointer is None or index is None:
+        return None
+    return pointer.moved(index, element_of(op.pointer.type).pointee.bytes)  # type: ignore[union-attr]
+
+
+def _zero(like: Affine) -> Affine:
+    return Affine(frozenset(), 0, (0,) * len(like.strides))
+
+
+def _named(names: Iterable[str], rule: Any) -> dict[str, Any]:
+    return dict.fromkeys(names, rule)
+
+
+RULES: Mapping[str, Callable[[Any, _Form], Affine | None]] = {
+    "make_range": _range,
+    "splat": _splat,
+    "broadcast": _broadcast,
+    "expand_dims": _expand_dims,
+    "trans": _trans,
+    "reshape": _reshape,
+    "add": _sum(1),
+    "sub": _sum(-1),
+    "mul": _product,
+    "shl": _shift,
+    "neg": _negative,
+    "getelementptr": _element,
+    **_named(("sext", "zext", "trunc"), _cast),
+    **_named(("gpu.convert_layout", "multiple_of", "contiguous", "constant_run"), _same),
+    "unsplat": _unsplat,
+}
+"""The sum that the result of an op is, by mnemonic."""

@@ -1,0 +1,158 @@
+"""Which pointer parameters a function reads, writes and updates atomically."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tileir import records
+from tileir.analysis.cache import cached
+from tileir.ir import Function
+from tileir.op import Effects, Op
+from tileir.types import I1, VOID, Descriptor, Pointer, Type, element_of
+from tileir.values import Operand, Value
+
+
+@records.frozen(weakref_slot=False)
+class Access:
+    """How memory is accessed through a pointer. `escapes`: the address is stored, passed to a
+    call or turned into a number, so that it may be accessed in any way. `synchronises`: by an
+    atomic or volatile access, as what somebody else writes is."""
+
+    read: bool = False
+    written: bool = False
+    atomic: bool = False
+    escapes: bool = False
+    synchronises: bool = False
+
+    def __or__(self, other: Access) -> Access:
+        return Access(
+            self.read or other.read,
+            self.written or other.written,
+            self.atomic or other.atomic,
+            self.escapes or other.escapes,
+            self.synchronises or other.synchronises,
+        )
+
+
+NOTHING = Access()
+ANYTHING = Access(True, True, True, True, True)
+
+
+@records.frozen(weakref_slot=False)
+class ArgumentEffects:
+    """Accesses by parameter value. `elsewhere` are those through pointers that do not come from
+    parameters (loaded addresses, numbers, globals); they may reach any argument."""
+
+    parameters: Mapping[Value, Access]
+    elsewhere: Access
+
+    def of(self, parameter: Value) -> Access:
+        """What may happen to the memory of `parameter`, a pointer or descriptor parameter."""
+        return self.parameters.get(parameter, NOTHING)
+
+
+@cached
+def effects(function: Function) -> ArgumentEffects:
+    """The effects of `function` on what its pointer parameters point to. Calls count as any
+    access through their pointer arguments; inline them first for exact facts."""
+    reached = underlying_parameters(function)
+    found: dict[Value, Access] = {p.value: NOTHING for p in function.parameters if _points(p.type)}
+    elsewhere = NOTHING
+    for op in function.ops:
+        for pointer, access in _accesses(op):
+            sources = reached.get(pointer, _UNKNOWN) if isinstance(pointer, Value) else _UNKNOWN
+            for source in sources & found.keys():
+                found[source] |= access
+            if ELSEWHERE in sources:
+                elsewhere |= access
+    return ArgumentEffects(found, elsewhere)
+
+
+ELSEWHERE = Value(VOID, "elsewhere")
+"""Stands for memory that no pointer parameter is known to reach."""
+_UNKNOWN = frozenset((ELSEWHERE,))
+
+
+def _points(type: Type) -> bool:
+    return isinstance(element_of(type), (Pointer, Descriptor))
+
+
+@cached
+def underlying_parameters(function: Function) -> Mapping[Value, frozenset[Value]]:
+    """The pointer parameters each pointer value may be derived from, and `ELSEWHERE`."""
+    found = {p.value: frozenset((p.value,)) for p in function.parameters if _points(p.type)}
+    found |= dict.fromkeys(_strangers(function), _UNKNOWN)
+    flows = _flows(function)
+    pending = list(found)
+    while pending:
+        source = pending.pop()
+        for target in flows.get(source, ()):
+            merged = found.get(target, frozenset[Value]()) | found[source]
+            if merged != found.get(target):
+                found[target] = merged
+                pending.append(target)
+    return found
+
+
+def _strangers(function: Function) -> set[Value]:
+    """Pointers that may come from no parameter: loaded, made of numbers, literal."""
+    found: set[Value] = set()
+    for op in function.ops:
+        made = [v for v in op.results if _points(v.type)]
+        if made:
+            pointers = [v for v in op.inputs if _points(v.type)]
+            derived = pointers and not op.effects & ~Effects.TRAP
+            if not derived or not all(isinstance(v, Value) for v in pointers):
+                found.update(made)
+        for edge in op.successors:
+            target = function.blocks[edge.label]
+            for argument, parameter in zip(edge.arguments, target.parameters, strict=True):
+                if not isinstance(argument, Value) and _points(parameter.type):
+                    found.add(parameter)
+    return found
+
+
+def _flows(function: Function) -> dict[Value, list[Value]]:
+    """From each pointer to the pointers made of it, by ops without effects and by edges."""
+    found: dict[Value, list[Value]] = {}
+
+    def add(sources: Iterable[Operand], targets: Iterable[Value]) -> None:
+        for source in sources:
+            if isinstance(source, Value) and _points(source.type):
+                found.setdefault(source, []).extend(targets)
+
+    for op in function.ops:
+        made = [v for v in op.results if _points(v.type)]
+        if made and not op.effects & ~Effects.TRAP:
+            add(op.inputs, made)
+        for edge in op.successors:
+            target = function.blocks[edge.label]
+            for argument, parameter in zip(edge.arguments, target.parameters, strict=True):
+                add((argument,), (parameter,))
+    return found
+
+
+def _accesses(op: Op) -> list[tuple[Operand, Access]]:
+    """The addresses `op` uses, and how. The first operand of an access is its address."""
+    pointers = [v for v in op.operands if _points(v.type)]
+    if not pointers:
+        return []
+    effects_ = op.effects
+    if Effects.OUTSIDE in effects_ or (Effects.CONTROL in effects_ and not op.successors):
+        return [(p, ANYTHING) for p in pointers]
+    if not effects_ & (Effects.READ | Effects.WRITE):
+        made = any(_points(v.type) for v in op.results)
+        reading = op.results and not made and not _compares(op)
+        return [(p, Access(escapes=True)) for p in pointers] if reading else []
+    access = Access(
+        Effects.READ in effects_,
+        Effects.WRITE in effects_,
+        Effects.READ in effects_ and Effects.WRITE in effects_,
+        synchronises=Effects.SYNC in effects_,
+    )
+    stored = [(p, ANYTHING) for p in pointers if p is not op.inputs[0]]
+    return [(op.inputs[0], access), *stored]
+
+
+def _compares(op: Op) -> bool:
+    return all(element_of(v.type) is I1 for v in op.results)

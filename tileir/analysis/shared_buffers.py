@@ -1,0 +1,155 @@
+"""Which buffers in shared memory hold something that is still needed, at every op.
+
+A buffer is what `gpu.shared_alloc` allots; to allot it again is to begin anew. It is alive where,
+on some path, something was written to it before and will be read after, and wherever a copy into
+it may be under way: a copy is done once its group was waited for (PTX ISA, cp.async.wait_group).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias, TypeVar, cast
+
+from tileir import records
+from tileir.analysis.cache import cached
+from tileir.analysis.cfg import cfg
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.values import Value
+
+ALLOT, COPY, COMMIT, WAIT = (
+    "gpu.shared_alloc", "gpu.async_copy", "gpu.async_commit", "gpu.async_wait",
+)  # fmt: skip
+BARRIERS = "gpu.mbarrier_alloc"
+"""Allots barriers, which are in use throughout."""
+
+READS = frozenset({"gpu.local_load", "gpu.local_gather"})
+ACCESSES = READS | {COPY, "gpu.local_store"}
+"""Ops that access a buffer; in the hands of any other op it is taken to be alive everywhere."""
+
+Buffers: TypeAlias = frozenset[Value]
+Ages: TypeAlias = Mapping[Value, int]
+"""Of buffers that are copied to: groups ended since the newest copy began."""
+
+_F = TypeVar("_F")
+_NONE: Buffers = frozenset()
+
+
+@records.frozen
+class BufferLiveness:
+    """By op: `needed`, the buffers that hold something needed before or after it, or that it
+    accesses; `copying`, those that a copy may be on its way to. Ops that stand nowhere have
+    neither."""
+
+    needed: Mapping[Op, Buffers]
+    copying: Mapping[Op, Buffers]
+
+    def at(self, op: Op) -> Buffers:
+        """Buffers whose bytes must be their own while `op` runs."""
+        return self.needed.get(op, _NONE) | self.copying.get(op, _NONE)
+
+
+@cached
+def alive(function: Function) -> BufferLiveness:
+    """The buffers of `function` that are alive at its ops."""
+    made = frozenset(op.results[0] for op in function.ops if op.mnemonic in (ALLOT, BARRIERS))
+    if not made:
+        return BufferLiveness({}, {})
+    held = dict(forward_states(function, _held, _NONE, lambda a, b: a | b))
+    wanted = dict(_backward(function))
+    copied = dict(forward_states(function, _aged(function), dict[Value, int](), _younger))
+    escaping = made & {v for op in function.ops if op.mnemonic not in ACCESSES for v in op.operands}
+    needed, copying = dict[Op, Buffers](), dict[Op, Buffers]()
+    for op in function.ops:
+        if op in held:
+            # What is needed before and no more after is what the op itself reads.
+            needed[op] = (held[op][1] & wanted[op][1]) | accessed(op) | escaping
+            copying[op] = frozenset(copied[op][0]) | frozenset(copied[op][1])
+    return BufferLiveness(needed, copying)
+
+
+def accessed(op: Op) -> Buffers:
+    """The buffer that `op` reads or writes."""
+    if op.mnemonic not in ACCESSES:
+        return _NONE
+    buffer = cast(Any, op).buffer
+    return frozenset({buffer}) if type(buffer) is Value else _NONE
+
+
+def forward_states(
+    function: Function, change: Callable[[Op, _F], _F], nothing: _F, join: Callable[[_F, _F], _F]
+) -> Iterator[tuple[Op, tuple[_F, _F]]]:
+    """What holds before and after every op that the entry reaches, by what an op changes and how
+    paths join, from `nothing` at the entry."""
+    graph = cfg(function)
+    entering = dict.fromkeys(graph.order, nothing)
+    changed = True
+    while changed:
+        changed = False
+        for label in graph.order:
+            state = entering[label]
+            for op in function.blocks[label].ops:
+                state = change(op, state)
+            for target in graph.successors[label]:
+                joined = join(entering[target], state)
+                changed |= joined != entering[target]
+                entering[target] = joined
+    for label in graph.order:
+        state = entering[label]
+        for op in function.blocks[label].ops:
+            before, state = state, change(op, state)
+            yield op, (before, state)
+
+
+def _held(op: Op, state: Buffers) -> Buffers:
+    """Buffers that something was written to."""
+    if op.mnemonic == ALLOT:
+        return state - {op.results[0]}
+    return state if op.mnemonic in READS else state | accessed(op)
+
+
+def _aged(function: Function) -> Callable[[Op, Ages], Ages]:
+    """How an op changes what is under way; ages beyond any that is waited for are one."""
+    most = max((cast(Any, op).pending for op in function.ops if op.mnemonic == WAIT), default=0) + 1
+
+    def changed(op: Op, state: Ages) -> Ages:
+        if op.mnemonic == COPY:
+            return {**state, **dict.fromkeys(accessed(op), 0)}
+        if op.mnemonic == COMMIT:
+            return {v: min(age + 1, most) for v, age in state.items()}
+        if op.mnemonic == WAIT:
+            pending = cast(Any, op).pending
+            return {v: age for v, age in state.items() if age <= pending}
+        return state
+
+    return changed
+
+
+def _younger(a: Ages, b: Ages) -> Ages:
+    return {v: min(ages[v] for ages in (a, b) if v in ages) for v in {**a, **b}}
+
+
+def _backward(function: Function) -> Iterator[tuple[Op, tuple[Buffers, Buffers]]]:
+    """Buffers that will be read, before and after every op."""
+    graph = cfg(function)
+    entering = dict.fromkeys(graph.order, _NONE)
+    changed = True
+    while changed:
+        changed = False
+        for label in reversed(graph.order):
+            state = _NONE.union(*(entering[target] for target in graph.successors[label]))
+            for op in reversed(function.blocks[label].ops):
+                state = _wanted(op, state)
+            changed |= state != entering[label]
+            entering[label] = state
+    for label in graph.order:
+        state = _NONE.union(*(entering[target] for target in graph.successors[label]))
+        for op in reversed(function.blocks[label].ops):
+            after, state = state, _wanted(op, state)
+            yield op, (state, after)
+
+
+def _wanted(op: Op, state: Buffers) -> Buffers:
+    if op.mnemonic == ALLOT:
+        return state - {op.results[0]}
+    return state | accessed(op) if op.mnemonic in READS else state

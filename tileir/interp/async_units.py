@@ -1,0 +1,327 @@
+"""What runs beside the threads on sm_90, in the interpreter: barriers that count, copies by tensor
+maps, roles of warps.
+
+A role is a coroutine beside the one of its program instance, a copy one that lands when its turn
+comes: anywhere between where it is begun and where it is waited for. Which goes on next is drawn
+from the launch's seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+
+from tileir import records
+from tileir.errors import Diagnostic, InterpretError
+from tileir.interp.execute import steps
+from tileir.interp.failures import fail, program
+from tileir.interp.program import Code
+from tileir.interp.races import Touch
+from tileir.interp.schedule import NotReadyError, Pause, Steps
+from tileir.interp.shared import SharedMixin
+from tileir.machine import Tensor, dtype_of
+from tileir.machine.descriptors import DescriptorValue
+from tileir.types import shape_of
+
+_READING = "copies still read its shared memory: gpu.tma_wait waits for them"
+
+_FIRST = 1 << 61
+"""Address of the first barrier."""
+
+
+@records.define(eq=False)
+class Barrier:
+    """A barrier in its phase number `phase`, which ends once nobody is missing: `left` of
+    `arrivals`, and `bytes` that copies are still to bring."""
+
+    arrivals: int
+    left: int
+    bytes: int = 0
+    phase: int = 0
+    before: Any = None
+    """What other ranks of a cluster did before they arrived."""
+
+    def settle(self) -> bool:
+        """Begin the next phase where this one is at its end; whether it was."""
+        if self.left or self.bytes:
+            return False
+        self.left, self.phase = self.arrivals, self.phase + 1
+        return True
+
+
+@records.define(eq=False)
+class Group:
+    """Threads that run one function: the program instance, or a role of it. `reading` are its
+    copies from shared memory that have not been made yet, oldest first."""
+
+    name: str
+    warps: int | None
+    reading: list[_Copy] = records.field(factory=list)
+
+
+@records.define(eq=False)
+class _Copy:
+    """A copy under way."""
+
+    land: Any
+    done: bool = False
+
+    def finish(self) -> None:
+        if not self.done:
+            self.done = True
+            self.land()
+
+
+class HopperMixin(SharedMixin):
+    """`mbarrier_*`, `tma_*`, `wgmma`, `start_role` and `join_roles`; mixed into a machine."""
+
+    barriers: dict[int, list[Barrier]]
+    groups: dict[int, Group]
+    """Of the instances themselves, by number."""
+    roles: dict[int, int]
+    """How many roles of an instance run."""
+    group: Group | None
+    """The role that runs; None for the instance itself."""
+    spawned: list[tuple[int, Steps]]
+    """Coroutines to be started, with the numbers of their instances."""
+    block: Callable[..., Any]
+    num_warps: int | None
+    """Warps of a program instance, where the kernel says so."""
+
+    def check(self, condition: Tensor, op: Any) -> None:
+        """The op's condition must hold."""
+        if not bool(condition.data) or condition.undef is not None:
+            raise fail("TIR0514", op, "the condition is false", self)
+
+    # Barriers -------------------------------------------------------------------------------
+
+    def mbarrier_alloc(self, op: Any) -> Tensor:
+        """Barriers in their first phase."""
+        address = _FIRST + len(self.barriers)
+        self.barriers[address] = [Barrier(op.arrivals, op.arrivals) for _ in range(op.count)]
+        return Tensor(np.array(address, np.uint64))
+
+    def mbarrier_expect(self, op: Any, barrier: Tensor, index: Tensor) -> None:
+        """One arrival, and bytes to come."""
+        found = self._barrier(op, barrier, index)
+        found.bytes += op.bytes
+        self._arrive(op, found, 1)
+
+    def mbarrier_arrive(self, op: Any, barrier: Tensor, index: Tensor, when: Tensor | None) -> None:
+        """One arrival per warp."""
+        if when is None or bool(when.data):
+            warps = self._running().warps
+            if warps is None:
+                message = "how many warps arrive is not known: the kernel has no num_warps"
+                raise fail("TIR0515", op, message, self)
+            for where in self._everywhere(op, barrier) if op.cluster else (barrier,):
+                self._arrive(op, self._barrier(op, where, index), warps)
+
+    def mbarrier_wait(self, op: Any, barrier: Tensor, index: Tensor, parity: Tensor) -> None:
+        """Nothing, once the phase of that parity has ended."""
+        if self._barrier(op, barrier, index).phase % 2 == int(parity.data) % 2:
+            raise NotReadyError
+
+    def _arrive(self, op: Any, barrier: Barrier, count: int) -> None:
+        if count > barrier.left:
+            message = f"{count} arrive where {barrier.left} of {barrier.arrivals} are missing"
+            raise fail("TIR0519", op, message, self)
+        barrier.left -= count
+        barrier.settle()
+        self.version += 1
+
+    def _barrier(self, op: Any, barrier: Tensor, index: Tensor) -> Barrier:
+        found = self.barriers.get(int(barrier.data), [])
+        if not 0 <= int(index.data) < len(found):
+            raise fail("TIR0501", op, f"no barrier {int(index.data)}", self)
+        return found[int(index.data)]
+
+    # Copies ---------------------------------------------------------------------------------
+
+    def tma_load(
+        self, op: Any, descriptor: DescriptorValue, buffer: Tensor, slot: Tensor,
+        barrier: tuple[Tensor, Tensor], indices: tuple[Tensor, ...],
+    ) -> None:  # fmt: skip
+        """A copy into a slot, which holds nothing until it lands; with others of a cluster, into
+        one of each block."""
+        if op.multicast == 1:
+            self._copy(op, descriptor, (buffer, slot), barrier, (slice(None), indices))
+            return
+        part = self._share(op, indices, buffer, slot)
+        whole, (at, index) = self._everywhere(op, buffer), barrier
+        for there, where in zip(whole, self._everywhere(op, at), strict=True):
+            self._copy(op, descriptor, (there, slot), (where, index), part)
+
+    def _copy(
+        self, op: Any, descriptor: DescriptorValue, into: tuple[Tensor, Tensor],
+        barrier: tuple[Tensor, Tensor], part: tuple[slice, tuple[Tensor, ...]],
+    ) -> None:  # fmt: skip
+        """A copy into rows of a slot of one block."""
+        rows, indices = part
+        found, number = self._slot(op, *into)
+        counted = self._barrier(op, *barrier)
+        shape = found.data[number, rows].shape
+        size = dtype_of(op.buffer.type.pointee).itemsize * int(np.prod(shape))
+        found.undef[number, rows] = True
+
+        def land() -> None:
+            data, undef = self._block_of(op, descriptor, indices)
+            lost = undef if undef is None else undef.reshape(shape)
+            self._write_slot(into[0], (number, rows), data.reshape(shape), lost)
+            counted.bytes -= size
+            counted.settle()
+
+        self._begin(op, land)
+
+    def _everywhere(self, op: Any, mine: Tensor) -> list[Tensor]:
+        """What is `mine`, as every block of the cluster has it."""
+        return [mine]
+
+    def _share(
+        self, op: Any, indices: tuple[Tensor, ...], buffer: Tensor, slot: Tensor
+    ) -> tuple[slice, tuple[Tensor, ...]]:
+        """The rows of a slot that this block copies for its cluster, and where they start."""
+        raise fail("TIR0521", op, "the kernel has no cluster", self)
+
+    def tma_store(
+        self, op: Any, descriptor: DescriptorValue, buffer: Tensor, slot: Tensor,
+        indices: tuple[Tensor, ...],
+    ) -> None:  # fmt: skip
+        """A copy out of a slot, which may hold several blocks."""
+        found, number = self._slot(op, buffer, slot)
+        data, undef = found.data[number], found.undef[number]
+        extents = op.descriptor.type.block.shape
+        rows, step = int(np.prod(extents[:-1])), extents[op.axis]
+
+        def land() -> None:
+            for piece in range(data.shape[0] // rows):
+                moved = Tensor(indices[op.axis].data + np.int32(piece * step))
+                at = (*indices[: op.axis], moved, *indices[op.axis + 1 :])
+                held = slice(piece * rows, piece * rows + rows)
+                self._store_block(op, self.block(descriptor, at), data[held], undef[held])
+            self.accesses.stores += not op.add
+
+        self._running().reading.append(self._begin(op, land))
+
+    def _store_block(self, op: Any, place: Any, data: Any, undef: Any) -> None:
+        """Write rows of a buffer, of which some are undefined, to a block, or add them to it."""
+        pointer, mask, _ = place
+        shape = pointer.data.shape
+        lost = undef.reshape(shape)
+        value = Tensor(data.reshape(shape), lost if lost.any() else None)
+        lanes = self._lanes(pointer, mask, op)
+        if op.add:
+            cast(Any, self).atomic_rmw(pointer, value, mask, op)
+            return
+        self._defined_value(value, lanes, op)
+        self._scatter(pointer.data, value, lanes, value.data.dtype.itemsize, op, Touch.WRITE)
+
+    def tma_wait(self, op: Any) -> None:
+        """The oldest copies from shared memory are made, but for the newest."""
+        reading = self._running().reading
+        while len(reading) > op.pending:
+            reading.pop(0).finish()
+
+    def _block_of(self, op: Any, descriptor: Any, indices: Any) -> tuple[Any, Any]:
+        """The elements of a block, and which are undefined."""
+        pointer, mask, padding = self.block(descriptor, indices)
+        element, lanes = op.buffer.type.pointee, self._lanes(pointer, mask, op)
+        raw, undef = self._gather(pointer.data, lanes, element.bytes, op, Touch.READ)
+        self.accesses.loads += 1
+        data = raw.view(dtype_of(element))
+        if lanes is None:
+            return data, undef
+        whole = self._fill(data, undef, lanes, mask, padding)
+        return whole.data, whole.undef
+
+    def _begin(self, op: Any, land: Any) -> _Copy:
+        copy = _Copy(land)
+
+        def coroutine() -> Steps:
+            yield Pause((op,), ())
+            try:
+                copy.finish()
+            except InterpretError as error:
+                raise cast(Any, self).located(error, op) from None
+            self.version += 1
+
+        self.spawned.append((self.instance, coroutine()))
+        return copy
+
+    # Products -------------------------------------------------------------------------------
+
+    def wgmma(
+        self, op: Any, a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor], c: Tensor
+    ) -> Tensor:
+        """The product, as `dot` gives it."""
+        left = self._factor(op, "a", a, op.trans_a)
+        right = self._factor(op, "b", b, op.trans_b)
+        m, n = shape_of(op.c.type)
+        if not op.trans_b:  # rows may be longer
+            lost = right.undef
+            right = Tensor(right.data[:, :n], None if lost is None else lost[:, :n])
+        shapes = left.data.shape, right.data.shape
+        if (shapes[0][0], shapes[1][1]) != (m, n) or shapes[0][1] != shapes[1][0]:
+            message = f"factors of {shapes[0]} and {shapes[1]} for sums of {(m, n)}"
+            raise fail("TIR0501", op, message, self)
+        precision = "tf32" if left.data.dtype == np.float32 else "ieee"
+        signed = (op.lhs_signed, op.rhs_signed)
+        return cast(Any, self).dot(left, right, c, precision, signed=signed)
+
+    def _factor(self, op: Any, name: str, factor: tuple[Tensor, Tensor], turned: bool) -> Tensor:
+        operand = getattr(op, name)
+        if shape_of(operand.type):
+            return factor[0]
+        found, number = self._slot(op, *factor)
+        data, undef = found.data[number], found.undef[number]
+        if turned:
+            data, undef = data.T, undef.T
+        return Tensor(data.copy(), undef.copy() if undef.any() else None)
+
+    # Roles ----------------------------------------------------------------------------------
+
+    def start_role(self, op: Any, arguments: tuple[Any, ...]) -> None:
+        """Begin a coroutine that runs the role's function."""
+        code: Code = cast(Any, self).code_of(op.callee)
+        self.roles[self.instance] = self.roles.get(self.instance, 0) + 1
+        self.spawned.append((self.instance, self._role(op, code, arguments)))
+
+    def join_roles(self, op: Any) -> None:
+        """Nothing, once all roles of the instance have ended."""
+        if self.roles.get(self.instance):
+            raise NotReadyError
+
+    def _role(self, op: Any, code: Code, arguments: tuple[Any, ...]) -> Steps:
+        group = Group(f"@{op.callee}", op.warps)
+        inner = steps(code, arguments, cast(Any, self))
+        while True:
+            self.group = group
+            pause = next(inner, None)
+            if pause is None:
+                break
+            yield pause
+        self._end(op, group)
+        self.roles[self.instance] -= 1
+        self.version += 1
+
+    def _end(self, op: Any, group: Group) -> None:
+        if group.reading:
+            raise fail("TIR0520", op, f"{group.name} ends, and {_READING}", self)
+
+    def leave(self, number: int) -> None:
+        """The instance itself is at its end: its roles must be, and its copies."""
+        group = self.groups.pop(number, None)
+        if self.roles.pop(number, 0):
+            message = f"{program(self)} ends before its roles: gpu.join waits for them"
+            raise InterpretError(Diagnostic("TIR0520", message))
+        if group is not None and group.reading:
+            message = f"{program(self)} ends, and {_READING}"
+            raise InterpretError(Diagnostic("TIR0520", message))
+
+    def _running(self) -> Group:
+        """The threads that run."""
+        if self.group is not None:
+            return self.group
+        return self.groups.setdefault(self.instance, Group("the kernel", self.num_warps))

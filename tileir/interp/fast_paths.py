@@ -1,0 +1,265 @@
+"""Steps for the common case of common ops: nothing undefined, no predicate, usual rounding.
+
+A quick step computes what `evaluate` would, and leaves every other case to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tileir.interp.closures import Frame, Step
+from tileir.interp.fast_memory import quick_load, quick_store
+from tileir.interp.machine_request import Request, request
+from tileir.machine import Machine, Tensor
+from tileir.machine.integers import TRAPS
+from tileir.op import Op
+from tileir.types import F32, F64, I1, Kind, Scalar, element_of, shape_of
+
+Evaluate: TypeAlias = Callable[..., Any]
+
+_INTEGERS: dict[str, Any] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "smin": np.minimum,
+    "smax": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+_BITWISE = ("and", "or", "xor")
+_FLOATS: dict[str, Any] = {
+    "fadd": np.add,
+    "fsub": np.subtract,
+    "fmul": np.multiply,
+    "fdiv": np.divide,
+}
+_ORDER: dict[str, Any] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "slt": np.less,
+    "sle": np.less_equal,
+    "sgt": np.greater,
+    "sge": np.greater_equal,
+}
+_USUAL = ({}, {"overflow": "none"}, {"rounding": "rn", "ftz": False}, {"rounding": "rn"})
+
+
+def quick_step(
+    op: Op, machine: Any, slots: Sequence[int | tuple[int, ...]], results: Sequence[int]
+) -> Step | None:
+    """A step for `op` on a machine of IEEE numbers, None where there is none that is quicker."""
+    if not isinstance(machine, Machine) or machine.kernels is not Machine.kernels:
+        return None
+    asked = request(op, slots)
+    if asked is None or op.predicate is not None:
+        return None
+    maker = _MAKERS.get(asked.method)
+    return maker(op, asked, machine, slots, results) if maker is not None else None
+
+
+# Elementwise ----------------------------------------------------------------------------------
+
+
+def _elementwise(
+    op: Any, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
+) -> Step | None:
+    name, rest = asked.settings[0], asked.keywords
+    element = element_of(op.results[0].type)
+    if name == "getelementptr":
+        return _offset(op, rest["size"], machine, slots, results[0])
+    trapping = rest.pop("op", None) is not None
+    if len(slots) == 1 and not trapping:
+        return _one(op, _bound(machine.kernels[name], rest), machine, slots[0], results[0])
+    if len(slots) != 2:
+        return None
+    if trapping:
+        kernel = _bound(machine.kernels[name], rest)
+        return _trapping(op, kernel, TRAPS[name][0], machine, slots, results[0])
+    if rest in _USUAL and _is_plain_integer(name, element):
+        return _two(op, _INTEGERS[name], machine, slots, results[0])
+    if rest in _USUAL and name in _FLOATS and element in (F32, F64):
+        return _two_floats(op, _FLOATS[name], machine, slots, results[0])
+    if rest.get("overflow", "none") == "none":
+        return _two(op, _bound(machine.kernels[name], rest), machine, slots, results[0])
+    return None
+
+
+def _is_plain_integer(name: str, element: Any) -> bool:
+    """Whether numpy's own function is the op's meaning."""
+    if name not in _INTEGERS or not isinstance(element, Scalar):
+        return False
+    return element.kind is Kind.INTEGER and (element is not I1 or name in _BITWISE)
+
+
+def _bound(kernel: Any, keywords: dict[str, Any]) -> Any:
+    return (lambda *arrays: kernel(*arrays, **keywords)) if keywords else kernel
+
+
+def _one(op: Op, kernel: Any, machine: Any, a: int, result: int) -> Step:
+    evaluate = op.evaluate
+
+    def step(frame: Frame) -> None:
+        x = frame[a]
+        if x.undef is None:
+            found = kernel(x.data)
+            frame[result] = Tensor(found if type(found) is np.ndarray else np.asarray(found))
+        else:
+            frame[result] = evaluate(machine, x)
+
+    return step
+
+
+def _two(op: Op, kernel: Any, machine: Any, slots: Sequence[int], result: int) -> Step:
+    (a, b), evaluate = slots, op.evaluate
+
+    def step(frame: Frame) -> None:
+        x, y = frame[a], frame[b]
+        if x.undef is None is y.undef:
+            found = kernel(x.data, y.data)
+            frame[result] = Tensor(found if type(found) is np.ndarray else np.asarray(found))
+        else:
+            frame[result] = evaluate(machine, x, y)
+
+    return step
+
+
+def _two_floats(op: Op, kernel: Any, machine: Any, slots: Sequence[int], result: int) -> Step:
+    """Of f32 or f64, where no NaN comes out."""
+    (a, b), evaluate = slots, op.evaluate
+
+    def step(frame: Frame) -> None:
+        x, y = frame[a], frame[b]
+        if x.undef is None is y.undef:
+            found = kernel(x.data, y.data)
+            if not np.count_nonzero(found != found):
+                frame[result] = Tensor(found if type(found) is np.ndarray else np.asarray(found))
+                return
+        frame[result] = evaluate(machine, x, y)
+
+    return step
+
+
+def _trapping(
+    op: Op, kernel: Any, meaningless: Any, machine: Any, slots: Sequence[int], result: int
+) -> Step:
+    (a, b), evaluate = slots, op.evaluate
+
+    def step(frame: Frame) -> None:
+        x, y = frame[a], frame[b]
+        if x.undef is None is y.undef and not np.count_nonzero(meaningless(x.data, y.data)):
+            found = kernel(x.data, y.data)
+            frame[result] = Tensor(found if type(found) is np.ndarray else np.asarray(found))
+        else:
+            frame[result] = evaluate(machine, x, y)
+
+    return step
+
+
+def _offset(op: Op, size: int, machine: Any, slots: Sequence[int], result: int) -> Step:
+    (a, b), evaluate = slots, op.evaluate
+    factor = np.array(size, np.int64)
+
+    def step(frame: Frame) -> None:
+        p, i = frame[a], frame[b]
+        if p.undef is None is i.undef:
+            bytes_ = np.asarray(np.multiply(i.data, factor)).view(np.uint64)
+            found = p.data + bytes_
+            frame[result] = Tensor(found if type(found) is np.ndarray else np.asarray(found))
+        else:
+            frame[result] = evaluate(machine, p, i)
+
+    return step
+
+
+def _compare(
+    op: Any, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
+) -> Step | None:
+    name, relation = asked.settings
+    (a, b), (holds, fails), evaluate = slots, results, op.evaluate
+    kernel = machine.relations[name][relation]
+    if name == "icmp" and element_of(op.lhs.type) is not I1:
+        kernel = _ORDER.get(relation, kernel)
+
+    def step(frame: Frame) -> None:
+        x, y = frame[a], frame[b]
+        if x.undef is None is y.undef:
+            found = np.asarray(kernel(x.data, y.data))
+            frame[holds], frame[fails] = Tensor(found), Tensor(np.asarray(~found))
+        else:
+            frame[holds], frame[fails] = evaluate(machine, x, y)
+
+    return step
+
+
+# Shapes ---------------------------------------------------------------------------------------
+
+
+def _broadcast(
+    op: Op, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
+) -> Step | None:
+    (a,), (result,), (shape,), evaluate = slots, results, asked.settings, op.evaluate
+    old = shape_of(op.operands[0].type)  # type: ignore[union-attr]
+    repeated = [1 if n == m else 0 for n, m in zip(old or shape, shape, strict=True)]
+    if not old:
+        repeated = [0] * len(shape)
+
+    def step(frame: Frame) -> None:
+        x = frame[a]
+        if x.undef is not None:
+            frame[result] = evaluate(machine, x)
+            return
+        data = x.data
+        if not data.flags.c_contiguous:
+            frame[result] = Tensor(np.broadcast_to(data, shape))
+            return
+        strides = [s * r for s, r in zip(data.strides or repeated, repeated, strict=True)]
+        frame[result] = Tensor(np.ndarray(shape, data.dtype, data, 0, strides))
+
+    return step
+
+
+def _reshape(
+    op: Op, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
+) -> Step | None:
+    (a,), (result,), (shape,), evaluate = slots, results, asked.settings, op.evaluate
+
+    def step(frame: Frame) -> None:
+        x = frame[a]
+        if x.undef is None:
+            frame[result] = Tensor(x.data.reshape(shape))
+        else:
+            frame[result] = evaluate(machine, x)
+
+    return step
+
+
+def _reduce(
+    op: Op, asked: Request, machine: Any, slots: Sequence[Any], results: Sequence[int]
+) -> Step | None:
+    axis, combiner, _ = asked.settings
+    kernel = machine.reductions.get(combiner)
+    if kernel is None or len(slots[0]) != 1:
+        return None
+    ((a,),), (result,), evaluate = slots, results, op.evaluate
+
+    def step(frame: Frame) -> None:
+        x = frame[a]
+        found = kernel(x.data, axis) if x.undef is None else None
+        frame[result] = evaluate(machine, (x,)) if found is None else Tensor(found)
+
+    return step
+
+
+_MAKERS: dict[str, Callable[..., Step | None]] = {
+    "elementwise": _elementwise,
+    "compare": _compare,
+    "broadcast": _broadcast,
+    "reshape": _reshape,
+    "reduce": _reduce,
+    "load": quick_load,
+    "store": quick_store,
+}

@@ -1,0 +1,105 @@
+"""Ops of warpgroups of sm_90: what a warp leaves out, and whose turn it is.
+
+They print and parse like any other op, and are outside the stability promise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileir.effects import Effects
+from tileir.field import BOOL_ATTRIBUTE, INT, attribute, operand
+from tileir.op import Op, op
+from tileir.ops.shape import check_axis
+from tileir.signature import Var, elements
+from tileir.types import F32, shape_of
+from tileir.values import Operand, constant
+
+X = Var("X", elements("f32", F32), scalar=False)
+Y = Var("Y", elements("f32", F32), scalar=False)
+
+
+@op("gpu.conditional_scale")
+class ConditionalScale(Op):
+    """`value` times `factor`, as `fmul`; a warp whose factors are all 1 leaves its part as it is.
+
+    `%y = gpu.conditional_scale f32<64, 8> %x, %s`, given `f32<64, 8> %x, f32<64, 8> %s`
+    """
+
+    value: Operand = operand(X)
+    factor: Operand = operand(X)
+    results_ = (X,)
+    elementwise = True
+
+    def evaluate(self, machine: Any, value: Any, factor: Any) -> Any:
+        return machine.elementwise("fmul", value, factor)
+
+
+@op("gpu.conditional_row_max")
+class ConditionalRowMax(Op):
+    """The largest of `value` along `axis` (`fmaxnum`) times `scale` where that is more than
+    `bound`, elsewhere `most`; and what sums relative to `most` are multiplied by for that: 2 to
+    the power of `most` less the new one (`exp2` with `fast = approx`), elsewhere 1. A warp that
+    holds nothing that is more looks no further.
+
+    `%m, %f = gpu.conditional_row_max (f32<64>, f32<64>) %x, %s, %b, %l {axis = 1}`, given `f32<64, 8> %x, f32<64> %s, f32<64> %b, f32<64> %l`
+    """  # noqa: E501 - an example is one line
+
+    value: Operand = operand(X)
+    scale: Operand = operand(Y)
+    bound: Operand = operand(Y)
+    most: Operand = operand(Y)
+    exponent: Operand = operand(Y)
+    axis: int = attribute(INT, default=0)
+    results_ = (Y, Y)
+    predicable = False
+
+    def verify(self) -> None:
+        shape = shape_of(self.value.type)
+        check_axis(self, self.axis, len(shape))
+        if shape_of(self.most.type) != shape[: self.axis] + shape[self.axis + 1 :]:
+            message = f"`most` must have the shape of {self.value.type} without axis {self.axis}"
+            raise self.fail("TIR0112", message, "most")
+
+    def evaluate(
+        self, machine: Any, value: Any, scale: Any, bound: Any, most: Any, exponent: Any
+    ) -> Any:
+        largest = machine.reduce((value,), self.axis, "fmaxnum", self)
+        found = machine.elementwise("fmul", largest, scale)
+        more, _ = machine.compare("fcmp", "ogt", found, bound)
+        level = machine.select(more, found, most)
+        less = machine.elementwise("fsub", most, level)
+        factor = machine.elementwise("exp2", machine.elementwise("fmul", less, exponent))
+        one = machine.constant(constant(self.most.type, 1.0))
+        return level, machine.select(more, factor, one)
+
+
+@op("gpu.named_barrier_sync")
+class NamedBarrierSync(Op):
+    """The warpgroups of a role come by here in turns, each after the one before it has come by
+    `gpu.named_barrier_arrive` as often as it itself by here, the first after the last.
+
+    `gpu.named_barrier_sync`
+    """
+
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def evaluate(self, machine: Any) -> Any:
+        return None
+
+
+@op("gpu.named_barrier_arrive")
+class NamedBarrierArrive(Op):
+    """It is the next warpgroup's turn. With `begin` only the last warpgroup does so: it is the
+    first one's.
+
+    `gpu.named_barrier_arrive {begin}`
+    """
+
+    begin: bool = attribute(BOOL_ATTRIBUTE, default=False)
+    effects_ = Effects.WRITE | Effects.SYNC
+    predicable = False
+
+    def evaluate(self, machine: Any) -> Any:
+        return None

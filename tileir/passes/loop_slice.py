@@ -1,0 +1,126 @@
+"""What of a loop can run ahead of it: the part that addresses, masks and its condition need."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from tileir import records
+from tileir.analysis.alignment import alignment
+from tileir.analysis.cfg import cfg
+from tileir.analysis.dominance import dominance
+from tileir.analysis.loops import Loop
+from tileir.analysis.uses import defining_blocks, definitions
+from tileir.effects import Effects
+from tileir.ir import Block, Function
+from tileir.op import Op, Successor
+from tileir.ops.arith import Xor
+from tileir.ops.memory import Load
+from tileir.ops.program import Hint
+from tileir.passes.cfg_edit import copy_op
+from tileir.types import I1
+from tileir.values import Operand, Value, constant
+
+
+class Slice:
+    """The part of a loop that some of its values are computed from: `slice`, its ops, and `state`,
+    the parameters of the header that they need. The loop has one latch and leaves from there or
+    from its header."""
+
+    def __init__(self, function: Function, loop: Loop) -> None:
+        self.function, self.loop = function, loop
+        self.latch = cast(str, loop.latch)
+        self.header = function.blocks[loop.header]
+        self.origin, self.homes = definitions(function), defining_blocks(function)
+        exiting = function.blocks[loop.exits[0][0]]
+        self.tested_first = exiting.label == loop.header and exiting.label != loop.latch
+        self.condition: Operand = exiting.terminator.inputs[0]
+        self.stays = exiting.terminator.successors[0].label in loop.blocks
+        self.state: dict[Value, None] = {}
+        self.slice: dict[Op, None] = {}
+
+    # What is in it --------------------------------------------------------------------------
+
+    def add(self, op: Load, *, reads: bool = False) -> str | None:
+        """Take what a load depends on along; why that cannot be done. `reads`: other loads, too,
+        which the caller has to mask."""
+        home = self.homes[op.results[0]]
+        if not dominance(self.function).dominates(home, self.latch):
+            return "the load does not run in every iteration"
+        if self.tested_first and home == self.loop.header:
+            return "the load runs before the loop's test"
+        before = dict(self.state), dict(self.slice)
+        why = self.take(list(op.inputs), reads)
+        if why is not None:
+            self.state, self.slice = before
+        return why
+
+    def take(self, wanted: list[Operand], reads: bool = False) -> str | None:
+        """Take what `wanted` depend on along; why that cannot be done."""
+        while wanted:
+            operand = wanted.pop()
+            if type(operand) is not Value or self.homes.get(operand) not in self.loop.blocks:
+                continue
+            op = self.origin.get(operand)
+            if op is None:
+                if operand not in self.header.parameters:
+                    return "the address depends on control flow within the loop"
+                if operand not in self.state:
+                    self.state[operand] = None
+                    wanted.append(self._following(operand))
+            elif op not in self.slice:
+                plain = isinstance(op, Load) and not op.volatile and op.predicate is None
+                known = isinstance(op, Hint) and self._says_nothing_new(op)
+                if op.effects is not Effects.PURE and not known and not (reads and plain):
+                    return f"{op.mnemonic}, which the address depends on, has effects"
+                self.slice[op] = None
+                wanted.extend(op.operands)
+        return None
+
+    def _says_nothing_new(self, hint: Hint) -> bool:
+        """Whether what it promises is known without it: `start = tl.multiple_of(start, 64)`."""
+        facts = alignment(self.function)
+        said, known = facts.of(hint.results[0]), facts.of(hint.value)
+        return records.evolve(said, hinted=()) == records.evolve(known, hinted=())
+
+    def ordered(self) -> list[Op]:
+        """The ops of the slice, each behind what it needs."""
+        inside = (label for label in cfg(self.function).order if label in self.loop.blocks)
+        return [op for x in inside for op in self.function.blocks[x].ops if op in self.slice]
+
+    # What it computes -----------------------------------------------------------------------
+
+    def entering(self, block: Block) -> dict[Value, Operand]:
+        """The state of the first iteration, entered from `block`."""
+        arguments = dict(zip(self.header.parameters, self._edge(block).arguments, strict=True))
+        return {p: arguments[p] for p in self.state}
+
+    def computed(self, state: dict[Value, Operand], ops: list[Op]) -> dict[Value, Operand]:
+        """What the values are in an iteration that starts with `state`; `ops` compute them."""
+        env = dict(state)
+        for op in self.ordered():
+            if isinstance(op, Hint):  # a promise for iterations that run, and this one may not
+                env[op.results[0]] = env.get(op.value, op.value)  # type: ignore[arg-type]
+            else:
+                ops.append(copy_op(op, env))
+        return env
+
+    def advanced(self, env: dict[Value, Operand]) -> dict[Value, Operand]:
+        """The state of the iteration after the one with the values `env`."""
+        following = {p: self._following(p) for p in self.state}
+        return {p: env.get(v, v) if type(v) is Value else v for p, v in following.items()}
+
+    def staying(self, env: dict[Value, Operand], ops: list[Op]) -> Operand:
+        """Whether the loop goes on, by its condition in `env`."""
+        holds = self.condition
+        holds = env.get(holds, holds) if type(holds) is Value else holds
+        if not self.stays:
+            ops.append(Xor(holds, constant(I1, True)))
+            holds = ops[-1].results[0]
+        return holds
+
+    def _following(self, parameter: Value) -> Operand:
+        index = self.header.parameters.index(parameter)
+        return self._edge(self.function.blocks[self.latch]).arguments[index]
+
+    def _edge(self, source: Block) -> Successor:
+        return next(e for e in source.terminator.successors if e.label == self.loop.header)

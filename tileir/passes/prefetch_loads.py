@@ -1,0 +1,142 @@
+"""Software pipelining of loads: the paper's pre-fetching (MAPL 2019, section 5.1.1)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tileir import records
+from tileir.analysis.loops import Loop, loops
+from tileir.errors import Diagnostic
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.memory import Load
+from tileir.passes.load_lookahead import Schedule
+from tileir.passmanager.registry import PassResult, pass_, remark
+
+
+@pass_("prefetch-loads")
+def prefetch_loads(function: Function, *, stages: int = 2) -> PassResult:
+    """Issue the loads of a loop `stages - 1` iterations before their values are needed.
+
+    With d = stages - 1: before the loop, the loads of iterations 0 to d - 1 are issued; in the
+    loop, the value of iteration i is a parameter, and the load of iteration i + d is issued at the
+    end. Each load is masked by whether its iteration will run. What addresses, masks and the
+    condition are computed from runs ahead as a copy; for d = 1 it is what the iteration computes
+    for the next one.
+
+    A loop takes part if it has one latch and leaves from there or from its header; a load of its
+    own, not of a loop within, if it runs in every iteration, nothing in the loop may change what
+    it reads, and its address moves with the loop and is computed without effects. `stages` of a
+    latch's branch wins over the option, and is 1 afterwards. Other loops stay as they are, with a
+    remark at their loads. Masks that are always true are left to `simplify`, copies to `cse`, what
+    nobody reads to `dce`.
+
+    before:
+        define void @f(f32*<8> %p0, f32*<8> %q, i32 %n) {
+        entry:
+          br loop
+        loop:
+          %p = phi f32*<8> [%p0, entry], [%p1, loop]
+          %i = phi i32 [0, entry], [%j, loop]
+          %s = phi f32<8> [0.0, entry], [%t, loop]
+          %x = load f32<8> %p
+          %t = fadd f32<8> %s, %x
+          %p1 = getelementptr f32*<8> %p, i32<8> 8
+          %j = add i32 %i, 1
+          %more, _ = icmp (i1, i1) %j, %n {predicate = slt}
+          cond_br %more, loop, exit
+        exit:
+          store %q, %t
+          ret
+        }
+    after:
+        define void @f(f32*<8> %p0, f32*<8> %q, i32 %n) {
+        entry:
+          %x.1 = load f32<8> %p0
+          br loop
+        loop:
+          %p = phi f32*<8> [%p0, entry], [%p1, loop]
+          %i = phi i32 [0, entry], [%j, loop]
+          %s = phi f32<8> [0.0, entry], [%t, loop]
+          %x = phi f32<8> [%x.1, entry], [%x.2, loop]
+          %t = fadd f32<8> %s, %x
+          %p1 = getelementptr f32*<8> %p, i32<8> 8
+          %j = add i32 %i, 1
+          %more, _ = icmp (i1, i1) %j, %n {predicate = slt}
+          %0 = splat i1<8> %more
+          %x.2 = load f32<8> %p1, %0
+          cond_br %more, loop, exit {stages = 1}
+        exit:
+          store %q, %t
+          ret
+        }
+    """
+    remarks: list[Diagnostic] = []
+    done: list[str] = []
+    for header in tuple(loops(function).by_header):
+        changed = _pipelined(function, loops(function).by_header[header], stages, remarks)
+        if changed is not function:
+            done.append(header)
+        function = changed
+    counts = {"loops pipelined": len(done)} if done else {}
+    return PassResult(_marked(function, done), tuple(remarks), counts)
+
+
+def _marked(function: Function, done: list[str]) -> Function:
+    """`function` with the loops around those `done` asking for one stage: the loads issued before
+    an inner loop are none of theirs."""
+    found = loops(function).by_header
+    blocks = dict(function.blocks)
+    for header in done:
+        parent = found[header].parent
+        while parent is not None:
+            for latch in found[parent].latches:
+                block, last = blocks[latch], cast(Any, blocks[latch].terminator)
+                if last.stages != 1:
+                    ops = (*block.ops[:-1], last.evolve(stages=1))
+                    blocks[latch] = records.evolve(block, ops=ops)
+            parent = found[parent].parent
+    return function.with_blocks(blocks)
+
+
+def _pipelined(function: Function, loop: Loop, stages: int, remarks: list[Diagnostic]) -> Function:
+    inner = loops(function).innermost
+    own = (label for label in loop.order if inner[label] == loop.header)
+    loads = [op for label in own for op in function.blocks[label].ops if _moving(op)]
+    wanted = stages
+    if loop.latch is not None:
+        asked = getattr(function.blocks[loop.latch].terminator, "stages", None)
+        wanted = stages if asked is None else asked
+    if not loads or wanted < 2:
+        return function
+    reason = _obstacle(loop)
+    if wanted > _MOST_STAGES:
+        reason = f"{wanted} stages, of {_MOST_STAGES} at most"
+    schedule = Schedule(function, loop, wanted - 1) if reason is None else None
+    if schedule is not None:
+        reason = schedule.take([schedule.condition])
+    if schedule is None or reason is not None:
+        remarks.extend(remark("TIR0653", f"not pipelined: {reason}", op.location) for op in loads)
+        return function
+    for op in loads:
+        why = schedule.schedule(cast(Load, op))
+        if why is not None:
+            remarks.append(remark("TIR0653", f"not pipelined: {why}", op.location))
+    return schedule.apply() if schedule.loads else function
+
+
+_MOST_STAGES = 256
+"""Iterations whose loads are written out: a GPU's thread has fewer registers."""
+
+
+def _moving(op: Op) -> bool:
+    return isinstance(op, Load) and not op.volatile and op.predicate is None
+
+
+def _obstacle(loop: Loop) -> str | None:
+    """What keeps a whole loop from being pipelined."""
+    if loop.latch is None:
+        return "the loop has several back edges"
+    if len(loop.exits) != 1 or loop.exits[0][0] not in (loop.latch, loop.header):
+        return "the loop leaves from elsewhere than its header or its end"
+    return None

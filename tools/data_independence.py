@@ -1,0 +1,107 @@
+"""Whether a run of a kernel stands for its runs on all data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from tileir.analysis.cfg import cfg
+from tileir.backend.shared_memory.hazards import MemoryUses, uses_of
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan
+from tileir.backend.simt.barrier_removal import Site
+from tileir.effects import Effects
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.types import Pointer, element_of
+from tileir.values import Operand, Value
+
+Events: TypeAlias = "list[Op | Site | None]"
+
+_PLACES = {
+    "gather": ("index",), "histogram": ("value", "mask", "predicate"),
+    "insert_slice": ("offsets",), "extract_slice": ("offsets",),
+    "gpu.async_copy": ("slot",), "gpu.local_load": ("slot",), "gpu.local_store": ("slot",),
+}  # fmt: skip
+"""Operands that say where an op goes in shared memory."""
+
+
+def needless(function: Function, memory: SharedMemoryPlan, events: Events, site: Site) -> bool:
+    """Whether the barrier at `site`, without which `function` ran as `events` say and no race was
+    seen, is needed for no data: where the path depends on none, and, of what comes since the
+    barrier before and up to the one behind, ops that may touch the same bytes touch the same for
+    all data. Between two barriers of one rule only the op itself is at work."""
+    data, (op, index) = _data(function), site
+    if (op, index + 1) in events and _fixed(op, data):
+        return True
+    uses = uses_of(function, memory)
+    return all(_fixed(x, data) for x in function.ops if x.successors) and all(
+        not _may_meet(uses, a, b) or (_fixed(a, data) and _fixed(b, data))
+        for at, event in enumerate(events)
+        if event == site
+        for a in _until(reversed(events[:at]))
+        for b in _until(iter(events[at + 1 :]), op)
+    )
+
+
+def _until(events: Iterator[Op | Site | None], *first: Op) -> Iterator[Op]:
+    """The ops up to the next barrier."""
+    yield from first
+    for event in events:
+        if event is None or isinstance(event, tuple):
+            return
+        yield event
+
+
+def _may_meet(uses: MemoryUses, a: Op, b: Op) -> bool:
+    mine, theirs = uses.rooms.get(a), uses.rooms.get(b)
+    if mine is not None and theirs is not None and mine[0] < theirs[1] and theirs[0] < mine[1]:
+        return True
+    return any(
+        (x.writes or y.writes) and (x.base is y.base or x.base is None or y.base is None)
+        for x in uses.accesses.get(a, ())
+        for y in uses.accesses.get(b, ())
+    )
+
+
+def _fixed(op: Op, data: set[Value]) -> bool:
+    return not any(isinstance(v, Value) and v in data for v in _deciding(op))
+
+
+def _data(function: Function) -> set[Value]:
+    """The values that depend on memory; with a branch that does, so do all that blocks are
+    given."""
+    found: set[Value] = set()
+    _close(function, found)
+    if not all(_fixed(op, found) for op in function.ops if op.successors):
+        found.update(v for block in function.blocks.values() for v in block.parameters)
+        _close(function, found)
+    return found
+
+
+def _close(function: Function, found: set[Value]) -> None:
+    """Add what is computed from values in `found` or read."""
+    size = -1
+    while size != len(found):
+        size = len(found)
+        for label in cfg(function).order:
+            for op in function.blocks[label].ops:
+                if op.effects & _FROM_OUTSIDE or any(v in found for v in op.operands):
+                    found.update(op.results)
+                for edge in op.successors:
+                    pairs = zip(function.blocks[edge.label].parameters, edge.arguments, strict=True)
+                    found.update(p for p, a in pairs if a in found)
+
+
+_FROM_OUTSIDE = Effects.READ | Effects.SYNC | Effects.OUTSIDE
+
+
+def _deciding(op: Any) -> list[Operand]:
+    """Operands on which the path, or the bytes that `op` touches, depend."""
+    named: list[Any] = [getattr(op, n) for n in _PLACES.get(op.mnemonic, ())]
+    if op.successors:
+        named += list(op.inputs)
+    if op.effects & (Effects.READ | Effects.WRITE):
+        named += [v for v in op.inputs if isinstance(element_of(v.type), Pointer)]
+        named += [getattr(op, n, None) for n in ("mask", "predicate")]
+    flat = [x for v in named for x in (v if isinstance(v, tuple) else (v,))]
+    return [v for v in flat if v is not None]
