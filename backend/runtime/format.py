@@ -154,7 +154,8 @@ def _text(compiled: CompiledKernel, stage: str) -> str:
 
 
 def _note(found: Diagnostic) -> dict[str, Any]:
-    return {**records.asdict(found), "severity": found.severity.value}
+    notes = [_note(note) for note in found.notes]
+    return {**records.asdict(found), "severity": found.severity.value, "notes": notes}
 
 
 def _read_notes(found: Sequence[Mapping[str, Any]]) -> tuple[Diagnostic, ...]:

@@ -3,7 +3,7 @@
     python -m tileir.testing.litmus --on gpu --runs 1000000 --out FILE.json
     python -m tileir.testing.litmus --on interpreter --runs 60 --only mp,lb
 
-A test is a `.tir` file (tests/corpus/litmus) with one kernel. `litmus.instances` program instances
+A test is a `.tir` file in `programs/` with one kernel. `litmus.instances` program instances
 make one run; a launch has many groups of them, and each group makes `rounds` runs, for which its
 instances wait a bounded time for each other. Every run has locations of its own: `litmus.x` and so
 on are elements per run of the parameter of that name, zero at first. What a run finds is in `r0`,
@@ -32,7 +32,7 @@ from tileir.executor import Executor
 from tileir.ir import Module
 from tileir.textual import parse
 
-FOLDER = Path(__file__).resolve().parents[2] / "tests" / "corpus" / "litmus"
+FOLDER = Path(__file__).resolve().parent / "programs"
 LAUNCHES = 10_000
 """Launches of the kernel with locks."""
 _LINE = 32

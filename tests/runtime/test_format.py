@@ -11,7 +11,14 @@ from tileir.backend import HostStep, Metadata, Options, compile  # noqa: A004
 from tileir.backend.compiled_kernel import STAGES
 from tileir.backend.error_kinds import classify_errors
 from tileir.backend.runtime.format import dumps, loads
-from tileir.errors import CompileError, DefectError, InfeasibleError, UnsupportedError
+from tileir.errors import (
+    CompileError,
+    DefectError,
+    Diagnostic,
+    InfeasibleError,
+    Severity,
+    UnsupportedError,
+)
 from tileir.textual import parse, print_module
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -153,3 +160,10 @@ def test_kernels_have_names_that_ptx_knows(name):
     assert made.metadata.kernel == name and made.cubin
     assert f".entry {made.metadata.symbol}(" in made.ptx
     assert (made.metadata.symbol == name) == (name in ("a_b", "f$x"))
+
+
+def test_notes_of_remarks_are_kept(softmax):
+    note = Diagnostic("TIR0651", "the store", None, Severity.NOTE)
+    remark = Diagnostic("TIR0651", "stays in the loop", None, Severity.REMARK, (note,))
+    read = loads(dumps(records.evolve(softmax, notes=(remark,))))
+    assert read.notes == (remark,)
