@@ -78,13 +78,6 @@ class BoundsChecked(Atomics, HostCallbacks):
         self._check(element.bytes, pointer, None, order.space, writes=True)
         super().store_atomic(element, pointer, value, order)
 
-    def copy_async(
-        self, size: int, offset: Lanes, constant: int, pointer: Lanes, mask: Lanes | None,
-        held: Lanes | None,
-    ) -> None:  # fmt: skip
-        self._check(size, pointer, self.both(mask, held), AddressSpace.GLOBAL)
-        super().copy_async(size, offset, constant, pointer, mask, held)
-
     # Checking -----------------------------------------------------------------------------------
 
     def _check(

@@ -11,7 +11,7 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -145,7 +145,7 @@ class Launch:
             raise LaunchError(Diagnostic("TIR0725", message))
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watched(self) -> Generator[None]:
         """The launch is looked at while the body runs."""
         watch = _watches[0]
         watch.add(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,7 +65,7 @@ class CpuLowering(Lowering):
             return super().lower(op)
 
     @contextmanager
-    def _guarded(self, op: Op) -> Iterator[None]:
+    def _guarded(self, op: Op) -> Generator[None]:
         machine: Any = self.thread
         outer = machine.guard
         machine.guard = self._guard(op) if self.checked else None

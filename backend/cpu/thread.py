@@ -185,6 +185,7 @@ class CpuThread(BoundsChecked, Private):
         self, size: int, offset: Lanes, constant: int, pointer: Lanes, mask: Lanes | None,
         held: Lanes | None,
     ) -> None:  # fmt: skip
+        self._check(size, pointer, self.both(mask, held), AddressSpace.GLOBAL)
         words = size // 4
         copied = self._load(F32, words, pointer, self.held(self.both(mask, held)), 1, False)
         place = self.binary("add", I32, offset, self.integer(constant), "nsw")

@@ -103,6 +103,8 @@ def _refused(options: Any, instrumented: bool) -> str:
 def _through_tileir(text: str, name: str, options: Any, capability: int) -> CompiledKernel:
     """The kernel with its machine code, unless only Triton has an assembler. Raises TileirError."""
     overlapped = bool(getattr(options, "launch_pdl", False))
+    if "!tt.tensordesc<" in _parameters(text):
+        raise UnsupportedError(Diagnostic("TIR0706", _DESCRIPTORS))
     module = ttir.read(text, f"{name}.ttir", overlapped=overlapped, num_warps=options.num_warps)
     kernel = compile_module(
         module, _target(capability),
@@ -121,6 +123,16 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
         if error.code != _NO_ASSEMBLER:
             raise
         return kernel
+
+
+def _parameters(text: str) -> str:
+    """The line of the kernel's parameters."""
+    return text[text.find("tt.func public") :].partition("\n")[0]
+
+
+_DESCRIPTORS = (
+    "Triton's launcher passes flags with descriptors of the host that tileir does not take"
+)
 
 
 def _target(capability: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileir import Location
-from tileir.errors import BuildError, Diagnostic
+from tileir.errors import BuildError, Diagnostic, Severity
 
 
 class CompilationError(BuildError):
@@ -19,6 +19,9 @@ class UnsupportedStatement(Exception):  # noqa: N818 - never seen outside
         self.message, self.code = message, code
 
 
-def error_at(message: str, place: Location | None, code: str = "TIR1001") -> CompilationError:
-    """An error at `place`."""
-    return CompilationError(Diagnostic(code, message, place))
+def error_at(
+    message: str, place: Location | None, code: str = "TIR1001", source: Location | None = None
+) -> CompilationError:
+    """An error at `place`; `source` is where the user wrote what stands there."""
+    note = Diagnostic(code, "written here", source, Severity.NOTE)
+    return CompilationError(Diagnostic(code, message, place, notes=(note,) if source else ()))

@@ -130,12 +130,13 @@ class RegionReader:
         except CompilationError:
             raise
         except UnsupportedStatement as refused:
-            raise error_at(refused.message, s.place, refused.code) from None
+            raise error_at(refused.message, s.place, refused.code, s.source) from None
         except TileirError as error:
             first = error.diagnostics[0]
-            raise error_at(f"{s.name}: {first.message}", s.place, first.code) from None
+            raise error_at(f"{s.name}: {first.message}", s.place, first.code, s.source) from None
         except _UNLIKE_TRITON:
-            raise error_at(f"{s.name} is not written as Triton writes it", s.place) from None
+            message = f"{s.name} is not written as Triton writes it"
+            raise error_at(message, s.place, source=s.source) from None
 
 
 def _check_types(s: Statement, found: Sequence[Expr]) -> None:

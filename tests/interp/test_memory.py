@@ -6,6 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tileir.interp import Within
+
 from .programs import fails, run
 
 COPY = """
@@ -162,6 +164,36 @@ def test_arguments_that_share_memory() -> None:
     whole = np.arange(12, dtype=np.float32)
     run(STRIDED, 1, whole[:4], whole[4:8], 1)
     assert whole.tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 8, 9, 10, 11]
+
+
+SHIFTED = """
+define kernel void @k(f32* %x, i32 %by, f32* %y) {
+entry:
+  %p = getelementptr f32* %x, %by
+  %v = load f32 %p
+  store %y, %v
+  ret
+}
+"""
+
+
+def test_an_array_within_memory_that_may_be_accessed() -> None:
+    """Bytes before, behind and between the elements of a view, and none outside of the whole."""
+    whole, y = np.arange(12, dtype=np.float32), np.zeros(1, np.float32)
+    view = whole[4:8:2]
+    for by in (-4, 0, 1, 7):
+        run(SHIFTED, 1, Within(view, whole.view(np.uint8)), by, y)
+        assert y[0] == 4 + by
+    for by in (-5, 8):
+        fails("TIR0501", "load", SHIFTED, 1, Within(view, whole.view(np.uint8)), by, y)
+    fails("TIR0501", "load", SHIFTED, 1, view, 1, y)
+
+
+def test_two_arrays_within_one_memory() -> None:
+    whole = np.arange(4, dtype=np.float32)
+    memory = whole.view(np.uint8)
+    run(SHIFTED, 1, Within(whole[:1], memory), 3, Within(whole[1:2], memory))
+    assert whole.tolist() == [0, 3, 2, 3]
 
 
 INDIRECT = """

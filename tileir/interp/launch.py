@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import gcd
 from typing import Any
@@ -105,7 +105,7 @@ class Interpreter:
 
 
 @contextmanager
-def _timed(machine: Any, seconds: float | None) -> Iterator[None]:
+def _timed(machine: Any, seconds: float | None) -> Generator[None]:
     """No op begins on `machine` once the body has run for so long (TIR0725)."""
     if seconds is None:
         yield

@@ -19,6 +19,10 @@ class Options:
     num_stages: int = 1
     warp_size: int = 32
     cluster_dims: tuple[int, int, int] = (1, 1, 1)
+    num_buffers_warp_spec: int = 0
+    num_consumer_groups: int = 0
+    reg_dec_producer: int = 0
+    reg_inc_consumer: int = 0
     maxnreg: int | None = None
     enable_fp_fusion: bool = True
     enable_reflect_ftz: bool = True

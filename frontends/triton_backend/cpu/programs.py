@@ -3,6 +3,7 @@ of threads (SIMT)."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -12,6 +13,7 @@ from tileir import records
 from tileir.backend.cpu.compile import CpuKernel, compile as compile_for_cpu
 from tileir.backend.cpu.regions import Bounds, Region
 from tileir.backend.cpu.spin_waits import may_spin_wait
+from tileir.backend.runtime.disk_store import Store, cache_folder
 from tileir.errors import CompileError, Diagnostic, LaunchError, TileirError
 from tileir.executor import executor
 from tileir.frontends.triton_backend.cpu.arguments import ANYWHERE, Memory, Reader, array_of, reader
@@ -59,7 +61,7 @@ class Program:
         if may_spin_wait(self.module):
             return None
         try:
-            kernel = compile_for_cpu(self.module, self.name, checked=True)
+            kernel = compile_for_cpu(self.module, self.name, store=_store())
         except CompileError:
             return None
         return _launch_of(kernel, [reader(p) for p in self._parameters])
@@ -87,6 +89,11 @@ class Program:
                 _say(report.printed)
 
         return launch
+
+
+def _store() -> Store | None:
+    """The user's cache folder, unless TILEIR_CACHE is `off`."""
+    return None if os.environ.get("TILEIR_CACHE") == "off" else Store(cache_folder() / "cpu")
 
 
 def _launch_of(kernel: CpuKernel, readers: Sequence[Reader]) -> Launch:

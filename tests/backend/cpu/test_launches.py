@@ -74,3 +74,33 @@ def test_arrays_that_are_read_only_are_read(on):
     out[0] = 2
     with pytest.raises(LaunchError, match="read-only"):
         executor(on).launch(b.module(), "k", (1,), {"x": out, "y": fixed})
+
+
+def test_small_launches_stay_on_the_thread_that_launches(monkeypatch):
+    """The first launch of several instances takes other threads, since it is not known how long one
+    takes; later ones do where that is much."""
+    from tileir.backend.cpu import compile as compiling
+
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), n=I64) as (x, n):
+        (x + b.program_id(axis=0)).store(n.to(F32))
+    kernel, taken = compiling.compile(b.module()), []
+    own = compiling.parallel_for
+
+    def counted(part, total, workers, abandon):
+        taken.append(workers)
+        own(part, total, workers, abandon)
+
+    monkeypatch.setattr(compiling, "parallel_for", counted)
+    x, clock = np.zeros(4, np.float32), [0]
+
+    def now():
+        clock[0] += 1_000
+        return clock[0]
+
+    monkeypatch.setattr(compiling.time, "perf_counter_ns", now)
+    for _ in range(2):
+        kernel(4, [x, 7], threads=2)
+    kernel(1 << 20, [np.zeros(1 << 20, np.float32), 7], threads=2)
+    assert taken == [2, 1, 2]
+    assert (x == 7).all()

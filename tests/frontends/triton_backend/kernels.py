@@ -54,3 +54,15 @@ SUM_OF_MASKED = ADD.replace("@add", "@sum").replace(
 
 FOREIGN = ADD.replace("arith.addf %v, %v", "foreign.op %v, %v")
 """Has an op that nobody knows."""
+
+DESCRIBED = """\
+module {
+  tt.func public @first(%x: !tt.tensordesc<16x32xf16>, %x_0: i32, %x_1: i32, %y: !tt.ptr<f16>) {
+    %c0 = arith.constant 0 : i32
+    %v = tt.descriptor_load %x[%c0, %c0] : !tt.tensordesc<16x32xf16> -> tensor<16x32xf16>
+    %p = tt.splat %y : !tt.ptr<f16> -> tensor<16x32x!tt.ptr<f16>>
+    tt.return
+  }
+}
+"""
+"""Takes a descriptor that the host makes."""

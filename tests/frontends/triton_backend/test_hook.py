@@ -10,7 +10,7 @@ from tileir_triton import hook, reporting
 from tileir_triton.settings import Settings
 
 from .fakes import cuda_backend, install_fake, options
-from .kernels import ADD, FOREIGN
+from .kernels import ADD, DESCRIBED, FOREIGN
 
 
 @pytest.fixture
@@ -63,10 +63,12 @@ def test_metadata_have_everything_that_launchers_read(backend):
     ("text", "changed", "reason"),
     [
         (FOREIGN, {}, "foreign.op"),
+        (FOREIGN, {}, "user.py:4:9"),
         (ADD, {"num_ctas": 2}, "clusters of 2"),
         (ADD, {"instrumentation_mode": "consan"}, "instrumentation"),
         (ADD, {"maxnreg": 24}, "24 registers"),
         (ADD, {"num_warps": 64}, "warps"),
+        (DESCRIBED, {}, "descriptors of the host"),
         ("not even a text", {}, "does not belong here"),
     ],
 )
@@ -97,6 +99,7 @@ def test_strict_raises_at_the_line(backend):
     with pytest.raises(TileirError) as caught:
         stages(backend, FOREIGN, {})
     assert caught.value.line == 1 + FOREIGN[: FOREIGN.index("foreign.op")].count("\n")
+    assert "user.py:4:9" in str(caught.value)
 
 
 def test_strict_says_out_of_resources_as_triton_does(backend):
@@ -214,3 +217,15 @@ def test_nothing_is_installed_unasked(monkeypatch):
         warnings.simplefilter("error")
         hook.install_where_asked()
     assert hook.installed() is None
+
+
+def test_without_an_assembler_of_its_own_tritons_makes_the_cubin(backend, monkeypatch):
+    from tileir.backend import assembler
+
+    monkeypatch.setattr(assembler.importlib.util, "find_spec", lambda name: None)
+    assembler._library.cache_clear()
+    metadata = {}
+    *_, ptx, cubin = stages(backend, ADD, metadata)
+    assert metadata["compiled_by"].startswith("tileir ")
+    assert ".entry add" in ptx
+    assert cubin == f"cubin of {ptx}".encode()

@@ -13,17 +13,17 @@ import pytest
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None,
-    reason="Triton is not installed: pip install triton, or .ci/run, which does",
+    reason="Triton is not installed: TRITON=3.7.0 .ci/run, or pip install triton",
 )
 
 
-def run(script, tmp_path, *arguments, **environment):
+def run(script, tmp_path, *arguments, status=0, **environment):
     """What a program of this folder writes on its standard output, in a process of its own."""
     asked = {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(HERE), **environment}
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
     command = [sys.executable, *script, *arguments]
     done = subprocess.run(command, env={**kept, **asked}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status, done.stderr
     return done.stdout
 
 
@@ -68,3 +68,19 @@ def test_kernels_run_on_the_cpu(tmp_path, mode):
     script = start(str(HERE / "program_cpu.py"))
     output = run(script, tmp_path, TILEIR_TRITON_CPU=mode)
     assert output.splitlines()[-1] == "all right"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_planted_mistakes_are_found_at_their_lines(tmp_path):
+    program, found = HERE / "program_wrong.py", tmp_path / "found.json"
+    lines = program.read_text().splitlines()
+    planted = {
+        (number, line.rpartition("# wrong: ")[2])
+        for number, line in enumerate(lines, start=1)
+        if "  # wrong: " in line
+    }
+    words = ["-m", "tileir.tools.main", "check-triton", "--json", str(found), "--", sys.executable]
+    run([*words, *start(str(program))], tmp_path, status=1)
+    places = {(f["place"].split(":")[-2], f["code"]) for f in json.loads(found.read_text())}
+    assert {(int(line), code) for line, code in places} == planted
+    assert len(planted) == 6

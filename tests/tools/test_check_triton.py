@@ -1,0 +1,65 @@
+"""`tileir check-triton`, with a command that writes what launches would."""
+
+import json
+import sys
+
+import pytest
+
+from tileir.tools.check_triton import described, grouped
+from tileir.tools.main import main
+
+LINE = {
+    "kernel": "k", "mode": "interpreter", "code": "TIR0517", "message": "race on x",
+    "file": "user.py", "line": 4, "column": 9, "notes": ["a note"], "test": "t.py::test_a",
+}  # fmt: skip
+
+
+def command(lines=(), status=0):
+    """A program whose launches come upon `lines`."""
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    code = (
+        "import os, sys; assert os.environ['TILEIR_TRITON_CPU'] == 'interpreter'; "
+        f"open(os.environ['TILEIR_TRITON_FINDINGS'], 'a').write({text!r}); sys.exit({status})"
+    )
+    return ["check-triton", "--", sys.executable, "-c", code]
+
+
+def test_findings_are_said_at_their_lines(capsys):
+    assert main(command([LINE, {**LINE, "test": "t.py::test_b"}])) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "user.py:4:9: error[TIR0517]: race on x",
+        "  a note",
+        "  in kernel k, 2 launches, first in t.py::test_a",
+        "check-triton: 1 finding",
+    ]
+
+
+@pytest.mark.parametrize("status", [0, 5])
+def test_without_findings_the_status_is_the_commands(capsys, status):
+    assert main(command(status=status)) == status
+    assert "no launch did anything wrong" in capsys.readouterr().out
+
+
+def test_findings_are_written_as_json(tmp_path):
+    words = command([LINE])
+    assert main([words[0], "--json", str(tmp_path / "found.json"), *words[1:]]) == 1
+    (found,) = json.loads((tmp_path / "found.json").read_text())
+    assert (found["place"], found["times"]) == ("user.py:4:9", 1)
+
+
+def test_findings_at_other_lines_and_of_other_codes_are_others():
+    lines = [LINE, {**LINE, "line": 5}, {**LINE, "code": "TIR0501"}, {**LINE, "file": None}]
+    found = grouped(lines)
+    assert [f.times for f in found] == [1, 1, 1, 1]
+    assert "check-triton: 4 findings" in described(found)
+
+
+def test_a_command_that_is_not_there_is_an_error(capsys):
+    assert main(["check-triton", "--", "no-such-command-here"]) == 1
+    assert "TIR0904" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_is_an_error(capsys):
+    words = command([LINE])
+    assert main([words[0], "--json", "/dev/null/x", *words[1:]]) == 1
+    assert "TIR0905" in capsys.readouterr().err
