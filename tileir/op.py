@@ -80,8 +80,17 @@ _new_value, _setattr = Value, object.__setattr__
 _MEMO_LIMIT = 4096
 
 
+class _Slotted(type):
+    """The class of op classes, whose instances have no dictionary. A class without fields of its
+    own has its base's constructor and needs nothing from attrs."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> _Slotted:
+        space.setdefault("__slots__", ())
+        return super().__new__(cls, name, bases, space)
+
+
 @attrs.frozen(eq=False, weakref_slot=False)
-class Op:
+class Op(metaclass=_Slotted):
     """Base of every op. Immutable; two ops are equal only if they are one object.
 
     `results` are the values it defines; when given, they are kept where their types are the
@@ -330,6 +339,8 @@ _C = TypeVar("_C", bound=type[Op])
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
 def family(cls: _C) -> _C:
     """Class decorator of a base of several ops, whose fields come first: it is not registered."""
+    if not cls.__dict__.get("__annotations__"):
+        return cls
     return attrs.frozen(eq=False, weakref_slot=False, repr=False)(cls)
 
 
