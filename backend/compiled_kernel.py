@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.error_kinds import classify_errors
 from tileir.backend.isolation import Machine, Task, run
 from tileir.backend.metadata import Metadata
 from tileir.backend.options import Options
-from tileir.backend.permission import brings_code
 from tileir.backend.target import target as target_named
 from tileir.errors import CompileError, Diagnostic, Location, escaped
 from tileir.ir import Module
@@ -22,6 +20,7 @@ from tileir.limits import Limits, limits
 from tileir.passmanager.registry import remark
 
 if TYPE_CHECKING:
+    from tileir.backend.assembler import Assembled
     from tileir.backend.tma.host_plan import HostPlan
 
 STAGES = (
@@ -184,6 +183,8 @@ class CompiledKernel:
         return found
 
     def _assembled_from(self, ptx: str) -> Assembled:
+        from tileir.backend.assembler import assemble
+
         machine = target_named(self.plan.target)
         arguments = ptx, self.plan.kernel, machine, self.libraries
         try:
@@ -205,6 +206,8 @@ class CompiledKernel:
 
     @property
     def _has_code_of_others(self) -> bool:
+        from tileir.backend.permission import brings_code
+
         source = self.stages.get("input")
         functions = () if source is None else source.functions.values()
         return bool(self.libraries) or any(brings_code(op) for f in functions for op in f.ops)

@@ -7,12 +7,14 @@ function, None where one thread runs it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
 
-from tileir.backend.layouts.wgmma import WgmmaInstruction
 from tileir.types import Element, Tile
+
+if TYPE_CHECKING:
+    from tileir.backend.layouts.wgmma import WgmmaInstruction
 
 Handle: TypeAlias = Any
 

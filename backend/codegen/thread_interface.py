@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
 
 from tileir.backend.codegen.async_interface import AsyncUnits
 from tileir.backend.codegen.cluster_interface import ClusterOps
-from tileir.backend.layouts.mma import MmaInstruction
 from tileir.types import Element, Pointer, Type
+
+if TYPE_CHECKING:
+    from tileir.backend.layouts.mma import MmaInstruction
 
 Handle: TypeAlias = Any
 """One value of one thread."""

@@ -26,7 +26,6 @@ from tileir.field import FieldKind, Successor
 from tileir.ir import Block, Function
 from tileir.layout import Layout
 from tileir.op import Op
-from tileir.ops.gpu import ConvertLayout
 from tileir.types import Buffer, Tile, Type, shape_of
 from tileir.values import Constant, Operand, Undef, Value
 
@@ -272,6 +271,8 @@ class _Assignment:
                 self.made[old, layout] = self._converted(self.made[old, home], layout, ops)
 
     def _converted(self, value: Value, layout: Layout, ops: list[Op]) -> Value:
+        from tileir.ops.gpu import ConvertLayout  # elementwise kernels need none
+
         op = ConvertLayout(value, layout=layout)
         named = attrs.evolve(op, results=(Value(op.result.type, value.name),))
         ops.append(named)

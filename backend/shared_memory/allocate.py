@@ -14,7 +14,6 @@ from tileir.backend.shared_memory.requirements import BUFFERS, STATIC_LIMIT, nee
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.op import Op
-from tileir.ops.gpu import AsyncWait
 from tileir.passmanager.registry import pass_
 
 _SMALL = 4096
@@ -194,6 +193,8 @@ def _drained(function: Function) -> Iterator[Function]:
     nothing reads any more; nothing where there are none."""
     changed = function
     while (found := _undrained(changed)) is not None:
+        from tileir.ops.gpu import AsyncWait  # few kernels need one
+
         label, index = found
         block = changed.blocks[label]
         ops = (*block.ops[:index], AsyncWait(location=block.ops[index].location))

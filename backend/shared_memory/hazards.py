@@ -14,7 +14,6 @@ from tileir.analysis.shared_buffers import WAIT, alive
 from tileir.analysis.underlying_pointers import underlying_pointers
 from tileir.analysis.uses import definitions
 from tileir.backend.codegen.replicated_loads import loads_by_first_owner
-from tileir.backend.shared_memory.byte_ranges import byte_ranges, ranges_disjoint
 from tileir.backend.shared_memory.requirements import BUFFERS, SharedMemoryPlan, is_warp_local
 from tileir.backend.shared_memory.thread_conflicts import (
     AccessingThreads,
@@ -317,6 +316,8 @@ class Hazards:
         """Whether the ranges of integers keep two accesses apart."""
         if AccessingThreads.ANY in (a.who, b.who):
             return False
+        from tileir.backend.shared_memory.byte_ranges import byte_ranges, ranges_disjoint
+
         near = byte_ranges(self.function)
         places = [self.uses.pointers[x] for x in (a, b)]
         first, second = (near.get(p) if isinstance(p, Value) else None for p in places)

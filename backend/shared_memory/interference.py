@@ -27,7 +27,6 @@ from tileir.backend.shared_memory.requirements import (
 )
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.gpu import Barrier
 from tileir.values import Value
 
 
@@ -75,7 +74,7 @@ def _unmet(
     nothing = frozenset[Op]()
 
     def after(op: Op, state: frozenset[Op]) -> frozenset[Op]:
-        if isinstance(op, Barrier) and not op.warp:
+        if op.mnemonic == "gpu.barrier" and not op.attributes["warp"]:
             return nothing
         if op in needed:
             if op.mnemonic in BUFFERS:

@@ -30,7 +30,6 @@ from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.shared_memory.thread_conflicts import SyncScope
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.ops.gpu import Barrier
 from tileir.types import Tile
 
 Placed: TypeAlias = "dict[Op, SyncScope]"
@@ -68,6 +67,8 @@ def _warps(function: Function) -> int | None:
 def _with(block: Block, placed: Placed) -> Block:
     if not any(op in placed for op in block.ops):
         return block
+    from tileir.ops.gpu import Barrier  # many kernels need none
+
     ops: list[Op] = []
     for op in block.ops:
         if scope := placed.get(op):

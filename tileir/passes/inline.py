@@ -14,7 +14,6 @@ from tileir.op import Op, Successor
 from tileir.ops.control import Branch, Call, CondBranch
 from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges
 from tileir.passmanager.registry import pass_
-from tileir.rewrite import rewrite
 from tileir.types import I1
 from tileir.values import Operand, Undef, Value
 
@@ -111,7 +110,11 @@ def _inlined(function: Function, done: Mapping[str, Function]) -> Function:
     for block in function.blocks.values():
         caller.block(block)
     whole = function.with_blocks(caller.blocks)
-    return rewrite(whole, {}, replaced=caller.env) if caller.env else whole
+    if not caller.env:
+        return whole
+    from tileir.rewrite import rewrite
+
+    return rewrite(whole, {}, replaced=caller.env)
 
 
 def _target(op: Op, done: Mapping[str, Function]) -> Function | None:
