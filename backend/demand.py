@@ -6,15 +6,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tileir import limits
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
 from tileir.op import Op
-from tileir.ops.dot import Dot
 from tileir.types import F8E4M3, F8E5M2, Pointer, Tile, Type, shape_of
+
+if TYPE_CHECKING:
+    from tileir.ops.dot import Dot
 
 _COMFORTABLE = 75
 """Percent of the registers that the tiles of a dot take where little is spilled: operands pass
@@ -31,13 +33,13 @@ def check_dots(module: Module, machine: Target, num_warps: int | None) -> None:
     most = machine.registers_per_processor * limits.current().register_percent // 100
     for function in module.functions.values():
         for op in function.ops:
-            if isinstance(op, Dot) and registers(op.results[0].type) > most:
+            if op.mnemonic == "dot" and registers(op.results[0].type) > most:
                 stated = num_warps or function.attributes.get("num_warps")
                 warps = stated if isinstance(stated, int) else machine.max_warps // 2
                 message = (
                     f"dot makes {registers(op.results[0].type)} words, and a processor has "
                     f"{machine.registers_per_processor} registers (limit register_percent: "
-                    f"{most}): {largest_dot(op, warps, machine)}"
+                    f"{most}): {largest_dot(cast('Dot', op), warps, machine)}"
                 )
                 raise InfeasibleError(Diagnostic("TIR0708", message, op.location))
 
@@ -65,9 +67,10 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
 def demand(op: Op) -> int:
     """Registers of 32 bits, over all threads, of the tiles that `op` reads and makes: those of a
     dot together, else the largest. Addresses are computed where they are needed."""
-    if isinstance(op, Dot):
-        m, k = shape_of(op.a.type)[-2:]
-        return _of_dot(op, m, shape_of(op.b.type)[-1], k) * math.prod(shape_of(op.a.type)[:-2])
+    if op.mnemonic == "dot":
+        dot = cast("Dot", op)
+        m, k = shape_of(dot.a.type)[-2:]
+        return _of_dot(dot, m, shape_of(dot.b.type)[-1], k) * math.prod(shape_of(dot.a.type)[:-2])
     return max((registers(v.type) for v in op.results), default=0)
 
 
@@ -95,8 +98,8 @@ def _bits(type: Any) -> int:
 
 
 def _remedy(op: Op, threads: int, there: int, num_warps: int, machine: Target) -> str:
-    if isinstance(op, Dot):
-        return largest_dot(op, num_warps, machine)
+    if op.mnemonic == "dot":
+        return largest_dot(cast("Dot", op), num_warps, machine)
     size = 1 << (max(1, threads * there // 2).bit_length() - 1)
     bits = max(_bits(v.type) for v in op.results if isinstance(v.type, Tile))
     more = "" if num_warps >= machine.max_warps // 2 else ", or more warps"

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.clusters import ranks
 from tileir.backend.options import Options
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, Location
 from tileir.ir import Function, Module
 from tileir.op import Op
-from tileir.ops.gpu import SharedAlloc
 from tileir.passmanager.registry import remark
 
 _ROLE, _PRODUCT = "gpu.role", "gpu.wgmma"
@@ -21,7 +21,7 @@ _OF_ROLES = ("persistent", "pingpong", "turns", "split", "multicast", "unmapped"
 """Options of kernels whose warps have roles; `roles` asks for them."""
 
 
-@records.frozen
+@attrs.frozen
 class Made:
     """What came of a kernel: the module at the last stage, its name, whether warps have roles, what
     passes remarked, and whether fragments are read ahead."""
@@ -47,7 +47,8 @@ class Made:
     def slots(self) -> set[int]:
         """How many stages the circular buffers of the kernel have."""
         ops = (op for function in self.functions for op in function.ops)
-        return {op.shape[0] for op in ops if isinstance(op, SharedAlloc) and op.shape[0] > 1}
+        shapes = [op.attributes["shape"] for op in ops if op.mnemonic == "gpu.shared_alloc"]
+        return {shape[0] for shape in shapes if shape[0] > 1}
 
     def multiplying(self) -> list[int]:
         """Warps of each role that multiplies."""

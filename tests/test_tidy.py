@@ -38,15 +38,15 @@ MAY_IMPORT = {
 """Which parts a part may import from."""
 
 OUTSIDE = {
-    "tileir": {"numpy", "ml_dtypes"},
-    "textual": set(),
-    "builder": {"numpy", "ml_dtypes"},
-    "backend": {"numpy", "ml_dtypes", "llvmlite", "cuda", "platformdirs"},
-    "frontends": {"lark", "numpy", "pcpp"},
-    ADAPTER: {"numpy", "triton", PLUGIN},
-    PLUGIN: {"torch", "triton", PLUGIN},
-    "testing": {"numpy", "ml_dtypes", "hypothesis", "pytest"},
-    "tools": {"numpy", "ml_dtypes", "rich", "platformdirs", "distributed"},
+    "tileir": {"attrs", "numpy", "ml_dtypes"},
+    "textual": {"attrs"},
+    "builder": {"attrs", "numpy", "ml_dtypes"},
+    "backend": {"attrs", "numpy", "ml_dtypes", "llvmlite", "cuda", "platformdirs"},
+    "frontends": {"attrs", "lark", "numpy", "pcpp"},
+    ADAPTER: {"attrs", "numpy", "triton", PLUGIN},
+    PLUGIN: {"attrs", "torch", "triton", PLUGIN},
+    "testing": {"attrs", "numpy", "ml_dtypes", "hypothesis", "pytest"},
+    "tools": {"attrs", "numpy", "ml_dtypes", "rich", "platformdirs", "distributed"},
 }
 """Which other distributions a part may import."""
 

@@ -5,7 +5,8 @@ if __name__ != "tileir.textual":
 
 from tileir.errors import Diagnostic, ParseError, TileirError
 from tileir.gc_pause import collector_paused
-from tileir.ir import Module
+from tileir.ir import Function, Module
+from tileir.op import Op
 from tileir.textual.module import (
     ModuleReader,
     read_module,
@@ -13,7 +14,6 @@ from tileir.textual.module import (
     split,
     verified,
 )
-from tileir.textual.printer import print_function, print_module, print_op
 
 __all__ = [
     "DIALECTS", "parse", "parse_many", "parse_with_remarks", "print_function", "print_module",
@@ -80,3 +80,28 @@ def _chosen(text: str, file: str, dialect: str) -> tuple[str, type[ModuleReader]
         return text, PaperReader
     message = f"there is no dialect {dialect}; known: {', '.join(DIALECTS)}"
     raise ParseError(Diagnostic("TIR0023", message))
+
+
+def print_module(module: Module, version: tuple[int, int] | None = None) -> str:
+    """The canonical text of `module`, in its own version of the language or in `version`.
+
+    Raises VerifyError: TIR0401 at every op that `version` does not have, or not with an attribute,
+    value or type used; TIR0402 for a version that there is not.
+    """
+    from tileir.textual import printer
+
+    return printer.print_module(module, version)
+
+
+def print_function(function: Function) -> str:
+    """The text of one function; layouts are written out."""
+    from tileir.textual import printer
+
+    return printer.print_function(function)
+
+
+def print_op(op: Op) -> str:
+    """The line of one op, values named by their hints."""
+    from tileir.textual import printer
+
+    return printer.print_op(op)

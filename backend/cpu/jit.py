@@ -8,7 +8,8 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend import isolation
 from tileir.backend.cpu.masks import without_partial_masks
 from tileir.backend.isolation import Task
@@ -25,7 +26,7 @@ _KEPT = 1 << 30
 """Bytes of machine code that a store keeps."""
 
 
-@records.frozen(slots=False, eq=False)
+@attrs.frozen(slots=False, eq=False)
 class Code:
     """Machine code, loaded: `run` and `list_globals` of `tileir.backend.cpu.emit`, and the LLVM IR
     it was made of."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tileir.backend.layouts.mma import MmaInstruction
 from tileir.backend.nvptx.memory import LlvmMemory
 from tileir.backend.nvptx.text import llvm_type
 from tileir.types import F32, F64, I32, Element
+
+if TYPE_CHECKING:
+    from tileir.backend.layouts.mma import MmaInstruction
 
 Handle = str
 

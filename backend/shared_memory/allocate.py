@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import loops
 from tileir.analysis.shared_buffers import WAIT, alive
 from tileir.backend.shared_memory.interference import InterferenceGraph, interference
@@ -13,7 +14,6 @@ from tileir.backend.shared_memory.requirements import BUFFERS, STATIC_LIMIT, nee
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.op import Op
-from tileir.ops.gpu import AsyncWait
 from tileir.passmanager.registry import pass_
 
 _SMALL = 4096
@@ -110,7 +110,7 @@ def _with_rooms(
     for label, block in function.blocks.items():
         ops = tuple(_with_room(op, places.get(op)) for op in block.ops)
         same = all(a is b for a, b in zip(ops, block.ops, strict=True))
-        blocks[label] = block if same else records.evolve(block, ops=ops)
+        blocks[label] = block if same else attrs.evolve(block, ops=ops)
     placed = function.with_blocks(blocks)
     attributes = {k: v for k, v in function.attributes.items() if k != "shared"}
     if size:
@@ -193,10 +193,12 @@ def _drained(function: Function) -> Iterator[Function]:
     nothing reads any more; nothing where there are none."""
     changed = function
     while (found := _undrained(changed)) is not None:
+        from tileir.ops.gpu import AsyncWait  # few kernels need one
+
         label, index = found
         block = changed.blocks[label]
         ops = (*block.ops[:index], AsyncWait(location=block.ops[index].location))
-        block = records.evolve(block, ops=(*ops, *block.ops[index:]))
+        block = attrs.evolve(block, ops=(*ops, *block.ops[index:]))
         changed = changed.with_blocks({**changed.blocks, label: block})
     if changed is not function:
         yield changed

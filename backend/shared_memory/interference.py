@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.analysis.shared_buffers import (
     READS,
     WAIT,
@@ -26,11 +27,10 @@ from tileir.backend.shared_memory.requirements import (
 )
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.gpu import Barrier
 from tileir.values import Value
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class InterferenceGraph:
     """The rooms of a function, by the ops that need them, buffers by what allots them.
 
@@ -74,7 +74,7 @@ def _unmet(
     nothing = frozenset[Op]()
 
     def after(op: Op, state: frozenset[Op]) -> frozenset[Op]:
-        if isinstance(op, Barrier) and not op.warp:
+        if op.mnemonic == "gpu.barrier" and not op.attributes["warp"]:
             return nothing
         if op in needed:
             if op.mnemonic in BUFFERS:

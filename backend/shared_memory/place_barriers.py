@@ -22,14 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.backend.shared_memory.hazards import BarrierState, Hazards, uses_of
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.shared_memory.thread_conflicts import SyncScope
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.ops.gpu import Barrier
 from tileir.types import Tile
 
 Placed: TypeAlias = "dict[Op, SyncScope]"
@@ -67,12 +67,14 @@ def _warps(function: Function) -> int | None:
 def _with(block: Block, placed: Placed) -> Block:
     if not any(op in placed for op in block.ops):
         return block
+    from tileir.ops.gpu import Barrier  # many kernels need none
+
     ops: list[Op] = []
     for op in block.ops:
         if scope := placed.get(op):
             ops.append(Barrier(warp=scope is SyncScope.WARP, location=op.location))
         ops.append(op)
-    return records.evolve(block, ops=tuple(ops))
+    return attrs.evolve(block, ops=tuple(ops))
 
 
 def _thin(function: Function, hazards: Hazards, placed: Placed) -> None:

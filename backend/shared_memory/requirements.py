@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.shared_buffers import ALLOT, BARRIERS
-from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.layouts.join_split import stays
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
 from tileir.layout import differs_in_units
 from tileir.op import Op
-from tileir.ops.gpu import ConvertLayout
 from tileir.types import Tile, element_of
 
 STATIC_LIMIT = 49152
@@ -30,7 +29,7 @@ BUFFERS = frozenset({ALLOT, BARRIERS})
 """Ops whose memory outlives them."""
 
 
-@records.frozen
+@attrs.frozen
 class SharedRequirement:
     """Room in shared memory: bytes, a multiple of 16, and what the first is a multiple of."""
 
@@ -38,7 +37,7 @@ class SharedRequirement:
     alignment: int
 
 
-@records.frozen
+@attrs.frozen
 class SharedMemoryPlan:
     """`offsets` of the ops that have rooms in shared memory, with `sizes`, and bytes in all."""
 
@@ -81,7 +80,11 @@ def needs(function: Function) -> dict[Op, SharedRequirement]:
 
 
 def _alignment(op: Op) -> int:
-    return SharedTile.of(op).alignment if op.mnemonic == ALLOT else _ALIGNMENT
+    if op.mnemonic != ALLOT:
+        return _ALIGNMENT
+    from tileir.backend.codegen.emit.shared_tile import SharedTile
+
+    return SharedTile.of(op).alignment
 
 
 TOLD = frozenset({"atomic_rmw", "atomic_cas", "atomic_load", "load"})
@@ -91,7 +94,7 @@ TOLD = frozenset({"atomic_rmw", "atomic_cas", "atomic_load", "load"})
 def is_warp_local(op: Any) -> bool:
     """Whether what goes through the room of `op` stays with the warp that wrote it; others wait
     for all threads in between."""
-    if op.mnemonic != ConvertLayout.mnemonic:
+    if op.mnemonic != "gpu.convert_layout":
         return False
     from tileir.backend.codegen.conversion_plan import within_warps  # as below
 
@@ -185,6 +188,8 @@ def _histogram(op: Any) -> int:
 
 
 def _buffer(op: Any) -> int:
+    from tileir.backend.codegen.emit.shared_tile import SharedTile
+
     return op.shape[0] * SharedTile.of(op).bytes
 
 

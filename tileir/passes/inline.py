@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tileir import records
+import attrs
+
 from tileir.errors import PassError
 from tileir.field import FieldKind
 from tileir.ir import Block, Function, Inline, Module, Visibility
@@ -13,7 +14,6 @@ from tileir.op import Op, Successor
 from tileir.ops.control import Branch, Call, CondBranch
 from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges
 from tileir.passmanager.registry import pass_
-from tileir.rewrite import rewrite
 from tileir.types import I1
 from tileir.values import Operand, Undef, Value
 
@@ -110,7 +110,11 @@ def _inlined(function: Function, done: Mapping[str, Function]) -> Function:
     for block in function.blocks.values():
         caller.block(block)
     whole = function.with_blocks(caller.blocks)
-    return rewrite(whole, {}, replaced=caller.env) if caller.env else whole
+    if not caller.env:
+        return whole
+    from tileir.rewrite import rewrite
+
+    return rewrite(whole, {}, replaced=caller.env)
 
 
 def _target(op: Op, done: Mapping[str, Function]) -> Function | None:
@@ -144,7 +148,7 @@ class _Caller:
                 self._splice(op, callee, ops)
             else:
                 block, ops = self._split(block, ops, op, callee), []
-        self._add(records.evolve(block, ops=ops) if tuple(ops) != block.ops else block)
+        self._add(attrs.evolve(block, ops=ops) if tuple(ops) != block.ops else block)
 
     def _add(self, block: Block) -> None:
         self.taken.add(block.label)
@@ -169,7 +173,7 @@ class _Caller:
         if call.predicate is not None:
             absent = Successor(rest, tuple(Undef(r.type) for r in call.results))
             entry = CondBranch(call.predicate, entry.successors[0], absent, location=call.location)
-        self._add(records.evolve(block, ops=(*ops, entry)))
+        self._add(attrs.evolve(block, ops=(*ops, entry)))
         env = self._arguments(call, callee)
         for copied in callee.blocks.values():
             self._copy(copied, env, labels, rest)
