@@ -165,5 +165,5 @@ def test_kernels_have_names_that_ptx_knows(name):
 def test_notes_of_remarks_are_kept(softmax):
     note = Diagnostic("TIR0651", "the store", None, Severity.NOTE)
     remark = Diagnostic("TIR0651", "stays in the loop", None, Severity.REMARK, (note,))
-    read = loads(dumps(records.evolve(softmax, notes=(remark,))))
+    read = loads(dumps(attrs.evolve(softmax, notes=(remark,))))
     assert read.notes == (remark,)
