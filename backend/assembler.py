@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.ptxas import assemble_with_ptxas, ptxas
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
@@ -32,12 +33,12 @@ than to assemble a small kernel and says nothing of the registers of what it fin
 _OLD = "nvJitLink 12.5 or newer is needed"
 
 
-@records.frozen
+@attrs.frozen
 class Assembled:
     """Machine code, and what it needs per thread (`registers`, spilled bytes) and per block
     (`shared` bytes, static)."""
 
-    cubin: bytes = records.field(repr=False)
+    cubin: bytes = attrs.field(repr=False)
     registers: int
     spills: int
     shared: int

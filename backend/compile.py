@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.backend.compiled_kernel import STAGES, CompiledKernel
 from tileir.backend.demand import check_dots
 from tileir.backend.error_kinds import classify_errors
@@ -92,7 +93,7 @@ def _generated(
     )
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class LoweredKernel:
     """A kernel before code is written: the module after every stage, the plan of its shared
     memory, and the warps of a block."""
@@ -140,7 +141,7 @@ def _through_stages(
 ) -> LoweredKernel:
     asked = options
     if started.made:
-        options = records.evolve(options, num_warps=None)
+        options = attrs.evolve(options, num_warps=None)
     context = Context(machine, options, name, max_registers=options.registers)
     run = StageRun(started.module, name, context, recorder=recorder)
     run.remarks += started.remarks
@@ -181,7 +182,7 @@ def _started(
         return WarpSpecializeResult(module)
     from tileir.backend.warp_specialize.driver import warp_specialize
 
-    wanted = records.evolve(wanted, split=split, multicast=multicast)
+    wanted = attrs.evolve(wanted, split=split, multicast=multicast)
     return warp_specialize(module, name, wanted, recorder)
 
 

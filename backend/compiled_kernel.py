@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.error_kinds import classify_errors
 from tileir.backend.isolation import Machine, Task, run
@@ -30,7 +31,7 @@ STAGES = (
 """The stages at which a compiled module can be looked at."""
 
 
-@records.frozen(slots=False, eq=False)
+@attrs.frozen(slots=False, eq=False)
 class CompiledKernel:
     """A kernel, compiled: LLVM IR as generated, PTX, and on demand the cubin.
 
@@ -45,14 +46,14 @@ class CompiledKernel:
     """What passes remarked as they ran."""
     limited: bool = False
     """Whether the limit of registers was chosen here, and goes where it would spill."""
-    options: Options = records.field(factory=Options)
+    options: Options = attrs.field(factory=Options)
     code: Assembled | None = None
     """Machine code, where it was made before."""
     remarked: tuple[Diagnostic, ...] | None = None
     """`remarks`, where they were made before."""
     without_maps: CompiledKernel | None = None
     """`fallback`, where it was made before."""
-    isolate: bool = records.field(default=False, kw_only=True)
+    isolate: bool = attrs.field(default=False, kw_only=True)
     """Whether it is assembled in a process of its own."""
 
     def __str__(self) -> str:
@@ -98,7 +99,7 @@ class CompiledKernel:
             return None
         from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
-        options = records.evolve(self.options, roles=False)
+        options = attrs.evolve(self.options, roles=False)
         return compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
 
     def suited(self, units: tuple[int, ...]) -> CompiledKernel | None:
@@ -119,7 +120,7 @@ class CompiledKernel:
             return None
         from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
-        options = records.evolve(self.options, unmapped=units)
+        options = attrs.evolve(self.options, unmapped=units)
         found = compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
         return None if found.host is None else found
 
@@ -130,7 +131,7 @@ class CompiledKernel:
             source = self.stages["input"]
             from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
-            options = records.evolve(self.options, split=ranks)
+            options = attrs.evolve(self.options, split=ranks)
             found = compile(
                 source, self.plan.target, options, self.plan.kernel, isolate=self.isolate
             )
@@ -223,6 +224,6 @@ class CompiledKernel:
     def metadata(self) -> Metadata:
         """The plan, with what a thread uses as assembled. Raises `CompileError` as `cubin`."""
         found = self.assembled
-        return records.evolve(
+        return attrs.evolve(
             self.plan, registers=found.registers, spills=found.spills, stack=found.stack
         )

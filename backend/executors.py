@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.compile import CompiledKernel, LoweredKernel, Options, run_pipeline
 from tileir.backend.driver.array_spans import Span
 from tileir.backend.driver.device import driver
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tileir.backend.tma.host_plan import HostPlan
 
 
-@records.frozen
+@attrs.frozen
 class GpuExecutor:
     """The GPU, as the executor `gpu`."""
 
@@ -130,7 +130,7 @@ def _measures(array: np.ndarray[Any, Any]) -> tuple[tuple[int, ...], tuple[int, 
     return array.shape, tuple(s // array.itemsize for s in array.strides)
 
 
-@records.frozen
+@attrs.frozen
 class SimtExecutor:
     """All threads of a block in numpy, as the executor `simt`: the lowering, without a GPU."""
 
@@ -285,7 +285,7 @@ def _fitting(name: str, value: Any, type_: Type) -> Any:
     return value
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Copy:
     """The memory of an array of the host, on the GPU at `address`."""
 

@@ -16,12 +16,14 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from tileir import limits, records
+import attrs
+
+from tileir import limits
 from tileir.backend.target import Target
 from tileir.errors import DefectError, Diagnostic, InfeasibleError, Location
 
 
-@records.frozen
+@attrs.frozen
 class Task:
     """What a worker does: the kernel and the stage that an error names, and where."""
 
@@ -30,7 +32,7 @@ class Task:
     location: Location | None = None
 
 
-@records.frozen
+@attrs.frozen
 class Machine:
     """What code generation and assembly read of a target, which may be of a class of its own."""
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.argument_effects import effects
 from tileir.analysis.clusters import ranks
 from tileir.backend.legal import within
@@ -19,7 +20,7 @@ from tileir.types import F4E2M1, I4, Descriptor, Pointer
 _HOST = re.compile(r"host\.([a-z_]+)(\d+)")
 
 
-@records.frozen
+@attrs.frozen
 class Argument:
     """A parameter of the kernel.
 
@@ -46,7 +47,7 @@ class Argument:
         return ("i8*", *("i64",) * (2 * rank))
 
 
-@records.frozen
+@attrs.frozen
 class HostStep:
     """Something that the host does before the launch: `kind` says what ("guard", "tensor_map",
     ...), `value` how. In text it is the module's metadata `host.guard0 = ...`."""
@@ -55,7 +56,7 @@ class HostStep:
     value: AttributeValue
 
 
-@records.frozen
+@attrs.frozen
 class Metadata:
     """The kernel's name, the target, warps per block, bytes of shared memory per block (`dynamic`
     where they are asked for at launch) and the parameters.
@@ -104,7 +105,7 @@ class Metadata:
 
     def to_json(self) -> dict[str, Any]:
         """As what JSON can hold, in the order of the fields."""
-        return records.asdict(self)
+        return attrs.asdict(self)
 
     @staticmethod
     def from_json(found: Mapping[str, Any]) -> Metadata:
@@ -172,7 +173,7 @@ def arguments_of(function: Function, prepared: Function) -> tuple[Argument, ...]
         )  # fmt: skip
         if isinstance(kind, (Pointer, Descriptor)):
             seen = found.of(values[0]) | found.elsewhere
-            plain = records.evolve(
+            plain = attrs.evolve(
                 plain, reads=seen.read, writes=seen.written, atomics=seen.atomic,
                 escapes=seen.escapes,
             )  # fmt: skip

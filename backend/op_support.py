@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.backend.target import Target, target as target_named
 from tileir.types import (
     BF16,
@@ -46,7 +47,7 @@ class SupportLevel(Enum):
     NONE = "no"
 
 
-@records.frozen
+@attrs.frozen
 class Support:
     """How an op on a type runs on a target, and by what where it has no instruction."""
 
@@ -57,16 +58,16 @@ class Support:
         return self.how is not SupportLevel.NONE
 
 
-@records.frozen
+@attrs.frozen
 class Limit:
     """Ops on elements that have an instruction only where `native` says so of a target."""
 
     ops: frozenset[str]
     elements: frozenset[Element]
     by: str
-    native: Ask = records.field(default=lambda _: False)
+    native: Ask = attrs.field(default=lambda _: False)
     how: SupportLevel = SupportLevel.EMULATED
-    attributes: Mapping[str, frozenset[str]] = records.field(factory=dict)
+    attributes: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
     """Values of attributes that it is about; others are not limited."""
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Mapping
 from numbers import Integral
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.errors import CompileError, Diagnostic
 from tileir.limits import Limits
 
@@ -15,7 +16,7 @@ def _limits(given: Any) -> tuple[tuple[str, int], ...]:
     """Limits as pairs in order, from a mapping, pairs or words `name=value`. Raises `CompileError`
     (TIR1602)."""
     if isinstance(given, Limits):
-        given = records.asdict(given)
+        given = attrs.asdict(given)
     try:
         items = given.items() if isinstance(given, Mapping) else map(_pair, given)
         pairs = {str(name): value for name, value in items}
@@ -33,7 +34,7 @@ def _pair(item: Any) -> tuple[str, int]:
     return name, int(value) if isinstance(value, str) else value
 
 
-@records.frozen
+@attrs.frozen
 class Options:
     """`num_warps`: warps per block, None to choose from the tiles. `optimize`: LLVM's level, 0
     to 3. `stages`: slots of the buffers of a pipelined loop that does not say itself, 1 for no
@@ -83,9 +84,9 @@ class Options:
     lines: bool = False
     permit: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
-    limits: tuple[tuple[str, int], ...] = records.field(default=(), converter=_limits)
+    limits: tuple[tuple[str, int], ...] = attrs.field(default=(), converter=_limits)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         for names, fits, what in _KINDS:
             for name in names:
                 value = getattr(self, name)
@@ -100,7 +101,7 @@ class Options:
             return given
         if not isinstance(given, Mapping | None):
             raise _mistake(f"options are Options or a mapping, not {given!r}")
-        known = {field.name for field in records.fields(Options)}
+        known = {field.name for field in attrs.fields(Options)}
         for name in given or ():
             if name not in known:
                 message = f"no option {name}; there are {', '.join(sorted(known))}"
@@ -109,7 +110,7 @@ class Options:
 
     def to_json(self) -> dict[str, Any]:
         """As what JSON can hold."""
-        return records.asdict(self)
+        return attrs.asdict(self)
 
 
 def _is_natural(value: Any) -> bool:

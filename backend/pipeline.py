@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.uses import definitions
 from tileir.backend.num_warps import check_warps, choose_warps, chosen_warps
 from tileir.backend.options import Options
@@ -21,7 +22,7 @@ from tileir.values import Operand, Value
 from tileir.verify.declarations import RESERVED
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Context:
     """What the stages know besides the IR. `num_warps` is 0 until it is chosen, `max_registers`
     the most that a thread may use (None: no limit), `roles` the warps of each role, `prefetched`
@@ -32,7 +33,7 @@ class Context:
     kernel: str
     num_warps: int = 0
     max_registers: int | None = None
-    roles: Mapping[str, int] = records.field(factory=dict)
+    roles: Mapping[str, int] = attrs.field(factory=dict)
     prefetched: bool = False
 
     def warps_of(self, function: Function) -> int:
@@ -51,7 +52,7 @@ def _legalize(module: Module, context: Context) -> tuple[PassResult, Context]:
     legal = legalize(module, context.kernel)
     check_permitted(within(legal, context.kernel), context.options.permit)
     check_legal(legal, context.kernel, context.target)
-    return PassResult(legal), records.evolve(context, roles=_roles(legal.functions[context.kernel]))
+    return PassResult(legal), attrs.evolve(context, roles=_roles(legal.functions[context.kernel]))
 
 
 def _roles(kernel: Function) -> dict[str, int]:
@@ -72,7 +73,7 @@ def _strip_mine(module: Module, context: Context) -> PassResult:
 
     kernel = module.functions[context.kernel]
     outcome = strip_mine_function(kernel, warps=context.options.num_warps or 0)
-    return records.evolve(outcome, ir=strips(with_function(module, cast(Function, outcome.ir))))
+    return attrs.evolve(outcome, ir=strips(with_function(module, cast(Function, outcome.ir))))
 
 
 def _scalarize_pointer_steps(function: Function, context: Any) -> Any:
@@ -95,11 +96,11 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
         warps = options.num_warps or choose_warps(function, target)
         limit = register_limit(cast(Function, plain.ir), warps, target)
         if limit is not None:
-            return plain, records.evolve(context, max_registers=limit)
+            return plain, attrs.evolve(context, max_registers=limit)
     outcome = pipeline_function(function, stages, shared, options.prefetch is not False)
     if options.prefetch:  # where the same comes without, it was not followed
         plain = pipeline_function(function, stages, shared, False)
-        context = records.evolve(context, prefetched=_size(outcome) != _size(plain))
+        context = attrs.evolve(context, prefetched=_size(outcome) != _size(plain))
     return outcome, context
 
 
@@ -114,7 +115,7 @@ def _choose_warps(function: Function, context: Context) -> tuple[PassResult, Con
     _check_registers(function, context.options.registers, context.target)
     remarks = tuple(chosen_warps(function, count, stated))
     marked = with_attributes(function, {"num_warps": count})
-    return PassResult(marked, remarks), records.evolve(context, num_warps=count)
+    return PassResult(marked, remarks), attrs.evolve(context, num_warps=count)
 
 
 _FEWEST = 32
@@ -238,7 +239,7 @@ def _strip_mine_for_cpu(module: Module, context: Context) -> PassResult:
     outcome = strip_mine_function(
         kernel, warps=context.num_warps, sliced=buffered_tiles(kernel), functions=True
     )
-    return records.evolve(outcome, ir=strips(with_function(module, cast(Function, outcome.ir))))
+    return attrs.evolve(outcome, ir=strips(with_function(module, cast(Function, outcome.ir))))
 
 
 def _infer_nsw(function: Function, context: Context) -> Function:

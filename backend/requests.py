@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.clusters import ranks
 from tileir.backend.options import Options
 from tileir.backend.target import Target
@@ -21,7 +22,7 @@ _OF_ROLES = ("persistent", "pingpong", "turns", "split", "multicast", "unmapped"
 """Options of kernels whose warps have roles; `roles` asks for them."""
 
 
-@records.frozen
+@attrs.frozen
 class Made:
     """What came of a kernel: the module at the last stage, its name, whether warps have roles, what
     passes remarked, and whether fragments are read ahead."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Generic, TypeVar, cast
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
 from tileir.passmanager.registry import PassResult
@@ -30,7 +31,7 @@ def always(subject: Any, context: Any) -> bool:
     return True
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Stage:
     """One row of a table.
 
@@ -48,7 +49,7 @@ class Stage:
     marker: str = ""
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class StageRun(Generic[_C]):
     """A module on its way through tables of stages.
 
@@ -62,8 +63,8 @@ class StageRun(Generic[_C]):
     context: _C
     roles: Sequence[str] = ()
     recorder: Any = None
-    remarks: list[Diagnostic] = records.field(factory=list)
-    snapshots: dict[str, Module] = records.field(factory=dict)
+    remarks: list[Diagnostic] = attrs.field(factory=list)
+    snapshots: dict[str, Module] = attrs.field(factory=dict)
 
     def through(self, stages: Iterable[Stage]) -> None:
         """Run `stages` in order. Raises what a stage raises; with a recorder also `PassError`,

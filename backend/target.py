@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.errors import CompileError, Diagnostic, UnsupportedError
 from tileir.types import BF16, F16, F32, Element
 
@@ -12,7 +13,7 @@ VECTOR_BYTES = 16
 """The widest access of one thread that every target has (PTX ISA, ld: .v4.b32)."""
 
 
-@records.frozen
+@attrs.frozen
 class Target:
     """One GPU architecture: what it can do, and the PTX version its code is written in.
 
@@ -61,7 +62,7 @@ class Target:
     tcgen05: bool = False
     """Tensor memory and its products."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         from tileir.backend.processors import faults
 
         found = [Diagnostic("TIR0718", f"target {self.name}: {text}") for text in faults(self)]
@@ -114,19 +115,19 @@ TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
         _AMPERE,
-        records.evolve(
+        attrs.evolve(
             _AMPERE, name="sm_86", shared_bytes=101376, shared_per_processor=102400,
             threads_per_processor=1536, blocks_per_processor=16,
         ),
-        records.evolve(
+        attrs.evolve(
             _AMPERE, name="sm_89", ptx=81, shared_bytes=101376, shared_per_processor=102400,
             threads_per_processor=1536, blocks_per_processor=24, f8_conversion=True,
             mma=_HOPPER.mma,
         ),
         _HOPPER,
-        records.evolve(_HOPPER, name="sm_90a", ptx=84, wgmma=True),
-        records.evolve(_HOPPER, name="sm_100", ptx=86),
-        records.evolve(
+        attrs.evolve(_HOPPER, name="sm_90a", ptx=84, wgmma=True),
+        attrs.evolve(_HOPPER, name="sm_100", ptx=86),
+        attrs.evolve(
             _HOPPER, name="sm_120", ptx=87, shared_bytes=101376, shared_per_processor=102400,
             threads_per_processor=1536, blocks_per_processor=24,
         ),

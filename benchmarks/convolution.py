@@ -15,11 +15,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import attrs
 import timing
 import torch
 
 import tileir.backend
-from tileir import records
 from tileir.backend.driver.launch import Kernel
 from tileir.textual import parse
 
@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parents[1] / "tests" / "corpus" / "seed004"
 BLOCK = (16, 32)
 
 
-@records.frozen
+@attrs.frozen
 class Shape:
     """What a kernel of the folder computes."""
 

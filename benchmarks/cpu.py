@@ -22,9 +22,9 @@ from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.cpu.compile import compile as compile_kernel
 from tileir.builder import F32, I32, Builder, pointer
 from tileir.ir import Module
@@ -34,7 +34,7 @@ _PAUSE = 0.3
 """Seconds in which threads that wait for work fall asleep."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Task:
     """A kernel and what it is beside: `ours` and `theirs` fill the output and return it."""
 

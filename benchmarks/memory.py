@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import memory_kernels as ours
 import memory_peers as peers
 import merge
@@ -33,7 +34,6 @@ import triton
 
 import tileir
 import tileir.backend
-from tileir import records
 from tileir.backend import Options
 from tileir.backend.driver.launch import Kernel
 from tileir.builder import BF16, F32
@@ -47,7 +47,7 @@ SOFTMAXES = ((583, 931), (1823, 781), (4096, 1024), (16384, 512), (2048, 32768),
 ELEMENTS = {torch.float32: F32, torch.bfloat16: BF16}
 
 
-@records.frozen
+@attrs.frozen
 class Config:
     """How one instance of ours works: `size` rows or elements, `warps` per instance, at most
     `registers` a thread; rows read and written with `policy`, and where `width` is not 0 by loops
@@ -65,7 +65,7 @@ class Config:
         return f"{self.size} w{self.warps}{limit}{policy}{f' in {self.width}' * bool(self.width)}"
 
 
-@records.frozen
+@attrs.frozen
 class Row:
     """One line of the table. `ours` gives the module and grid of a configuration, `triton` calls
     that fill the output given (output, inputs), `plain` is torch on inputs."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import F32, Builder, arg, pointer
 from tileir.ir import Module
 
@@ -79,7 +80,7 @@ def dyt(rows: int, columns: int, block: int, width: int) -> Module:
 # Row by row --------------------------------------------------------------------------------------
 
 
-@records.frozen
+@attrs.frozen
 class Policy:
     """Which of the lines that rows come from and go to the caches give up first: `normal`, `first`
     for what nobody needs again, `last`."""
@@ -91,7 +92,7 @@ class Policy:
 USUAL = Policy()
 
 
-@records.frozen
+@attrs.frozen
 class Rows:
     """The rows of one program instance: `place` of their elements, `column` numbers, `row`
     numbers, `mask` where the last rows are missing."""

@@ -17,7 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tileir import records
+import attrs
+
 from tileir.backend import Options
 from tileir.backend.compile import LoweredKernel, run_pipeline
 from tileir.backend.legalize.link_inline import legalize
@@ -181,7 +182,7 @@ def predicted(problem: Problem, tile: Tile, size: tuple[int, int, int]) -> float
 @cache
 def _staged(problem: Problem, tile: Tile, units: Units) -> LoweredKernel:
     """The stages of a kernel."""
-    options = records.evolve(options_of(tile), unmapped=units)
+    options = attrs.evolve(options_of(tile), unmapped=units)
     return run_pipeline(program(problem, tile), target_named("sm_90a"), options, None)
 
 

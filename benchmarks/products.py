@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import attrs
 import timing
 import torch
 from product_tiles import (
@@ -37,7 +38,6 @@ from product_tiles import (
 )
 
 import tileir.backend
-from tileir import records
 from tileir.backend.driver.launch import Kernel
 from tileir.builder import BF16, F16
 
@@ -60,7 +60,7 @@ def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile,
 
     def one(tile: Tile) -> Any:
         module = program(problem, tile)
-        options = records.evolve(options_of(tile), watch_waits=watch)
+        options = attrs.evolve(options_of(tile), watch_waits=watch)
         begun = time.perf_counter()
         try:
             found = tileir.backend.compile(module, "sm_90a", options)

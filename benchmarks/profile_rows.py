@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import attention
 import attention_backward as backward
+import attrs
 import matmul
 import measured
 import memory
@@ -18,7 +19,6 @@ import torch
 import workloads
 
 import tileir.backend
-from tileir import records
 from tileir.backend.driver.launch import Kernel
 from tileir.backend.executors import gpu_target
 
@@ -153,7 +153,7 @@ def _workload(group: str, name: str, best: tuple[str, ...], peer: str | None) ->
         raise ValueError(f"no row of {group} has the name {name}")
     variant = _named([*case.ours], best) or next(iter(case.ours))
     other = peer if peer in case.peers else next(iter(case.peers))
-    calls = workloads.compiled(records.evolve(case, ours={variant: case.ours[variant]}))
+    calls = workloads.compiled(attrs.evolve(case, ours={variant: case.ours[variant]}))
     data = case.data()
     return Pair(_on(calls[variant], *data), _on(case.peers[other], *data), variant, other)
 

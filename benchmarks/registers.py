@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 from triton.backends.compiler import GPUTarget  # type: ignore[import-not-found]
 from triton.compiler import ASTSource  # type: ignore[import-not-found]
 
 import tileir.backend
-from tileir import records
 from tileir.backend.assembler import assemble
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
@@ -130,7 +130,7 @@ def matmul(block: int) -> Module:
     return b.module()
 
 
-@records.frozen
+@attrs.frozen
 class Case:
     """A kernel in both languages, for tiles of `block` on `warps`."""
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import F16, F32
 from tileir.frontends.decoupled import Tensor
 from tileir.frontends.decoupled.tensors import row_major
@@ -15,7 +16,7 @@ from tileir.types import Scalar
 SQUARE, WIDE = {"x": 16384, "y": 16384}, {"x": 128, "y": 65536}
 
 
-@records.frozen
+@attrs.frozen
 class Algorithm:
     """One line: `inputs` are tensors, then numbers; `schedules` are by hand, the first one what is
     thought best; `element` is that of the result."""

@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import attrs
 import torch
 import torch.nn.functional as nn
 from thesis_algorithms import Algorithm, algorithms
 
-from tileir import records
 from tileir.frontends.decoupled import Tensor
 
 Maker = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
 
 
-@records.frozen
+@attrs.frozen
 class Case:
     """An algorithm, `make` for its tensors of f32 or f16 by shape, and the same in torch."""
 

@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import attrs
 import torch
 from torch.nn.functional import conv2d
 from workloads import Case, Variant
 
-from tileir import records
 from tileir.builder import F16, F32
 from tileir.testing.workloads import convolution
 from tileir.testing.workloads.convolution import Filter
@@ -133,7 +133,7 @@ def _turned(
     )
     for name, variant in _boxes(size, filter, sizes, first=True):
         arguments = lambda x, taps, theirs, y, own=variant.arguments: own(last(), taps, theirs, y)  # noqa: E731
-        yield f"turned {name}", records.evolve(variant, arguments=arguments, before=before)
+        yield f"turned {name}", attrs.evolve(variant, arguments=arguments, before=before)
 
 
 def _gathered(

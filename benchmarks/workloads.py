@@ -27,11 +27,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import attrs
 import products
 import timing
 import torch
 
-from tileir import records
 from tileir.backend import Options
 from tileir.backend.driver.launch import Kernel
 from tileir.backend.runtime.cache import Cache
@@ -47,7 +47,7 @@ GROUPS = {
 Call: TypeAlias = Callable[..., Any]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Variant:
     """One of our kernels: its module, grid, what it is launched with of a case's data, options; and
     the kernel that is launched `before` it, if any."""
@@ -55,7 +55,7 @@ class Variant:
     module: Callable[[], Module]
     grid: tuple[int, ...]
     arguments: Callable[..., list[Any]]
-    options: dict[str, Any] = records.field(factory=dict)
+    options: dict[str, Any] = attrs.field(factory=dict)
     before: Variant | None = None
 
     def kernels(self) -> list[Variant]:
@@ -63,7 +63,7 @@ class Variant:
         return [*(self.before.kernels() if self.before else ()), self]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Case:
     """One line: `data()` are fresh random inputs, the output last; `expected` the output of them,
     up to `off` of its largest number. `peers` are functions of the data; `wanted` the ratio asked

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.builder.builder_value import Wrapped
 from tileir.builder.errors import mistake
 from tileir.field import READING, SEVERAL, Field, FieldKind
@@ -39,14 +40,14 @@ TYPES = (Scalar, Pointer, Tile, Descriptor, Buffer, Opaque)
 """The classes of types an argument may have."""
 
 
-@records.frozen
+@attrs.frozen
 class Number:
     """A Python number whose type is to be found."""
 
     number: int | float | bool
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class MethodSignature:
     """How calls of one builder method become ops of `kind`."""
 
@@ -104,7 +105,7 @@ class MethodSignature:
                 raise self.misuse(f"is given {name} twice")
             given[field.name] = argument
         for field in self.kind.schema:
-            if field.name not in given and field.default is records.NOTHING:
+            if field.name not in given and field.default is attrs.NOTHING:
                 raise self.misuse(f"needs {keyword_of(field)}")
         return given
 
@@ -152,9 +153,7 @@ def plan_of(kind: type[Op]) -> MethodSignature:
     its fields, everything also by keyword."""
     positional = tuple(f for f in kind.schema if f.kind is not FieldKind.ATTRIBUTE)
     simple = all(f.kind is FieldKind.OPERAND for f in positional)
-    required = any(
-        f.default is records.NOTHING for f in kind.schema if f.kind is FieldKind.ATTRIBUTE
-    )
+    required = any(f.default is attrs.NOTHING for f in kind.schema if f.kind is FieldKind.ATTRIBUTE)
     return MethodSignature(
         kind,
         positional,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.errors import mistake
 from tileir.builder.promotion import convert, operand_of
 from tileir.builder.ssa import OpenBlock
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from tileir.builder.expr import Expr
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class BlockRef:
     """A block of the function being built; calling it with arguments makes a branch target."""
 
@@ -30,7 +31,7 @@ class BlockRef:
         return Target(self, arguments)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Target:
     """Where a branch goes: a block, and one argument per parameter."""
 

@@ -7,18 +7,19 @@ import sys
 from itertools import islice
 from types import CodeType, FrameType
 
-from tileir import records
+import attrs
+
 from tileir.errors import Location
 
 _INSIDE = ("tileir.builder", "contextlib")
 """Modules whose frames are never the caller's."""
 
 
-@records.frozen
+@attrs.frozen
 class Places:
     """Finds the caller's location; remembers it per instruction, so a repeat costs a look-up."""
 
-    _known: dict[tuple[int, int], tuple[CodeType, Location]] = records.field(
+    _known: dict[tuple[int, int], tuple[CodeType, Location]] = attrs.field(
         factory=dict[tuple[int, int], tuple[CodeType, Location]]
     )
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.errors import mistake
 from tileir.builder.expr import Expr
 from tileir.builder.functions import Loop, OpenFunction
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tileir.builder.builder import Builder
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class For:
     """`with b.for_(low, high, step) as i`: bounds are computed once, before the loop. A negative
     literal step counts down while `i > high`; any other counts up while `i < high`."""
@@ -33,10 +34,10 @@ class For:
     attributes: dict[str, Any]
     name: str
     location: Location | None
-    function: OpenFunction = records.field(init=False)
-    loop: Loop = records.field(init=False)
-    header: OpenBlock = records.field(init=False)
-    step: Operand = records.field(init=False)
+    function: OpenFunction = attrs.field(init=False)
+    loop: Loop = attrs.field(init=False)
+    header: OpenBlock = attrs.field(init=False)
+    step: Operand = attrs.field(init=False)
 
     def __enter__(self) -> Expr:
         b, f = self.builder, self.builder.current
@@ -70,7 +71,7 @@ class For:
         _leave(b, f, self.header, self.loop.exit)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class While:
     """`with b.while_(lambda: condition)`: the condition is evaluated before every round."""
 
@@ -78,9 +79,9 @@ class While:
     condition: Callable[[], Any]
     attributes: dict[str, Any]
     location: Location | None
-    function: OpenFunction = records.field(init=False)
-    loop: Loop = records.field(init=False)
-    header: OpenBlock = records.field(init=False)
+    function: OpenFunction = attrs.field(init=False)
+    loop: Loop = attrs.field(init=False)
+    header: OpenBlock = attrs.field(init=False)
 
     def __enter__(self) -> None:
         b, f = self.builder, self.builder.current
@@ -106,16 +107,16 @@ class While:
         _leave(b, f, self.header, self.loop.exit)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class If:
     """`with b.if_(condition):`, and after it perhaps `with b.else_():`."""
 
     builder: Builder
     condition: Operand
     location: Location | None
-    function: OpenFunction = records.field(init=False)
-    join: OpenBlock = records.field(init=False)
-    branch: Ending = records.field(init=False)
+    function: OpenFunction = attrs.field(init=False)
+    join: OpenBlock = attrs.field(init=False)
+    branch: Ending = attrs.field(init=False)
 
     def __enter__(self) -> None:
         b, f = self.builder, self.builder.current
@@ -135,14 +136,14 @@ class If:
         self.function.pending = self
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Else:
     """`with b.else_():` directly after an `if_`."""
 
     builder: Builder
     location: Location | None
-    function: OpenFunction = records.field(init=False)
-    join: OpenBlock = records.field(init=False)
+    function: OpenFunction = attrs.field(init=False)
+    join: OpenBlock = attrs.field(init=False)
 
     def __enter__(self) -> None:
         b, f = self.builder, self.builder.current

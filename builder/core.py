@@ -6,7 +6,8 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.builder.arguments import MethodSignature, plan_of
 from tileir.builder.caller_location import Places
 from tileir.builder.errors import blamed, known_place, mistake
@@ -176,7 +177,7 @@ class Core:
         self.claim(header.name)
         place = self.here()
         made = parameters_of(parameters, place)
-        function = OpenFunction(records.evolve(header, parameters=made, location=place))
+        function = OpenFunction(attrs.evolve(header, parameters=made, location=place))
         before = self.insertion
         self._open.append(function)
         entry = function.new_block("entry")

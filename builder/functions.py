@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.arguments import typed
 from tileir.builder.errors import mistake
 from tileir.builder.ssa import Edge, Ending, Graph, OpenBlock, reachable
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     from tileir.builder.control import If
 
 
-@records.frozen
+@attrs.frozen
 class Argument:
     """Type of a parameter, and what the caller promises about it."""
 
     type: Type
-    attributes: ParameterAttributes = records.field(factory=ParameterAttributes)
+    attributes: ParameterAttributes = attrs.field(factory=ParameterAttributes)
 
 
 def arg(
@@ -42,7 +43,7 @@ def arg(
     return Argument(type, promises)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Loop:
     """A loop around the insertion point: where `break_` and `continue_` go."""
 
@@ -50,19 +51,19 @@ class Loop:
     again: OpenBlock | None
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class OpenFunction:
     """A function under construction."""
 
     header: Function
-    graph: Graph = records.field(factory=Graph)
+    graph: Graph = attrs.field(factory=Graph)
     block: OpenBlock | None = None
-    loops: list[Loop] = records.field(factory=list[Loop])
+    loops: list[Loop] = attrs.field(factory=list[Loop])
     pending: If | None = None
     """An `if_` that an `else_` may still follow."""
     abandoned: bool = False
     """Whether an exception left one of its loops or branches half built."""
-    _labels: dict[str, int] = records.field(factory=dict[str, int])
+    _labels: dict[str, int] = attrs.field(factory=dict[str, int])
 
     def new_block(self, stem: str, parameters: tuple[Value, ...] = ()) -> OpenBlock:
         """A block labelled `stem`, with a number where that is taken."""

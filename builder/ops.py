@@ -15,7 +15,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.builder.arguments import MethodSignature, plan_of
 from tileir.builder.builder_value import Wrapped
 from tileir.builder.errors import blamed, known_place, mistake
@@ -73,7 +74,7 @@ def _method(kind: type[Op]) -> Callable[..., Any]:
     return method
 
 
-@records.frozen
+@attrs.frozen
 class _Signed:
     """What `inspect.signature` finds behind a derived method, whose signature it asks for: none
     is made before."""
@@ -140,7 +141,7 @@ def signature(plan: MethodSignature) -> Signature:
         is_attribute = field.kind is FieldKind.ATTRIBUTE
         ahead = ahead and not is_attribute
         form = Parameter.POSITIONAL_OR_KEYWORD if ahead else Parameter.KEYWORD_ONLY
-        default = Parameter.empty if field.default is records.NOTHING else field.default
+        default = Parameter.empty if field.default is attrs.NOTHING else field.default
         made.append(Parameter(name, form, default=default))
     return Signature(made)
 

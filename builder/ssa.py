@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.errors import Location
 from tileir.ir import Block
 from tileir.op import Op, Successor
@@ -19,7 +20,7 @@ from tileir.types import Type
 from tileir.values import Operand, Undef, Value
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Variable:
     """A mutable name of one type in the program being built."""
 
@@ -27,7 +28,7 @@ class Variable:
     name: str | None = None
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Edge:
     """A branch from `source` to `target`; `arguments` are those for its declared parameters."""
 
@@ -36,7 +37,7 @@ class Edge:
     arguments: tuple[Operand, ...] = ()
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Ending:
     """A terminator whose successors are not known in full yet.
 
@@ -49,29 +50,29 @@ class Ending:
     location: Location | None
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class OpenBlock:
     """A block under construction."""
 
     label: str
     parameters: tuple[Value, ...] = ()
-    ops: list[Op] = records.field(factory=list[Op])
+    ops: list[Op] = attrs.field(factory=list[Op])
     end: Ending | None = None
-    entering: list[Edge] = records.field(factory=list[Edge])
+    entering: list[Edge] = attrs.field(factory=list[Edge])
     sealed: bool = False
-    definitions: dict[Variable, Operand] = records.field(factory=dict[Variable, Operand])
-    phis: list[Phi] = records.field(factory=lambda: list[Phi]())
+    definitions: dict[Variable, Operand] = attrs.field(factory=dict[Variable, Operand])
+    phis: list[Phi] = attrs.field(factory=lambda: list[Phi]())
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Phi:
     """A block parameter made for a variable; one argument per entering edge, in order."""
 
     value: Value
     block: OpenBlock
     variable: Variable
-    arguments: list[Operand] = records.field(factory=list[Operand])
-    users: list[Phi] = records.field(factory=lambda: list[Phi]())
+    arguments: list[Operand] = attrs.field(factory=list[Operand])
+    users: list[Phi] = attrs.field(factory=lambda: list[Phi]())
 
 
 class Graph:

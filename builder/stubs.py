@@ -10,7 +10,8 @@ import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
-from tileir import records
+import attrs
+
 from tileir.builder.arguments import keyword_of
 from tileir.builder.ops import method_name
 from tileir.effects import Effects
@@ -103,7 +104,7 @@ def _annotation(field: Field) -> str:
 
 
 def _default(field: Field) -> str:
-    if field.default is records.NOTHING:
+    if field.default is attrs.NOTHING:
         return ""
     return " = ..." if field.default is not None else " = None"
 

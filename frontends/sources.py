@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
-from tileir import Location, records
+import attrs
+
+from tileir import Location
 from tileir.errors import BuildError, Diagnostic, TileirError
 from tileir.frontends.extras import lark
 from tileir.frontends.numerals import TOO_LONG, long_number
@@ -25,7 +27,7 @@ class Wrong(Exception):  # noqa: N818 - never seen outside
         self.code, self.message = code, message
 
 
-@records.frozen
+@attrs.frozen
 class Source:
     """A text, the name of its file, and the code of errors of its syntax."""
 

@@ -3,7 +3,8 @@ of its own in every buffer, so that instances never meet."""
 
 from __future__ import annotations
 
-from tileir import records
+import attrs
+
 from tileir.ops.arith import Add, Mul
 from tileir.ops.atomic import AtomicKind, AtomicRMW
 from tileir.ops.memory import Load, Store
@@ -22,7 +23,7 @@ COUNTERS = 8
 """Elements of the buffer that all instances add to."""
 
 
-@records.frozen
+@attrs.frozen
 class Base:
     """A buffer seen by a program instance: the pointer parameter and the instance's number."""
 

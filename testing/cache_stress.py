@@ -24,9 +24,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.compile import compile as compile_module
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.options import Options
@@ -39,7 +39,7 @@ from tileir.ir import Module
 _SIZE = 1000
 
 
-@records.frozen
+@attrs.frozen
 class Plan:
     """What is run: the numbers of the command line, and the folder."""
 
@@ -52,7 +52,7 @@ class Plan:
     target: str = "sm_90a"
 
 
-@records.define
+@attrs.define
 class Report:
     """What happened: compilations begun, processes killed, and everything that was wrong."""
 
@@ -60,7 +60,7 @@ class Report:
     killed: int = 0
     checked: int = 0
     seconds: float = 0.0
-    wrong: list[str] = records.field(factory=list[str])
+    wrong: list[str] = attrs.field(factory=list[str])
 
     def __str__(self) -> str:
         text = (

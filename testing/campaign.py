@@ -25,7 +25,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.passmanager import all_passes
 from tileir.testing.checking import CPU, RANDOM, SIMT, TEXT, case, check
 from tileir.testing.explore import Total, explore
@@ -63,7 +64,7 @@ def write(path: Path, totals: dict[str, Total]) -> None:
     """Keep the totals, in the order of their names, with seconds rounded."""
     made: dict[str, Any] = {}
     for name, total in sorted(totals.items()):
-        made[name] = records.asdict(records.evolve(total, seconds=round(total.seconds, 1)))
+        made[name] = attrs.asdict(attrs.evolve(total, seconds=round(total.seconds, 1)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(made, indent=1) + "\n")
 
@@ -111,9 +112,7 @@ def _run(names: list[str], totals: dict[str, Total], options: argparse.Namespace
         if options.out:
             write(options.out, made)
         else:
-            both = {
-                name: records.evolve(totals[name], open=dict(totals[name].open)) for name in made
-            }
+            both = {name: attrs.evolve(totals[name], open=dict(totals[name].open)) for name in made}
             for name, more in made.items():
                 both[name].add(more)
             write(options.file, {**totals, **both})

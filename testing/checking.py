@@ -6,7 +6,8 @@ import random
 from functools import cache
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.errors import InterpretError
 from tileir.executor import Executor, executor
 from tileir.ir import Module
@@ -25,7 +26,7 @@ one by the names of `WARPS`), its code for this machine's CPU, pipelines at rand
 on malformed text. A GPU is asked for by the names of `GPU`."""
 
 
-@records.frozen
+@attrs.frozen
 class Verdict:
     """`failure` is None, or what is wrong; `discarded`: the program has no meaning itself."""
 
@@ -34,7 +35,7 @@ class Verdict:
     discarded: bool = False
 
 
-@records.frozen
+@attrs.frozen
 class Case:
     """A program by its statements, to be checked against the pass `name`."""
 
@@ -49,7 +50,7 @@ class Case:
             return products.program(Traits.of(self.statements))
         made, policy = decode(self.statements, self.freedom), policy_of(self.name)
         if policy.stage is not None:
-            made = made.with_module(records.evolve(made.module, stage=policy.stage))
+            made = made.with_module(attrs.evolve(made.module, stage=policy.stage))
         if policy.before:
             made = made.with_module(optimise(made.module, policy.before).module)
         if policy.detours:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.op import Successor
 from tileir.ops.arith import Add
 from tileir.ops.compare import ICmp, IntegerPredicate
@@ -15,7 +16,7 @@ from tileir.types import I1, I32
 from tileir.values import Operand, Value, constant
 
 
-@records.frozen
+@attrs.frozen
 class Loop:
     """An open loop: `carried` are the header's parameters after the counter."""
 
@@ -25,7 +26,7 @@ class Loop:
     outer: int
 
 
-@records.frozen
+@attrs.frozen
 class Choice:
     """An open branch whose body may replace `kept` with newer values of their types."""
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.testing.program import Program, difference
 
 Executor: TypeAlias = Callable[[Program, int], "Found"]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Found:
     """Outputs of a run by buffer, and their elements that are undefined."""
 
     outputs: Mapping[str, Any]
-    undefined: Mapping[str, Any] = records.field(factory=dict[str, Any])
+    undefined: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
 
 
 def interpreter(numbers: str = "ieee") -> Executor:

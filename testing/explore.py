@@ -17,7 +17,8 @@ from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.testing.checking import CPU, TEXT, Case, Verdict, case, check, text_of
 from tileir.testing.shrinking import shrink
 
@@ -33,7 +34,7 @@ _KEPT = 10.0
 """Seconds between two times that totals are kept."""
 
 
-@records.define
+@attrs.define
 class Total:
     """What is known of one pass: `fired` of the `programs` were changed (of texts: refused) and
     compared, `discarded` have no meaning; `open` maps numbers of failing programs to what was
@@ -43,7 +44,7 @@ class Total:
     fired: int = 0
     discarded: int = 0
     seconds: float = 0.0
-    open: dict[str, str] = records.field(factory=dict[str, str])
+    open: dict[str, str] = attrs.field(factory=dict[str, str])
     first: int = 0
 
     def count(self, seed: int, verdict: Verdict) -> None:
@@ -109,7 +110,7 @@ def run(name: str, first: int, count: int, failures: Path) -> Total:
     return total
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Work:
     """Numbers of one pass: those below `next` are handed out; `done` are runs that are finished
     and follow one that is not."""
@@ -117,10 +118,10 @@ class _Work:
     name: str
     total: Total
     goal: float
-    next: int = records.field(init=False)
-    done: dict[int, Total] = records.field(init=False, factory=dict)
+    next: int = attrs.field(init=False)
+    done: dict[int, Total] = attrs.field(init=False, factory=dict)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.next = self.total.first + self.total.programs
 
     def take(self) -> tuple[int, int]:
@@ -178,12 +179,12 @@ def _write(made: Case, failures: Path) -> None:
     def fails(statements: Any) -> bool:
         return (
             monotonic() < ends
-            and _checked(records.evolve(made, statements=tuple(statements))).failure is not None
+            and _checked(attrs.evolve(made, statements=tuple(statements))).failure is not None
         )
 
     small = made
     if made.name != TEXT:
-        small = records.evolve(made, statements=tuple(shrink(list(made.statements), fails)))
+        small = attrs.evolve(made, statements=tuple(shrink(list(made.statements), fails)))
     reason = f"; {made.name}, program {made.seed}: {_checked(small).failure}".splitlines()[0]
     failures.mkdir(parents=True, exist_ok=True)
     path = failures / f"{made.name}-{made.seed}.tir"

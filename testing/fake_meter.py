@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.tuning.cost import Estimate
 from tileir.backend.tuning.meter import Artifact, Device, Survey
 from tileir.backend.tuning.problem import Job
@@ -21,7 +21,7 @@ from tileir.errors import CompileError, Diagnostic
 Formula = Callable[[Mapping[str, Any]], float]
 
 
-@records.frozen
+@attrs.frozen
 class FormulaMeter:
     """`seconds(choices)` are what a candidate takes, `model(choices)` what is expected of it.
     `faults`: candidates, as they are written, that go wrong: `refuse` and `error` while they are
@@ -31,7 +31,7 @@ class FormulaMeter:
 
     seconds: Formula
     model: Formula | None = None
-    faults: Mapping[str, str] = records.field(factory=dict)
+    faults: Mapping[str, str] = attrs.field(factory=dict)
     pause: float = 0.0
     hung: str | None = None
     alone: bool = False
@@ -87,7 +87,7 @@ def _choices(job: Job) -> dict[str, Any]:
     return {**job.choices, **job.options, **job.attributes}
 
 
-@records.frozen
+@attrs.frozen
 class FormulaSession:
     """Looks at the formula instead of a clock."""
 

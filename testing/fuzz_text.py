@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-from tileir import records
+import attrs
+
 from tileir.errors import TileirError
 from tileir.textual import parse, print_module
 
@@ -29,7 +30,7 @@ _WORDS = (
 )  # fmt: skip
 
 
-@records.frozen
+@attrs.frozen
 class Escape:
     """A text on which a reader failed otherwise than it may, and how."""
 
@@ -54,7 +55,7 @@ def try_text(text: str, limit: float | None = 1.0) -> Escape | None:
     return Escape(text, reason) if reason is not None else None
 
 
-@records.frozen
+@attrs.frozen
 class Reading:
     """What the reader made of a text; `reason` says what it may not do, as in `try_text`."""
 

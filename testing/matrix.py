@@ -22,10 +22,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 
 import tileir
-from tileir import records
 from tileir.errors import CompileError, TileirError
 from tileir.op import Op, all_ops
 from tileir.ops.matrix import SHAPES, cells
@@ -40,16 +40,16 @@ SAMPLE = 10
 """A sample is one cell of this many, and the first of every op at every shape."""
 
 
-@records.define
+@attrs.define
 class Tally:
     """What became of the cells of one op."""
 
     cells: int = 0
     refused: int = 0
     agree: int = 0
-    assembled: dict[str, int] = records.field(factory=dict)
+    assembled: dict[str, int] = attrs.field(factory=dict)
     on_gpu: int = 0
-    failures: list[str] = records.field(factory=list)
+    failures: list[str] = attrs.field(factory=list)
 
     def add(self, other: Tally) -> None:
         """Count `other` too."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.ir import Block, Function, Global, Module, Parameter
 from tileir.op import FieldKind, Op
 from tileir.ops.cast import AddrSpaceCast, Bitcast, FPCast, IntToPtr, PtrToInt
@@ -51,19 +51,19 @@ UNSEEN = frozenset({"clock", "globaltimer"})
 """Ops whose results are another at every run."""
 
 
-@records.define
+@attrs.define
 class Case:
     """One cell: an op, its kernel, and what its arguments are made of."""
 
     op: Op
     number: int
     kernel: str = "cell"
-    ops: list[Op] = records.field(factory=list)
-    parameters: list[Value] = records.field(factory=list)
-    sources: list[tuple[str, Type, int]] = records.field(factory=list)
+    ops: list[Op] = attrs.field(factory=list)
+    parameters: list[Value] = attrs.field(factory=list)
+    sources: list[tuple[str, Type, int]] = attrs.field(factory=list)
     """Per parameter: the operand it holds ("" for a result), its type, room in elements."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         fields = [f for f in self.op.fields() if f.kind in _OPERANDS]
         changed: dict[str, Any] = {}
         for field in fields:

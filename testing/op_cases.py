@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.builder import (
     BF16,
     F8E4M3,
@@ -41,7 +41,7 @@ FLOATS = (F16, BF16, F32, F64)
 SMALL = (F8E4M3, F8E5M2, F8E8M0)
 
 
-@records.frozen
+@attrs.frozen
 class Cell:
     """`apply` of tiles of `inputs`, in `shape` (per input, where they differ). `domain` says
     which numbers it takes: `any`, `positive`, `small`, `divisor` (the last operand is no zero),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
 
 WARPS = {"simt-1": 1, "simt-2": 2, "simt-4": 4, "simt-8": 8}
 """Warps of a block, by what programs are checked by when they run on the backend's threads."""
@@ -19,14 +19,14 @@ _ONLY_FAVOURED = frozenset({"taps", "passed"})
 """What one pass alone has work in."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Policy:
     """Relative weights of statements by name (`tileir.testing.names`): 1 for an elementwise op
     and 4 for anything else where `favoured` says nothing, 0 for `taps` and `passed`. `undef` is the
     share of programs whose values may have undefined lanes, `length` the usual number of
     statements, `pipeline` how a campaign runs the pass, "" by its name."""
 
-    favoured: Mapping[str, float] = records.field(factory=dict, hash=False)
+    favoured: Mapping[str, float] = attrs.field(factory=dict, hash=False)
     undef: float = 0.0
     exact: bool = False
     """Whether only ops whose results have one value take part: for what computes functions in its

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import ml_dtypes
 import numpy as np
 
-from tileir import records
 from tileir.ir import Module
 from tileir.types import Scalar
 
@@ -20,7 +20,7 @@ _DTYPES: dict[str, Any] = {
 }  # fmt: skip
 
 
-@records.frozen
+@attrs.frozen
 class Buffer:
     """A pointer parameter's memory: `count` elements. Inputs are drawn, those that are `whole`
     among small integers, so that sums of products are exact, those with a number `below` among
@@ -36,7 +36,7 @@ class Buffer:
     lead: int = 0
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Program:
     """Kernel `kernel` of `module`, run on `grid` with one buffer per parameter, by name."""
 
@@ -47,7 +47,7 @@ class Program:
     undef: bool = False
     """Whether what it stores may be undefined: `tileir.testing.executors` then compares by
     refinement."""
-    numbers: Mapping[str, int] = records.field(factory=dict[str, int])
+    numbers: Mapping[str, int] = attrs.field(factory=dict[str, int])
     """The kernel's other arguments."""
 
     def arguments(self, seed: int = 0) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Program:
 
     def with_module(self, module: Module) -> Program:
         """The same run of another module, e.g. of what a pass made of it."""
-        return records.evolve(self, module=module)
+        return attrs.evolve(self, module=module)
 
 
 def run(program: Program, seed: int = 0) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _array(buffer: Buffer, generator: np.random.Generator) -> Any:
     if buffer.output:
         return np.zeros(buffer.count, dtype)
     if buffer.shape:
-        flat = _array(records.evolve(buffer, shape=()), generator)
+        flat = _array(attrs.evolve(buffer, shape=()), generator)
         rows, columns = buffer.shape
         return flat[: rows * buffer.lead].reshape(rows, buffer.lead)[:, :columns]
     if buffer.below:

@@ -15,7 +15,8 @@ from functools import cache
 from itertools import accumulate
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.effects import EXACT, ROUNDED
 from tileir.ir import Block, Function, Module, Parameter, ParameterAttributes
 from tileir.ops.control import Return
@@ -134,7 +135,7 @@ _WRITTEN = "stcw"
 _FACTORS = "hg"
 
 
-@records.frozen
+@attrs.frozen
 class Freedom:
     """What values of a program may be: have undefined lanes, be float sums in any order."""
 
@@ -145,15 +146,15 @@ class Freedom:
 _PLAIN = Freedom()
 
 
-@records.define
+@attrs.define
 class _Program:
     """A program being decoded."""
 
     writer: Writer
     inputs: dict[str, Base]
     instance: Value
-    frames: list[Frame] = records.field(factory=list)
-    promises: dict[str, ParameterAttributes] = records.field(factory=dict)
+    frames: list[Frame] = attrs.field(factory=list)
+    promises: dict[str, ParameterAttributes] = attrs.field(factory=dict)
     """What is promised of pointers, where that is another thing than usual."""
 
     def promise(self, which: int, digit: int) -> None:
@@ -280,7 +281,7 @@ def _promised(program: _Program, pointer: Value) -> ParameterAttributes:
     name, noalias = str(pointer.name), program.writer.promised
     found = program.promises.get(name)
     if found is not None:
-        return records.evolve(found, noalias=found.noalias and noalias)
+        return attrs.evolve(found, noalias=found.noalias and noalias)
     only = bool(program.promises) and name not in program.inputs
     return ParameterAttributes(aligned=16, noalias=noalias, writeonly=only)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.backend.layouts.assign_layouts import with_layout
 from tileir.field import FieldKind
@@ -29,12 +30,12 @@ def detour(module: Module, seed: int) -> Module:
     return module.evolve(functions={**module.functions, kernel.name: made})
 
 
-@records.define
+@attrs.define
 class _Detours:
     chance: random.Random
     num_warps: int
-    ops: list[Op] = records.field(factory=list)
-    env: dict[Value, Operand] = records.field(factory=dict)
+    ops: list[Op] = attrs.field(factory=list)
+    env: dict[Value, Operand] = attrs.field(factory=dict)
 
     def function(self, function: Function) -> Function:
         order = cfg(function).order
@@ -44,7 +45,7 @@ class _Detours:
         self.ops = []
         for op in block.ops:
             self._write(op.remap(self.env))
-        return records.evolve(block, ops=tuple(self.ops))
+        return attrs.evolve(block, ops=tuple(self.ops))
 
     def _write(self, op: Op) -> None:
         home = _home(op)

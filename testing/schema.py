@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.field import AttributeKind, Field
 from tileir.op import Op, all_ops
 from tileir.types import Type
@@ -101,7 +102,7 @@ def _field(field: Field, version: tuple[int, int] | None) -> dict[str, Any]:
     if field.attribute is not None:
         found["form"] = field.attribute.form
         found["words"] = _words(field.attribute, version)
-        required = field.default is records.NOTHING
+        required = field.default is attrs.NOTHING
         found["default"] = "required" if required else _word(field.default)
     return found
 
@@ -116,8 +117,8 @@ def _pattern(found: Any) -> Any:
         return found.__name__
     if isinstance(found, tuple):
         return [_pattern(item) for item in found]
-    if records.is_record(type(found)):
-        parts = [_pattern(getattr(found, f.name)) for f in records.fields(type(found))]
+    if attrs.has(type(found)):
+        parts = [_pattern(getattr(found, f.name)) for f in attrs.fields(type(found))]
         return [type(found).__name__, *parts]
     return found
 

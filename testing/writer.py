@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tileir import records
+import attrs
+
 from tileir.ir import Block
 from tileir.op import Op
 from tileir.types import I1, Element, Scalar, Tile, Type, element_of, shape_of, tile
@@ -28,7 +29,7 @@ def literal(type: Type, digit: int) -> Constant:
     return constant(type, INTEGERS[digit % (16 if bits > 7 else 4)])
 
 
-@records.define
+@attrs.define
 class Writer:
     """Blocks written so far, the block being written, and what it may use.
 
@@ -37,18 +38,18 @@ class Writer:
 
     label: str = "entry"
     parameters: tuple[Value, ...] = ()
-    ops: list[Op] = records.field(factory=list)
-    live: list[Value] = records.field(factory=list)
-    blocks: dict[str, Block] = records.field(factory=dict)
+    ops: list[Op] = attrs.field(factory=list)
+    live: list[Value] = attrs.field(factory=list)
+    blocks: dict[str, Block] = attrs.field(factory=dict)
     labels: int = 0
-    called: dict[str, None] = records.field(factory=dict)
+    called: dict[str, None] = attrs.field(factory=dict)
     """Names of the device functions that the program needs, in order of first use."""
 
     inexact: bool = True
     """Whether floats may be added in an order that is up to the executor."""
     undef: bool = False
     """Whether values may have undefined lanes."""
-    tainted: set[Value] = records.field(factory=set)
+    tainted: set[Value] = attrs.field(factory=set)
     """Values that may have some."""
     leaves: bool = False
     """Whether the program has an early return."""

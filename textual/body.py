@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, Location, ParseError
 from tileir.op import Op
 from tileir.textual.attributes import read_label, unquoted
@@ -22,7 +23,7 @@ LABEL = re.compile(rf"[ \t]*({STRING}|{NAME})[ \t]*:")
 _PHI = re.compile(rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b")
 
 
-@records.define
+@attrs.define
 class Phi:
     """A block parameter as written: what it defines, and the value for each predecessor."""
 
@@ -31,15 +32,15 @@ class Phi:
     location: Location
 
 
-@records.define
+@attrs.define
 class RawBlock:
     """A block as written, before edges get their arguments."""
 
     label: str
     location: Location
     comments: tuple[str, ...]
-    phis: list[Phi] = records.field(factory=list)
-    ops: list[Op] = records.field(factory=list)
+    phis: list[Phi] = attrs.field(factory=list)
+    ops: list[Op] = attrs.field(factory=list)
 
 
 class BodyReader:

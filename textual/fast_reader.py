@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.errors import Location, ParseError, TileirError
 from tileir.field import SEVERAL, Field, FieldKind, Successor
 from tileir.op import Op, lookup
@@ -38,7 +39,7 @@ _LITERAL = re.compile(
 _NOTHING: dict[str, Any] = {}
 
 
-@records.frozen
+@attrs.frozen
 class _Shape:
     """What is known of a line from its mnemonic and type alone."""
 
@@ -58,7 +59,7 @@ class _Shape:
     """Attributes without default."""
     names: tuple[tuple[int, Field], ...] = ()
     """Those slots that hold symbols and labels, with their places."""
-    literal_types: dict[tuple[Type | None, ...], tuple[Type | None, ...]] = records.field(
+    literal_types: dict[tuple[Type | None, ...], tuple[Type | None, ...]] = attrs.field(
         factory=dict
     )
     """By the types of the values among the operands: those of the others."""
@@ -271,7 +272,7 @@ class FastReader:
         optional = kinds.count(FieldKind.OPTIONAL)
         several = sum(kind in SEVERAL for kind in kinds)
         singles = (FieldKind.OPERAND, FieldKind.OPTIONAL)
-        needed = [f.spelling for f in cls.schema if f.default is records.NOTHING and f.attribute]
+        needed = [f.spelling for f in cls.schema if f.default is attrs.NOTHING and f.attribute]
         return _Shape(
             cls, types, fields, slots, stated_at,
             plain=alone and all(f.kind in singles for f in slots),

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, Location
 from tileir.field import FieldKind, Successor
 from tileir.ir import (
@@ -237,4 +238,4 @@ def _filled(raw: dict[str, RawBlock], label: str, op: Op) -> Op:
         if target is not None and target.phis:
             given: list[Operand] = [p.incoming[label] for p in target.phis if label in p.incoming]
             changes[field.name] = Successor(edge.label, given)
-    return records.evolve(op, **changes) if changes else op
+    return attrs.evolve(op, **changes) if changes else op

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import NoReturn
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, Location, ParseError
 
 NAME = r"[A-Za-z0-9_.$-]+"
@@ -33,7 +34,7 @@ class ErrorLimitError(ParseError):
     """Ends the reading of a text that has `MAX_ERRORS` errors."""
 
 
-@records.frozen
+@attrs.frozen
 class Token:
     """One token: its kind (a group of the lexer's expression), text and offset."""
 

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from tileir import records
+import attrs
+
 from tileir.errors import VerifyError
 from tileir.field import FieldKind
 from tileir.ir import Function
@@ -159,7 +160,7 @@ class PaperStatement(Statement):
         elif starts_type(cursor.token) or cursor.at("("):
             self.stated = read_types(cursor, self.scope.layouts)
         if self.results.names and not comparing:
-            self.results = records.evolve(self.results, types=self.stated)
+            self.results = attrs.evolve(self.results, types=self.stated)
             if self.stated:
                 self._check_count(self.stated)
 
@@ -332,7 +333,7 @@ class PaperStatement(Statement):
             if expected not in (None, type_):
                 message = f"{token.text} is {type_}, and {expected} in the phi that reads it"
                 self.cursor.fail("TIR0015", message, token)
-        self.results = records.evolve(self.results, names=names, tokens=tokens, types=types)
+        self.results = attrs.evolve(self.results, names=names, tokens=tokens, types=types)
 
 
 def _is_float(type: Type | None) -> bool:

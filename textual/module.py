@@ -6,7 +6,8 @@ import re
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, Location, ParseError, TileirError
 from tileir.ir import VERSION, Function, Global, Linkage, Module, Visibility
 from tileir.textual.attributes import read_dict, read_string, read_symbol
@@ -303,7 +304,7 @@ def shifted(error: TileirError, lines: int) -> TileirError:
 
     def move(d: Diagnostic) -> Diagnostic:
         at = d.location
-        place = None if at is None else records.evolve(at, line=at.line + lines)
-        return records.evolve(d, location=place, notes=tuple(map(move, d.notes)))
+        place = None if at is None else attrs.evolve(at, line=at.line + lines)
+        return attrs.evolve(d, location=place, notes=tuple(map(move, d.notes)))
 
     return type(error)(*map(move, error.diagnostics))

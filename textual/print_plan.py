@@ -8,7 +8,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.field import SEVERAL, SHARED_RANGE, Field, FieldKind
 from tileir.op import Op
 from tileir.textual.attributes import format_label, format_symbol, format_value
@@ -17,7 +18,7 @@ from tileir.types import Type
 from tileir.values import Operand, Value
 
 
-@records.frozen
+@attrs.frozen
 class PrintPlan:
     """What printing an op of one class needs to know."""
 

@@ -6,7 +6,8 @@ import re
 from itertools import islice
 from typing import Final
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, Location, ParseError
 from tileir.textual.lexer import NAME, Cursor, Token, suggestion
 from tileir.textual.types import read_types
@@ -25,7 +26,7 @@ _MOST_NAMES = 500
 """How many names a suggestion is looked for among."""
 
 
-@records.frozen
+@attrs.frozen
 class _Definition:
     """Where a line defines a name: the name, the types stated, and its index among the results."""
 

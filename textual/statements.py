@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, Location, ParseError, VerifyError
 from tileir.field import SEVERAL, SHARED_RANGE, Field, FieldKind, Successor
 from tileir.op import Op, all_ops, lookup
@@ -18,7 +19,7 @@ from tileir.types import I1, Type
 from tileir.values import Operand, Value
 
 
-@records.define
+@attrs.define
 class Pending:
     """An operand as read: a value, or a literal whose type may follow from the others."""
 
@@ -27,7 +28,7 @@ class Pending:
     written: bool = False
 
 
-@records.frozen
+@attrs.frozen
 class Results:
     """What stands left of `=`: names (None for `_`), their tokens, and the stated types."""
 
@@ -105,7 +106,7 @@ class Statement:
         if self.results.names:
             self.tokens["results"] = cursor.token
             types = read_types(cursor, self.scope.layouts)
-            self.results = records.evolve(self.results, types=types)
+            self.results = attrs.evolve(self.results, types=types)
             self._check_count(types)
         arguments = self._arguments(cls)
         attributes = self._attributes(cls)
@@ -245,7 +246,7 @@ class Statement:
             found = read_dict(self.cursor, schema, self.scope.layouts, cls.mnemonic, places)
             self.tokens.update((schema[name].name, token) for name, token in places.items())
         for name, field in schema.items():
-            if field.default is records.NOTHING and name not in found:
+            if field.default is attrs.NOTHING and name not in found:
                 token = self.tokens["mnemonic"]
                 self.cursor.fail("TIR0010", f"{cls.mnemonic} needs attribute {name}", token)
         return {schema[name].name: value for name, value in found.items()}
@@ -269,7 +270,7 @@ class Statement:
         for d in error.diagnostics:
             token = self.tokens.get(str(d.operand)) or self.tokens["mnemonic"]
             location = self.cursor.location(token)
-            placed.append(records.evolve(d, location=location, length=len(token.text)))
+            placed.append(attrs.evolve(d, location=location, length=len(token.text)))
         raise ParseError(*placed)
 
 

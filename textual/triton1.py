@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, Location, ParseError, TileirError
 from tileir.textual.module import ModuleReader, check_text
 
@@ -47,8 +48,8 @@ def whole_lines(error: TileirError, text: str) -> TileirError:
             return d
         line = lines[at.line - 1]
         column = len(line) - len(line.lstrip()) + 1
-        return records.evolve(
-            d, location=records.evolve(at, column=column), length=max(1, len(line.strip())),
+        return attrs.evolve(
+            d, location=attrs.evolve(at, column=column), length=max(1, len(line.strip())),
             notes=tuple(map(widen, d.notes)),
         )  # fmt: skip
 

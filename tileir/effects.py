@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Flag, auto
 
-from tileir import records
+import attrs
 
 
 class Effects(Flag):
@@ -38,7 +38,7 @@ _BY_BITS = tuple(Effects(bits) for bits in range(1 << 6))
 """Every set of effects: looked up, since passes ask for intersections all the time."""
 
 
-@records.frozen
+@attrs.frozen
 class Numerics:
     """How far a result may lie from the real result: `ulp` 0 with `exact` False is correct
     rounding; None means the bound is stated in the op's documentation."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from tileir import records
+import attrs
 
 _CONTROLS = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -30,7 +30,7 @@ class Severity(Enum):
     NOTE = "note"
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Location:
     """A place in a file: 1-based line and column.
 
@@ -47,7 +47,7 @@ class Location:
         return f"{escaped(self.file)}:{self.line}:{self.column}"
 
 
-@records.frozen
+@attrs.frozen
 class Diagnostic:
     """One finding: code (`TIR0101`), message, place, and notes pointing at related places.
 
@@ -57,7 +57,7 @@ class Diagnostic:
     """
 
     code: str
-    message: str = records.field(converter=escaped)
+    message: str = attrs.field(converter=escaped)
     location: Location | None = None
     severity: Severity = Severity.ERROR
     notes: tuple[Diagnostic, ...] = ()
@@ -66,9 +66,7 @@ class Diagnostic:
 
     def at(self, location: Location | None) -> Diagnostic:
         """The same finding at `location`, unless it already has a place."""
-        return (
-            self if self.location or location is None else records.evolve(self, location=location)
-        )
+        return self if self.location or location is None else attrs.evolve(self, location=location)
 
     def __str__(self) -> str:
         place = f"{self.location}: " if self.location else ""

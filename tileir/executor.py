@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any, Protocol, cast, runtime_checkable
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, LaunchError
 from tileir.ir import Module
 
@@ -44,7 +45,7 @@ class Executor(Protocol):
         ...
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Call:
     """What a call of a frontend's kernel launches: `kernel` of `module`, with `values` for its
     parameters by name, in their order. `meta` are all arguments and options by name, for a grid
@@ -58,11 +59,11 @@ class Call:
     kernel: str
     values: Mapping[str, Any]
     meta: Mapping[str, Any]
-    options: Mapping[str, Any] = records.field(factory=dict)
+    options: Mapping[str, Any] = attrs.field(factory=dict)
     plain: frozenset[str] = frozenset()
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Done:
     """A call that was carried out, and what it gives."""
 
@@ -97,7 +98,7 @@ class Dispatching(Protocol):
         ...
 
 
-@records.frozen
+@attrs.frozen
 class Resources:
     """What a compiled kernel takes: registers and spilled bytes of a thread, bytes of shared memory
     of a block, warps of a block."""

@@ -8,7 +8,8 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, Literal, cast
 
-from tileir import records
+import attrs
+
 from tileir.errors import verify_error
 from tileir.signature import Pattern
 from tileir.types import Type
@@ -50,7 +51,7 @@ class FieldKind(Enum):
     ATTRIBUTE = "attribute"
 
 
-@records.frozen
+@attrs.frozen
 class Field:
     """One declared field of an op class."""
 
@@ -75,14 +76,14 @@ class Field:
         return self.second if self.kind is FieldKind.PAIRS and index % 2 else self.pattern
 
 
-@records.frozen
+@attrs.frozen
 class AttributeKind:
     """How an attribute's value is written: `form` is one of `int`, `bool`, `float`, `string`,
     `enum`, `ints`, `strings`, `symbol`, `type`, `combiner` (enum word or `@symbol`), `layout`."""
 
     form: str
     enum: type[Enum] | None = None
-    since: Mapping[Enum, tuple[int, int]] = records.field(factory=dict, eq=False)
+    since: Mapping[Enum, tuple[int, int]] = attrs.field(factory=dict, eq=False)
     """The version that a value appeared in, where that is later than its attribute."""
 
 
@@ -105,66 +106,66 @@ def combiner(
 
 def operand(pattern: Pattern) -> Any:
     """A required operand whose type fits `pattern`."""
-    return records.field(metadata={"kind": FieldKind.OPERAND, "pattern": pattern})
+    return attrs.field(metadata={"kind": FieldKind.OPERAND, "pattern": pattern})
 
 
 def optional(pattern: Pattern) -> Any:
     """An operand that may be left out (None; written `none` where others follow)."""
     meta = {"kind": FieldKind.OPTIONAL, "pattern": pattern}
-    return records.field(default=None, metadata=meta)
+    return attrs.field(default=None, metadata=meta)
 
 
 def variadic(pattern: Pattern) -> Any:
     """Any number of operands, each fitting `pattern`; the last operand field."""
     meta = {"kind": FieldKind.VARIADIC, "pattern": pattern}
-    return records.field(default=(), converter=tuple, metadata=meta)
+    return attrs.field(default=(), converter=tuple, metadata=meta)
 
 
 def pairs(first: Pattern, second: Pattern) -> Any:
     """Any number of operand pairs, written `[a, b]` each and stored flat: (a, b, a, b, ...)."""
     meta = {"kind": FieldKind.PAIRS, "pattern": first, "second": second}
-    return records.field(default=(), converter=tuple, metadata=meta)
+    return attrs.field(default=(), converter=tuple, metadata=meta)
 
 
 def symbol() -> Any:
     """The name of a function or global of the module, written `@name`."""
-    return records.field(metadata={"kind": FieldKind.SYMBOL})
+    return attrs.field(metadata={"kind": FieldKind.SYMBOL})
 
 
 def successor() -> Any:
     """A `Successor`: block label and the arguments for its parameters."""
-    return records.field(metadata={"kind": FieldKind.SUCCESSOR})
+    return attrs.field(metadata={"kind": FieldKind.SUCCESSOR})
 
 
 def result_type(pattern: Pattern) -> Any:
     """The type of the first result, where operands do not determine it. Written once, as the
     result's type."""
-    return records.field(metadata={"kind": FieldKind.RESULT_TYPE, "pattern": pattern})
+    return attrs.field(metadata={"kind": FieldKind.RESULT_TYPE, "pattern": pattern})
 
 
 def result_types() -> Any:
     """The types of all results (a tuple), for ops such as `call` that state them all."""
-    return records.field(converter=tuple, metadata={"kind": FieldKind.RESULT_TYPE, "pattern": None})
+    return attrs.field(converter=tuple, metadata={"kind": FieldKind.RESULT_TYPE, "pattern": None})
 
 
 def attribute(
-    kind: AttributeKind, default: Any = records.NOTHING, *, since: tuple[int, int] = (1, 0),
+    kind: AttributeKind, default: Any = attrs.NOTHING, *, since: tuple[int, int] = (1, 0),
     kw_only: Literal[True] = True,
 ) -> Any:  # fmt: skip
     """A compile-time property, written `{name = value}`; omitted where it equals `default`.
     Constructors take it by name, which `kw_only` tells type checkers."""
     meta = {"kind": FieldKind.ATTRIBUTE, "attribute": kind, "since": since}
-    return records.field(default=default, kw_only=kw_only, metadata=meta)
+    return attrs.field(default=default, kw_only=kw_only, metadata=meta)
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Successor:
     """An edge: the label of a block and one argument per block parameter."""
 
     label: str
-    arguments: tuple[Operand, ...] = records.field(default=(), converter=tuple)
+    arguments: tuple[Operand, ...] = attrs.field(default=(), converter=tuple)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         for argument in self.arguments:
             if not is_operand(argument):
                 message = f"{self.label}: an argument must be an operand, {not_operand(argument)}"

@@ -7,7 +7,8 @@ from enum import Enum
 from itertools import chain
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.display import (
     block_line,
     function_line,
@@ -54,7 +55,7 @@ class Inline(Enum):
     NEVER = "noinline"
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class ParameterAttributes:
     """Promises about a function parameter; 0 and False promise nothing.
 
@@ -70,7 +71,7 @@ class ParameterAttributes:
     noalias: bool = False
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Parameter:
     """A function parameter: the value it defines and what is promised of it."""
 
@@ -87,7 +88,7 @@ class Parameter:
         return self.value.name
 
 
-@records.frozen(eq=False, weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False)
 class Block:
     """Straight-line ops ending in a terminator.
 
@@ -95,8 +96,8 @@ class Block:
     """
 
     label: str
-    parameters: tuple[Value, ...] = records.field(default=(), converter=tuple)
-    ops: tuple[Op, ...] = records.field(default=(), converter=tuple)
+    parameters: tuple[Value, ...] = attrs.field(default=(), converter=tuple)
+    ops: tuple[Op, ...] = attrs.field(default=(), converter=tuple)
     comments: tuple[str, ...] = ()
     location: Location | None = None
 
@@ -112,7 +113,7 @@ class Block:
         return self.ops[-1].successors if self.ops else ()
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Function:
     """A kernel or device function: header, and blocks by label, the entry first.
 
@@ -121,15 +122,15 @@ class Function:
     """
 
     name: str
-    parameters: tuple[Parameter, ...] = records.field(default=(), converter=tuple)
-    results: tuple[Type, ...] = records.field(default=(), converter=tuple)
-    blocks: Mapping[str, Block] = records.field(factory=dict)
+    parameters: tuple[Parameter, ...] = attrs.field(default=(), converter=tuple)
+    results: tuple[Type, ...] = attrs.field(default=(), converter=tuple)
+    blocks: Mapping[str, Block] = attrs.field(factory=dict)
     kernel: bool = False
     visibility: Visibility = Visibility.PUBLIC
     linkage: Linkage = Linkage.EXTERNAL
     inline: Inline = Inline.AUTO
     alignment: int = 0
-    attributes: Mapping[str, AttributeValue] = records.field(factory=dict)
+    attributes: Mapping[str, AttributeValue] = attrs.field(factory=dict)
     comments: tuple[str, ...] = ()
     location: Location | None = None
 
@@ -149,7 +150,7 @@ class Function:
 
     def evolve(self, **changes: Any) -> Function:
         """A copy with fields changed."""
-        return records.evolve(self, **changes)
+        return attrs.evolve(self, **changes)
 
     __str__, __repr__ = function_text, function_line
 
@@ -158,10 +159,10 @@ class Function:
         same = len(blocks) == len(self.blocks) and all(
             a is b for a, b in zip(blocks.values(), self.blocks.values(), strict=True)
         )
-        return self if same else records.evolve(self, blocks=dict(blocks))
+        return self if same else attrs.evolve(self, blocks=dict(blocks))
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Global:
     """A global array of `count` elements of `element` in address space `space`.
 
@@ -180,10 +181,10 @@ class Global:
     external: bool = False
     comments: tuple[str, ...] = ()
     location: Location | None = None
-    space: int = records.field(default=-1, kw_only=True)
+    space: int = attrs.field(default=-1, kw_only=True)
     """Its address space: the usual one where nothing is said."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self.space < 0:
             object.__setattr__(self, "space", usual_space(self.constant))
 
@@ -193,7 +194,7 @@ def usual_space(constant: bool) -> AddressSpace:
     return AddressSpace.CONSTANT if constant else AddressSpace.GLOBAL
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Module:
     """A unit of compilation: functions and globals by name, metadata, and its version.
 
@@ -202,9 +203,9 @@ class Module:
     stability promise.
     """
 
-    functions: Mapping[str, Function] = records.field(factory=dict)
-    globals: Mapping[str, Global] = records.field(factory=dict)
-    metadata: Mapping[str, AttributeValue] = records.field(factory=dict)
+    functions: Mapping[str, Function] = attrs.field(factory=dict)
+    globals: Mapping[str, Global] = attrs.field(factory=dict)
+    metadata: Mapping[str, AttributeValue] = attrs.field(factory=dict)
     version: tuple[int, int] = VERSION
     stage: str | None = None
     source: str | None = None
@@ -216,7 +217,7 @@ class Module:
 
     def evolve(self, **changes: Any) -> Module:
         """A copy with fields changed."""
-        return records.evolve(self, **changes)
+        return attrs.evolve(self, **changes)
 
     __str__, __repr__ = module_text, module_line
 
@@ -225,7 +226,7 @@ class Module:
         same = len(functions) == len(self.functions) and all(
             a is b for a, b in zip(functions.values(), self.functions.values(), strict=True)
         )
-        return self if same else records.evolve(self, functions=dict(functions))
+        return self if same else attrs.evolve(self, functions=dict(functions))
 
     def kernel(self, name: str | None = None) -> Function:
         """The kernel called `name`, or the only one. Raises KeyError."""

@@ -26,7 +26,8 @@ from math import prod
 from operator import or_
 from typing import TypeAlias, cast
 
-from tileir import records
+import attrs
+
 from tileir.layout_bits import Span
 
 Vector: TypeAlias = tuple[int, ...]
@@ -36,7 +37,7 @@ AXES = ("register", "lane", "warp", "block")
 """The hardware coordinates, innermost first."""
 
 
-@records.frozen
+@attrs.frozen
 class Repeat:
     """`count` copies along `dim`, selected by a digit of hardware axis `axis`.
 
@@ -51,7 +52,7 @@ class Repeat:
         return f"{self.axis} {self.count} @ {'none' if self.dim is None else self.dim}"
 
 
-@records.frozen
+@attrs.frozen
 class Digit:
     """One digit of a hardware coordinate: `index // weight % count` moves by `step`."""
 
@@ -60,7 +61,7 @@ class Digit:
     step: Vector
 
 
-@records.frozen(slots=False, cache_hash=True)
+@attrs.frozen(slots=False, cache_hash=True)
 class Layout:
     """A map from hardware coordinates to coordinates of a tile of `rank` dimensions.
 
@@ -181,7 +182,7 @@ class Layout:
             return tuple((*v[:dim], 0, *v[dim:]) for v in self.atom(axis))
 
         moved = [
-            r if r.dim is None or r.dim < dim else records.evolve(r, dim=r.dim + 1)
+            r if r.dim is None or r.dim < dim else attrs.evolve(r, dim=r.dim + 1)
             for r in self.repeats
         ]
         return layout(self.rank + 1, *map(vectors, AXES), repeats=tuple(moved))
@@ -193,7 +194,7 @@ class Layout:
             return tuple(tuple(v[d] for d in order) for v in self.atom(axis))
 
         moved = [
-            r if r.dim is None else records.evolve(r, dim=order.index(r.dim)) for r in self.repeats
+            r if r.dim is None else attrs.evolve(r, dim=order.index(r.dim)) for r in self.repeats
         ]
         return layout(self.rank, *map(vectors, AXES), repeats=tuple(moved))
 
@@ -231,7 +232,7 @@ class Layout:
 
         def renamed(r: Repeat) -> Repeat:
             behind = r.dim is not None and r.dim >= mine.stop
-            return records.evolve(r, dim=cast(int, r.dim) + len(new) - len(old)) if behind else r
+            return attrs.evolve(r, dim=cast(int, r.dim) + len(new) - len(old)) if behind else r
 
         atoms = (tuple(map(moved, self.atom(a))) for a in AXES)
         return layout(len(new), *atoms, repeats=tuple(map(renamed, self.repeats)))
@@ -245,7 +246,7 @@ class Layout:
         for r in self.repeats:
             dim = None if r.dim is None or r.dim == dropped else keep.index(r.dim)
             if r.axis != "register" or dim is not None:
-                repeats.append(records.evolve(r, dim=dim))
+                repeats.append(attrs.evolve(r, dim=dim))
         return layout(len(keep), *atoms, repeats=tuple(repeats))
 
     def __str__(self) -> str:
@@ -288,7 +289,7 @@ def layout(
                 reached[repeat.dim] *= 2
             atoms[repeat.axis].append(tuple(step))
         if repeat.count > low:
-            rest.append(records.evolve(repeat, count=repeat.count // low))
+            rest.append(attrs.evolve(repeat, count=repeat.count // low))
     register, lane, warp, block = (tuple(atoms[a]) for a in AXES)
     return Layout(rank, register, lane, warp, block, tuple(_ordered(rest)))
 
@@ -301,7 +302,7 @@ def merged(repeats: tuple[Repeat, ...]) -> list[Repeat]:
             continue
         last = next((i for i in reversed(range(len(found))) if dependent(found[i], repeat)), None)
         if last is not None and (found[last].axis, found[last].dim) == (repeat.axis, repeat.dim):
-            found[last] = records.evolve(found[last], count=found[last].count * repeat.count)
+            found[last] = attrs.evolve(found[last], count=found[last].count * repeat.count)
         else:
             found.append(repeat)
     return found

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
 
-from tileir import records
+import attrs
+
 from tileir.layout import AXES, Digit, Layout, Repeat, Vector, dependent, layout, merged
 from tileir.layout_bits import Span, inverse as inverse_matrix, kernel
 
 
-@records.frozen
+@attrs.frozen
 class Place:
     """A hardware coordinate."""
 
@@ -26,7 +27,7 @@ class Place:
     block: int = 0
 
 
-@records.frozen(slots=False)
+@attrs.frozen(slots=False)
 class Inverse:
     """From coordinates to the first place that holds them: the atom's pseudo-inverse, and the
     digits of repetitions read off."""
@@ -212,7 +213,7 @@ def _without(whole: Layout, inner: Sequence[Repeat]) -> Layout | None:
             return None
         if left[first].count % repeat.count:
             return None
-        left[first] = records.evolve(left[first], count=left[first].count // repeat.count)
+        left[first] = attrs.evolve(left[first], count=left[first].count // repeat.count)
         left = merged(tuple(r for r in left if r.count > 1))
     return layout(whole.rank, repeats=tuple(left))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tileir import records
+import attrs
 
 
 def apply(columns: Sequence[int], vector: int) -> int:
@@ -25,12 +25,12 @@ def multiply(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
     return tuple(apply(a, column) for column in b)
 
 
-@records.define
+@attrs.define
 class Span:
     """A subspace that grows. `rows` maps a leading bit to the reduced vector that has it and to
     the combination of added vectors that makes it, a mask by order of addition."""
 
-    rows: dict[int, tuple[int, int]] = records.field(factory=dict)
+    rows: dict[int, tuple[int, int]] = attrs.field(factory=dict)
     count: int = 0
 
     @staticmethod

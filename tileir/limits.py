@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.errors import CompileError, Diagnostic, Location, TileirError
 from tileir.field import FieldKind
 from tileir.ir import Function, Global, Module
@@ -23,7 +24,7 @@ from tileir.op import Op
 from tileir.types import Buffer, Descriptor, Tile, Type
 
 
-@records.frozen
+@attrs.frozen
 class Limits:
     """What a program may ask of the compiler. `ABOUT` says what each limit bounds; 0 is the
     limit of the target, where it has one of the kind."""
@@ -38,8 +39,8 @@ class Limits:
     alignment: int = 1 << 12
     seconds: int = 300
 
-    def __post_init__(self) -> None:
-        for field in records.fields(Limits):
+    def __attrs_post_init__(self) -> None:
+        for field in attrs.fields(Limits):
             value = getattr(self, field.name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise _mistake(f"limit {field.name} is a whole number from 0 on, not {value!r}")
@@ -57,10 +58,10 @@ class Limits:
         for name in given or ():
             if name not in ABOUT:
                 raise _mistake(f"no limit {name}; there are {', '.join(ABOUT)}")
-        return records.evolve(current(), **(given or {}))
+        return attrs.evolve(current(), **(given or {}))
 
 
-@records.frozen
+@attrs.frozen
 class About:
     """What a limit bounds, who checks it, and what else helps."""
 

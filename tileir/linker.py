@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TypeVar
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, LinkError, Location
 from tileir.ir import AttributeValue, Function, Global, Linkage, Module, Visibility
 from tileir.symbol_equality import called, fingerprint, rename_symbols, type_of
@@ -161,7 +162,7 @@ def _aligned(chosen: Global, other: Global) -> Global:
     external = chosen.external and other.external
     if (alignment, external) == (chosen.alignment, chosen.external):
         return chosen
-    return records.evolve(chosen, alignment=alignment, external=external)
+    return attrs.evolve(chosen, alignment=alignment, external=external)
 
 
 def _kind_clashes(

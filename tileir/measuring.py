@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from tileir import records
+import attrs
+
 from tileir.errors import TileirError
 from tileir.ir import Module
 
 
-@records.frozen
+@attrs.frozen
 class Candidate:
     """A kernel of a module, with the grid it is launched on; `options` as for
     `Executor.launch`."""
@@ -22,7 +23,7 @@ class Candidate:
     module: Module
     kernel: str | None
     grid: tuple[int, ...]
-    options: Mapping[str, Any] = records.field(factory=dict)
+    options: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 @runtime_checkable

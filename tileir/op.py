@@ -25,7 +25,8 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
-from tileir import records
+import attrs
+
 from tileir.display import op_line, op_text
 from tileir.effects import EXACT, ROUNDED, Effects, Numerics, ulp
 from tileir.errors import Diagnostic, Location, VerifyError, verify_error
@@ -79,7 +80,7 @@ _new_value, _setattr = Value, object.__setattr__
 _MEMO_LIMIT = 4096
 
 
-@records.frozen(eq=False, weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False)
 class Op:
     """Base of every op. Immutable; two ops are equal only if they are one object.
 
@@ -89,11 +90,11 @@ class Op:
     backend writes, is the room that the op has in shared memory: offset and size in bytes.
     """
 
-    results: tuple[Value, ...] = records.field(default=(), kw_only=True)
-    predicate: Operand | None = records.field(default=None, kw_only=True)
-    location: Location | None = records.field(default=None, kw_only=True)
-    comments: tuple[str, ...] = records.field(default=(), kw_only=True)
-    shared: tuple[int, int] | None = records.field(default=None, kw_only=True)
+    results: tuple[Value, ...] = attrs.field(default=(), kw_only=True)
+    predicate: Operand | None = attrs.field(default=None, kw_only=True)
+    location: Location | None = attrs.field(default=None, kw_only=True)
+    comments: tuple[str, ...] = attrs.field(default=(), kw_only=True)
+    shared: tuple[int, int] | None = attrs.field(default=None, kw_only=True)
 
     mnemonic: ClassVar[str] = ""
     since: ClassVar[tuple[int, int]]
@@ -109,7 +110,7 @@ class Op:
     _memo: ClassVar[dict[tuple[Any, ...], tuple[Type, ...]]]
     _inputs: ClassVar[Callable[[], tuple[Operand, ...]]]
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         try:
             key = self._types()
             types = self._memo.get(key)
@@ -214,12 +215,12 @@ class Op:
         """A copy with fields changed. Results keep their identity where their types hold, and
         are new values (with the old names) where the types change."""
         try:
-            return records.evolve(self, **changes)
+            return attrs.evolve(self, **changes)
         except ResultTypesError:
-            fresh = records.evolve(self, **changes, results=())
+            fresh = attrs.evolve(self, **changes, results=())
             named = zip(fresh.results, self.results, strict=False)
-            renamed = tuple(records.evolve(new, name=old.name) for new, old in named)
-            return records.evolve(fresh, results=renamed + fresh.results[len(renamed) :])
+            renamed = tuple(attrs.evolve(new, name=old.name) for new, old in named)
+            return attrs.evolve(fresh, results=renamed + fresh.results[len(renamed) :])
 
     def key(self) -> tuple[Any, ...]:
         """Equal for two ops that compute the same thing: class, operands and attributes."""
@@ -326,13 +327,13 @@ FAMILIES = (
 _C = TypeVar("_C", bound=type[Op])
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(records.field, operand, attribute))
+@dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
 def family(cls: _C) -> _C:
     """Class decorator of a base of several ops, whose fields come first: it is not registered."""
-    return records.frozen(eq=False, weakref_slot=False, repr=False)(cls)
+    return attrs.frozen(eq=False, weakref_slot=False, repr=False)(cls)
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(records.field, operand, attribute))
+@dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
 def op(mnemonic: str, *, since: tuple[int, int] = (1, 0)) -> Callable[[_C], _C]:
     """Class decorator: make a frozen op class of the fields declared and register it."""
 
@@ -382,7 +383,7 @@ def _derive(cls: Any) -> None:
             a.name, a.metadata["kind"], a.metadata.get("pattern"), a.metadata.get("attribute"),
             a.default, a.metadata.get("second"), a.metadata.get("since", (1, 0)),
         )
-        for a in records.fields(cls)
+        for a in attrs.fields(cls)
         if "kind" in a.metadata
     )  # fmt: skip
     cls._memo = {}

@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.errors import Diagnostic, PassError
 from tileir.ir import Block, Function
@@ -33,7 +34,7 @@ MAX_CHAIN = 256
 """Rewrites in a row that one op may go through; more means that two rules undo each other."""
 
 
-@records.frozen
+@attrs.frozen
 class Replace:
     """`values` stand for the results of an op; `ops` are put in its place."""
 
@@ -82,7 +83,7 @@ class Walk:
             else:
                 changed = True
                 self._settle(op, answer, 1)
-        return records.evolve(block, ops=kept) if changed else block
+        return attrs.evolve(block, ops=kept) if changed else block
 
     def _settle(self, op: Op, answer: Answer, depth: int) -> None:
         """Emit what a rule answered for `op`."""

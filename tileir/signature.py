@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 from typing import Protocol, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.types import (
     BF16,
     F4E2M1,
@@ -44,7 +45,7 @@ Bindings: TypeAlias = MutableMapping[str, Type]
 """What each type variable of a signature stands for."""
 
 
-@records.frozen
+@attrs.frozen
 class Elements:
     """A named set of element types."""
 
@@ -97,7 +98,7 @@ class Pattern(Protocol):
         ...
 
 
-@records.frozen
+@attrs.frozen
 class Var:
     """A scalar or tile type with an element of `allowed`; every occurrence is one type.
 
@@ -124,7 +125,7 @@ class Var:
         return f"{self.allowed.name} {form}"
 
 
-@records.frozen
+@attrs.frozen
 class Shaped:
     """`element` at the shape (and layout) of variable `like`.
 
@@ -162,7 +163,7 @@ class Shaped:
         return f"{what} at the shape of {self.like.name}"
 
 
-@records.frozen
+@attrs.frozen
 class ElementOf:
     """The scalar element type of variable `like`."""
 
@@ -180,7 +181,7 @@ class ElementOf:
         return f"element of {self.like.name}"
 
 
-@records.frozen
+@attrs.frozen
 class PointeeOf:
     """What variable `like`, a pointer or tile of pointers, points to: same shape."""
 
@@ -200,7 +201,7 @@ class PointeeOf:
         return f"pointee of {self.like.name}"
 
 
-@records.frozen
+@attrs.frozen
 class Exactly:
     """One given type."""
 
@@ -216,7 +217,7 @@ class Exactly:
         return str(self.type)
 
 
-@records.frozen
+@attrs.frozen
 class OneOf:
     """A type of one of the classes `kinds`, e.g. any `Descriptor`; binds `name`."""
 
@@ -236,7 +237,7 @@ class OneOf:
         return " or ".join(k.__name__.lower() for k in self.kinds)
 
 
-@records.frozen
+@attrs.frozen
 class Each:
     """A scalar or tile type with an element of `allowed`; occurrences may differ.
 
@@ -257,7 +258,7 @@ class Each:
         return str(Var("", self.allowed, self.scalar))
 
 
-@records.frozen
+@attrs.frozen
 class Anything:
     """Any type; literals must be written with theirs."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from tileir import records
+import attrs
+
 from tileir.ir import Block, Function, Global, Module, Parameter, usual_space
 from tileir.op import FieldKind, Op
 from tileir.values import Value
@@ -63,7 +64,7 @@ def rename_symbols(module: Module, changes: Mapping[str, str]) -> Module:
 
     def renamed(symbols: Mapping[str, _S]) -> dict[str, _S]:
         pairs = ((changes.get(name, name), symbol) for name, symbol in symbols.items())
-        return {n: s if s.name == n else records.evolve(s, name=n) for n, s in pairs}
+        return {n: s if s.name == n else attrs.evolve(s, name=n) for n, s in pairs}
 
     functions = {name: _rename_in(f, changes) for name, f in renamed(module.functions).items()}
     return module.evolve(functions=functions, globals=renamed(module.globals))
@@ -74,7 +75,7 @@ def _rename_in(function: Function, changes: Mapping[str, str]) -> Function:
     for label, block in function.blocks.items():
         ops = tuple([_rename_op(op, changes) for op in block.ops])
         same = all(a is b for a, b in zip(ops, block.ops, strict=True))
-        blocks[label] = block if same else records.evolve(block, ops=ops)
+        blocks[label] = block if same else attrs.evolve(block, ops=ops)
     return function.with_blocks(blocks)
 
 

@@ -6,11 +6,12 @@ import math
 import struct
 from typing import Any, ClassVar, TypeAlias, TypeGuard
 
-from tileir import records
+import attrs
+
 from tileir.types import Element, Kind, Pointer, Scalar, Type, element_of
 
 
-@records.frozen(eq=False, weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False)
 class Value:
     """What an op, a block parameter or a function parameter defines. Identity is the value.
 
@@ -25,7 +26,7 @@ class Value:
         return f"<%{self.name or '?'}: {self.type}>"
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Constant:
     """A literal: the same bits in every element of `type`.
 
@@ -43,7 +44,7 @@ class Constant:
         return decode(element_of(self.type), self.bits)
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Undef:
     """A value of `type` about which nothing is promised."""
 

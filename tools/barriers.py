@@ -22,9 +22,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import ir, records
+from tileir import ir
 from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.executors import expanded
 from tileir.backend.simt import machine as simt
@@ -40,15 +41,15 @@ _DRAWS = 4
 """Runs with other bins, offsets and indices."""
 
 
-@records.define
+@attrs.define
 class Survey:
     """How many barriers were left out and how many of those were noticed; of the others those
     proven needless, and the rest."""
 
     left_out: int = 0
     noticed: int = 0
-    needless: list[str] = records.field(factory=list)
-    survivors: list[str] = records.field(factory=list)
+    needless: list[str] = attrs.field(factory=list)
+    survivors: list[str] = attrs.field(factory=list)
 
     def add(self, other: Survey) -> None:
         """Count `other` too."""
@@ -63,7 +64,7 @@ class Survey:
         return self.noticed / self.left_out if self.left_out else 1.0
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Kernel:
     """A kernel with everything it takes to run it."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Function
 from tileir.tools.arrays import spacing_of
@@ -16,7 +16,7 @@ from tileir.tools.references import REFERENCES
 from tileir.types import Pointer, Scalar
 
 
-@records.frozen
+@attrs.frozen
 class Verdict:
     """One result beside its reference. `error` is the largest difference, absolute up to
     magnitude 1 and relative above; NaN where exactly one of the two is NaN."""

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, ToolError
 
 
@@ -57,7 +58,7 @@ def _run(words: Sequence[str], mode: str, findings: Path) -> int:
         raise ToolError(Diagnostic("TIR0904", message)) from error
 
 
-@records.frozen
+@attrs.frozen
 class Finding:
     """What kernels do wrong at a line: `times` launches came upon it, the first in `test`."""
 
@@ -105,7 +106,7 @@ def _count(number: int, word: str, ending: str) -> str:
 
 def _write(file: str, findings: Sequence[Finding]) -> None:
     try:
-        Path(file).write_text(json.dumps([records.asdict(f) for f in findings], indent=1) + "\n")
+        Path(file).write_text(json.dumps([attrs.asdict(f) for f in findings], indent=1) + "\n")
     except OSError as error:
         message = f"cannot write {file}: {error.strerror}"
         raise ToolError(Diagnostic("TIR0905", message)) from error

@@ -20,9 +20,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Function, Module, Parameter
 from tileir.tools.arrays import dtype_of
@@ -32,7 +32,7 @@ _BUFFER = re.compile(r"(\w+)\s*\[([\d,\s]*)\]\s*(?:(\w+)(?:\(\s*(-?\d+)\s*,\s*(-
 _CALL = re.compile(r"(\w+)\s*\(([^()]*)\)")
 
 
-@records.frozen
+@attrs.frozen
 class Expectation:
     """A named reference applied to arguments (parameter names or numbers), and the error
     allowed: absolute up to magnitude 1, relative above; None takes the element type's own."""
@@ -42,7 +42,7 @@ class Expectation:
     within: float | None
 
 
-@records.frozen
+@attrs.frozen
 class Recipe:
     """How to run one kernel of a module."""
 

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tileir import records
+import attrs
+
 from tileir.effects import Effects, Numerics
 from tileir.field import Field, FieldKind
 from tileir.op import FAMILIES, Op, all_ops
@@ -28,7 +29,7 @@ _SEVERAL = {
 }
 
 
-@records.frozen
+@attrs.frozen
 class Example:
     """An op as written in a docstring, and the parameters it takes as `TYPE %name` items; where
     none are given, every operand has the type of the first result."""
@@ -161,7 +162,7 @@ def _attribute(field: Field) -> str:
     words = kind.form if kind.enum is None else " \\| ".join(str(m.value) for m in kind.enum)
     if kind.form == "combiner":
         words += " \\| @function"
-    if field.default is records.NOTHING:
+    if field.default is attrs.NOTHING:
         return f"attribute, {words}; required"
     default = str(getattr(field.default, "value", field.default)).lower()
     return f"attribute, {words}; default `{default}`" if default else f"attribute, {words}"

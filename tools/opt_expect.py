@@ -16,14 +16,15 @@ import re
 import sys
 from collections.abc import Sequence
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, TileirError
 from tileir.tools.opt import split, transformed
 
 _EXPECTED = re.compile(r";\s*expected-(error|warning|remark)(@\?|@above|@[+-]\d+)?\s*\{\{(.*?)\}\}")
 
 
-@records.frozen
+@attrs.frozen
 class Expectation:
     """A diagnostic that should appear: severity, line (None: anywhere) and part of its text."""
 

@@ -6,10 +6,10 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 
-from tileir import records
+import attrs
 
 
-@records.frozen
+@attrs.frozen
 class Row:
     """Cells of one line; `good` is None where nothing was judged."""
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.backend.layouts.wgmma import WgmmaInstruction
 from tileir.types import Element, Tile
 
 Handle: TypeAlias = Any
 
 
-@records.frozen
+@attrs.frozen
 class TensorMapHandle:
     """A tensor map: number `number` of the kernel's, of blocks of type `block`, copied by boxes of
     `box` elements in panels of 16 << `swizzle` bytes; what lies outside is NaN where `nan`."""
@@ -28,7 +29,7 @@ class TensorMapHandle:
     nan: bool
 
 
-@records.frozen
+@attrs.frozen
 class WgmmaStep:
     """One instruction of a product: its first sum, and how far its factors are from the first, in
     bytes of shared memory, or in registers for an A that lies there. `first`: its sum begins."""

@@ -6,7 +6,8 @@ from __future__ import annotations
 from functools import cache
 from math import prod
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.emit.conversion import both, pass_through, shuffled
 from tileir.backend.codegen.lowering import Fragment, Lowering
 from tileir.backend.codegen.warp_shuffles import ShufflePlan, exchange
@@ -115,7 +116,7 @@ def _threads_agree(source: Layout, target: Layout) -> bool:
     return source.thread_part == target.thread_part
 
 
-@records.frozen
+@attrs.frozen
 class Placement:
     """Row-major addresses of a tile in shared memory from byte `base`, with `pad` bytes after
     every row so that columns do not meet in one bank."""

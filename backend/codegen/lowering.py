@@ -12,7 +12,8 @@ from contextlib import nullcontext
 from functools import cache
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
@@ -52,7 +53,7 @@ def third_party_rules() -> Mapping[str, Rule]:
     return found
 
 
-@records.define
+@attrs.define
 class Lowering:
     """The state of lowering one function, and what rules may ask of it."""
 
@@ -69,11 +70,11 @@ class Lowering:
     """Whether one thread runs the function."""
     leaving: str | None = None
     """The label where `ret` goes; None where it returns."""
-    bound: dict[Value, Op] = records.field(init=False, factory=dict)
+    bound: dict[Value, Op] = attrs.field(init=False, factory=dict)
     """What defines, in the caller, what parameters hold."""
-    values: dict[Value, Fragment] = records.field(init=False, factory=dict)
-    _labels: dict[str, str] = records.field(init=False, factory=dict)
-    _edges: dict[str, list[tuple[str, list[str]]]] = records.field(init=False, factory=dict)
+    values: dict[Value, Fragment] = attrs.field(init=False, factory=dict)
+    _labels: dict[str, str] = attrs.field(init=False, factory=dict)
+    _edges: dict[str, list[tuple[str, list[str]]]] = attrs.field(init=False, factory=dict)
 
     # What rules ask ---------------------------------------------------------------------------
 

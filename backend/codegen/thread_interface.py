@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.async_interface import AsyncUnits
 from tileir.backend.codegen.cluster_interface import ClusterOps
 from tileir.backend.layouts.mma import MmaInstruction
@@ -25,7 +26,7 @@ Handle: TypeAlias = Any
 """One value of one thread."""
 
 
-@records.frozen
+@attrs.frozen
 class Access:
     """How a global access is made: `cache` and `eviction` are PTX operators without the dot, ''
     for the default; `volatile` accesses are neither removed nor merged; `constant` loads read
@@ -37,7 +38,7 @@ class Access:
     constant: bool = False
 
 
-@records.frozen
+@attrs.frozen
 class Order:
     """Memory order and scope of an atomic: `relaxed`, `acquire`, `release`, `acq_rel`; `cta`,
     `gpu`, `sys`."""
@@ -53,7 +54,7 @@ class Order:
     order them: no access has to order memory by itself."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Number:
     """A number to be printed, an integer in hexadecimal or as an unsigned one if asked for."""
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir import records
+import attrs
+
 from tileir.layout import Layout
 from tileir.layout_algebra import flat_columns
 from tileir.layout_bits import Span, apply, complement, independent, intersection, kernel, solve
@@ -24,7 +25,7 @@ from tileir.layout_bits import Span, apply, complement, independent, intersectio
 LANE_BITS = 5
 
 
-@records.frozen
+@attrs.frozen
 class Swap:
     """Register `r` and `r ^ registers` change places in lanes where the parity of the lane's bits
     in `lanes` is odd."""
@@ -33,7 +34,7 @@ class Swap:
     lanes: int
 
 
-@records.frozen
+@attrs.frozen
 class ShufflePlan:
     """One plan, for the registers of one repetition. `packed` registers, a power of two, travel
     in one word: `source` and `target` list registers word by word, in the order in which words
@@ -95,7 +96,7 @@ def _shared(
     return [common[:n] for n in range(count, -1, -1)]
 
 
-@records.frozen
+@attrs.frozen
 class _Basis:
     """Bits of a side's registers in another order: those that are packed, then the others, each
     as a mask of registers and the vector it moves by."""
@@ -117,7 +118,7 @@ def _word_basis(registers: list[int], packed: list[int]) -> _Basis:
     return _Basis(held, tuple(words), tuple(apply(registers, w) for w in words))
 
 
-@records.frozen
+@attrs.frozen
 class _Sides:
     packed: list[int]
     source: _Basis

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.cpu.regions import Region, address
 from tileir.backend.launch_arguments import encode_argument
 from tileir.ir import Parameter
@@ -16,7 +16,7 @@ from tileir.types import Descriptor, Pointer
 Array = np.ndarray[Any, Any]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Passed:
     """The word that an argument is for the code, and the arrays that it may access by it: the one
     that was given, and those that pointers in that point into. None for an address, of which

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.thread_interface import Access, Order
 from tileir.backend.cpu.atomics import Atomics
 from tileir.backend.cpu.checks import RECORD
@@ -29,7 +30,7 @@ from tileir.errors import Location
 from tileir.types import I1, I8, I64, AddressSpace, Element, Pointer
 
 
-@records.frozen
+@attrs.frozen
 class Guard:
     """What an op may access: the number of the record of a parameter or global, None for any; and
     what the op is called."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import cfg
 from tileir.analysis.liveness import liveness
@@ -24,7 +25,7 @@ from tileir.values import Value
 PRODUCT, SLICE = "cpu.dot", "cpu.slice"
 
 
-@records.frozen
+@attrs.frozen
 class OperandForm:
     """How products read a factor: as elements of `work`, which integers become by their sign, f32
     rounded to TF32 where that is asked for; `panels`: as a second factor; `turned`: what is read is
@@ -37,7 +38,7 @@ class OperandForm:
     turned: bool = False
 
 
-@records.frozen
+@attrs.frozen
 class BufferAssignment:
     """Of values, the number of the buffer they lie in, and the factors they are; and the ops whose
     results nobody reads, since factors are put as they were before them."""
@@ -68,7 +69,7 @@ def source_of(function: Function, operand: Any, factor: OperandForm) -> tuple[An
     while (op := _seen_through(definitions(function).get(operand))) is not None:
         operand = op.inputs[0]
         if op.mnemonic == "trans":
-            factor = records.evolve(factor, turned=not factor.turned)
+            factor = attrs.evolve(factor, turned=not factor.turned)
     return operand, factor
 
 
@@ -133,7 +134,7 @@ def _passed(function: Function) -> Iterator[tuple[Value, Value]]:
                     yield parameter, argument
 
 
-@records.frozen
+@attrs.frozen
 class _CoalescingClasses:
     """The values that share each value's buffer; and those alive where each is defined."""
 

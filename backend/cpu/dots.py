@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.lowering import Fragment, Rule, scalar_of
 from tileir.backend.codegen.rules.cast import float_to_float
 from tileir.backend.codegen.rules.memory import loaded
@@ -65,7 +66,7 @@ def direct_slices(function: Function) -> Function:
 
 def _as(kind: type[Any], op: Any) -> Any:
     """`op` as one of `kind`, whose fields are the same."""
-    return kind(**{f.name: getattr(op, f.name) for f in records.fields(type(op)) if f.init})
+    return kind(**{f.name: getattr(op, f.name) for f in attrs.fields(type(op)) if f.init})
 
 
 def read_as(thread: Any, element: Element, factor: OperandForm, x: Any) -> Any:

@@ -12,7 +12,9 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from tileir import limits, records
+import attrs
+
+from tileir import limits
 from tileir.backend.codegen.lowering import Rule
 from tileir.backend.codegen.rules import rules
 from tileir.backend.cpu.checks import FUNCTIONS as CHECKS
@@ -41,7 +43,7 @@ from tileir.ops.memory import GlobalAddress
 from tileir.types import Pointer, Scalar
 
 
-@records.frozen
+@attrs.frozen
 class Written:
     """A module of LLVM IR, the places where it asks Python, and how many bytes of memory of their
     own the lanes of an instance need."""

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.analysis.cache import cached
 from tileir.backend.cpu.compile import COMPILING, CpuKernel, compile as compile_kernel
 from tileir.backend.cpu.spin_waits import may_spin_wait
@@ -21,7 +21,7 @@ from tileir.ir import Module
 from tileir.measuring import Candidate
 
 
-@records.frozen
+@attrs.frozen
 class CpuExecutor:
     """Native code of this machine's CPU; the default where there is no GPU."""
 

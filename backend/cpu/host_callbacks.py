@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.codegen.libm.expression import Term
 from tileir.backend.codegen.thread_interface import Number
 from tileir.backend.cpu.approximate import FORMULAS
@@ -32,16 +32,16 @@ from tileir.types import F32, I1, I8, I32, I64, Element, Pointer
 Array = np.ndarray[Any, Any]
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Calls:
     """What was said and what failed during a launch on a grid of `extents`."""
 
-    launch: Launch = records.field(factory=Launch)
+    launch: Launch = attrs.field(factory=Launch)
     bounds: Bounds | None = None
     extents: tuple[int, int, int] = (1, 1, 1)
-    printed: list[str] = records.field(factory=list)
-    failures: list[Diagnostic] = records.field(factory=list)
-    _lock: Any = records.field(factory=threading.Lock)
+    printed: list[str] = attrs.field(factory=list)
+    failures: list[Diagnostic] = attrs.field(factory=list)
+    _lock: Any = attrs.field(factory=threading.Lock)
 
     def say(self, lines: list[str]) -> None:
         """Add lines to what is printed."""
@@ -67,7 +67,7 @@ class Calls:
         self.launch.stop_at(px + x * (py + y * pz))
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Site:
     """A place that asks: the numpy types of what it gives, and what is done."""
 

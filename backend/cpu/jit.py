@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend import isolation
 from tileir.backend.cpu.masks import without_partial_masks
 from tileir.backend.isolation import Task
@@ -19,7 +20,7 @@ _RUN = ctypes.CFUNCTYPE(
 _LIST_GLOBALS = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Code:
     """Machine code, loaded: `run` and `list_globals` of `tileir.backend.cpu.emit`, and the
     optimised LLVM IR it was made of."""

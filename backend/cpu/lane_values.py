@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.backend.nvptx.text import literal, llvm_type, memory_type
 from tileir.types import BF16, F16, Element, Type
 
@@ -21,7 +22,7 @@ WIDTH = 32
 """Lanes of a warp, elements of a vector."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class VectorValue:
     """A vector. `ones` are the lanes of a constant i1 vector that are set, None if unknown."""
 
@@ -32,7 +33,7 @@ class VectorValue:
         return self.text
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class AffineValue:
     """`base + step * lane`, in the arithmetic of its type, which wraps.
 

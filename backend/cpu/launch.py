@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, LaunchError
 
 _FIELDS = (
@@ -100,18 +101,18 @@ done:
 arrived, on the main thread; `ask` has Python answer a site."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Launch:
     """A launch under way: its words."""
 
-    words: Any = records.field(factory=lambda: (ctypes.c_int64 * len(_FIELDS))(_NEVER, _NEVER))
+    words: Any = attrs.field(factory=lambda: (ctypes.c_int64 * len(_FIELDS))(_NEVER, _NEVER))
     limit: float | None = None
     """Seconds that it may take."""
-    deadline: float = records.field(init=False)
-    _expired: list[bool] = records.field(init=False, factory=list)
-    _lock: Any = records.field(init=False, factory=threading.Lock)
+    deadline: float = attrs.field(init=False)
+    _expired: list[bool] = attrs.field(init=False, factory=list)
+    _lock: Any = attrs.field(init=False, factory=threading.Lock)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         end = float("inf") if self.limit is None else time.monotonic() + self.limit
         object.__setattr__(self, "deadline", end)
         self.words[_FIRST : _FIRST + len(_PYTHON)] = _PYTHON

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.underlying_pointers import underlying_pointers
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
@@ -27,19 +28,17 @@ from tileir.types import I1, Pointer, Tile, Type, element_of
 from tileir.values import Operand, Value, is_zero
 
 
-@records.define
+@attrs.define
 class CpuLowering(Lowering):
     """A lowering whose tiles are vectors, and whose scalars all lanes share. `checked`: accesses
     are checked before they are made."""
 
-    checked: bool = records.field(default=False, kw_only=True)
-    kernel: str = records.field(default="", kw_only=True)
+    checked: bool = attrs.field(default=False, kw_only=True)
+    kernel: str = attrs.field(default="", kw_only=True)
     """The kernel that is compiled, which the function is or is called by."""
-    _sums: dict[int, Matrix] = records.field(init=False, factory=dict)
-    _factors: dict[tuple[Value, OperandForm], PackedOperand] = records.field(
-        init=False, factory=dict
-    )
-    _waiting: list[tuple[str, Successor]] = records.field(init=False, factory=list)
+    _sums: dict[int, Matrix] = attrs.field(init=False, factory=dict)
+    _factors: dict[tuple[Value, OperandForm], PackedOperand] = attrs.field(init=False, factory=dict)
+    _waiting: list[tuple[str, Successor]] = attrs.field(init=False, factory=list)
     """Edges that store what they pass, each in a block of its own with a label."""
 
     def lower(self, op: Op) -> list[Fragment]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.lowering import Fragment, Lowering, thread_span
 from tileir.backend.cpu.lane_values import WIDTH, scalar_type
 from tileir.backend.cpu.transpose_kernel import BLOCK, transposing_function
 from tileir.types import I32, AddressSpace, Element, Pointer, Tile
 
 
-@records.frozen
+@attrs.frozen
 class Matrix:
     """A buffer for a tile: rows of `pitch` elements, a multiple of the lanes. In `panels`, the
     first `WIDTH` columns of all rows come before the next ones. `shape` is that of the rows; of a
@@ -64,7 +65,7 @@ class Matrix:
         index = _index(thread, zip(starts, distances, strict=True))
         kind = scalar_type(self.element)
         place = thread.emit(f"getelementptr {kind}, ptr {self.place}, i32 {index}")
-        return records.evolve(self, place=place)
+        return attrs.evolve(self, place=place)
 
     def put(self, lowering: Lowering, tile: Tile, register: int, x: Any) -> None:
         """Store the register `x` of a tile."""
@@ -135,7 +136,7 @@ def call(thread: Any, name: str, matrices: Sequence[Matrix], sizes: Sequence[int
         thread.line(f"call void {name}({given})")
 
 
-@records.frozen
+@attrs.frozen
 class PackedOperand:
     """Where a factor is put, and where products read it: if that is not the same, its transpose."""
 

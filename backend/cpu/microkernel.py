@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.cpu.lane_values import WIDTH, scalar_type
 from tileir.backend.cpu.vector_registers import registers
 from tileir.types import Element
 
 
-@records.frozen
+@attrs.frozen
 class Kernel:
     """Products of an element type: `rows` by `columns` sums are in registers at most."""
 

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from tileir import records
 from tileir.backend.cpu.checks import RECORD, REGION
 
 _ALL = (1 << 64) - 1
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Region:
     """Memory called `name`: `size` bytes from the address `first`. `dims` are distances in bytes
     and extents of rows of `run` bytes that follow one another, where there is something between
@@ -72,7 +72,7 @@ def _rows(array: np.ndarray[Any, Any]) -> tuple[tuple[tuple[int, int], ...], int
     return tuple(reversed(found)), run
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Record:
     """What a pointer may access: the regions of a parameter or global, `own` first said."""
 
@@ -80,7 +80,7 @@ class Record:
     regions: tuple[Region, ...]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Bounds:
     """The records of the parameters, `None` for numbers, and of the globals of a launch, and the
     memory that they are written in."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from tileir import records
+import attrs
+
 from tileir.backend.nvptx.llvm_codegen import loaded
 
 
-@records.frozen
+@attrs.frozen
 class Registers:
     """Vector registers: how many there are, and the bytes of one."""
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
-from tileir import records
 from tileir.backend.launch_arguments import launch_error
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Span:
     """A copy of the bytes from the lowest to the highest element of `array`, and of arrays that
     share memory with it; its first element is at byte `offset`. Bytes between elements are zero."""

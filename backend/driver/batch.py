@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.compile import Metadata, Options, metadata_of_lowered, run_pipeline
 from tileir.backend.driver.device import Driver, driver
@@ -23,7 +23,7 @@ from tileir.ir import Module
 Array = np.ndarray[Any, Any]
 
 
-@records.frozen(slots=False, eq=False)
+@attrs.frozen(slots=False, eq=False)
 class Batch:
     """Kernels by name: the plan of each, and why others were refused."""
 
@@ -63,15 +63,15 @@ def compile_batch(
     return Batch(ptx, machine, plans, refused)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Loaded:
     """A batch on the GPU."""
 
     batch: Batch
-    cuda: Driver = records.field(factory=driver)
-    _module: Any = records.field(init=False)
+    cuda: Driver = attrs.field(factory=driver)
+    _module: Any = attrs.field(init=False)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.cuda.context()
         load = self.cuda.cuda.cuModuleLoadData(self.batch.assembled.cubin)
         self._module = self.cuda.check(load, "cuModuleLoadData")

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, LaunchError, TileirError
 
 _CLUSTER_ATTRIBUTE = "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED"
@@ -39,7 +40,7 @@ def available() -> str | None:
     return None
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Driver:
     """The driver's functions, with errors as `LaunchError` (TIR0711)."""
 

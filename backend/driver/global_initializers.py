@@ -6,17 +6,18 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.driver.device import Driver
 from tileir.backend.launch_arguments import launch_error
 from tileir.backend.nvptx.text import global_name
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class GlobalInitializers:
     """What globals hold, by name."""
 
-    _values: dict[str, Any] = records.field(factory=dict)
+    _values: dict[str, Any] = attrs.field(factory=dict)
 
     def note(self, name: str, values: Any) -> None:
         """Copy `values`, for every context."""

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.driver.c_values import c_values
 from tileir.backend.driver.device import Driver, driver
 from tileir.backend.target import TARGETS
@@ -33,7 +34,7 @@ def gpu_target() -> str:
     raise LaunchError(Diagnostic("TIR0711", f"no target for compute capability {major}.{minor}"))
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Gpu:
     """Kernels launched through the driver: `tileir.backend.runtime.dispatch.LaunchDevice`.
     `devices`: how many GPUs there are; `launch_address`: that of `cuLaunchKernel` in the driver's

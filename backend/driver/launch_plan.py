@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.tma.host_plan import HostPlan, MapValues
 
 
-@records.frozen
+@attrs.frozen
 class LaunchPlan:
     """The grid of blocks, what the kernel takes besides its arguments (the extents of the grid of
     instances, or nothing), and its tensor maps."""

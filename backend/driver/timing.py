@@ -6,14 +6,15 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.driver.device import Driver, driver
 
 _LEAST_FLUSH = 64 << 20
 """Bytes that are written between launches, where the L2's size is not larger."""
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Stopwatch:
     """Events around launches on stream 0 of the current context. `close` frees its memory."""
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 
-from tileir import records
+import attrs
+
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, induction_variables, loops, trip_count
 from tileir.analysis.polynomial import Iteration, Symbol
@@ -23,7 +24,7 @@ _MOST = 1024
 """Rounds that are gone through one by one at most."""
 
 
-@records.frozen
+@attrs.frozen
 class IterationSpace:
     """`loops` around a block, outermost first, and how often each runs whatever happens."""
 

@@ -7,7 +7,8 @@ from itertools import islice, product
 from operator import mul
 from typing import cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.polynomial import Lane, Polynomial, Symbol
 from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.halo.footprint import Footprint, Window
@@ -28,7 +29,7 @@ from tileir.values import Constant, Operand, Undef, Value, constant
 _LANES = 32
 
 
-@records.define
+@attrs.define
 class Staging:
     """The ops that copy a union into a slot of shared memory of `room` columns. `again`: the copy
     may run more than once, so that what was read before has to be read by all."""
@@ -39,11 +40,11 @@ class Staging:
     asked: Sequence[Condition]
     room: int
     again: bool
-    ops: list[Op] = records.field(factory=list)
-    allot: SharedAlloc = records.field(init=False)
+    ops: list[Op] = attrs.field(factory=list)
+    allot: SharedAlloc = attrs.field(init=False)
     """The slot, which the copy fills: an op of its own, for before all loops."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         element = cast(Element, element_of(self.sample.results[0].type))
         place, slot = Pointer(element, AddressSpace.SHARED), (1, self.union.height, self.room)
         self.allot = SharedAlloc(place, shape=slot, location=self.location)
@@ -152,10 +153,10 @@ def window_ops(
     )  # fmt: skip
     held = isinstance(op.other, Constant) and fill is not None and op.other.bits == fill.bits
     if op.other is None or isinstance(op.other, Undef) or (held and not needs_select(asked)):
-        return [*ops, records.evolve(read, results=op.results)]
+        return [*ops, attrs.evolve(read, results=op.results)]
     assert op.mask is not None
     chosen = Select(op.mask, read.results[0], op.other, location=op.location)
-    return [*ops, read, records.evolve(chosen, results=op.results)]
+    return [*ops, read, attrs.evolve(chosen, results=op.results)]
 
 
 def _start(function: Function, window: Window, axis: int, ops: list[Op]) -> Operand:

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import gcd, prod
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.polynomial import Lane, Polynomial, Symbol, number
 from tileir.backend.halo.split_forms import SplitForm, common_generators, divided, multiple, scaled
 from tileir.ops.memory import Load
@@ -25,7 +26,7 @@ _NOWHERE = (0, 0)
 _PARTS = (1, 2, 3, 4)
 
 
-@records.frozen
+@attrs.frozen
 class WindowLoad:
     """A load in rounds of loops: where it reads relative to the buffer's pointer, and the numbers
     of what moves in each round."""
@@ -41,7 +42,7 @@ class WindowLoad:
         return shape_of(self.op.pointer.type)
 
 
-@records.frozen
+@attrs.frozen
 class Window:
     """A load as a window of the union: `steps` through rows and columns by symbol, the place
     where all that moves is 0, and the places of element 0 in all rounds."""
@@ -56,7 +57,7 @@ class Window:
         return self.steps.get(Lane(dim), _NOWHERE)
 
 
-@records.frozen
+@attrs.frozen
 class Footprint:
     """`height` x `width` elements that `windows` cover, each element by one at least."""
 
@@ -192,7 +193,7 @@ def _count_rows(form: Polynomial, rows: Polynomial) -> int | None:
 def _moved(window: Window, by: Step) -> Window:
     places = frozenset((r + by[0], c + by[1]) for r, c in window.places)
     first = (window.first[0] + by[0], window.first[1] + by[1])
-    return records.evolve(window, first=first, places=places)
+    return attrs.evolve(window, first=first, places=places)
 
 
 def _taken(window: Window) -> tuple[set[int], set[int]]:

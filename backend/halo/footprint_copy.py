@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.polynomial import Polynomial
 from tileir.backend.halo.footprint import Footprint
 from tileir.backend.halo.footprint_masks import Condition, IndexBound, along
@@ -22,7 +23,7 @@ from tileir.values import Constant, Operand, Value, constant
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 
 
-@records.define
+@attrs.define
 class FootprintPart:
     """`width` columns of a union from column `first` on; what is written goes to `numbers.ops`.
     `start` points to row 0 and column 0."""

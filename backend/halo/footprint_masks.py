@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import gcd
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.affine import AffineForms
 from tileir.analysis.affine_forms import Affine, Bound
 from tileir.analysis.polynomial import Iteration, Lane, Polynomial, ProgramIndex, Symbol, number
@@ -25,7 +26,7 @@ from tileir.op import Op
 from tileir.values import Operand, Value
 
 
-@records.frozen
+@attrs.frozen
 class HalfPlane:
     """`rows` r + `columns` c + `rest` >= 0 of the element in row r and column c of the union."""
 
@@ -34,7 +35,7 @@ class HalfPlane:
     rest: Polynomial
 
 
-@records.frozen
+@attrs.frozen
 class IndexBound:
     """`step` i + `rest` >= 0 of the index i along dimension `dim` of the windows. The index that
     decides for a row (a column, if `axis` is 1) r is max(r - `reach`, r mod `apart`) / `stride`,

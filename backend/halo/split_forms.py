@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from math import gcd
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.polynomial import Monomial, Polynomial, Symbol
 
 Moving: TypeAlias = Callable[[Symbol], bool]
 
 
-@records.frozen
+@attrs.frozen
 class SplitForm:
     """`rest` plus the sum of `steps[s]` times s over the symbols s that move."""
 

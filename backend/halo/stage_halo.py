@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.affine import AffineForms, affine
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
@@ -142,7 +143,7 @@ def stage_function_halo(function: Function, shared: int = 24576, gain: int = 2) 
     return PassResult(dce(function), tuple(remarks), {"unions staged": count})
 
 
-@records.frozen
+@attrs.frozen
 class Region:
     """Where windows are read: a loop, or from op `start` on in block `label`."""
 
@@ -179,7 +180,7 @@ class Region:
         return depth > (self.loop is not None)
 
 
-@records.frozen
+@attrs.frozen
 class StagingCandidate:
     """A union that is worth staging."""
 
@@ -215,7 +216,7 @@ class StagingCandidate:
         else:
             function = _before(function, region.loop, copy)
         blocks = {
-            label: records.evolve(
+            label: attrs.evolve(
                 block, ops=tuple(new for op in block.ops for new in reads.get(op, (op,)))
             )
             if any(op in reads for op in block.ops)
@@ -228,7 +229,7 @@ class StagingCandidate:
 def _at_entry(function: Function, op: Op) -> Function:
     """`function` with `op` before everything else."""
     block = function.entry
-    first = records.evolve(block, ops=(op, *block.ops))
+    first = attrs.evolve(block, ops=(op, *block.ops))
     return function.with_blocks({**function.blocks, block.label: first})
 
 
@@ -238,7 +239,7 @@ def _before(function: Function, loop: Loop, ops: Sequence[Op]) -> Function:
     if label is None:
         function, label = add_preheader(function, loop.header, loop.blocks)
     block = function.blocks[label]
-    moved = records.evolve(block, ops=(*block.ops[:-1], *ops, block.ops[-1]))
+    moved = attrs.evolve(block, ops=(*block.ops[:-1], *ops, block.ops[-1]))
     return function.with_blocks({**function.blocks, label: moved})
 
 
@@ -289,7 +290,7 @@ def _from(region: Region, group: Sequence[WindowLoad]) -> Region:
     if region.loop is not None:
         return region
     ops = region.function.blocks[region.label].ops
-    return records.evolve(region, start=ops.index(group[0].op))
+    return attrs.evolve(region, start=ops.index(group[0].op))
 
 
 def _groups(region: Region, inside: Sequence[tuple[str, Load]]) -> Iterator[list[WindowLoad]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tileir import records
+import attrs
+
 from tileir.analysis.alignment import Alignments, alignment
 from tileir.ir import Function
 from tileir.op import Op
@@ -13,7 +14,7 @@ _WIDEST_BYTES = 64
 """Four of the widest accesses: what one thread may hold side by side."""
 
 
-@records.frozen
+@attrs.frozen
 class AccessWidths:
     """Alignment facts of one function, as the memory rules need them: found when first asked for,
     as many functions access memory by blocks of tensors alone."""

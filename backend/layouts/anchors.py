@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from tileir import records
+import attrs
+
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.hierarchical_tiling import Nesting, nesting_of
 from tileir.backend.target import VECTOR_BYTES
@@ -21,7 +22,7 @@ _STAGED = "gpu.local_load"
 _REMOTE, _SCATTER = "gpu.cluster_load", "gpu.cluster_scatter"
 
 
-@records.define
+@attrs.define
 class AnchorLayouts:
     """The layouts that accesses of one function ask for.
 
@@ -32,14 +33,14 @@ class AnchorLayouts:
     function: Function
     contiguity: AccessWidths
     num_warps: int
-    _widths: dict[tuple[Vector, Vector], int] = records.field(init=False, factory=dict)
-    _orders: dict[Vector, dict[Vector, int]] = records.field(init=False, factory=dict)
-    _reduced: set[Vector] = records.field(init=False, factory=set)
-    _made: dict[tuple[Vector, Vector], Layout] = records.field(init=False, factory=dict)
-    _wishes: dict[Op, tuple[Vector, Vector, int]] = records.field(init=False, factory=dict)
-    _nesting: Nesting | None = records.field(init=False, default=None)
+    _widths: dict[tuple[Vector, Vector], int] = attrs.field(init=False, factory=dict)
+    _orders: dict[Vector, dict[Vector, int]] = attrs.field(init=False, factory=dict)
+    _reduced: set[Vector] = attrs.field(init=False, factory=set)
+    _made: dict[tuple[Vector, Vector], Layout] = attrs.field(init=False, factory=dict)
+    _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
+    _nesting: Nesting | None = attrs.field(init=False, default=None)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if all(op.mnemonic != "dot" for op in self.function.ops):
             self._nesting = nesting_of(self.function)
         self._reduced |= {

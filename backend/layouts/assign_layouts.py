@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loops, loops
 from tileir.backend.layouts.anchors import AnchorLayouts
@@ -35,7 +36,7 @@ def assign_layouts(function: Function, anchors: AnchorLayouts) -> Function:
     return _Assignment(function, anchors).run()
 
 
-@records.define
+@attrs.define
 class _Assignment:
     """One run. `homes` are the layouts of values that are not cheap, `asked` the layouts in
     which each value is needed and the blocks that need it so, `made` the new value for an old one
@@ -44,16 +45,16 @@ class _Assignment:
 
     function: Function
     anchors: AnchorLayouts
-    order: tuple[str, ...] = records.field(init=False)
-    edges: dict[str, list[Successor]] = records.field(init=False, factory=dict)
-    dots: DotLayoutMap = records.field(init=False)
-    cheap: set[Value] = records.field(init=False, factory=set)
+    order: tuple[str, ...] = attrs.field(init=False)
+    edges: dict[str, list[Successor]] = attrs.field(init=False, factory=dict)
+    dots: DotLayoutMap = attrs.field(init=False)
+    cheap: set[Value] = attrs.field(init=False, factory=set)
     free: frozenset[Op] = frozenset()
-    homes: dict[Value, Layout] = records.field(init=False, factory=dict)
-    asked: dict[Value, dict[Layout, set[str]]] = records.field(init=False, factory=dict)
-    around: Loops = records.field(init=False)
-    made: dict[tuple[Value, Layout | None], Value] = records.field(init=False, factory=dict)
-    here: dict[tuple[Value, Layout | None], Value] = records.field(init=False, factory=dict)
+    homes: dict[Value, Layout] = attrs.field(init=False, factory=dict)
+    asked: dict[Value, dict[Layout, set[str]]] = attrs.field(init=False, factory=dict)
+    around: Loops = attrs.field(init=False)
+    made: dict[tuple[Value, Layout | None], Value] = attrs.field(init=False, factory=dict)
+    here: dict[tuple[Value, Layout | None], Value] = attrs.field(init=False, factory=dict)
 
     def run(self) -> Function:
         self.order, self.around = cfg(self.function).order, loops(self.function)
@@ -209,7 +210,7 @@ class _Assignment:
             self._make(op, self.homes[tiles[0]] if tiles else None, ops)
             for result in tiles:
                 self._convert(result, block.label, ops)
-        return records.evolve(block, parameters=parameters, ops=tuple(ops))
+        return attrs.evolve(block, parameters=parameters, ops=tuple(ops))
 
     def _make(self, op: Op, layout: Layout | None, ops: list[Op]) -> None:
         needed = iter(self._needs(op, layout))
@@ -229,13 +230,13 @@ class _Assignment:
                 edge = cast(Successor, getattr(op, field.name))
                 arguments = tuple([self._operand(*next(needed), ops) for _ in edge.arguments])
                 changes[field.name] = Successor(edge.label, arguments)
-        new = records.evolve(op, **changes, results=())
+        new = attrs.evolve(op, **changes, results=())
         given = _given(new)
         named = tuple(
             self._result(made, old, given or self.homes.get(old, layout))
             for made, old in zip(new.results, op.results, strict=True)
         )
-        ops.append(records.evolve(new, results=named))
+        ops.append(attrs.evolve(new, results=named))
         for old, value in zip(op.results, named, strict=True):
             self._settle(old, value, layout, ops)
 
@@ -272,7 +273,7 @@ class _Assignment:
 
     def _converted(self, value: Value, layout: Layout, ops: list[Op]) -> Value:
         op = ConvertLayout(value, layout=layout)
-        named = records.evolve(op, results=(Value(op.result.type, value.name),))
+        named = attrs.evolve(op, results=(Value(op.result.type, value.name),))
         ops.append(named)
         return named.result
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.dominance import dominance
 from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.codegen.emit.reduction import warps_along
@@ -78,7 +79,7 @@ def conditional_row_max(function: Function) -> Function:
     return dce(rewrite(function, {Select.mnemonic: chosen}))
 
 
-@records.frozen
+@attrs.frozen
 class _Search:
     """Where rows' largest elements are chosen."""
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import uses
 from tileir.backend.layouts.anchors import AnchorLayouts, free_loads
@@ -33,7 +34,7 @@ _PER_LOOP = 100
 _DEEPEST = 4
 
 
-@records.frozen
+@attrs.frozen
 class LayoutPreference:
     """An op that wants `layout`, and what it costs not to give it. A store takes others that
     serve it as well."""
@@ -43,7 +44,7 @@ class LayoutPreference:
     store: Op | None = None
 
 
-@records.define
+@attrs.define
 class ComponentLayouts:
     """One run over a function, whose `cheap` values have no layout of their own."""
 
@@ -51,13 +52,13 @@ class ComponentLayouts:
     anchors: AnchorLayouts
     dots: DotLayoutMap
     cheap: set[Value]
-    parents: dict[Value, Value] = records.field(factory=dict)
-    votes: dict[Value, list[LayoutPreference]] = records.field(factory=dict)
-    reductions: dict[Value, list[tuple[Op, int]]] = records.field(factory=dict)
-    takers: dict[Value, list[Op]] = records.field(factory=dict)
+    parents: dict[Value, Value] = attrs.field(factory=dict)
+    votes: dict[Value, list[LayoutPreference]] = attrs.field(factory=dict)
+    reductions: dict[Value, list[tuple[Op, int]]] = attrs.field(factory=dict)
+    takers: dict[Value, list[Op]] = attrs.field(factory=dict)
     """Reshapes and the like that read a component."""
-    fixed: dict[Value, Layout] = records.field(factory=dict)
-    chosen: dict[Value, Layout | None] = records.field(factory=dict)
+    fixed: dict[Value, Layout] = attrs.field(factory=dict)
+    chosen: dict[Value, Layout | None] = attrs.field(factory=dict)
     free: frozenset[Op] = frozenset()
     """Loads that are made in the layout in which they are asked for."""
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.hierarchical_tiling import Nesting, nesting_of
 from tileir.backend.layouts.mma import MmaInstruction, instruction
@@ -24,7 +25,7 @@ _LANES_M, _LANES_N = 8, 4
 """Lanes of a warp that multiplies and adds, where the kernel does not say."""
 
 
-@records.frozen
+@attrs.frozen
 class DotLayouts:
     """The layouts of a dot's operands and result; `mma` is None for multiply-adds, whose
     factors have layouts with all of K in registers."""
@@ -35,7 +36,7 @@ class DotLayouts:
     mma: MmaInstruction | None
 
 
-@records.frozen
+@attrs.frozen
 class _Shape:
     """A product [.., M, K] by [.., K, N] and how warps share it."""
 
@@ -160,7 +161,7 @@ def _assembled(
     return layout(first + 2, registers, lanes, repeats=tuple(steps))
 
 
-@records.frozen
+@attrs.frozen
 class DotLayoutMap:
     """What the dots of a function ask for: the layouts of each, and of values that accumulate."""
 
@@ -168,7 +169,7 @@ class DotLayoutMap:
     in_registers: Mapping[Op, bool]
     """Whether a dot takes its factors in registers."""
     values: Mapping[Value, Layout]
-    grouped: Mapping[tuple[Op, int], Layout] = records.field(factory=dict)
+    grouped: Mapping[tuple[Op, int], Layout] = attrs.field(factory=dict)
     """Of products by warpgroups, by number of the operand."""
 
     def operand(self, op: Op, index: int) -> Layout | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from math import prod
 
-from tileir import records
+import attrs
+
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
 from tileir.layout import Vector
@@ -18,7 +19,7 @@ from tileir.layout import Vector
 _LANES = 32
 
 
-@records.frozen
+@attrs.frozen
 class Nesting:
     """Extents of micro- and nano-tiles, slowest dimension first."""
 

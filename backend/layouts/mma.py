@@ -8,14 +8,15 @@ g + 8 at columns 2 t and 2 t + 1.
 
 from __future__ import annotations
 
-from tileir import records
+import attrs
+
 from tileir.layout import Vector
 from tileir.types import BF16, F16, F32, F64, I8, I32, Element, Scalar
 
 Vectors = tuple[Vector, ...]
 
 
-@records.frozen
+@attrs.frozen
 class MmaInstruction:
     """One instruction: C [m, n] += A [m, k] B [k, n].
 

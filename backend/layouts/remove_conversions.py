@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.backend.layouts.assign_layouts import with_layout
 from tileir.field import FieldKind
 from tileir.ir import Function
@@ -80,14 +81,14 @@ def _converted(op: Op, walk: Walk) -> Answer:
     return work.ops if alone else Replace((found,), tuple(work.ops))
 
 
-@records.define
+@attrs.define
 class _Remaking:
     """Makes a value in layout `wanted` without converting: `ops` are what makes it."""
 
     wanted: Layout
     walk: Walk
-    ops: list[Op] = records.field(factory=list)
-    known: dict[Value, Operand | None] = records.field(factory=dict)
+    ops: list[Op] = attrs.field(factory=list)
+    known: dict[Value, Operand | None] = attrs.field(factory=dict)
 
     def before(self, operand: Operand, depth: int) -> Operand | None:
         """What `operand` was converted from, or is made of, in the layout; None where that would
@@ -95,7 +96,7 @@ class _Remaking:
         if not isinstance(operand.type, Tile):
             return operand
         if not isinstance(operand, Value):
-            return records.evolve(operand, type=self._laid_out(operand.type))
+            return attrs.evolve(operand, type=self._laid_out(operand.type))
         if operand not in self.known:
             self.known[operand] = self._made(operand, depth)
         return self.known[operand]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
 from tileir.layout import Layout
@@ -44,7 +45,7 @@ _ADDED: dict[Element, tuple[Element, ...]] = {
 """The sums of products of each factor."""
 
 
-@records.frozen
+@attrs.frozen
 class WgmmaInstruction:
     """`wgmma.mma_async.sync.aligned.m64nNkK`: names of its factors' types, the element of its sums;
     `turned` factors lie in shared memory with their rows or columns contiguous, not K."""

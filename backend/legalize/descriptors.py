@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.backend.transforms.op_builder import OpBuilder
 from tileir.field import Successor
 from tileir.ir import Block, Function, Parameter
@@ -21,7 +22,7 @@ from tileir.values import Constant, Operand, Value, constant
 Mask: TypeAlias = Operand
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Parts:
     """A descriptor: scalars, extents (at least 0) and strides as i64."""
 
@@ -77,7 +78,7 @@ class _Expansion:
         if self.maps or not isinstance(kind, Descriptor):
             return [parameter]
         parts = self._parts(parameter.value, kind, "zero")
-        first = records.evolve(parameter, value=parts.base)
+        first = attrs.evolve(parameter, value=parts.base)
         return [first, *(Parameter(v) for v in parts.operands[1:] if isinstance(v, Value))]
 
     def _parts(self, value: Value, kind: Descriptor, padding: str) -> Parts:
@@ -109,7 +110,7 @@ class _Expansion:
             and all(a is b for a, b in zip(ops, block.ops, strict=True))
         ):
             return block
-        return records.evolve(block, parameters=head, ops=ops)
+        return attrs.evolve(block, parameters=head, ops=ops)
 
     def _expanded(self, op: Any) -> list[Op]:
         if op.mnemonic == "make_descriptor":
@@ -202,7 +203,7 @@ def _places(
         (count,) = at.type.shape  # type: ignore[union-attr]
         limit = make.spread(parts.extents[dim], (count,))
         here = ICmp(at, limit, predicate_=IntegerPredicate.ULT)
-        make.ops.append(records.evolve(here, location=make.source.location))
+        make.ops.append(attrs.evolve(here, location=make.source.location))
         held = make.along(make.ops[-1].results[0], dim, whole.shape)
         stride = parts.strides[dim]
         if not (isinstance(stride, Constant) and stride.bits == 1):

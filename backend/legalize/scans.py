@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.transforms.op_builder import OpBuilder
 from tileir.ir import Block, Function, Module, Parameter
 from tileir.op import Op
@@ -26,7 +27,7 @@ def expand_scans(module: Module, kernel: str) -> Module:
         blocks[label] = block
         if any(map(_is_guarded, block.ops)):
             parts = [_flagged(op, module, made) if _is_guarded(op) else [op] for op in block.ops]
-            blocks[label] = records.evolve(block, ops=[op for part in parts for op in part])
+            blocks[label] = attrs.evolve(block, ops=[op for part in parts for op in part])
     if not made:
         return module
     changed = function.with_blocks(blocks)
@@ -48,7 +49,7 @@ def _flagged(op: Any, module: Module, made: dict[str, Function]) -> list[Op]:
         flag = make.spread(flag, shape)
     found = Scan((*op.values, flag), axis=op.axis, combiner=name, reverse=op.reverse)
     results = (*op.results, found.results[-1])
-    make.ops.append(records.evolve(found, results=results, location=op.location))
+    make.ops.append(attrs.evolve(found, results=results, location=op.location))
     return make.ops
 
 

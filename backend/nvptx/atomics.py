@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.thread_interface import Access, Order
 from tileir.backend.nvptx.memory import LlvmMemory, words_of
 from tileir.backend.nvptx.ptx_qualifiers import SPACES, pointer_class
@@ -73,7 +74,7 @@ class LlvmAtomics(LlvmMemory):
     ) -> Handle:
         """Compare and exchange until nobody came between."""
         kind = f"i{element.bits}"
-        relaxed = records.evolve(order, semantics="relaxed")
+        relaxed = attrs.evolve(order, semantics="relaxed")
         first, before = self._load_ordered(element.bits, pointer, relaxed), self.label
         head, done = self.fresh_label("retry"), self.fresh_label("done")
         expected = self.fresh()

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tileir import records
+import attrs
+
 from tileir.errors import Location
 
 _APART = 1_000_000
@@ -19,15 +20,15 @@ _APART = 1_000_000
 _NOWHERE = Location("<unknown>", 0, 0)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class LineTable:
     """The places of kernel number `index` of a module."""
 
     index: int
-    nodes: list[str] = records.field(init=False, factory=list)
-    _known: dict[str, int] = records.field(init=False, factory=dict)
-    _scope: int = records.field(init=False, default=0)
-    _home: Location = records.field(init=False, default=_NOWHERE)
+    nodes: list[str] = attrs.field(init=False, factory=list)
+    _known: dict[str, int] = attrs.field(init=False, factory=dict)
+    _scope: int = attrs.field(init=False, default=0)
+    _home: Location = attrs.field(init=False, default=_NOWHERE)
 
     @property
     def unit(self) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tileir import limits, records
+import attrs
+
+from tileir import limits
 from tileir.analysis.aliases import acquires_from_outside, unwritten
 from tileir.analysis.argument_effects import effects
 from tileir.analysis.clusters import ranks
@@ -49,7 +51,7 @@ _FIRST = 8
 """Number of the attributes of the first kernel; those of the others follow."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class KernelUnit:
     """A kernel at the last stage before code, with the plan of its shared memory."""
 
@@ -70,7 +72,7 @@ def emit(unit: KernelUnit, target: Target) -> str:
     return join_kernels([emit_kernel(unit, target, 0)])
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class KernelText:
     """The text of one kernel: declarations that others may share, and definitions of its own."""
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.backend.nvptx.constant_folding import is_literal
 from tileir.backend.nvptx.text import llvm_type
 from tileir.backend.nvptx.thread import LlvmThread
@@ -21,7 +22,7 @@ Edges: TypeAlias = Sequence[tuple[str, Sequence[str]]]
 """Labels that jump to a block, and the handles that each brings for the parameters there."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Group:
     """Elements that fill a word, at a place among the handles of a block's parameters."""
 
@@ -35,13 +36,13 @@ class _Group:
         return tuple(handles[self.place : self.place + len(self.names)])
 
 
-@records.define
+@attrs.define
 class PhiBuilder:
     """The parameters of all blocks of a function."""
 
     thread: LlvmThread
-    _names: dict[str, list[tuple[Element, str]]] = records.field(init=False, factory=dict)
-    _groups: dict[str, list[_Group]] = records.field(init=False, factory=dict)
+    _names: dict[str, list[tuple[Element, str]]] = attrs.field(init=False, factory=dict)
+    _groups: dict[str, list[_Group]] = attrs.field(init=False, factory=dict)
 
     def named(self, label: str, element: Element, count: int) -> list[str]:
         """Names for the next parameter of block `label`, `count` of `element`."""

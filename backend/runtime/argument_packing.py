@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.launch_arguments import launch_error
 from tileir.backend.metadata import Argument
 from tileir.backend.runtime.array_protocols import Array, Tensor, array, bounds, is_array
@@ -30,7 +31,7 @@ _LOOSE = frozenset({"i8", "i1", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1", "i4", "b
 """Elements that libraries have no type for, or use bytes for: only the size has to agree."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class PackedArgument:
     """The words of an argument, of 64 bits each; the array it is, if any; `like`, which recognises
     others that are passed likewise (None: nothing does)."""
@@ -40,7 +41,7 @@ class PackedArgument:
     array: Array | None = None
 
 
-@records.frozen
+@attrs.frozen
 class Policy:
     """What a kernel was compiled for. `exact`: others than those of its promises have a better
     kernel, so that 16 divides only what it was promised to divide; but for parameters in `plain`.
@@ -162,7 +163,7 @@ def _number(argument: Argument, value: Any, slot: int, policy: Policy) -> Packed
         flags = INTEGERS_TOO if not policy.exact else 0
         like = None if kind is None or isinstance(number, bool) else Arg(kind, slot, flags=flags)
         like = None if policy.exact and not isinstance(number, float) else like
-    named = None if like is None or not plain else records.evolve(like, name=argument.name)
+    named = None if like is None or not plain else attrs.evolve(like, name=argument.name)
     return PackedArgument((word,), named)
 
 

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.launch_arguments import launch_error
 from tileir.backend.runtime.dlpack import exported
 from tileir.backend.runtime.native_launcher import MOST, Arg, Kind
 
 
-@records.frozen
+@attrs.frozen
 class Tensor:
     """A strided tensor on the GPU, for a parameter that is a descriptor: the address of its first
     element, extents, and strides in elements."""
@@ -28,7 +29,7 @@ class Tensor:
     strides: tuple[int, ...]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Array:
     """The address of an array's first element, the name of the type it holds (`f32`, `i8`), extents
     and strides in elements (None: rows one behind the other), the number of its GPU where the
@@ -144,7 +145,7 @@ def _interface(value: Any, name: str, interface: dict[str, Any]) -> Array:
         device = value.data.device_id
         reader = _cupy_reader(type(value), value.dtype, device)
         like = Arg(Kind.READ, reader=reader, low=1, type=type(value))
-        return records.evolve(found, like=like, device=device, stream_of=lambda _: current().ptr)
+        return attrs.evolve(found, like=like, device=device, stream_of=lambda _: current().ptr)
     return found
 
 
@@ -197,4 +198,4 @@ def _dlpack(value: Any, name: str) -> Array:
 
 def bounds(like: Arg, slot: int, name: str, divisor: int, flags: int) -> Arg:
     """`like` for the parameter at `slot`, its address a multiple of `divisor` (`flags`: or not)."""
-    return records.evolve(like, slot=slot, name=name, divisor=divisor, flags=flags, high=MOST)
+    return attrs.evolve(like, slot=slot, name=name, divisor=divisor, flags=flags, high=MOST)

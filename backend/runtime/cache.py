@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from tileir import records
+import attrs
+
 from tileir.backend.compile import compile as compile_module, run_pipeline
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.options import Options
@@ -41,7 +42,7 @@ _KEPT = ("input",)
 """Stages whose text is stored: others follow from it."""
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Cache:
     """Compiled kernels in a `store`; None for those of this process only.
 
@@ -54,10 +55,10 @@ class Cache:
     isolate: bool | None = None
     """Whether kernels are compiled in a process of their own, where a call says nothing
     (`tileir.backend.isolation`); None for what is the default."""
-    _by_key: WeakValueDictionary[str, CompiledKernel] = records.field(factory=WeakValueDictionary)
-    _by_module: WeakKeyDictionary[Module, dict[Any, str]] = records.field(factory=WeakKeyDictionary)
-    _busy: dict[str, Any] = records.field(factory=dict)
-    _lock: threading.Lock = records.field(factory=threading.Lock)
+    _by_key: WeakValueDictionary[str, CompiledKernel] = attrs.field(factory=WeakValueDictionary)
+    _by_module: WeakKeyDictionary[Module, dict[Any, str]] = attrs.field(factory=WeakKeyDictionary)
+    _busy: dict[str, Any] = attrs.field(factory=dict)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     @staticmethod
     def usual() -> Cache:
@@ -158,7 +159,7 @@ class Cache:
             self.store.trim(int(os.environ.get("TILEIR_CACHE_BYTES", _BYTES)))
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Turn:
     """One thread of this process at a time for each key."""
 
@@ -195,7 +196,7 @@ def _restageable(found: CompiledKernel) -> CompiledKernel:
         return run_pipeline(found.stages["input"], machine, found.options, found.plan.kernel).stages
 
     assert isinstance(found.stages, Texts)
-    return records.evolve(found, stages=records.evolve(found.stages, again=again))
+    return attrs.evolve(found, stages=attrs.evolve(found.stages, again=again))
 
 
 def _elsewhere(

@@ -19,7 +19,8 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tileir import records
+import attrs
+
 from tileir.errors import CompileError, Diagnostic
 
 _MAGIC = b"tileir-entry 1\n"
@@ -28,7 +29,7 @@ _STALE = 3600.0
 """Seconds after which an unfinished file is that of a process that was killed."""
 
 
-@records.frozen
+@attrs.frozen
 class Store:
     """Entries in `folder`, which is made when something is put there."""
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from tileir import records
+import attrs
+
 from tileir.backend.launch_arguments import extents_of, launch_error
 from tileir.backend.metadata import Argument, Metadata
 from tileir.backend.runtime import native_launcher
@@ -61,7 +62,7 @@ class LaunchDevice(Protocol):
         ...
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class BoundCall:
     """What a call launches: a `kernel` to load and its metadata, the values of its parameters in
     order. `exact` and `plain` as `Policy` says; `meta` are all arguments by name, for grids that
@@ -72,7 +73,7 @@ class BoundCall:
     values: Sequence[Any]
     names: Sequence[str]
     """The names of the parameters in a call, in order of `values`."""
-    meta: Mapping[str, Any] = records.field(factory=dict)
+    meta: Mapping[str, Any] = attrs.field(factory=dict)
     exact: bool = False
     plain: frozenset[str] = frozenset()
     result: Any = None
@@ -163,7 +164,7 @@ class _Call:
         policy = Policy(bound.exact, bound.plain, machine.devices, machine.owner)
         self.passed: list[PackedArgument] = []
         for name, parameter, value in zip(bound.names, parameters, bound.values, strict=True):
-            renamed = records.evolve(parameter, name=name)
+            renamed = attrs.evolve(parameter, name=name)
             self.passed.append(pack_argument(renamed, value, len(self.words), policy))
         self.device = self._device(parameters)
         self.arrays = [p.array for p in self.passed if p.array is not None]

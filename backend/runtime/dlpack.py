@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from tileir import records
+import attrs
 
 _CUDA, _CUDA_MANAGED = 2, 13
 """kDLCUDA, kDLCUDAManaged (dlpack.h, DLDeviceType)."""
@@ -35,7 +35,7 @@ class _Tensor(ctypes.Structure):
     ]  # fmt: skip
 
 
-@records.frozen
+@attrs.frozen
 class Exported:
     """What a capsule says; strides are in elements, None for rows one behind the other."""
 

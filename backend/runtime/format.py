@@ -18,7 +18,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.assembler import Assembled
 from tileir.backend.compiled_kernel import STAGES, CompiledKernel
 from tileir.backend.metadata import Metadata
@@ -35,14 +36,14 @@ _LONGEST = 500
 """Characters of a message."""
 
 
-@records.frozen(eq=False, slots=False)
+@attrs.frozen(eq=False, slots=False)
 class Texts(Mapping[str, Module]):
     """Modules by stage, each read from its text when it is asked for; those without a text are
     made `again`, where that is known."""
 
     texts: Mapping[str, str]
     again: Callable[[], Mapping[str, Module]] | None = None
-    _read: dict[str, Module] = records.field(factory=dict[str, Module], init=False)
+    _read: dict[str, Module] = attrs.field(factory=dict[str, Module], init=False)
 
     def __getitem__(self, stage: str) -> Module:
         if stage not in self._read:
@@ -139,7 +140,7 @@ def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) 
     llvm, ptx = (by_name[name].decode() for name in ("llvm", "ptx"))
     return CompiledKernel(
         Texts(stages), llvm, ptx,
-        records.evolve(plan, registers=None, spills=None, stack=None), libraries,
+        attrs.evolve(plan, registers=None, spills=None, stack=None), libraries,
         _read_notes(header["notes"]), header["limited"], options, made,
         None if header["remarks"] is None else _read_notes(header["remarks"]),
         loads(by_name["fallback"]) if "fallback" in by_name else None,
@@ -154,7 +155,7 @@ def _text(compiled: CompiledKernel, stage: str) -> str:
 
 
 def _note(found: Diagnostic) -> dict[str, Any]:
-    return {**records.asdict(found), "severity": found.severity.value}
+    return {**attrs.asdict(found), "severity": found.severity.value}
 
 
 def _read_notes(found: Sequence[Mapping[str, Any]]) -> tuple[Diagnostic, ...]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tileir import records
+import attrs
+
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.options import Options
 from tileir.backend.runtime.cache import Cache
@@ -16,7 +17,7 @@ from tileir.executor import Call, Done
 from tileir.ir import Module
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Calls:
     """Kernels of the modules that calls launch, compiled through `cache` for `target` and loaded
     by `load`, each once."""
@@ -25,8 +26,8 @@ class Calls:
     target: str
     load: Callable[[CompiledKernel], Any]
     cache: Cache
-    _kernels: WeakKeyDictionary[Module, dict[Any, Any]] = records.field(factory=WeakKeyDictionary)
-    _lock: threading.Lock = records.field(factory=threading.Lock)
+    _kernels: WeakKeyDictionary[Module, dict[Any, Any]] = attrs.field(factory=WeakKeyDictionary)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def dispatch(
         self,

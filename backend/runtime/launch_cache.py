@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
 
 Key: TypeAlias = tuple[Any, ...]
 
@@ -16,7 +16,7 @@ _MOST = 1024
 _NUMBERS = frozenset((int, float, bool, str, type(None)))
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class CachedLaunch:
     """A launch that was made: `launch` makes it on a stream, `stream` is which one, `result` what
     the call gives."""

@@ -17,7 +17,8 @@ from enum import IntEnum
 from functools import cache
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.nvptx.llvm_codegen import loaded
 from tileir.backend.runtime.launcher.dispatch import SLOTS, WHOLE
 
@@ -47,7 +48,7 @@ class Kind(IntEnum):
     STREAM = 7
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Arg:
     """One argument of a call: where its value goes (`slot`, -1 for nowhere) and what it has to be.
 
@@ -71,7 +72,7 @@ class Arg:
     device: int = 0
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Entry:
     """A list of arguments that fits, and its launch: `positional` of `args` come without a
     keyword, the others by `names`. `template`: values of all slots where the arguments do not give
@@ -89,7 +90,7 @@ class Entry:
     stream_of: Callable[[Any], int] | None = None
     whose: Any = None
     stream: int = 0
-    meta: dict[str, Any] = records.field(factory=dict)
+    meta: dict[str, Any] = attrs.field(factory=dict)
     result: Any = None
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from tileir import records
+import attrs
+
 from tileir.ir import Function, Module, Parameter
 from tileir.rewrite import rewrite
 from tileir.types import Pointer, Scalar
@@ -59,10 +60,8 @@ def _promised(parameter: Parameter, fact: ArgumentFact | None) -> Parameter:
     known = getattr(parameter.attributes, name)
     if known and known % DIVISOR == 0:
         return parameter
-    found = records.evolve(
-        parameter.attributes, **{name: max(known, 1) * DIVISOR // _common(known)}
-    )
-    return records.evolve(parameter, attributes=found)
+    found = attrs.evolve(parameter.attributes, **{name: max(known, 1) * DIVISOR // _common(known)})
+    return attrs.evolve(parameter, attributes=found)
 
 
 def _common(known: int) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import loops
 from tileir.analysis.shared_buffers import WAIT, alive
 from tileir.backend.shared_memory.interference import InterferenceGraph, interference
@@ -110,7 +111,7 @@ def _with_rooms(
     for label, block in function.blocks.items():
         ops = tuple(_with_room(op, places.get(op)) for op in block.ops)
         same = all(a is b for a, b in zip(ops, block.ops, strict=True))
-        blocks[label] = block if same else records.evolve(block, ops=ops)
+        blocks[label] = block if same else attrs.evolve(block, ops=ops)
     placed = function.with_blocks(blocks)
     attributes = {k: v for k, v in function.attributes.items() if k != "shared"}
     if size:
@@ -196,7 +197,7 @@ def _drained(function: Function) -> Iterator[Function]:
         label, index = found
         block = changed.blocks[label]
         ops = (*block.ops[:index], AsyncWait(location=block.ops[index].location))
-        block = records.evolve(block, ops=(*ops, *block.ops[index:]))
+        block = attrs.evolve(block, ops=(*ops, *block.ops[index:]))
         changed = changed.with_blocks({**changed.blocks, label: block})
     if changed is not function:
         yield changed

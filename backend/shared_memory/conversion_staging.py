@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
 
-from tileir import records
+import attrs
+
 from tileir.backend.shared_memory.bank_conflicts import wavefronts
 from tileir.backend.shared_memory.swizzle import WIDEST, Columns, swizzle
 from tileir.layout import Layout, Vector
@@ -30,7 +31,7 @@ _SAMPLE = 4
 """Accesses of a side whose wavefronts are counted to compare ways."""
 
 
-@records.frozen
+@attrs.frozen
 class Side:
     """One side of the passage: its layout, and the registers of each access, neighbours in
     memory, the first at the lowest offset."""
@@ -44,7 +45,7 @@ class Side:
         return len(self.groups[0])
 
 
-@records.frozen
+@attrs.frozen
 class Staging:
     """Offsets in bytes of a tile of `shape`: coordinate `x` lies at the exclusive or of
     `matrix` over the bits of its low parts (`widths[d]` bits, dimension 0 lowest), plus

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.emit.shared_tile import SharedTile, full_swizzle
 from tileir.backend.layouts.anchors import vector_run
 from tileir.backend.layouts.dot_layouts import operand_layouts
@@ -15,7 +16,7 @@ _MOST_STEPS = 1024
 """Multiply-adds of one thread that are written out; what is more becomes a loop."""
 
 
-@records.frozen
+@attrs.frozen
 class Staging:
     """The places of A and B, the second `b_start` bytes after the first."""
 
@@ -29,8 +30,8 @@ class Staging:
 
     def at(self, base: int) -> Staging:
         """The same from byte `base`."""
-        b = records.evolve(self.b, base=base + self.a.bytes)
-        return Staging(records.evolve(self.a, base=base), b)
+        b = attrs.evolve(self.b, base=base + self.a.bytes)
+        return Staging(attrs.evolve(self.a, base=base), b)
 
 
 def staging(op: Any) -> Staging | None:

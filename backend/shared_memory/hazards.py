@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.affine_mod32 import AddressForms, addresses
 from tileir.analysis.cfg import cfg
 from tileir.analysis.ranges import ranges
@@ -61,7 +62,7 @@ _TRUSTED = frozenset(
 program has them."""
 
 
-@records.frozen
+@attrs.frozen
 class PendingAccess:
     """An access since the last barrier. `met`: its warp has met. `step`: it was made one or more
     rounds ago, and every round moves its address by so many bytes; None where it moved
@@ -72,17 +73,17 @@ class PendingAccess:
     step: int | None = 0
 
 
-@records.define
+@attrs.define
 class BarrierState:
     """What has happened since the last barrier of the block. `fenced`: threads passed a fence.
     `acquired`: ops that acquired something, by one thread or several."""
 
-    shared: set[Room] = records.field(factory=set)
-    near: set[Op] = records.field(factory=set)
+    shared: set[Room] = attrs.field(factory=set)
+    near: set[Op] = attrs.field(factory=set)
     """Ops in whose rooms lanes may still read what their own warp wrote."""
-    touched: dict[Base, set[PendingAccess]] = records.field(factory=dict)
+    touched: dict[Base, set[PendingAccess]] = attrs.field(factory=dict)
     fenced: bool = False
-    acquired: set[Op] = records.field(factory=set)
+    acquired: set[Op] = attrs.field(factory=set)
 
     def copy(self) -> BarrierState:
         """The same, to be changed."""
@@ -128,10 +129,10 @@ class BarrierState:
             self.acquired.clear()
         elif scope is SyncScope.WARP:
             for base, entries in self.touched.items():
-                self.touched[base] = {records.evolve(e, met=True) for e in entries}
+                self.touched[base] = {attrs.evolve(e, met=True) for e in entries}
 
 
-@records.frozen
+@attrs.frozen
 class MemoryUses:
     """What the ops of a function do to memory: global memory by `accesses`, shared memory in
     `rooms`; `relevant` are the ops of every block that count."""
@@ -170,16 +171,16 @@ def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
     return MemoryUses(accesses, rooms, pointers, relevant, landing)
 
 
-@records.define
+@attrs.define
 class Hazards:
     """Whether ops may do what they do. `warps`: of the block, None where it is not known."""
 
     function: Function
     uses: MemoryUses
     warps: int | None
-    _known: dict[tuple[GlobalAccess, GlobalAccess, int], SyncScope] = records.field(factory=dict)
-    _whole: dict[Base, GlobalAccess] = records.field(factory=dict)
-    _placed: dict[GlobalAccess, GlobalAccess] = records.field(factory=dict)
+    _known: dict[tuple[GlobalAccess, GlobalAccess, int], SyncScope] = attrs.field(factory=dict)
+    _whole: dict[Base, GlobalAccess] = attrs.field(factory=dict)
+    _placed: dict[GlobalAccess, GlobalAccess] = attrs.field(factory=dict)
 
     def enter(self, since: BarrierState, source: str, label: str) -> BarrierState:
         """What `since`, at the end of `source`, is when block `label` begins, which gives values
@@ -250,7 +251,7 @@ class Hazards:
             held.add(PendingAccess(access))
             return
         whole = self._whole.setdefault(
-            access.base, records.evolve(access, writes=True, who=AccessingThreads.ANY)
+            access.base, attrs.evolve(access, writes=True, who=AccessingThreads.ANY)
         )
         since.touched[access.base] = {PendingAccess(whole, step=None)}
 
@@ -279,7 +280,7 @@ class Hazards:
         known = self._placed.get(access)
         if known is None:
             form = self._addresses.of(self.uses.pointers[access])
-            known = self._placed[access] = records.evolve(access, form=form)
+            known = self._placed[access] = attrs.evolve(access, form=form)
         return known
 
     @property
@@ -296,7 +297,7 @@ class Hazards:
         step = self._step(form.terms, edge)
         if step is not None and entry.step not in (0, step):
             step = None
-        return records.evolve(entry, step=step)
+        return attrs.evolve(entry, step=step)
 
     def _step(self, terms: frozenset[tuple[Value, int]], edge: Successor) -> int | None:
         """By how much `terms` grow when control takes `edge`, None where that is not known."""

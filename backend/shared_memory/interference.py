@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.analysis.shared_buffers import (
     READS,
     WAIT,
@@ -30,7 +31,7 @@ from tileir.ops.gpu import Barrier
 from tileir.values import Value
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class InterferenceGraph:
     """The rooms of a function, by the ops that need them, buffers by what allots them.
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import TypeAlias
 
-from tileir import records
+import attrs
 
 _FEW = 5
 """Rooms of which every order is tried."""
@@ -21,7 +21,7 @@ Apart: TypeAlias = Sequence[Collection[int]]
 """By room, those it must not share a byte with."""
 
 
-@records.frozen
+@attrs.frozen
 class Allocation:
     """`size` bytes from a multiple of `alignment`."""
 

@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.backend.shared_memory.hazards import BarrierState, Hazards, uses_of
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
@@ -72,7 +73,7 @@ def _with(block: Block, placed: Placed) -> Block:
         if scope := placed.get(op):
             ops.append(Barrier(warp=scope is SyncScope.WARP, location=op.location))
         ops.append(op)
-    return records.evolve(block, ops=tuple(ops))
+    return attrs.evolve(block, ops=tuple(ops))
 
 
 def _thin(function: Function, hazards: Hazards, placed: Placed) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.shared_buffers import ALLOT, BARRIERS
 from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.layouts.join_split import stays
@@ -30,7 +31,7 @@ BUFFERS = frozenset({ALLOT, BARRIERS})
 """Ops whose memory outlives them."""
 
 
-@records.frozen
+@attrs.frozen
 class SharedRequirement:
     """Room in shared memory: bytes, a multiple of 16, and what the first is a multiple of."""
 
@@ -38,7 +39,7 @@ class SharedRequirement:
     alignment: int
 
 
-@records.frozen
+@attrs.frozen
 class SharedMemoryPlan:
     """`offsets` of the ops that have rooms in shared memory, with `sizes`, and bytes in all."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir import records
+import attrs
+
 from tileir.backend.shared_memory.allocate import allocate_function
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.errors import CompileError, Diagnostic
@@ -46,7 +47,7 @@ def plan_with_roles(module: Module, kernel: str, roles: Sequence[str]) -> Shared
 def _moved(function: Function, first: int, end: int) -> Function:
     """`function` with its ranges from byte `first` on."""
     blocks = {
-        label: records.evolve(block, ops=tuple(_with_range(op, first) for op in block.ops))
+        label: attrs.evolve(block, ops=tuple(_with_range(op, first) for op in block.ops))
         for label, block in function.blocks.items()
     }
     moved = function.with_blocks(blocks)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.backend.shared_memory.bank_conflicts import WORD, phase_lanes
 from tileir.layout_bits import (
     Span,
@@ -27,7 +28,7 @@ WIDEST = 16
 """Bytes of the widest access of a thread (PTX ISA, ld: .v4.b32)."""
 
 
-@records.frozen
+@attrs.frozen
 class Columns:
     """The bits of one side's layout: the coordinates, packed, that each moves by."""
 
@@ -41,7 +42,7 @@ class Columns:
         return self.lanes + self.warps
 
 
-@records.frozen
+@attrs.frozen
 class Swizzle:
     """`matrix[i]` is the offset, in elements, of bit `i` of the coordinates; accesses are of
     `1 << stored` elements where the tile is written and `1 << loaded` where it is read."""
@@ -51,7 +52,7 @@ class Swizzle:
     loaded: int
 
 
-@records.frozen
+@attrs.frozen
 class _Split:
     """Bits of vectors: shared by both sides, then those of the side that writes or reads."""
 

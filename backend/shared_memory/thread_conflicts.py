@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.affine_mod32 import Affine
 from tileir.backend.shared_memory.element_owners import LANES, element_owners
 from tileir.types import Pointer, Tile, Type, element_of, shape_of
@@ -40,7 +41,7 @@ class AccessingThreads(Enum):
     ANY = "not known"
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class GlobalAccess:
     """One op's access of global memory through one pointer: of `type`, from `base`, at `form`,
     somewhere in the bytes `reach` from the base."""
@@ -84,8 +85,8 @@ def only_thread_zero(a: GlobalAccess) -> bool:
 def _in_rounds(a: GlobalAccess, b: GlobalAccess, warps: int, step: int) -> SyncScope:
     found = SyncScope.NONE
     for rounds in range(1, _MOST_ROUNDS):
-        form = records.evolve(a.place, start=a.place.start - rounds * step)
-        earlier = records.evolve(a, form=form)
+        form = attrs.evolve(a.place, start=a.place.start - rounds * step)
+        earlier = attrs.evolve(a, form=form)
         if _behind(earlier, b, step):
             return found
         found = max(found, _at_once(earlier, b, warps))

@@ -13,35 +13,35 @@ from bisect import bisect
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.simt.happens_before import AgentClock, HappensBefore
 from tileir.backend.simt.shadow import RaceError, Shadow
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Traffic(HappensBefore):
     """The accesses of all agents of a block, or of a cluster, to the bytes of buffers, each of
     which begins where `starts` says and is called as `wheres` says."""
 
     starts: Sequence[int] = ()
     wheres: Sequence[str] = ()
-    flying: Array = records.field(init=False)
+    flying: Array = attrs.field(init=False)
     """How many copies under way write a byte, or add to it."""
-    newest: Array = records.field(init=False)
+    newest: Array = attrs.field(init=False)
     """The number of the last of them."""
-    added: Array = records.field(init=False)
+    added: Array = attrs.field(init=False)
     """Whether the last write was an addition by a copy, or an atomic access by threads."""
-    copies: list[str] = records.field(factory=list)
+    copies: list[str] = attrs.field(factory=list)
     """By number: what a copy was begun by."""
-    released: dict[int, int] = records.field(factory=dict)
+    released: dict[int, int] = attrs.field(factory=dict)
     """What comes before atomic accesses that order memory."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         self.flying, self.newest = (np.zeros(self.size, np.int32) for _ in range(2))
         self.added = np.zeros(self.size, bool)
 
@@ -79,7 +79,7 @@ class Traffic(HappensBefore):
             )
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class CopyTarget:
     """Where a copy under way writes: bytes of buffers, by number."""
 
@@ -88,7 +88,7 @@ class CopyTarget:
     add: bool
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class GlobalView:
     """Global memory as a role sees it: its `view` of the bytes, whose agents are those of shared
     memory, and the `shadows` of what its threads did to buffers."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.simt.counts import Counted, Counts
 from tileir.backend.simt.machine import SimtThread
 from tileir.backend.simt.memory import Memory
@@ -37,7 +37,7 @@ def counting(counts: Counts) -> Make:
     return make
 
 
-@records.define
+@attrs.define
 class Barriers:
     """The barriers that a kernel waited at, in order, but for `without`, which does nothing.
 
@@ -47,8 +47,8 @@ class Barriers:
 
     without: Site | None = None
     chance: np.random.Generator | None = None
-    sites: dict[Site, None] = records.field(factory=dict)
-    events: list[Op | Site | None] = records.field(factory=list)
+    sites: dict[Site, None] = attrs.field(factory=dict)
+    events: list[Op | Site | None] = attrs.field(factory=list)
     """What ran and where threads met, in order; None where a block begins."""
 
     def make(self, *operands: Any) -> SimtThread:

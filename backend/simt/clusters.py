@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.simt.happens_before import AgentClock, bytes_of
 from tileir.backend.simt.scheduler import MBarrier, Scheduler, WaitingError
 from tileir.backend.simt.shadow import RaceError
@@ -20,17 +20,17 @@ _TOGETHER = frozenset({4, 8, 16})
 """Bytes that go to another block at once (PTX ISA, "st.async")."""
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class ClusterBarrier:
     """Where `ranks` blocks meet, in phase number `phase`: who came and what they did, who is at
     its end, and what those did that came in phases past."""
 
     ranks: int
     phase: int = 0
-    came: set[int] = records.field(factory=set)
-    ended: set[int] = records.field(factory=set)
-    coming: dict[int, int] = records.field(factory=dict)
-    past: dict[int, int] = records.field(factory=dict)
+    came: set[int] = attrs.field(factory=set)
+    ended: set[int] = attrs.field(factory=set)
+    coming: dict[int, int] = attrs.field(factory=dict)
+    past: dict[int, int] = attrs.field(factory=dict)
 
     def settle(self) -> None:
         """Begin the next phase once nobody is missing."""

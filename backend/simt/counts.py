@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.op import Op
 
@@ -27,7 +27,7 @@ SECTOR, LINE = 32, 128
 to Global Memory")."""
 
 
-@records.define
+@attrs.define
 class OpCounters:
     """Counts of one op, over all warps and blocks. `instructions` by kind, per block."""
 
@@ -42,7 +42,7 @@ class OpCounters:
     barriers: int = 0
     divergent: int = 0
     """Warps some of whose lanes skip a part that others do."""
-    instructions: dict[str, int] = records.field(factory=dict)
+    instructions: dict[str, int] = attrs.field(factory=dict)
 
     def touch_global(self, addresses: Array, size: int, held: Array) -> None:
         """An access of `size` bytes per thread."""
@@ -68,11 +68,11 @@ class OpCounters:
         self.instructions[kind] = self.instructions.get(kind, 0) + 1
 
 
-@records.define
+@attrs.define
 class Counts:
     """A tally per op, in the order in which they first ran."""
 
-    by_op: dict[Op, OpCounters] = records.field(factory=dict)
+    by_op: dict[Op, OpCounters] = attrs.field(factory=dict)
 
     def of(self, op: Op) -> OpCounters:
         """The tally of `op`."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
-
-from tileir import records
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Copy:
     """Bytes on their way: `data` [thread, byte] to `offset` in threads where `held`."""
 

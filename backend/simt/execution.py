@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.analysis.loops import loops
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.simt.faults import at_op
@@ -29,12 +29,12 @@ class _PartedError(AssertionError):
         self.taken = taken
 
 
-@records.define
+@attrs.define
 class Execution(Lowering):
     """A lowering whose blocks are walked as control flow goes."""
 
-    last: Any = records.field(init=False, default=None)
-    waiting: WaitingError | None = records.field(init=False, default=None)
+    last: Any = attrs.field(init=False, default=None)
+    waiting: WaitingError | None = attrs.field(init=False, default=None)
 
     def bind(self, arguments: Sequence[Any]) -> None:
         """Let a kernel's parameters hold `arguments`: numbers, and addresses."""

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.simt.shadow import RaceError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -22,28 +22,28 @@ Array: TypeAlias = np.ndarray[Any, Any]
 _NOBODY = 0
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class HappensBefore:
     """The accesses of all agents to `size` bytes, those of a block behind those of the other where
     there are several, of `block` bytes each. Agent 0 is nobody."""
 
     size: int
     block: int = 0
-    names: list[str] = records.field(factory=lambda: ["nobody"])
+    names: list[str] = attrs.field(factory=lambda: ["nobody"])
     """Of agents, by number."""
-    homes: list[int] = records.field(factory=lambda: [-1])
+    homes: list[int] = attrs.field(factory=lambda: [-1])
     """Of agents, by number: the block they are of."""
-    writer: Array = records.field(init=False)
-    written: Array = records.field(init=False)
+    writer: Array = attrs.field(init=False)
+    written: Array = attrs.field(init=False)
     """Who wrote a byte last, and what its clock was."""
-    unfenced: Array = records.field(init=False)
+    unfenced: Array = attrs.field(init=False)
     """Whether threads wrote a byte, and none has fenced that since."""
-    reading: Array = records.field(init=False)
+    reading: Array = attrs.field(init=False)
     """How many products and copies under way read a byte."""
-    reads: dict[int, Array] = records.field(factory=dict)
+    reads: dict[int, Array] = attrs.field(factory=dict)
     """What the clock of an agent was when it read a byte last."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.writer = np.zeros(self.size, np.int32)
         self.written = np.zeros(self.size, np.int64)
         self.unfenced = np.zeros(self.size, bool)
@@ -118,7 +118,7 @@ class HappensBefore:
             )
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class AgentClock:
     """A role as one of the agents of `order`, which knows others' clocks as far as `known`, and as
     far as `given` where it lets copies write. Bytes are those of its block, which begins at
@@ -126,9 +126,9 @@ class AgentClock:
 
     order: HappensBefore
     agent: int
-    known: dict[int, int] = records.field(factory=dict)
+    known: dict[int, int] = attrs.field(factory=dict)
     base: int = 0
-    given: dict[int, int] = records.field(factory=dict)
+    given: dict[int, int] = attrs.field(factory=dict)
 
     @property
     def name(self) -> str:

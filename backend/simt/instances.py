@@ -16,9 +16,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.codegen.thread_interface import Order
 from tileir.backend.simt.shadow import RACE, RaceError
 from tileir.errors import Diagnostic, LaunchError
@@ -38,19 +38,19 @@ _WINDOW = 8
 """Instances begun at first; more where these wait."""
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Launch:
     """The instances of a launch: how their accesses of `regions`, one per buffer, are ordered."""
 
     grid: tuple[int, ...]
     regions: list[Region]
     allow_races: bool = False
-    races: RaceDetector = records.field(init=False)
-    sync: SyncMemory = records.field(factory=SyncMemory)
+    races: RaceDetector = attrs.field(init=False)
+    sync: SyncMemory = attrs.field(factory=SyncMemory)
     version: int = 0
     """Changes whenever memory does."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.races = RaceDetector(self._refuse)
 
     def agent(self, program: Sequence[int]) -> Agent:
@@ -77,7 +77,7 @@ class Launch:
         return number % x, number // x % y, number // (x * y)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Agent:
     """One instance, whose `clock` says what comes before its next access."""
 

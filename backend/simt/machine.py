@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.analysis.clusters import ranks
 from tileir.backend.codegen.lowering import Rule
 from tileir.backend.codegen.rules import rules
@@ -46,7 +46,7 @@ from tileir.types import I32, I64, Element, Pointer, Type
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class ThreadValues:
     """One value of every thread of the block. Identity is the value, as for handles of LLVM."""
 
@@ -290,7 +290,7 @@ def run(
     return done
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Launch:
     """A kernel and what its blocks run on."""
 
@@ -303,10 +303,10 @@ class _Launch:
     plan: SharedMemoryPlan
     num_warps: int
     make: Any
-    contiguity: AccessWidths = records.field(init=False)
-    table: Mapping[str, Rule] = records.field(factory=rules)
+    contiguity: AccessWidths = attrs.field(init=False)
+    table: Mapping[str, Rule] = attrs.field(factory=rules)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.contiguity = AccessWidths(self.function)
 
     def block(self, program: Sequence[int], memory: Memory) -> Execution:

@@ -11,9 +11,9 @@ from copy import copy
 from time import monotonic
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.codegen.thread_interface import Order
 from tileir.backend.driver.array_spans import Span
 from tileir.backend.simt.async_global_accesses import GlobalView, Traffic
@@ -29,51 +29,51 @@ Array: TypeAlias = np.ndarray[Any, Any]
 _GAP = 1 << 20
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Memory:
     """Buffers of one launch and the shared memory of the block that runs."""
 
     shared_bytes: int
-    buffers: list[tuple[int, Span]] = records.field(init=False, factory=list)
-    spans: list[Span] = records.field(init=False, factory=list)
+    buffers: list[tuple[int, Span]] = attrs.field(init=False, factory=list)
+    spans: list[Span] = attrs.field(init=False, factory=list)
     """The arrays, several in a buffer where they share memory."""
-    shared: Array = records.field(init=False)
-    touched: Shadow = records.field(init=False)
-    shadows: list[Shadow] = records.field(init=False, factory=list)
+    shared: Array = attrs.field(init=False)
+    touched: Shadow = attrs.field(init=False)
+    shadows: list[Shadow] = attrs.field(init=False, factory=list)
     """Of the buffers, in order."""
-    names: list[str] = records.field(init=False, factory=list)
+    names: list[str] = attrs.field(init=False, factory=list)
     """Likewise."""
-    clock: Clock = records.field(init=False, factory=Clock)
-    fenced: bool = records.field(init=False, default=False)
+    clock: Clock = attrs.field(init=False, factory=Clock)
+    fenced: bool = attrs.field(init=False, default=False)
     """Whether threads have passed a fence and not met since."""
-    run: int = records.field(init=False, default=0)
+    run: int = attrs.field(init=False, default=0)
     """Which op runs, by how many ran before."""
-    waiting: Array = records.field(init=False, factory=lambda: np.zeros(1024, bool))
+    waiting: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
     """Threads whose accesses of global memory, by earlier ops, no barrier ordered yet."""
-    present: Array = records.field(init=False, factory=lambda: np.zeros(1024, bool))
+    present: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
     """Threads that access global memory by the op that runs."""
-    written: Array = records.field(init=False)
-    coming: Array | None = records.field(init=False, default=None)
+    written: Array = attrs.field(init=False)
+    coming: Array | None = attrs.field(init=False, default=None)
     """Shared bytes that a copy is on its way to; None while there was no copy."""
-    globals: dict[str, int] = records.field(init=False, factory=dict)
-    printed: list[str] = records.field(init=False, factory=list)
-    order: AgentClock | None = records.field(init=False, default=None)
+    globals: dict[str, int] = attrs.field(init=False, factory=dict)
+    printed: list[str] = attrs.field(init=False, factory=list)
+    order: AgentClock | None = attrs.field(init=False, default=None)
     """How accesses of shared memory are ordered with those of other roles."""
-    seen: GlobalView | None = records.field(init=False, default=None)
+    seen: GlobalView | None = attrs.field(init=False, default=None)
     """How those of global memory are, and with copies under way."""
-    agent: Agent | None = records.field(init=False, default=None)
+    agent: Agent | None = attrs.field(init=False, default=None)
     """How they are with those of other instances."""
-    op: Op | None = records.field(init=False, default=None)
+    op: Op | None = attrs.field(init=False, default=None)
     """The op that runs."""
-    acquiring: Array = records.field(init=False, factory=lambda: np.zeros(1024, bool))
+    acquiring: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
     """Threads that acquired by the op that runs."""
-    acquired: Array = records.field(init=False, factory=lambda: np.zeros(1024, bool))
+    acquired: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
     """Threads that acquired by earlier ops, and have not met the others since."""
 
-    time_limit: float | None = records.field(init=False, default=None)
-    deadline: float = records.field(init=False, default=float("inf"))
+    time_limit: float | None = attrs.field(init=False, default=None)
+    deadline: float = attrs.field(init=False, default=float("inf"))
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.clear_shared()
 
     def set_time_limit(self, seconds: float | None) -> None:

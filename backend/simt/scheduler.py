@@ -10,9 +10,9 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.simt.async_global_accesses import CopyTarget
 from tileir.backend.simt.happens_before import AgentClock, HappensBefore
 from tileir.backend.simt.shadow import RaceError
@@ -38,7 +38,7 @@ class WaitingError(Exception):
         self.ready, self.why = ready, why
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class MBarrier:
     """A barrier at byte `at`: `left` of `arrivals` are missing in phase number `phase`, and
     `bytes`. `coming` knows what those did that arrived, `ended` what those did in phases past; of
@@ -50,13 +50,13 @@ class MBarrier:
     left: int
     bytes: int = 0
     phase: int = 0
-    coming: dict[int, int] = records.field(factory=dict)
-    ended: dict[int, int] = records.field(factory=dict)
-    giving: dict[int, int] = records.field(factory=dict)
-    given: dict[int, int] = records.field(factory=dict)
+    coming: dict[int, int] = attrs.field(factory=dict)
+    ended: dict[int, int] = attrs.field(factory=dict)
+    giving: dict[int, int] = attrs.field(factory=dict)
+    given: dict[int, int] = attrs.field(factory=dict)
     maker: tuple[int, int] = (0, 0)
     """Who began it, and what its clock was."""
-    epochs: dict[int, int] = records.field(factory=dict)
+    epochs: dict[int, int] = attrs.field(factory=dict)
     """By agent that arrived: since when its threads had not met."""
 
     def arrive(self, count: int) -> None:
@@ -91,7 +91,7 @@ class MBarrier:
         )
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class InFlightCopy:
     """A copy under way; `land` does it."""
 
@@ -104,7 +104,7 @@ class InFlightCopy:
             self.land()
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Coroutine:
     """A role, or the kernel itself: its steps, and what it waits for."""
 
@@ -114,20 +114,20 @@ class Coroutine:
     place: str = ""
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Scheduler:
     """The state of one block, or of all blocks of a cluster: `meeting` is where they meet. Bytes of
     a block are counted from the first of the first block."""
 
     order: HappensBefore
     chance: random.Random
-    members: list[Coroutine] = records.field(factory=list)
-    barriers: dict[int, MBarrier] = records.field(factory=dict)
-    flights: list[InFlightCopy] = records.field(factory=list)
+    members: list[Coroutine] = attrs.field(factory=list)
+    barriers: dict[int, MBarrier] = attrs.field(factory=dict)
+    flights: list[InFlightCopy] = attrs.field(factory=list)
     meeting: Any = None
-    pace: float = records.field(init=False)
+    pace: float = attrs.field(init=False)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.pace = self.chance.choice(_PACES)
 
     def run(self) -> None:
@@ -183,7 +183,7 @@ class Scheduler:
         return self.flights[-1]
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class WgmmaGroup:
     """Products under way: what computes their sums, the bytes they read, and whether they read
     registers, too."""
@@ -194,7 +194,7 @@ class WgmmaGroup:
     sums: list[Array] | None = None
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class InFlightStore:
     """A copy from shared memory, which reads bytes `at`, and where it lands."""
 
@@ -203,17 +203,17 @@ class InFlightStore:
     landing: CopyTarget
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class RoleState:
     """What one role has under way: groups of products, and by thread groups of copies from shared
     memory, oldest first: those that may read it, those that may write, and the group that is
     open."""
 
     view: AgentClock
-    products: list[WgmmaGroup] = records.field(factory=list)
-    reading: dict[int, list[list[InFlightStore]]] = records.field(factory=dict)
-    writing: dict[int, list[list[InFlightStore]]] = records.field(factory=dict)
-    opened: dict[int, list[InFlightStore]] = records.field(factory=dict)
+    products: list[WgmmaGroup] = attrs.field(factory=list)
+    reading: dict[int, list[list[InFlightStore]]] = attrs.field(factory=dict)
+    writing: dict[int, list[list[InFlightStore]]] = attrs.field(factory=dict)
+    opened: dict[int, list[InFlightStore]] = attrs.field(factory=dict)
 
     def commit(self, thread: int) -> None:
         """End the open group of a thread."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.errors import Diagnostic, LaunchError, Location
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -50,7 +50,7 @@ class RaceError(LaunchError, AssertionError):
         return RaceError(Diagnostic(RACE, f"{mnemonic}: {found.message}", location))
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Clock:
     """Barriers so far: of the block, and of a warp or warpgroup, each of which begins an epoch.
     `block` is the number of the first epoch since the last barrier of the block, `group` since the
@@ -75,7 +75,7 @@ class Clock:
         self.group = self.epoch
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Shadow:
     """`size` bytes with their last writer, reader and atomic access: stamps of an epoch and a
     thread, and which op made the last atomic access and the last other write. `where` names the
@@ -83,14 +83,14 @@ class Shadow:
 
     size: int
     where: str
-    clock: Clock = records.field(factory=Clock)
-    writer: Array = records.field(init=False)
-    reader: Array = records.field(init=False)
-    changer: Array = records.field(init=False)
-    run: Array = records.field(init=False)
-    stored: Array = records.field(init=False)
+    clock: Clock = attrs.field(factory=Clock)
+    writer: Array = attrs.field(init=False)
+    reader: Array = attrs.field(init=False)
+    changer: Array = attrs.field(init=False)
+    run: Array = attrs.field(init=False)
+    stored: Array = attrs.field(init=False)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.writer, self.reader, self.changer, self.run, self.stored = (
             np.zeros(self.size, np.int64) for _ in range(5)
         )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.codegen.async_interface import TensorMapHandle
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Tensor:
     """A tensor of `extents` and `strides`, in elements, slowest dimension first, at `base`."""
 

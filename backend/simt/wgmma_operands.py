@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.layouts.wgmma import ROWS, WgmmaInstruction
 from tileir.machine import dtype_of
 from tileir.types import F8E4M3, F8E5M2, F32, I32
@@ -23,7 +23,7 @@ _SWIZZLES = {0: 0, 1: 3, 2: 2, 3: 1}
 """Bytes of a row of the pattern, and bits that permute it, by mode."""
 
 
-@records.frozen
+@attrs.frozen
 class MatrixDescriptor:
     """What a matrix descriptor says: bytes."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, definitions
 from tileir.backend.codegen.emit.shared_tile import SharedTile
@@ -25,7 +26,7 @@ from tileir.types import I32, AddressSpace, Pointer, Tile, element_of, shape_of
 from tileir.values import Operand, Value, constant
 
 
-@records.frozen
+@attrs.frozen
 class StagedLoad:
     """A load that becomes a buffer: where a slot lies in shared memory, and the dots it feeds."""
 
@@ -87,14 +88,14 @@ class PipelineExpander:
         given = [*ahead.passed(state, valid), constant(I32, 0), constant(I32, self.count - 1)]
         given += self.entered(ops)
         last = self._passing(block.terminator, given)
-        blocks[label] = records.evolve(block, ops=(*ops, last))
+        blocks[label] = attrs.evolve(block, ops=(*ops, last))
 
     def _in_loop(self, blocks: dict[str, Block]) -> None:
         ahead, latch = self.ahead, cast(str, self.loop.latch)
         read, write = Value(I32, "read"), Value(I32, "write")
         header = blocks[self.loop.header]
         parameters = (*header.parameters, *ahead.parameters, read, write, *self.parameters())
-        blocks[self.loop.header] = records.evolve(header, parameters=parameters)
+        blocks[self.loop.header] = attrs.evolve(header, parameters=parameters)
         passed: list[Operand] = []
         place = defining_blocks(self.function)
         held = {place[load.op.results[0]] for load in self.loads}
@@ -102,7 +103,7 @@ class PipelineExpander:
             blocks[label] = self._with_slots(blocks[label], (read, write), passed)
         block = blocks[latch]
         last: Any = self._passing(block.terminator, passed)
-        blocks[latch] = records.evolve(block, ops=(*block.ops[:-1], last.evolve(stages=1)))
+        blocks[latch] = attrs.evolve(block, ops=(*block.ops[:-1], last.evolve(stages=1)))
 
     def _with_slots(self, block: Block, slots: tuple[Value, Value], passed: list[Operand]) -> Block:
         """A block whose dots take slots in place of what was loaded. Before the first load of a
@@ -118,14 +119,14 @@ class PipelineExpander:
             elif op not in taken and not self._transposes(op):
                 ops.append(op)
         self._flush(ops)
-        return records.evolve(block, ops=(*ops, block.terminator))
+        return attrs.evolve(block, ops=(*ops, block.terminator))
 
     def _behind_loop(self, blocks: dict[str, Block]) -> None:
         """Wait for the copies still under way: whoever has the buffers' bytes next, and be it
         this loop again, must not find them changed."""
         for label in sorted({target for _, target in self.loop.exits}):
             block = blocks[label]
-            blocks[label] = records.evolve(block, ops=(AsyncWait(pending=0), *block.ops))
+            blocks[label] = attrs.evolve(block, ops=(AsyncWait(pending=0), *block.ops))
 
     # What an iteration does -----------------------------------------------------------------
 
@@ -219,7 +220,7 @@ class PipelineExpander:
     ) -> Operand:
         """One step of the dot."""
         made = dot.evolve(a=factors[0], b=factors[1], c=total, results=())
-        made = records.evolve(made, results=dot.results if last else ())
+        made = attrs.evolve(made, results=dot.results if last else ())
         ops.append(made)
         return made.results[0]
 

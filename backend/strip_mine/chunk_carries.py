@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.combiners import identity
 from tileir.backend.strip_mine.plan import Sink
 from tileir.backend.strip_mine.slicing import ChunkEmitter, resized, tiled_operands
@@ -22,7 +23,7 @@ Carried = Sequence[Operand]
 """What one sink hands on."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class ChunkCarry:
     """What `sink` hands on from piece to piece: by default nothing, each being done for itself."""
 
@@ -73,17 +74,17 @@ class NamedReduction(ChunkCarry):
     def finish(self, ops: list[Op], total: Carried, rest: Carried | None) -> None:
         op = self.op
         if rest is None:
-            ops.append(records.evolve(op, values=tuple(total), predicate=None))
+            ops.append(attrs.evolve(op, values=tuple(total), predicate=None))
             return
         first, second = (
-            records.evolve(op, values=tuple(v), predicate=None, results=(), comments=())
+            attrs.evolve(op, values=tuple(v), predicate=None, results=(), comments=())
             for v in (total, rest)
         )
         ops += [first, second, *self._joined(first.results, second.results)]
 
     def _joined(self, a: Carried, b: Carried) -> list[Op]:
         """The op's results, from those of two parts."""
-        return [records.evolve(_pair(self.op, a[0], b[0]), results=self.op.results)]
+        return [attrs.evolve(_pair(self.op, a[0], b[0]), results=self.op.results)]
 
 
 class FunctionReduction(NamedReduction):
@@ -104,7 +105,7 @@ class FunctionReduction(NamedReduction):
 
     def _joined(self, a: Carried, b: Carried) -> list[Op]:
         *joins, last = self._fold(a, b)
-        return [*joins, records.evolve(last, results=self.op.results)]
+        return [*joins, attrs.evolve(last, results=self.op.results)]
 
     def _fold(self, a: Carried, b: Carried) -> list[Op]:
         place = self.op.location

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir import records
+import attrs
+
 from tileir.backend.strip_mine.chunk_carries import Carried, ChunkCarry, sum_of
 from tileir.backend.strip_mine.plan import Plan, Planner, Sink
 from tileir.backend.strip_mine.register_cache import RegisterCache, keepers, read_later
@@ -22,7 +23,7 @@ from tileir.types import I32
 from tileir.values import Operand, Value
 
 
-@records.define
+@attrs.define
 class LoopEmitter:
     """Writes the blocks that stand for one block."""
 
@@ -32,19 +33,19 @@ class LoopEmitter:
     keep: int
     labels: set[str]
     moving: SpillChunks
-    ops: list[Op] = records.field(init=False, factory=list)
-    done: list[Block] = records.field(init=False, factory=list)
-    loops: int = records.field(init=False, default=0)
-    _label: str = records.field(init=False, default="")
-    _parameters: tuple[Value, ...] = records.field(init=False, default=())
+    ops: list[Op] = attrs.field(init=False, factory=list)
+    done: list[Block] = attrs.field(init=False, factory=list)
+    loops: int = attrs.field(init=False, default=0)
+    _label: str = attrs.field(init=False, default="")
+    _parameters: tuple[Value, ...] = attrs.field(init=False, default=())
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self._label, self._parameters = self.block.label, self.block.parameters
 
     def finish(self) -> list[Block]:
         """The blocks; what was written last ends in the terminator of the old block."""
         self._close()
-        self.done[0] = records.evolve(
+        self.done[0] = attrs.evolve(
             self.done[0], comments=self.block.comments, location=self.block.location
         )
         return self.done

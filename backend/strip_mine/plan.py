@@ -12,7 +12,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.backend.strip_mine.addresses import elements_distinct, underlying_pointer
 from tileir.backend.strip_mine.register_limits import is_large, words
 from tileir.backend.strip_mine.slicing import (
@@ -36,7 +37,7 @@ _FENCES = Effects.SYNC | Effects.OUTSIDE | Effects.CONTROL
 _ROUNDS = 64
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Sink:
     """An op computed by a loop over pieces along dimension `dim` of its tiles."""
 
@@ -72,7 +73,7 @@ class Sink:
         return other.level + (self.backward != other.backward)
 
 
-@records.define
+@attrs.define
 class Plan:
     """Sinks by op, and the level of every op that is kept, of one stretch of straight-line code.
     Kept ops of level n run before the loops of level n."""
@@ -132,7 +133,7 @@ def straight_line_regions(ops: Sequence[Op], limit: int) -> Iterator[tuple[Op, .
         yield tuple(part)
 
 
-@records.frozen
+@attrs.frozen
 class Planner:
     """Plans stretches of `function`; tiles of more than `limit` words are large. With `apart`, as
     if every parameter were `noalias`. Pieces of `sliced` values are slices of them."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.backend.strip_mine.plan import Plan, Sink
 from tileir.backend.strip_mine.register_limits import words
 from tileir.backend.strip_mine.slicing import ChunkEmitter, is_once
@@ -13,7 +14,7 @@ from tileir.types import shape_of
 from tileir.values import Value
 
 
-@records.define
+@attrs.define
 class RegisterCache:
     """For loops over one extent in pieces of `size`: the first `count` pieces of `loads`, which
     several loops need, are values; the others are loaded again."""
@@ -21,7 +22,7 @@ class RegisterCache:
     size: int
     count: int = 0
     loads: frozenset[Op] = frozenset()
-    _values: dict[int, dict[tuple[Op, int], tuple[Value, ...]]] = records.field(
+    _values: dict[int, dict[tuple[Op, int], tuple[Value, ...]]] = attrs.field(
         init=False, factory=dict
     )
 

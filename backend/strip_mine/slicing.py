@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.backend.strip_mine.register_limits import words
 from tileir.effects import Effects
 from tileir.field import FieldKind
@@ -35,16 +36,16 @@ ATOMICS = frozenset({"atomic_rmw", "atomic_cas", "atomic_load", "atomic_store"})
 """Accesses of which each lane's is one by itself."""
 
 
-@records.define
+@attrs.define
 class ChunkSlice:
     """What a piece of a value is computed from. `loads` are read once per piece; `whole` values
     are needed as they are; `staged` ops have pieces along a dimension that were computed before;
     `largest` is the number of registers a cut along one element takes."""
 
-    loads: dict[Op, None] = records.field(factory=dict)
-    whole: dict[Value, None] = records.field(factory=dict)
-    staged: dict[Op, int] = records.field(factory=dict)
-    seen: set[tuple[Value, int]] = records.field(factory=set)
+    loads: dict[Op, None] = attrs.field(factory=dict)
+    whole: dict[Value, None] = attrs.field(factory=dict)
+    staged: dict[Op, int] = attrs.field(factory=dict)
+    seen: set[tuple[Value, int]] = attrs.field(factory=set)
     largest: int = 1
 
 
@@ -181,7 +182,7 @@ _CUTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@records.frozen
+@attrs.frozen
 class Buffers:
     """Private buffers, one per result of an op, for its pieces of `size` elements along dimension
     `dim` from number `first` on."""
@@ -197,7 +198,7 @@ class Buffers:
         return size == self.size and known >= self.first
 
 
-@records.frozen
+@attrs.frozen
 class ChunkBuffers:
     """Private buffers for the pieces of a tile, each of `size` elements, and for a smaller one."""
 
@@ -214,7 +215,7 @@ class ChunkBuffers:
         return self.whole, cutter.number()
 
 
-@records.define
+@attrs.define
 class ChunkEmitter:
     """Makes pieces of `size` elements from `start`, an i32 or a literal, into `ops`."""
 
@@ -224,15 +225,15 @@ class ChunkEmitter:
     ops: list[Op]
     again: frozenset[Op] = frozenset()
     """Loads that another loop repeats: what they read shall stay in the caches until then."""
-    pieces: Mapping[Operand, ChunkBuffers] = records.field(factory=dict)
+    pieces: Mapping[Operand, ChunkBuffers] = attrs.field(factory=dict)
     """By the buffers of whole tiles: those of their pieces."""
-    staged: Mapping[Op, Buffers] = records.field(factory=dict)
+    staged: Mapping[Op, Buffers] = attrs.field(factory=dict)
     """Ops of which earlier loops wrote the pieces into private buffers."""
     sliced: Container[Value] = ()
     """Values whose pieces are slices."""
-    made: dict[tuple[Op, int], tuple[Value, ...]] = records.field(init=False, factory=dict)
+    made: dict[tuple[Op, int], tuple[Value, ...]] = attrs.field(init=False, factory=dict)
     """Results of ops cut along a dimension."""
-    _slices: dict[tuple[Value, int], Value] = records.field(init=False, factory=dict)
+    _slices: dict[tuple[Value, int], Value] = attrs.field(init=False, factory=dict)
 
     def piece(self, operand: Operand, dim: int | None) -> Operand:
         """The piece of `operand` along `dim`; itself for None."""
@@ -298,9 +299,9 @@ class ChunkEmitter:
                 changes[field.name] = tuple([next(pieces) for _ in old])
         if op.predicate is not None:
             changes["predicate"] = next(pieces)
-        new = records.evolve(op, **changes, results=(), comments=())
+        new = attrs.evolve(op, **changes, results=(), comments=())
         named = tuple(Value(n.type, v.name) for n, v in zip(new.results, op.results, strict=True))
-        return records.evolve(new, results=named) if named else new
+        return attrs.evolve(new, results=named) if named else new
 
     def _slice(self, value: Value, dim: int) -> Value:
         found = self._slices.get((value, dim))
@@ -332,7 +333,7 @@ class ChunkEmitter:
         if isinstance(self.start, Constant):
             moved = MakeRange(kind, start=op.start + int(self.start.value), location=op.location)
             return self.add(moved).result
-        base = self.add(records.evolve(op, to=kind, results=(), comments=())).result
+        base = self.add(attrs.evolve(op, to=kind, results=(), comments=())).result
         element = cast(Element, element_of(kind))
         start = self.add(Splat(self._as(element), kind, location=op.location)).result
         return self.add(Add(base, start, location=op.location)).result

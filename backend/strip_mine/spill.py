@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
-from tileir import records
+import attrs
+
 from tileir.backend.strip_mine.plan import is_reorderable, straight_line_regions
 from tileir.backend.strip_mine.register_limits import words
 from tileir.backend.strip_mine.slicing import ChunkBuffers, dimension, resized
@@ -72,7 +73,7 @@ def _is_cheap(value: Value, definitions: Mapping[Value, Op]) -> bool:
     return all(_is_cheap(v, definitions) for v in tiles)
 
 
-@records.frozen
+@attrs.frozen
 class SpilledFunction:
     """A function in which `values` go through private buffers, by value."""
 
@@ -87,12 +88,12 @@ def spill_values(function: Function, values: Sequence[Value], limit: int) -> Spi
     return SpilledFunction(_Rewriting(function, buffers, limit).run(allots), buffers)
 
 
-@records.define
+@attrs.define
 class _Rewriting:
     function: Function
     buffers: Mapping[Value, Value]
     limit: int
-    split: list[Block] = records.field(init=False, factory=list)
+    split: list[Block] = attrs.field(init=False, factory=list)
 
     def run(self, allots: Sequence[Op]) -> Function:
         keeping = {
@@ -101,7 +102,7 @@ class _Rewriting:
         }
         blocks = [self._block(block, keeping) for block in self.function.blocks.values()]
         first = blocks[0]
-        blocks[0] = records.evolve(first, ops=(*allots, *first.ops))
+        blocks[0] = attrs.evolve(first, ops=(*allots, *first.ops))
         return self.function.with_blocks({b.label: b for b in (*blocks, *self.split)})
 
     def _block(self, block: Block, keeping: Mapping[str, tuple[bool, ...]]) -> Block:
@@ -117,7 +118,7 @@ class _Rewriting:
             terminator = map_edges(terminator, self._around)
         terminator = self._read(without_arguments(terminator, keeping), ops)
         kept = tuple([v for v in block.parameters if v not in self.buffers])
-        return records.evolve(block, parameters=kept, ops=(*ops, terminator))
+        return attrs.evolve(block, parameters=kept, ops=(*ops, terminator))
 
     def _part(self, part: Sequence[Op]) -> list[Op]:
         """A stretch that reads what comes from elsewhere first, and writes what goes elsewhere."""
@@ -169,13 +170,13 @@ class _Rewriting:
         return terminator
 
 
-@records.frozen
+@attrs.frozen
 class SpillChunks:
     """How what goes through memory is cut: elements of a piece by extent, and the buffers for
     pieces by those for whole tiles. Nothing goes through memory where both are empty."""
 
-    sizes: Mapping[int, int] = records.field(factory=dict)
-    pieces: Mapping[Operand, ChunkBuffers] = records.field(factory=dict)
+    sizes: Mapping[int, int] = attrs.field(factory=dict)
+    pieces: Mapping[Operand, ChunkBuffers] = attrs.field(factory=dict)
 
 
 def in_pieces(
@@ -190,7 +191,7 @@ def in_pieces(
         pieces[buffer] = found[0]
         allots += found[1]
     first, *others = through.function.blocks.values()
-    first = records.evolve(first, ops=(*allots, *first.ops))
+    first = attrs.evolve(first, ops=(*allots, *first.ops))
     return through.function.with_blocks({b.label: b for b in (first, *others)}), SpillChunks(
         sizes, pieces
     )
@@ -225,5 +226,5 @@ def without_whole(function: Function, moving: SpillChunks) -> Function:
     """`function` without the buffers for whole tiles, which nothing accesses any more."""
     first, *others = function.blocks.values()
     ops = tuple([op for op in first.ops if not any(v in moving.pieces for v in op.results)])
-    blocks = (records.evolve(first, ops=ops), *others) if moving.pieces else (first, *others)
+    blocks = (attrs.evolve(first, ops=ops), *others) if moving.pieces else (first, *others)
     return function.with_blocks({b.label: b for b in blocks})

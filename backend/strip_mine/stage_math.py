@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.backend.strip_mine.plan import Plan, Planner
 from tileir.op import Op
 from tileir.ops.math import MathBinary, MathUnary
 from tileir.values import Value
 
 
-@records.frozen
+@attrs.frozen
 class MathStagingPlanner(Planner):
     """A planner that stages functions of mathematics rather than have them computed again, where
     nothing else is cut otherwise for it."""

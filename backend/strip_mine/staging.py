@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.backend.strip_mine.plan import Plan, Sink
 from tileir.backend.strip_mine.register_cache import RegisterCache
 from tileir.backend.strip_mine.slicing import Buffers, ChunkEmitter, resized
@@ -19,17 +20,17 @@ from tileir.types import Buffer, Tile
 from tileir.values import Value
 
 
-@records.define
+@attrs.define
 class StagingBuffers:
     """The private buffers of a plan, which are allotted into `ops`."""
 
     plan: Plan
     keepers: Mapping[int, RegisterCache]
     ops: list[Op]
-    buffers: dict[Op, Buffers] = records.field(init=False, factory=dict)
-    _rests: dict[tuple[Op, int], tuple[Value, ...]] = records.field(init=False, factory=dict)
+    buffers: dict[Op, Buffers] = attrs.field(init=False, factory=dict)
+    _rests: dict[tuple[Op, int], tuple[Value, ...]] = attrs.field(init=False, factory=dict)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         for op in self.plan.staged:
             sink = self.plan.sinks[op]
             if _is_read_later(sink, self.plan):

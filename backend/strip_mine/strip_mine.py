@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TypeAlias, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.uses import definitions
 from tileir.backend.strip_mine.emit_loops import LoopEmitter, piece_size
 from tileir.backend.strip_mine.plan import Plan, Planner, Sink, straight_line_regions, tile_of
@@ -179,7 +180,7 @@ def strip_mine_function(
     return _Run(function, *warps_of(function, warps), limit, piece, keep, sliced, functions).run()
 
 
-@records.define
+@attrs.define
 class _Run:
     """One run of the pass."""
 
@@ -191,9 +192,9 @@ class _Run:
     keep: int
     sliced: frozenset[Value]
     functions: bool
-    remarks: list[Diagnostic] = records.field(init=False, factory=list)
-    cuts: int = records.field(init=False, default=0)
-    moving: SpillChunks = records.field(init=False, factory=SpillChunks)
+    remarks: list[Diagnostic] = attrs.field(init=False, factory=list)
+    cuts: int = attrs.field(init=False, default=0)
+    moving: SpillChunks = attrs.field(init=False, factory=SpillChunks)
 
     def run(self) -> PassResult:
         function = self._moved(self.function)

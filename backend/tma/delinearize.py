@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd
 from typing import TypeAlias, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.affine import Affine, AffineForms, Bound
 from tileir.analysis.polynomial import (
     Lane,
@@ -39,7 +40,7 @@ _MOST = 5
 """Dimensions of a tensor map (CUDA driver API, "Tensor Map")."""
 
 
-@records.frozen
+@attrs.frozen
 class TensorDimension:
     """A dimension of the tensor: the block's first index in it, the distance of neighbours, the
     extent (None where nothing bounds it), and the dimension of the tile that runs along it.
@@ -52,7 +53,7 @@ class TensorDimension:
     unsure: Polynomial = NOTHING
 
 
-@records.frozen
+@attrs.frozen
 class TensorAccess:
     """The tensor that an access reads or writes a block of: neighbours in the last dimension are
     neighbours in memory. The first element is `offset` elements from `base`."""
@@ -71,7 +72,7 @@ class TensorAccess:
         return tuple(1 if d.along is None else shape[d.along] for d in self.dimensions)
 
 
-@records.frozen
+@attrs.frozen
 class HostFacts:
     """What is known of a function's integers, which of them the host can compute, and which the
     entry defines."""
@@ -136,7 +137,7 @@ def delinearize(
 # Bounds -----------------------------------------------------------------------------------------
 
 
-@records.frozen
+@attrs.frozen
 class _Limits:
     """By dimension of the tile: the index that must not be negative, less its lane; and the last
     index that is allowed, less the start."""
@@ -190,7 +191,7 @@ def _not_negative(bound: Bound) -> tuple[Polynomial, ...]:
 # Which part of the address belongs to which dimension ---------------------------------------------
 
 
-@records.define
+@attrs.define
 class _Solving:
     facts: HostFacts
     limits: _Limits
@@ -316,7 +317,7 @@ class _Solving:
     def _asked(self, dimension: TensorDimension) -> TensorDimension:
         if dimension.along in self.limits.starts:
             return dimension
-        return records.evolve(dimension, unsure=self.facts.unsure(dimension.start))
+        return attrs.evolve(dimension, unsure=self.facts.unsure(dimension.start))
 
 
 def _contains(monomial: Monomial, part: Monomial) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tileir import records
+import attrs
+
 from tileir.ir import Block, Function, Parameter
 from tileir.ops.descriptor import MakeDescriptor
 from tileir.ops.dot import Dot
@@ -41,4 +42,4 @@ def _parts(parameter: Parameter, kind: Descriptor) -> tuple[Parameter, list[Valu
     numbers = [Value(I64) for _ in range(2 * rank)]
     pairs = [n for pair in zip(numbers[:rank], numbers[rank:], strict=True) for n in pair]
     maker = MakeDescriptor(base, kind, tuple(pairs), results=(parameter.value,))
-    return records.evolve(parameter, value=base), numbers, maker
+    return attrs.evolve(parameter, value=base), numbers, maker

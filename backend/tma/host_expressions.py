@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cache import cached
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -20,7 +21,7 @@ Operand: TypeAlias = int | str
 """A number, or the name of one: `a3` is the argument with index 3, `v7` the result of step 7."""
 
 
-@records.frozen
+@attrs.frozen
 class HostOp:
     """One number computed from others: the mnemonic of an op on scalars, the bits of its result and
     of its first operand (64 for a pointer), a word that it is told by (rounding, relation), and

@@ -13,7 +13,8 @@ from functools import cached_property
 from math import gcd
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.uses import definitions
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp, Operand, host_values
 from tileir.ir import Function
@@ -32,7 +33,7 @@ written through it: 0 by tensor maps, another number by threads, as rows at mult
 bytes."""
 
 
-@records.frozen
+@attrs.frozen
 class MapRecipe:
     """A tensor map: the element's name, the block that is copied, how its rows are swizzled, what
     is read outside (`zero`, `nan`), and the base, extents and strides (in elements), outermost
@@ -50,7 +51,7 @@ class MapRecipe:
     parameter: int
 
 
-@records.frozen
+@attrs.frozen
 class MapValues:
     """A tensor map for some arguments: the address, extents, and strides in bytes, those of all
     dimensions but the innermost."""
@@ -61,7 +62,7 @@ class MapValues:
     strides: tuple[int, ...]
 
 
-@records.frozen(slots=False)
+@attrs.frozen(slots=False)
 class HostPlan:
     """`steps` compute numbers from the arguments; where one of `guards` is 0 or a map cannot be
     encoded, the kernel must not be launched. `persistent`, if not 0: a block, or a cluster of
@@ -84,7 +85,7 @@ class HostPlan:
 
     def to_text(self) -> str:
         """As a line of JSON, which a module's metadata can hold."""
-        return json.dumps(records.asdict(self), separators=(",", ":"))
+        return json.dumps(attrs.asdict(self), separators=(",", ":"))
 
     @staticmethod
     def from_text(text: str) -> HostPlan:

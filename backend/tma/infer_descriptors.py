@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.affine import affine
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
@@ -280,7 +281,7 @@ def _guarded(function: Function, found: list[Op]) -> Function:
     parameters = {p.value for p in function.parameters}
     entry = function.entry
     ops = [op for v in least if v in parameters and v in known for op in _assumed(v, least[v])]
-    blocks = {**function.blocks, entry.label: records.evolve(entry, ops=(*ops, *entry.ops))}
+    blocks = {**function.blocks, entry.label: attrs.evolve(entry, ops=(*ops, *entry.ops))}
     return function.with_blocks(blocks)
 
 
@@ -324,7 +325,7 @@ def _rewritten(function: Function, chosen: Mapping[Op, TensorAccess]) -> Functio
         if block is entry:
             ops += [new for op in chosen if op not in entry.ops for new in makers[op]]
             ops += checks
-        blocks[label] = records.evolve(block, ops=(*ops, block.terminator))
+        blocks[label] = attrs.evolve(block, ops=(*ops, block.terminator))
     return function.with_blocks(blocks)
 
 
@@ -355,7 +356,7 @@ def _access(function: Function, op: Any, descriptor: Value, found: TensorAccess)
         if turned:
             order = tuple(found.order.index(d) for d in range(len(kind.shape)))
             value = numbers.made(Trans(value, order=order, location=op.location))
-        numbers.ops[-1] = records.evolve(numbers.ops[-1], results=op.results, comments=op.comments)
+        numbers.ops[-1] = attrs.evolve(numbers.ops[-1], results=op.results, comments=op.comments)
         return numbers.ops
     value = op.value
     if turned:
@@ -364,7 +365,7 @@ def _access(function: Function, op: Any, descriptor: Value, found: TensorAccess)
     stored: Op = DescriptorStore(descriptor, value, indices, location=op.location)
     if isinstance(op, AtomicRMW):
         stored = DescriptorReduce(descriptor, value, indices, op=op.op, location=op.location)
-    return [*numbers.ops, records.evolve(stored, comments=op.comments)]
+    return [*numbers.ops, attrs.evolve(stored, comments=op.comments)]
 
 
 def _reshaped(numbers: PolynomialEmitter, value: Operand, shape: tuple[int, ...]) -> Operand:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.affine import Affine, affine
 from tileir.analysis.polynomial import Lane, Polynomial, number
 from tileir.analysis.ranges import ranges
@@ -129,7 +130,7 @@ def modulo_to_mask(function: Function) -> Function:
     return rewrite(function, rule)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Wrap:
     """`op`, which wraps `index` around `bound`, and the loads that it places, each with the
     dimension that it runs along."""
@@ -267,7 +268,7 @@ def _masked(op: Load, index: Operand, wrap: _Wrap, dim: int) -> list[Op]:
     """The load under the bound, too."""
     make, shape = OpBuilder(op), shape_of(op.pointer.type)
     test = ICmp(index, wrap.bound, predicate_=IntegerPredicate.SLT)
-    make.ops.append(records.evolve(test, location=op.location))
+    make.ops.append(attrs.evolve(test, location=op.location))
     inside: Operand = make.along(test.results[0], dim, shape)
     if op.mask is not None:
         inside = make.add(And(op.mask, inside))

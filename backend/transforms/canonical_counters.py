@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import Loop, loops
 from tileir.backend.transforms.polynomial_emitter import iteration_counter
 from tileir.ir import Block, Function
@@ -26,9 +27,9 @@ def _counted(function: Function, loop: Loop) -> Function:
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
         if label == loop.header:
-            block = records.evolve(block, parameters=(*block.parameters, count))
+            block = attrs.evolve(block, parameters=(*block.parameters, count))
         if label == loop.latch:
-            block = records.evolve(block, ops=(*block.ops[:-1], more, block.ops[-1]))
+            block = attrs.evolve(block, ops=(*block.ops[:-1], more, block.ops[-1]))
             blocks[label] = _passing(block, loop.header, more.result)
         else:
             blocks[label] = _passing(block, loop.header, constant(I32, 0))
@@ -40,4 +41,4 @@ def _passing(block: Block, header: str, value: Operand) -> Block:
         block.terminator, lambda e: with_arguments(e, [value]) if e.label == header else e
     )
     same = last is block.terminator
-    return block if same else records.evolve(block, ops=(*block.ops[:-1], last))
+    return block if same else attrs.evolve(block, ops=(*block.ops[:-1], last))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -41,7 +42,7 @@ def thread_state_through(
             heads[label] = tuple(Value(kind, name) for kind, name in types)
             block = _with_parameters(block, heads[label])
         ops, ends[label] = step(block, heads[label])
-        made[label] = records.evolve(block, ops=tuple(ops))
+        made[label] = attrs.evolve(block, ops=tuple(ops))
     meeting = {n for n in graph.order if n != entry and len(graph.predecessors[n]) > 1}
     blocks = {n: _passing(made[n], ends[n], meeting) for n in function.blocks if n in made}
     return function.with_blocks(blocks)
@@ -49,7 +50,7 @@ def thread_state_through(
 
 def _with_parameters(block: Block, head: State) -> Block:
     values = tuple(v for v in head if isinstance(v, Value))
-    return records.evolve(block, parameters=(*block.parameters, *values))
+    return attrs.evolve(block, parameters=(*block.parameters, *values))
 
 
 def _passing(block: Block, end: State, meeting: set[str]) -> Block:
@@ -57,4 +58,4 @@ def _passing(block: Block, end: State, meeting: set[str]) -> Block:
     last = map_edges(
         block.terminator, lambda e: with_arguments(e, end) if e.label in meeting else e
     )
-    return records.evolve(block, ops=(*block.ops[:-1], last))
+    return attrs.evolve(block, ops=(*block.ops[:-1], last))

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.alignment import Alignment
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import definitions, uses
@@ -92,7 +93,7 @@ def version_full_tiles(function: Function, *, threads: int = 0) -> PassResult:
     return PassResult(function.with_blocks(blocks), tuple(work.remarks), {"stretches": work.count})
 
 
-@records.frozen
+@attrs.frozen
 class _Stretch:
     """Ops `start` to `stop` of a block, the ops that find out whether the tile is whole, and the
     masks that then hold everywhere."""
@@ -104,21 +105,21 @@ class _Stretch:
     masks: frozenset[Operand]
 
 
-@records.define
+@attrs.define
 class _Vectorizer:
     """One run over a function."""
 
     function: Function
     threads: int
     count: int = 0
-    remarks: list[Diagnostic] = records.field(factory=list)
-    contiguity: AccessWidths = records.field(init=False)
-    made: Mapping[Value, Op] = records.field(init=False)
-    labels: set[str] = records.field(init=False)
-    reduced: set[tuple[int, ...]] = records.field(init=False)
+    remarks: list[Diagnostic] = attrs.field(factory=list)
+    contiguity: AccessWidths = attrs.field(init=False)
+    made: Mapping[Value, Op] = attrs.field(init=False)
+    labels: set[str] = attrs.field(init=False)
+    reduced: set[tuple[int, ...]] = attrs.field(init=False)
     """Shapes of tiles that are reduced, which fewer threads may hold."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.contiguity = AccessWidths(self.function)
         self.made = definitions(self.function)
         self.labels = set(self.function.blocks)
@@ -139,7 +140,7 @@ class _Vectorizer:
                 yield label, Block(label, parameters, (*head, *found.test, test))
                 yield from paths
                 label, parameters, done = rest, following.parameters, found.stop
-        yield label, records.evolve(block, label=label, parameters=parameters, ops=block.ops[done:])
+        yield label, attrs.evolve(block, label=label, parameters=parameters, ops=block.ops[done:])
 
     def _gains(self, op: Op) -> bool:
         """Whether an access would be wider without its mask."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir import records
+import attrs
+
 from tileir.op import Op
 from tileir.ops.cast import SExt
 from tileir.ops.shape import Broadcast, MakeRange, Reshape, Splat
@@ -12,23 +13,23 @@ from tileir.types import I64, Tile, Type, element_of, shape_of, tile, with_eleme
 from tileir.values import Constant, Operand, Value
 
 
-@records.define
+@attrs.define
 class OpBuilder:
     """The ops that stand for one op, in order; they are where it was."""
 
     source: Op
-    ops: list[Op] = records.field(factory=list)
+    ops: list[Op] = attrs.field(factory=list)
 
     def add(self, op: Op) -> Value:
         """Append `op`; its result."""
-        self.ops.append(records.evolve(op, location=self.source.location))
+        self.ops.append(attrs.evolve(op, location=self.source.location))
         return self.ops[-1].result
 
     def last(self, op: Op) -> None:
         """Append the op that does what the source did, under its predicate, giving its results."""
         same = [v.type for v in op.results] == [v.type for v in self.source.results]
         results = self.source.results if same else op.results
-        placed = records.evolve(
+        placed = attrs.evolve(
             op, location=self.source.location, predicate=self.source.predicate, results=results
         )
         self.ops.append(placed)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cache import cached
 from tileir.analysis.loops import induction_variables, loops
 from tileir.analysis.polynomial import Iteration, Lane, Monomial, Polynomial, ProgramIndex, Symbol
@@ -17,14 +18,14 @@ from tileir.types import Scalar, element_of
 from tileir.values import Constant, Operand, Value, constant
 
 
-@records.define
+@attrs.define
 class PolynomialEmitter:
     """Writes sums of products as scalars of `kind`, in `ops`."""
 
     function: Function
     kind: Scalar
-    ops: list[Op] = records.field(factory=list)
-    known: dict[Hashable, Operand] = records.field(factory=dict)
+    ops: list[Op] = attrs.field(factory=list)
+    known: dict[Hashable, Operand] = attrs.field(factory=dict)
     """What was written already."""
 
     def literal(self, number: int) -> Constant:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
@@ -147,7 +148,7 @@ def _recomputed(block: Block, made: Mapping[Value, Op], place: Mapping[Value, st
             if isinstance(operand, Value) and place[operand] != block.label:
                 ops += _copies(operand, made, env) or ()
         ops.append(op.remap(env))
-    return records.evolve(block, ops=tuple(ops))
+    return attrs.evolve(block, ops=tuple(ops))
 
 
 def _copies(root: Value, made: Mapping[Value, Op], env: dict[Value, Operand]) -> list[Op] | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.field import FieldKind
 from tileir.layout import Vector
 from tileir.op import Op
@@ -13,15 +14,15 @@ from tileir.types import Tile, element_of, shape_of
 from tileir.values import Constant, Operand, Undef, Value
 
 
-@records.define
+@attrs.define
 class Scalarizer:
     """Makes the scalar ops for elements of tiles that ops in `definitions` compute. `ops` is what
     was made, in order; `leaves` are the scalars it starts from."""
 
     definitions: Mapping[Value, Op]
-    ops: list[Op] = records.field(factory=list)
-    leaves: list[Value] = records.field(factory=list)
-    _known: dict[tuple[Operand, Vector], Operand | None] = records.field(factory=dict)
+    ops: list[Op] = attrs.field(factory=list)
+    leaves: list[Value] = attrs.field(factory=list)
+    _known: dict[tuple[Operand, Vector], Operand | None] = attrs.field(factory=dict)
 
     def at(self, operand: Operand, index: Vector) -> Operand | None:
         """The element of `operand` at `index`; None where it takes more than arithmetic. A scalar
@@ -65,7 +66,7 @@ class Scalarizer:
                 changes[field.name] = element_of(old)
             elif field.kind in (FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS):
                 return None
-        made = records.evolve(op, **changes, results=())
+        made = attrs.evolve(op, **changes, results=())
         self.ops.append(made)
         return made.results[op.results.index(operand)]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import definitions
@@ -89,7 +90,7 @@ def scalarize_pointer_steps(function: Function) -> PassResult:
     return PassResult(dce(changed), (), {"tiles of pointers": count})
 
 
-@records.frozen
+@attrs.frozen
 class _Moving:
     """A parameter of a loop's header; the ops that make its first value, last one first, with the
     scalar they start from; the ops that move it, in order; and the block that enters the loop."""
@@ -177,7 +178,7 @@ def _carried(function: Function, loop: Loop, found: _Moving) -> Function:
     header = blocks[loop.header]
     parameters = (*_without(header.parameters, index), scalar)
     ops = (*_rebuilt(function, found, scalar), *header.ops)
-    blocks[loop.header] = records.evolve(header, parameters=parameters, ops=ops)
+    blocks[loop.header] = attrs.evolve(header, parameters=parameters, ops=ops)
     return function.with_blocks(blocks)
 
 
@@ -205,7 +206,7 @@ def _rebuilt(function: Function, found: _Moving, scalar: Value) -> Iterator[Op]:
     for number, op in enumerate(kept):
         results = (found.parameter,) if number == len(kept) - 1 else ()
         made = op.remap({cast(Value, op.inputs[0]): value})
-        made = records.evolve(made, results=results or (Value(op.results[0].type),))
+        made = attrs.evolve(made, results=results or (Value(op.results[0].type),))
         yield made
         value = made.results[0]
 
@@ -219,12 +220,12 @@ def _without(values: tuple[Value, ...], index: int) -> tuple[Value, ...]:
 
 
 def _before_last(block: Block, ops: list[Op]) -> Block:
-    return records.evolve(block, ops=(*block.ops[:-1], *ops, block.ops[-1])) if ops else block
+    return attrs.evolve(block, ops=(*block.ops[:-1], *ops, block.ops[-1])) if ops else block
 
 
 def _after(block: Block, op: Op, made: Op) -> Block:
     at = block.ops.index(op) + 1
-    return records.evolve(block, ops=(*block.ops[:at], made, *block.ops[at:]))
+    return attrs.evolve(block, ops=(*block.ops[:at], made, *block.ops[at:]))
 
 
 def _repassed(block: Block, header: str, index: int, value: Operand) -> Block:
@@ -237,4 +238,4 @@ def _repassed(block: Block, header: str, index: int, value: Operand) -> Block:
         return Successor(header, (*given[:index], *given[index + 1 :], value))
 
     last = map_edges(block.ops[-1], changed)
-    return records.evolve(block, ops=(*block.ops[:-1], last))
+    return attrs.evolve(block, ops=(*block.ops[:-1], last))

@@ -3,7 +3,8 @@ instructions: a role begins with where its tile is, by divisions, one after the 
 
 from __future__ import annotations
 
-from tileir import records
+import attrs
+
 from tileir.analysis.ranges import Ranges, ranges
 from tileir.ir import Function
 from tileir.op import Op
@@ -17,7 +18,7 @@ def unsigned_divisions(function: Function) -> Function:
         return function
     known = ranges(function)
     blocks = {
-        label: records.evolve(block, ops=tuple([_unsigned(op, label, known) for op in block.ops]))
+        label: attrs.evolve(block, ops=tuple([_unsigned(op, label, known) for op in block.ops]))
         for label, block in function.blocks.items()
     }
     return function.with_blocks(blocks)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import loops
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import contiguous_dim, is_access, vector_run
@@ -15,7 +16,7 @@ from tileir.layout import Layout
 from tileir.types import Tile
 
 
-@records.frozen
+@attrs.frozen
 class Access:
     """Elements that a thread holds of a tile, the bytes of one, and how many it accesses at once;
     `scattered`: no neighbours have neighbouring addresses for certain, as where a table says where

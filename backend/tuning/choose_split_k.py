@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.metadata import Metadata
 from tileir.backend.tuning.cost import ResourceUse, RoleProfile, estimate, machine_of
@@ -72,5 +73,5 @@ def _seconds(
         alone=True,
     )
     use = ResourceUse(plan.num_warps, plan.shared, _REGISTERS, _SLOTS, roles=roles)
-    machine = records.evolve(machine_of(plan.target), processors=processors)
+    machine = attrs.evolve(machine_of(plan.target), processors=processors)
     return estimate(work, use, instances, machine).seconds

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend import cpu
 from tileir.backend.cpu.compile import CpuKernel, compile  # noqa: A004
 from tileir.backend.cpu.thread_pool import processors
@@ -22,7 +23,7 @@ from tileir.backend.tuning.work import work_of
 from tileir.ir import Module
 
 
-@records.frozen
+@attrs.frozen
 class CpuMeter:
     """The CPU: `threads` threads (None: one per processor); `seconds` bounds the launches of a
     candidate. There is no cost model of it."""
@@ -62,14 +63,14 @@ class CpuMeter:
         return CpuSession(inputs, self.threads, self.seconds)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class CpuSession:
     """The CPU with a kernel's arguments."""
 
     inputs: Mapping[str, Any]
     threads: int | None
     budget: float
-    _ready: dict[str, CpuKernel] = records.field(init=False, factory=dict)
+    _ready: dict[str, CpuKernel] = attrs.field(init=False, factory=dict)
 
     def seconds(self, artifact: Artifact, grid: Sequence[int], launches: int) -> list[float]:
         """Seconds of each launch, after one that is not counted."""

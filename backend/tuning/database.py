@@ -17,7 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.runtime.disk_store import cache_folder
 from tileir.backend.tuning.errors import TuneError, tune_error
 from tileir.backend.tuning.outcome import CandidateOutcome, Status
@@ -44,7 +45,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-@records.frozen
+@attrs.frozen
 class Family:
     """What measurements have in common that can be compared."""
 
@@ -153,7 +154,7 @@ class Database:
         return {
             "version": VERSION,
             "families": [
-                {"family": records.asdict(family), "outcomes": self._exported(family)}
+                {"family": attrs.asdict(family), "outcomes": self._exported(family)}
                 for family in self.families()
             ],
         }
@@ -193,7 +194,7 @@ def _family_id(connection: sqlite3.Connection, family: Family) -> int:
     connection.execute(
         "insert or ignore into family (kernel, content, shape, class, device, driver, compiler) "
         "values (?, ?, ?, ?, ?, ?, ?)",
-        tuple(records.asdict(family).values()),
+        tuple(attrs.asdict(family).values()),
     )
     query = (
         "select id from family where (content, shape, device, driver, compiler) = (?, ?, ?, ?, ?)"
@@ -214,7 +215,7 @@ def _insert(connection: sqlite3.Connection, family: int, row: tuple[Any, ...]) -
 
 def _row(outcome: CandidateOutcome) -> tuple[Any, ...]:
     found = {
-        **records.asdict(outcome), "point": outcome.name,
+        **attrs.asdict(outcome), "point": outcome.name,
         "status": outcome.status.value, "samples": json.dumps(outcome.samples),
         "choices": json.dumps(dict(outcome.point)), "written": datetime.now(UTC).isoformat(),
     }  # fmt: skip

@@ -10,7 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.backend.tuning.measuring_process import Opening, compiled, measured, ready, surveyed
 from tileir.backend.tuning.meter import Artifact, Meter, Survey
 from tileir.backend.tuning.outcome import CandidateOutcome, Status, failure
@@ -26,7 +27,7 @@ _CHUNK = 8
 _Running: TypeAlias = dict[Future[Any], list["Trial"]]
 
 
-@records.frozen
+@attrs.frozen
 class Limits:
     """Seconds that compiling one candidate may take, and measuring it."""
 
@@ -34,7 +35,7 @@ class Limits:
     measure: float = 60.0
 
 
-@records.frozen
+@attrs.frozen
 class Trial:
     """A point to be measured by so many launches."""
 
@@ -175,10 +176,10 @@ class Evaluator:
     ) -> CandidateOutcome:
         """With what the compiler said of the candidate, and the model."""
         artifact, survey = self._artifacts.get(outcome.name), surveys.get(outcome.name)
-        found = records.evolve(outcome, predicted=survey.seconds if survey else None)
+        found = attrs.evolve(outcome, predicted=survey.seconds if survey else None)
         if artifact is None:
             return found
-        return records.evolve(
+        return attrs.evolve(
             found,
             registers=artifact.registers,
             spills=artifact.spills,

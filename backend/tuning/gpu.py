@@ -8,9 +8,9 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.compile import CompiledKernel, LoweredKernel, Options, compile, run_pipeline  # noqa: A004
 from tileir.backend.driver.array_spans import Span
 from tileir.backend.driver.device import driver
@@ -28,7 +28,7 @@ from tileir.backend.tuning.resource_use import use_of
 from tileir.backend.tuning.work import work_of
 
 
-@records.frozen
+@attrs.frozen
 class GpuMeter:
     """The GPUs of this machine. `target`, the architecture they are compiled for, is needed
     where there is none; `processors` where the model is to know how many the device has;
@@ -74,9 +74,7 @@ class GpuMeter:
         options = Options.of(job.options)
 
         def make(units: Units) -> LoweredKernel:
-            return run_pipeline(
-                module, machine, records.evolve(options, unmapped=units), job.kernel
-            )
+            return run_pipeline(module, machine, attrs.evolve(options, unmapped=units), job.kernel)
 
         found = launched(make, numbers)
         done = found.staged
@@ -95,7 +93,7 @@ class GpuMeter:
         make = Cache.usual().compile if self.cached else compile
         made = make(module, self.target, Options.of(job.options), job.kernel)
         plan, machine_code = made.metadata, made.assembled
-        bare = records.evolve(
+        bare = attrs.evolve(
             made,
             stages={"input": module},
             llvm="",
@@ -115,7 +113,7 @@ class GpuMeter:
         return GpuSession.on_device(inputs, self.seconds)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class GpuSession:
     """A GPU with a kernel's arguments. Arrays of the host have copies there; what is on the GPU
     already is used as it is, and never brought back."""
@@ -178,7 +176,7 @@ class GpuSession:
     def _read(self, name: str, span: Span) -> Any:
         data = np.empty_like(span.data)
         driver().to_host(data.ctypes.data, self.addresses[name], data.nbytes)
-        return records.evolve(span, data=data).elements
+        return attrs.evolve(span, data=data).elements
 
     def _ready(self, code: CompiledKernel, grid: Sequence[int]) -> tuple[Any, list[Any]]:
         """The launch, and its arguments."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.backend.target import Target, target
 
 
-@records.frozen
+@attrs.frozen
 class GpuModel:
     """A GPU: `processors` of `clock` hertz; operations a cycle and processor of dense products by
     the bits of their factors (negative: without tensor cores); bytes a second from memory and
@@ -29,8 +30,8 @@ def machine_of(name: str, processors: int | None = None) -> GpuModel:
 
     Raises `CompileError` (TIR0702)."""
     found = _MACHINES.get(name.removesuffix("a")) or _MACHINES["sm_90"]
-    machine = records.evolve(found, target=target(name))
-    return machine if processors is None else records.evolve(machine, processors=processors)
+    machine = attrs.evolve(found, target=target(name))
+    return machine if processors is None else attrs.evolve(machine, processors=processors)
 
 
 def _products(sixteen: float, double: float) -> dict[int, float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import prod
 
-from tileir import records
+import attrs
+
 from tileir.backend.compile import LoweredKernel
 from tileir.backend.tma.host_plan import HostPlan, MapValues
 from tileir.backend.tma.infer_descriptors import LARGEST
@@ -19,7 +20,7 @@ Units = tuple[int, ...]
 """What `HostPlan.unmapped` says of arguments, and the option `unmapped`."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Launched:
     """The stages of what is launched, its tensor maps, and the bytes of the arrays that the kernel
     would have maps of; None where that is not known."""

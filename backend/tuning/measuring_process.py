@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.tuning.meter import Artifact, Meter, Session, Survey
 from tileir.backend.tuning.problem import Expected, Inputs, Job
 from tileir.backend.tuning.result_check import Reference, Within
 
 
-@records.frozen
+@attrs.frozen
 class Opening:
     """Makes a bench in the process that measures. `reference` is the file that the first
     candidate's results go to, where nothing says what is expected."""
@@ -33,7 +33,7 @@ class Opening:
         return MeasuringProcess(self, self.meter.open(given), right)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class MeasuringProcess:
     """A session, and what results have to be."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tileir import records
+import attrs
+
 from tileir.backend.tuning.cost import Estimate, ResourceUse
 from tileir.backend.tuning.problem import Job
 from tileir.backend.tuning.work import WorkEstimate
 
 
-@records.frozen
+@attrs.frozen
 class Survey:
     """What is known of a candidate before code is written: its work, what a block takes, and the
     cost model's estimate; None where the meter has no model."""
@@ -26,7 +27,7 @@ class Survey:
         return None if self.estimate is None else self.estimate.seconds
 
 
-@records.frozen
+@attrs.frozen
 class Artifact:
     """A compiled candidate, small and picklable: `code` is what the meter's session runs."""
 
@@ -39,7 +40,7 @@ class Artifact:
     """Seconds."""
 
 
-@records.frozen
+@attrs.frozen
 class Device:
     """What measurements are comparable on: the device's kind, and its driver."""
 

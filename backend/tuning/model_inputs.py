@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.backend.target import Target
 
 _SPILL = 0.02
@@ -16,7 +17,7 @@ GATHER = 9e-9
 (benchmarks/workloads.py shift, nhwc)."""
 
 
-@records.frozen
+@attrs.frozen
 class RoleProfile:
     """What the roles of a kernel do in a step of their loop, and behind it.
 
@@ -50,7 +51,7 @@ class RoleProfile:
     alone: bool = False
 
 
-@records.frozen
+@attrs.frozen
 class ResourceUse:
     """What a block of a kernel takes: its warps, bytes of shared memory, words of registers that
     its busiest thread needs, and the limit that one has; `stages`: slots of its buffers;
@@ -93,7 +94,7 @@ class ResourceUse:
         return 1.0 + min(4.0, _SPILL * self.excess)
 
 
-@records.frozen
+@attrs.frozen
 class Estimate:
     """Seconds, and what they are made of: `waves` of `resident` blocks a processor, the parts of
     the busiest processor by name, and what a step of the loop waits for."""

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.tuning.errors import TuneError
 from tileir.backend.tuning.space import Choice, named
 from tileir.errors import TileirError
@@ -27,7 +28,7 @@ class Status(Enum):
     """The factory, the compiler or the launch raised an error of another kind."""
 
 
-@records.frozen
+@attrs.frozen
 class CandidateOutcome:
     """A candidate and what was found: `seconds`, the median of `samples`; or an error by `code`
     and `message`. `predicted`: seconds by the cost model. Registers and bytes spilled are per

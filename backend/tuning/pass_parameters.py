@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.target import Target, target as target_named
 from tileir.backend.tuning.space import Choice, Parameter, Role, Space
@@ -60,7 +61,7 @@ def compiler_space(
 def declared(passes: Sequence[str] = PASSES) -> Iterator[Parameter]:
     """The meta-parameters of passes, and whether some run at all, as options of the compiler.
     What two passes call by one name has the choices of both."""
-    known = {field.name for field in records.fields(Options)}
+    known = {field.name for field in attrs.fields(Options)}
     found: dict[str, Parameter] = {}
     for name in passes:
         for option in lookup(name).options:
@@ -80,7 +81,7 @@ def _size(choice: Any) -> float:
     return float(choice)
 
 
-@records.frozen
+@attrs.frozen
 class _Program:
     """A kernel, and how it is compiled besides what is tried."""
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.tuning.errors import tune_error
 from tileir.backend.tuning.mapl19 import attributes_of
 from tileir.backend.tuning.result_check import Within
@@ -22,7 +22,7 @@ Inputs: TypeAlias = Callable[[], Mapping[str, Any]]
 Expected: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-@records.frozen
+@attrs.frozen
 class Job:
     """One candidate as other processes need it: `make(**choices)` gives the module, whose kernel
     gets `attributes`; `options` are the compiler's. `make` has to be picklable."""
@@ -44,7 +44,7 @@ class Job:
         return made.with_functions({**made.functions, kernel.name: changed})
 
 
-@records.frozen
+@attrs.frozen
 class Problem:
     """A kernel with parameters and its launch.
 
@@ -66,7 +66,7 @@ class Problem:
     content: str
     name: str = "kernel"
     kernel: str | None = None
-    options: Mapping[str, Any] = records.field(factory=dict)
+    options: Mapping[str, Any] = attrs.field(factory=dict)
     expected: Expected | None = None
     within: Within = None
 

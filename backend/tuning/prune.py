@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.backend.target import Target, target
 from tileir.backend.tuning.errors import tune_error
 from tileir.backend.tuning.meter import Survey
@@ -12,7 +13,7 @@ from tileir.backend.tuning.outcome import CandidateOutcome, failure
 from tileir.backend.tuning.space import Point, named
 
 
-@records.frozen
+@attrs.frozen
 class Pruning:
     """`slower`: candidates that the model expects to take so many times as long as the best of all
     are left out; None for none. `excess`: words of registers a thread may lack by the estimate,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tileir import records
+import attrs
+
 from tileir.backend.target import target as target_named
 from tileir.backend.tuning.cost import Estimate
 from tileir.backend.tuning.errors import tune_error
@@ -18,7 +19,7 @@ from tileir.backend.tuning.space import Point, named
 from tileir.errors import CompileError
 
 
-@records.frozen
+@attrs.frozen
 class Ranked:
     """A point, and what the model expects of it."""
 

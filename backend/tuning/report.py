@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.backend.tuning.outcome import CandidateOutcome, Status
 from tileir.backend.tuning.space import Choice, named
 from tileir.backend.tuning.tune import Result
@@ -14,7 +15,7 @@ _TABLE = 8
 """Candidates that are listed."""
 
 
-@records.frozen
+@attrs.frozen
 class Effect:
     """What one choice of a parameter costs: the quickest candidate that made it, in seconds, and
     relative to the best of all."""

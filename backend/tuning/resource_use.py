@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.liveness import liveness
 from tileir.backend.compile import LoweredKernel
 from tileir.backend.target import Target
@@ -46,17 +47,17 @@ def use_of(
     fragments = read * 4.0 * machine.lanes * done.num_warps * max(1.0, work.steps)
     steps = accesses(kernel, by_depth(kernel)[0])
     asked = scattered_access_count(steps, done.num_warps) * max(1.0, work.steps)
-    return records.evolve(plain, fragments=fragments, gathers=asked)
+    return attrs.evolve(plain, fragments=fragments, gathers=asked)
 
 
 def _by_roles(plain: ResourceUse, started: Sequence[Any], roles: RoleProfile) -> ResourceUse:
     """Of a kernel whose warps have roles, each with the registers that it asks for."""
-    found = records.evolve(plain, roles=roles, stages=roles.slots)
+    found = attrs.evolve(plain, roles=roles, stages=roles.slots)
     most = max(role.registers for role in started)
     if most == 0:  # warps keep the registers they were launched with
         return found
     words = sum(role.warps * 32 * role.registers for role in started)
-    return records.evolve(found, limit=most, words=words)
+    return attrs.evolve(found, limit=most, words=words)
 
 
 def most_registers(function: Function) -> int:

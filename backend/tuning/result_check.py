@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
+import attrs
 import ml_dtypes
 import numpy as np
 
-from tileir import records
 from tileir.backend.tuning.errors import tune_error
 
 Within: TypeAlias = float | Mapping[str, float] | None
@@ -24,18 +24,18 @@ _CHUNK = 1 << 18
 _THREADS = 8
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Reference:
     """What arrays hold where a candidate is right, and how far they may be off: up to `within` of
     the largest of 1, the value, and the root mean square of all values of the array."""
 
     wanted: Mapping[str, Any]
     within: Within = None
-    _bounds: dict[str, Any] = records.field(init=False, factory=dict)
-    _right: dict[str, Any] = records.field(init=False, factory=dict)
+    _bounds: dict[str, Any] = attrs.field(init=False, factory=dict)
+    _right: dict[str, Any] = attrs.field(init=False, factory=dict)
     """Results that were right: most candidates give the same bits."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self._bounds = {name: self._bound(name, array) for name, array in self.wanted.items()}
 
     def check(self, found: Mapping[str, Any]) -> None:

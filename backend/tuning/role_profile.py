@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import gcd, prod
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.clusters import ranks
 from tileir.analysis.uses import definitions
 from tileir.backend.tma.host_plan import ALIGNMENT, MapValues
@@ -63,7 +64,7 @@ def roles_of(
     )
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Role:
     """A function that warps run: `given` are the kernel's values by its parameters, `maps` the
     tensor maps by the kernel's values."""

@@ -12,14 +12,15 @@ from math import ceil
 from random import Random
 from typing import Protocol
 
-from tileir import records
+import attrs
+
 from tileir.backend.tuning.evaluate import Trial
 from tileir.backend.tuning.outcome import CandidateOutcome
 from tileir.backend.tuning.space import Point, Space, named
 from tileir.backend.tuning.surrogate import Surrogate
 
 
-@records.frozen
+@attrs.frozen
 class SearchState:
     """What a search knows: candidates, those that the model expects most of first, with what it
     expects in seconds; and the outcomes so far, of each point the one of most launches."""
@@ -62,7 +63,7 @@ class Search(Protocol):
         ...
 
 
-@records.frozen
+@attrs.frozen
 class Exhaustive:
     """Every candidate, what the model expects most of first, in batches of `batch`."""
 
@@ -77,7 +78,7 @@ class Exhaustive:
         return candidates
 
 
-@records.frozen
+@attrs.frozen
 class Halving:
     """Successive halving (Jamieson and Talwalkar, AISTATS 2016): all candidates by few launches,
     the best of them by more, until `final` are left that were measured by `launches`.
@@ -126,7 +127,7 @@ class Halving:
             launches = min(self.launches, max(launches + 1, ceil(launches / self.keep)))
 
 
-@records.frozen
+@attrs.frozen
 class Local:
     """Local search that a model guides: it begins with the `starts` candidates that the cost model
     expects most of, and some at random; from then on the cost model, corrected by what was

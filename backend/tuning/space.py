@@ -16,7 +16,8 @@ from itertools import product
 from math import prod
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.backend.tuning.errors import tune_error
 
 Choice: TypeAlias = int | float | bool | str | None
@@ -33,17 +34,17 @@ class Role(Enum):
     ATTRIBUTE = "attribute"
 
 
-@records.frozen
+@attrs.frozen
 class Parameter:
     """A name and the values worth trying of it, neighbours beside each other."""
 
     name: str
-    choices: tuple[Choice, ...] = records.field(converter=tuple)
+    choices: tuple[Choice, ...] = attrs.field(converter=tuple)
     role: Role = Role.MAKE
     meaning: str = ""
 
 
-@records.frozen
+@attrs.frozen
 class Constraint:
     """What a point has to fulfil, in words and as a function."""
 
@@ -51,14 +52,14 @@ class Constraint:
     holds: Holds
 
 
-@records.frozen(slots=False)
+@attrs.frozen(slots=False)
 class Space:
     """The product of `parameters`, less what a constraint rules out."""
 
-    parameters: tuple[Parameter, ...] = records.field(converter=tuple)
+    parameters: tuple[Parameter, ...] = attrs.field(converter=tuple)
     constraints: tuple[Constraint, ...] = ()
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         names = [p.name for p in self.parameters]
         twice = sorted({name for name in names if names.count(name) > 1})
         empty = [p.name for p in self.parameters if not p.choices]
@@ -92,7 +93,7 @@ class Space:
 
     def where(self, words: str, holds: Holds) -> Space:
         """Only the points for which `holds`; `words` say what that is."""
-        return records.evolve(self, constraints=(*self.constraints, Constraint(words, holds)))
+        return attrs.evolve(self, constraints=(*self.constraints, Constraint(words, holds)))
 
     def broken(self, point: Point) -> str | None:
         """The first constraint that `point` does not fulfil, in words."""
@@ -105,10 +106,10 @@ class Space:
             known = ", ".join(p.name for p in self.parameters) or "none"
             raise tune_error(f"no parameter {', '.join(sorted(unknown))}; there are: {known}")
         changed = (
-            records.evolve(p, choices=choices[p.name]) if p.name in choices else p
+            attrs.evolve(p, choices=choices[p.name]) if p.name in choices else p
             for p in self.parameters
         )
-        return records.evolve(self, parameters=tuple(changed))
+        return attrs.evolve(self, parameters=tuple(changed))
 
     def neighbours(self, point: Point) -> Iterator[dict[str, Choice]]:
         """Points that differ from `point` in one parameter, by one choice up or down."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.tuning.outcome import CandidateOutcome
 from tileir.backend.tuning.space import Point, Space, named
 
@@ -15,7 +15,7 @@ _RIDGE = 1.0
 """Weight of "the model is right" against the measurements."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Surrogate:
     """log seconds = log predicted + a constant + one effect per choice of each parameter and
     per pair of choices of two parameters, by ridge regression on what was measured. Without a

@@ -12,7 +12,8 @@ from concurrent.futures import Executor
 from random import Random
 from typing import Protocol
 
-from tileir import records
+import attrs
+
 from tileir.backend.runtime.version import compiler_version
 from tileir.backend.tuning.database import Database, Family
 from tileir.backend.tuning.errors import tune_error
@@ -41,7 +42,7 @@ class Observer(Protocol):
         ...
 
 
-@records.frozen
+@attrs.frozen
 class Silent:
     """Nobody is told."""
 
@@ -55,7 +56,7 @@ class Silent:
         pass
 
 
-@records.frozen
+@attrs.frozen
 class Stop:
     """When to stop before a search is done, looked at between batches: after so many `seconds`;
     `trials`; trials in a row, `patience`, that found nothing quicker; or once the best is `near`
@@ -67,7 +68,7 @@ class Stop:
     near: float | None = None
 
 
-@records.frozen
+@attrs.frozen
 class Spent:
     """Seconds of a run: in all, to survey, and that compiling would have taken one by one."""
 
@@ -76,7 +77,7 @@ class Spent:
     compiling: float
 
 
-@records.frozen
+@attrs.frozen
 class Result:
     """What tuning found. `outcomes`: every candidate that was tried, in the order of the search;
     `left_out`: those that were not worth it, or that the compiler refused before writing code;
@@ -166,7 +167,7 @@ def _target(meter: Meter) -> str | None:
     return found if isinstance(found, str) else None
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Run:
     """One run of `tune`."""
 
@@ -181,8 +182,8 @@ class _Run:
     numbers: Mapping[str, int]
     footprint: float
     surveying: float = 0.0
-    known: dict[tuple[str, int], CandidateOutcome] = records.field(factory=dict)
-    order: dict[str, CandidateOutcome] = records.field(factory=dict)
+    known: dict[tuple[str, int], CandidateOutcome] = attrs.field(factory=dict)
+    order: dict[str, CandidateOutcome] = attrs.field(factory=dict)
     reused: int = 0
 
     def surveyed(
@@ -248,7 +249,7 @@ class _Run:
         for trial in trials:
             name = named(trial.point)
             self.order.pop(name, None)
-            self.order[name] = records.evolve(found[name], launches=trial.launches)
+            self.order[name] = attrs.evolve(found[name], launches=trial.launches)
 
     def _tell(self, found: dict[str, CandidateOutcome], outcome: CandidateOutcome) -> None:
         found[outcome.name] = outcome

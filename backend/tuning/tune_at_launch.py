@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.runtime.version import compiler_version
 from tileir.backend.tuning.database import Database, Family
 from tileir.backend.tuning.gpu import GpuMeter
@@ -35,7 +36,7 @@ def measured_here(
     Compiling is shared by threads of this process: what LLVM and the assembler do runs beside
     Python, and nothing that a script does at its top is done again."""
     if isinstance(meter, GpuMeter):
-        meter = records.evolve(meter, cached=True)  # the quickest is launched next
+        meter = attrs.evolve(meter, cached=True)  # the quickest is launched next
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
         made = list(threads.map(partial(_compiled, meter), candidates))
     with Database.usual() if remember else Database() as database:
@@ -65,7 +66,7 @@ def _same(module: Module) -> Module:
     return module
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Here:
     """A session, and where its measurements are kept."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import loops, trip_count
 from tileir.analysis.uses import definitions
 from tileir.effects import Effects
@@ -20,7 +21,7 @@ _UNKNOWN_TRIPS = 16
 """Rounds of a loop whose number nothing tells before it runs."""
 
 
-@records.frozen
+@attrs.frozen
 class WorkEstimate:
     """What an average program instance does. `dots`: operations (two per multiply-add) of matrix
     products by the bits of their factors, negative where no tensor core multiplies them;
@@ -118,14 +119,14 @@ def _bytes(op: Op) -> float:
     return float(count * max(1, getattr(pointee, "bits", 8) // 8))
 
 
-@records.frozen
+@attrs.frozen
 class _Rounds:
     """How often blocks run in one instance, by evaluating scalars on the kernel's integers."""
 
     function: Function
     grid: Sequence[int]
     numbers: Mapping[str, int]
-    _known: dict[Value, Constant | None] = records.field(init=False, factory=dict)
+    _known: dict[Value, Constant | None] = attrs.field(init=False, factory=dict)
 
     def by_block(self) -> dict[str, float]:
         """Rounds of every block: the product over the loops around it."""

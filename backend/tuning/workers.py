@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.tuning.errors import tune_error
 
 _STARTING = 300.0
@@ -71,7 +72,7 @@ class Workers(Executor):
                 process.end()
 
 
-@records.frozen
+@attrs.frozen
 class _Start:
     """How a process begins."""
 
@@ -79,7 +80,7 @@ class _Start:
     environment: Mapping[str, str]
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Process:
     """One process, started for its first task, and again after it died."""
 
@@ -87,7 +88,7 @@ class _Process:
     limit: float | None
     _running: Any = None
     _connection: Any = None
-    _lock: Any = records.field(factory=threading.Lock)
+    _lock: Any = attrs.field(factory=threading.Lock)
 
     def call(self, task: Any) -> Any:
         """What `task` gives in the process. Raises what it raises, and `TuneError`."""

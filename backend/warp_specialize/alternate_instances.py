@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
@@ -77,7 +78,7 @@ def _without_effects(function: Function, labels: set[str]) -> Function | None:
             gone = [op for op in block.ops[:-1] if needed(op)]
             missing.update(v for op in gone for v in op.results)
             kept = tuple(op for op in block.ops if op is block.terminator or not needed(op))
-            blocks[label] = records.evolve(block, ops=kept)
+            blocks[label] = attrs.evolve(block, ops=kept)
     cleaned = dce(function.with_blocks(blocks))
     read = {v for op in cleaned.ops for v in op.operands if isinstance(v, Value)}
     return None if read & missing else cleaned
@@ -121,7 +122,7 @@ def _reaches(function: Function, label: str, targets: set[str], own: set[str]) -
     return False
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Waiting:
     """A function's turns: where they begin and end. The one that is first finds its turn begun."""
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.affine import affine
 from tileir.analysis.argument_effects import ELSEWHERE, underlying_parameters
 from tileir.analysis.cfg import cfg
@@ -32,7 +33,7 @@ _ACCESS = Effects.READ | Effects.WRITE
 _LOOKED_AT = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class InstanceAccesses:
     """The accesses of global memory by one instance of a kernel: the parameters that each reaches,
     and the block of each. `later`: where control may come from a block before the next instance."""

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.uses import definitions
 from tileir.backend.warp_specialize.chained_matmuls import (
     MatmulChain,
@@ -65,7 +66,7 @@ class _Delaying:
         """The test before the first round; where there is none, go behind the loop at once."""
         behind = Successor(self.labels["behind"], self.header.parameters)
         last = map_edges(block.terminator, lambda e: behind if e.label == self.chain.target else e)
-        return records.evolve(block, ops=(*block.ops[:-1], last))
+        return attrs.evolve(block, ops=(*block.ops[:-1], last))
 
     def _first(self, latch: Block, carried: Sequence[Value]) -> Block:
         """The end of the first round, without its last product."""
@@ -73,7 +74,7 @@ class _Delaying:
         last = self.chain.last
         edge = Successor(self.labels["rounds"], (*given, last.a, last.c))
         ops = [op for op in latch.ops[:-1] if op not in self.chain.late]
-        return records.evolve(latch, ops=(*ops, Branch(edge)))
+        return attrs.evolve(latch, ops=(*ops, Branch(edge)))
 
     def _rounds(self, carried: Sequence[Value]) -> dict[str, Block]:
         """The loop, and the last product behind it."""
@@ -207,7 +208,7 @@ class _Delaying:
         blocks = {
             label: block
             if label in inside
-            else records.evolve(block, ops=tuple([op.remap(env) for op in block.ops]))
+            else attrs.evolve(block, ops=tuple([op.remap(env) for op in block.ops]))
             for label, block in function.blocks.items()
         }
         label = self.labels["behind"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import definitions, uses
@@ -17,7 +18,7 @@ from tileir.types import Tile
 from tileir.values import Operand, Value
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class MatmulChain:
     """A loop of a test, the block `body` with the wait for the first product, and the block
     `latch`, which may be the same, with the last: the wait for it, the parameter that carries its

@@ -7,7 +7,8 @@ from itertools import product
 from math import prod
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.backend.warp_specialize.rings import StagedAccess, as_rows, columns_read
 from tileir.ir import Function
 from tileir.op import Op
@@ -46,14 +47,14 @@ def blocks_read(function: Function, loads: Sequence[Any]) -> dict[Value, tuple[i
     return found
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class CooperativeLoads:
     """Loads by threads: by pieces, through descriptors of blocks of their size, by the descriptors
     of the whole blocks."""
 
     blocks: Mapping[Value, tuple[int, ...]]
     """What is read of the blocks of a descriptor: all rows, and the first columns."""
-    pieces: dict[Value, Value] = records.field(factory=dict[Value, Value])
+    pieces: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
 
     def made(self, maker: MakeDescriptor) -> Op:
         """What makes the descriptor of the pieces of the blocks of another."""
@@ -101,7 +102,7 @@ def with_alignment_hints(maker: MakeDescriptor, unit: int) -> list[Op]:
         size, inner = maker.to.block.element.bytes, len(pairs) - 2  # type: ignore[union-attr]
         for index in (*range(1, inner, 2), inner):
             pairs[index] = _hinted(pairs[index], unit // size, ops)
-    return [*ops, records.evolve(maker, base=base, dimensions=tuple(pairs))]
+    return [*ops, attrs.evolve(maker, base=base, dimensions=tuple(pairs))]
 
 
 def _hinted(value: Operand, unit: int, ops: list[Op]) -> Operand:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import uses
 from tileir.ir import Block, Function
@@ -82,7 +83,7 @@ def defer_wgmma_waits(function: Function) -> PassResult:
     return PassResult(function, (), {"products overlapped": count} if count else {})
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Chain:
     """A loop that adds one product to what it carries, the wait for it, and the arrivals that give
     back its slots."""
@@ -159,9 +160,9 @@ def _overlapped(function: Function, chain: _Chain) -> Function:
             ops.append(arrival.evolve(index=late[arrival], held=begun))
         else:
             ops.append(op)
-    blocks[chain.block] = records.evolve(block, ops=tuple(ops))
+    blocks[chain.block] = attrs.evolve(block, ops=tuple(ops))
     head = blocks[header]
-    blocks[header] = records.evolve(head, parameters=(*head.parameters, begun, *last))
+    blocks[header] = attrs.evolve(head, parameters=(*head.parameters, begun, *last))
     first = (constant(I1, 0), *(constant(I32, 0) for _ in last))
     following = (constant(I1, 1), *(a.index for a in chain.arrivals))
     for label, old in blocks.items():
@@ -175,7 +176,7 @@ def _passing(block: Block, header: str, given: tuple[Operand, ...]) -> Block:
         block.terminator, lambda e: with_arguments(e, given) if e.label == header else e
     )
     same = last is block.terminator
-    return block if same else records.evolve(block, ops=(*block.ops[:-1], last))
+    return block if same else attrs.evolve(block, ops=(*block.ops[:-1], last))
 
 
 def _waited(function: Function, chain: _Chain, carried: tuple[Value, ...]) -> Function:
@@ -206,8 +207,8 @@ def _waited(function: Function, chain: _Chain, carried: tuple[Value, ...]) -> Fu
 def _leaving(block: Block, old: str, new: str) -> Block:
     """`block` with its edge to `old` leading to `new`, which takes nothing."""
     last = map_edges(block.terminator, lambda e: Successor(new) if e.label == old else e)
-    return records.evolve(block, ops=(*block.ops[:-1], last))
+    return attrs.evolve(block, ops=(*block.ops[:-1], last))
 
 
 def _reading(block: Block, env: dict[Value, Value]) -> Block:
-    return records.evolve(block, ops=tuple([op.remap(env) for op in block.ops]))
+    return attrs.evolve(block, ops=tuple([op.remap(env) for op in block.ops]))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.clusters import ATTRIBUTE
 from tileir.backend.legalize.link_inline import linked_and_inlined
 from tileir.backend.stage import Scope, Stage, StageRun, with_attributes
@@ -129,7 +130,7 @@ MULTICAST = (Stage("multicast", lambda m, _: multicast(m), scope=Scope.MODULE),)
 TABLES = (BEFORE, CONSUMER, UNSIGNED, PEEL, PINGPONG, MULTICAST)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Driver:
     """Which tables a kernel passes through, and what is tried again where a later one fails."""
 
@@ -144,7 +145,7 @@ class _Driver:
         names = [f.name for f in found.module.functions.values()]
         run = StageRun(found.module, names[0], wanted, names[1:], self.recorder)
         run.through(PEEL)
-        return records.evolve(found, module=run.module)
+        return attrs.evolve(found, module=run.module)
 
     def _multicast(self, wanted: WarpSpecializeOptions) -> WarpSpecializeResult:
         found = self._pingpong(wanted)
@@ -154,20 +155,20 @@ class _Driver:
         run = StageRun(found.module, self.name, wanted, recorder=self.recorder)
         run.through(MULTICAST)
         if not run.remarks:
-            return records.evolve(found, module=run.module)
-        plain = self._pingpong(records.evolve(wanted, multicast=1))
-        return records.evolve(plain, remarks=(*plain.remarks, *run.remarks))
+            return attrs.evolve(found, module=run.module)
+        plain = self._pingpong(attrs.evolve(wanted, multicast=1))
+        return attrs.evolve(plain, remarks=(*plain.remarks, *run.remarks))
 
     def _pingpong(self, wanted: WarpSpecializeOptions) -> WarpSpecializeResult:
         """By two groups of consumer warps, where that is asked for."""
         if not wanted.pingpong or not _is_persistent(wanted):
             return self._partitioned(wanted)
-        wanted = records.evolve(wanted, warps=wanted.warps or 4)
+        wanted = attrs.evolve(wanted, warps=wanted.warps or 4)
         first = self._partitioned(wanted)
         if not first.made:
             return first
         taken = buffer_bytes(first.module, first.module.functions[self.name])
-        left = records.evolve(wanted, shared=(wanted.shared or SHARED) - taken)
+        left = attrs.evolve(wanted, shared=(wanted.shared or SHARED) - taken)
         roomy = self._partitioned(left) if taken else first
         run = StageRun(roomy.module, self.name, wanted, recorder=self.recorder)
         run.through(PINGPONG)

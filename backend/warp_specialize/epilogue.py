@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import prod
 from typing import TypeAlias, cast
 
-from tileir import records
+import attrs
+
 from tileir.backend.layouts.wgmma import ROWS
 from tileir.backend.warp_specialize.rings import LINE, StagedAccess, as_rows
 from tileir.ir import Block, Function
@@ -29,7 +30,7 @@ _SLOTS = 2
 _Write: TypeAlias = DescriptorStore | DescriptorReduce
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class StorePanels:
     """`count` panels of `width` columns each, from column `first` of a store on, which pass through
     the slots of a buffer. Where `map` is there it copies them, all rows, or parts of these that
@@ -43,7 +44,7 @@ class StorePanels:
     axis: int
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class StorePath:
     """Where a store passes through shared memory: whole panels, and the columns that are left.
     `again`: what copies before wrote it may write again, so that these have to be complete."""
@@ -78,8 +79,8 @@ def plan_stores(
         outlet = StorePath.of(staged, maker)
         before = first.setdefault(_cut(staged), outlet)
         pairs = zip(outlet.parts, before.parts, strict=True)
-        parts = tuple(records.evolve(part, buffer=other.buffer) for part, other in pairs)
-        made[op] = records.evolve(outlet, parts=parts, again=op in again)
+        parts = tuple(attrs.evolve(part, buffer=other.buffer) for part, other in pairs)
+        made[op] = attrs.evolve(outlet, parts=parts, again=op in again)
     return made
 
 
@@ -163,10 +164,10 @@ def storing(function: Function, outlets: Mapping[Op, StorePath]) -> Function:
     return function.with_blocks({n: role.block(b) for n, b in function.blocks.items()})
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Storing:
     outlets: Mapping[Op, StorePath]
-    narrow: dict[tuple[Value, int], Value] = records.field(factory=dict[tuple[Value, int], Value])
+    narrow: dict[tuple[Value, int], Value] = attrs.field(factory=dict[tuple[Value, int], Value])
     """Descriptors of panels, by the descriptor of the store and the columns of a panel."""
 
     def block(self, block: Block) -> Block:
@@ -180,7 +181,7 @@ class _Storing:
             else:
                 ops.append(op)
                 ops += self._narrowed(op) if isinstance(op, MakeDescriptor) else ()
-        return records.evolve(block, ops=tuple(ops))
+        return attrs.evolve(block, ops=tuple(ops))
 
     def _narrowed(self, maker: MakeDescriptor) -> Iterator[Op]:
         """What makes the descriptors of panels that threads copy."""

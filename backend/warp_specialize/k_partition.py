@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import (
     InductionVariable,
     Loop,
@@ -35,7 +36,7 @@ FARTHEST = 1 << 28
 """What a loop counts to, at most: so far that the steps of all ranks do not wrap around."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class AccumulationLoop:
     """A loop, what it counts, and the parameters of its header that hold its sums."""
 
@@ -153,7 +154,7 @@ def _within(function: Function, loop: Loop, op: Op) -> bool:
     return any(op in function.blocks[label].ops for label in loop.blocks)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class KPartition:
     """The loop `found` of a function for `rank` of `ranks`."""
 
@@ -161,7 +162,7 @@ class KPartition:
     found: AccumulationLoop
     rank: Value
     ranks: int
-    before: list[Op] = records.field(factory=list)
+    before: list[Op] = attrs.field(factory=list)
     """What is computed before the loop."""
 
     def shared(self) -> Function | str:
@@ -182,7 +183,7 @@ class KPartition:
             if label == entering:
                 ops[-1:] = [*self.before, self._passing(block.terminator, starts)]
             ops = [steps.get(op, op) for op in ops]
-            blocks[label] = records.evolve(block, ops=tuple(ops))
+            blocks[label] = attrs.evolve(block, ops=tuple(ops))
         return self.function.with_blocks(blocks)
 
     def _entering(self) -> str | None:

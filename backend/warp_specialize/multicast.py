@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.clusters import ATTRIBUTE
 from tileir.backend.warp_specialize.rank_divergence import RankDependent, ranked
 from tileir.backend.warp_specialize.uniform_copies import UniformityCheck
@@ -209,7 +210,7 @@ def _ranked(kernel: Function, role: Role, function: Function) -> RankDependent:
     return ranked(function, frozenset(differing))
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Sharing:
     module: Module
     kernel: Function
@@ -269,7 +270,7 @@ class _Sharing:
         pairs = zip(function.parameters, role.arguments, strict=True)
         mine = {p.value for p, a in pairs if a in empty}
         blocks = {
-            label: records.evolve(block, ops=tuple([_everywhere(op, mine) for op in block.ops]))
+            label: attrs.evolve(block, ops=tuple([_everywhere(op, mine) for op in block.ops]))
             for label, block in function.blocks.items()
         }
         return function.with_blocks(blocks)
@@ -292,7 +293,7 @@ class _Sharing:
             if isinstance(op, Join):
                 ops += [ClusterArrive(), ClusterWait()]
         return self.kernel.with_blocks(
-            {self.kernel.entry.label: records.evolve(self.kernel.entry, ops=tuple(ops))}
+            {self.kernel.entry.label: attrs.evolve(self.kernel.entry, ops=tuple(ops))}
         )
 
 

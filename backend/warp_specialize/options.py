@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic
 from tileir.ir import Module
 
 
-@records.frozen
+@attrs.frozen
 class WarpSpecializeOptions:
     """What a program may ask for: slots of rings, warps that multiply, bytes of shared memory (0
     to choose), whether a block works for many program instances, and whether two warpgroups take
@@ -18,17 +19,17 @@ class WarpSpecializeOptions:
     shared: int = 0
     persistent: bool = True
     pingpong: bool = False
-    split: int = records.field(default=1, kw_only=True)
+    split: int = attrs.field(default=1, kw_only=True)
     """Blocks of a cluster that share the depth of products."""
-    multicast: int = records.field(default=1, kw_only=True)
+    multicast: int = attrs.field(default=1, kw_only=True)
     """Blocks of a cluster that load for each other."""
-    turns: bool = records.field(default=True, kw_only=True)
+    turns: bool = attrs.field(default=True, kw_only=True)
     """Whether warpgroups begin chained products in turns."""
     unmapped: tuple[int, ...] = ()
     """By parameter, as `tileir.backend.tma.host_plan.UNMAPPED` says."""
 
 
-@records.frozen
+@attrs.frozen
 class WarpSpecializeResult:
     """A module whose kernel has roles, or the one that was given; what there is to be said about
     it; and whether it has."""

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.uses import definitions
 from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.codegen.lowering import REMATERIALIZED_BLOCKS
@@ -281,7 +282,7 @@ def _bytes(op: SharedAlloc) -> int:
     return op.shape[0] * SharedTile.of(op).bytes
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Partitioner:
     instance: InstanceAccesses
     found: RingPlan
@@ -347,7 +348,7 @@ class _Partitioner:
     def _without(self, maps: Mapping[Value, TensorMap]) -> Function:
         """The function less the ops that make what is captured."""
         blocks = {
-            label: records.evolve(block, ops=[x for op in block.ops for x in self._kept(op, maps)])
+            label: attrs.evolve(block, ops=[x for op in block.ops for x in self._kept(op, maps)])
             for label, block in self.function.blocks.items()
         }
         return self.function.with_blocks(blocks)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.ranges import ranges_of
@@ -171,9 +172,9 @@ def _peeled(function: Function, loop: Loop) -> Function:
     (into,) = (e.label for e in header.successors if e.label in loop.blocks)
     early = tuple(op for op in before.ops[:-1] if op not in late)
     blocks = dict(function.blocks)
-    blocks[before.label] = records.evolve(before, ops=(*early, Branch(Successor(names[into]))))
+    blocks[before.label] = attrs.evolve(before, ops=(*early, Branch(Successor(names[into]))))
     kept = tuple(op for op in after.ops if op not in late)
-    blocks[after.label] = records.evolve(after, ops=kept)
+    blocks[after.label] = attrs.evolve(after, ops=kept)
     return function.with_blocks(inserted(blocks, before.label, made))
 
 

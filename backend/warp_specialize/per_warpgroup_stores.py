@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.layouts.wgmma import WARPS
 from tileir.backend.shared_memory.element_owners import LANES, element_owners
 from tileir.ir import Block, Function
@@ -106,7 +107,7 @@ def _narrowed(block: Block) -> Block:
             isinstance(op, Barrier) and not op.warp and _beside(ops, index)
         )
         made.append(op.evolve(warpgroup=True) if near else op)
-    return records.evolve(block, ops=tuple(made))
+    return attrs.evolve(block, ops=tuple(made))
 
 
 def _beside(ops: tuple[Op, ...], index: int) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.tma.host_expressions import host_values
 from tileir.ir import Block, Function, Parameter
 from tileir.op import Op, Successor
@@ -120,7 +121,7 @@ class PersistentLoop:
         for label, block in old.blocks.items():
             ops = (*self.taken(), *late) if label == entry else block.ops
             name = labels["instance"] if label == entry else label
-            blocks[name] = self._body(records.evolve(block, label=name, ops=ops))
+            blocks[name] = self._body(attrs.evolve(block, label=name, ops=ops))
         more, step = Add(self.counter, self.step), Sub(twice, self.step)
         again = Branch(Successor(labels["instances"], (more.result, step.result)))
         blocks[labels["next"]] = Block(labels["next"], (), (more, step, again))
@@ -164,7 +165,7 @@ class PersistentLoop:
                 ops.append(Branch(Successor(self.labels["next"]), location=op.location))
             else:
                 ops.append(op)
-        return records.evolve(block, ops=tuple(ops))
+        return attrs.evolve(block, ops=tuple(ops))
 
     def _place(self, op: Any) -> list[Op]:
         """The instance's index along an axis."""
@@ -178,7 +179,7 @@ class PersistentLoop:
             index = ops[-1].results[0]
         if not ops:
             ops.append(Add(index, constant(I32, 0)))
-        ops[-1] = records.evolve(ops[-1], results=op.results, location=op.location)
+        ops[-1] = attrs.evolve(ops[-1], results=op.results, location=op.location)
         return ops
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from math import prod
 from typing import cast
 
-from tileir import records
+import attrs
+
 from tileir.backend.warp_specialize.alternate_instances import alternate_instances
 from tileir.backend.warp_specialize.ring_buffers import BARRIERS
 from tileir.ir import Function, Module
@@ -208,7 +209,7 @@ def _written(module: Module, kernel: Function, role: Role) -> dict[int, SharedAl
     }
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Turns:
     module: Module
     kernel: Function
@@ -237,7 +238,7 @@ class _Turns:
     def _kernel(self, names: tuple[str, str]) -> Function:
         turns = MBarrierAlloc(BARRIERS, count=2, arrivals=self.math.warps)
         written = _written(self.module, self.kernel, self.math)
-        second = {place: records.evolve(op, results=()) for place, op in written.items()}
+        second = {place: attrs.evolve(op, results=()) for place, op in written.items()}
         arguments = list(self.math.arguments)
         for place, op in second.items():
             arguments[place] = op.results[0]
@@ -250,7 +251,7 @@ class _Turns:
                 ops += self._started(names, turns, tuple(arguments), total)
             else:
                 ops.append(op)
-        blocks = {self.kernel.entry.label: records.evolve(self.kernel.entry, ops=tuple(ops))}
+        blocks = {self.kernel.entry.label: attrs.evolve(self.kernel.entry, ops=tuple(ops))}
         attributes = {**self.kernel.attributes, "num_warps": total + self.math.warps}
         return self.kernel.with_blocks(blocks).evolve(attributes=attributes)
 

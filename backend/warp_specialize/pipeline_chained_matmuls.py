@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import loops
 from tileir.backend.warp_specialize.chained_matmul_pipeliner import delayed
 from tileir.backend.warp_specialize.chained_matmuls import chain
@@ -125,4 +126,4 @@ def _beginning(function: Function) -> Function:
     """`function` with the first turn given to the first warpgroup where it begins."""
     entry = function.entry
     ops = (NamedBarrierArrive(begin=True), *entry.ops)
-    return function.with_blocks({**function.blocks, entry.label: records.evolve(entry, ops=ops)})
+    return function.with_blocks({**function.blocks, entry.label: attrs.evolve(entry, ops=ops)})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import reduce
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
 from tileir.effects import Effects
@@ -51,7 +52,7 @@ def _cut(function: Function, label: str) -> tuple[Function, str]:
         blocks[name] = old
         if name == label:
             ops = (*block.ops[:index], Branch(Successor(rest)))
-            blocks[name] = records.evolve(block, ops=ops)
+            blocks[name] = attrs.evolve(block, ops=ops)
             blocks[rest] = Block(rest, (), block.ops[index:])
     return function.with_blocks(blocks), rest
 

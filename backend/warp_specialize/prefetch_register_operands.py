@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks
 from tileir.backend.software_pipeline.lookahead import Lookahead
@@ -178,21 +179,21 @@ class _Early(Lookahead):
         blocks = dict(function.blocks)
         entering, ops = blocks[before], list(blocks[before].ops[:-1])
         given = self._round(self.entering(entering), None, taken, ops)
-        blocks[before] = records.evolve(
+        blocks[before] = attrs.evolve(
             entering, ops=(*ops, self._passing(entering.terminator, given))
         )
         header = blocks[self.loop.header]
         parameters = (*header.parameters, *self.parameters, *held)
-        blocks[self.loop.header] = records.evolve(header, parameters=parameters)
+        blocks[self.loop.header] = attrs.evolve(header, parameters=parameters)
         home = defining_blocks(function)[taken[0].result]
         blocks[home], given = self._within(blocks[home], taken)
         last = blocks[self.latch]
         passing = self._passing(last.terminator, given)
-        blocks[self.latch] = records.evolve(last, ops=(*last.ops[:-1], passing))
+        blocks[self.latch] = attrs.evolve(last, ops=(*last.ops[:-1], passing))
         env = dict(zip((load.result for load in taken), held, strict=True))
         inside = {n: blocks[n] for n in self.loop.blocks}
         for name, block in inside.items():
-            blocks[name] = records.evolve(block, ops=tuple([op.remap(env) for op in block.ops]))
+            blocks[name] = attrs.evolve(block, ops=tuple([op.remap(env) for op in block.ops]))
         return dce(function.with_blocks(blocks))
 
     def _within(self, block: Block, taken: list[Load]) -> tuple[Block, list[Operand]]:
@@ -205,7 +206,7 @@ class _Early(Lookahead):
                 ops.append(op)
             if isinstance(op, Wgmma) and not given:
                 given = self._round(state, valid, taken, ops)
-        return records.evolve(block, ops=tuple(ops)), given
+        return attrs.evolve(block, ops=tuple(ops)), given
 
     def _round(
         self, state: dict[Value, Operand], valid: Operand | None, taken: list[Load], ops: list[Op]
@@ -232,7 +233,7 @@ class _Early(Lookahead):
         if not isinstance(op, Load):
             return copy_op(op, env)
         mask = self.mask(op, env, valid, ops)
-        return records.evolve(cast(Load, copy_op(op, env)), mask=mask)
+        return attrs.evolve(cast(Load, copy_op(op, env)), mask=mask)
 
     def _passing(self, terminator: Op, given: list[Operand]) -> Op:
         header = self.loop.header

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import EXIT, post_dominance
 from tileir.effects import Effects
@@ -17,7 +18,7 @@ _ELSEWHERE = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE
 """Effects of ops whose results come from elsewhere than their operands."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class RankDependent:
     """The values that may differ between blocks of a cluster, and the labels that some of them may
     come to where others do not."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.ir import Function
 from tileir.op import Op
@@ -22,7 +23,7 @@ _MOST = 8
 """Products under way that are told apart: waits leave fewer."""
 
 
-@records.frozen
+@attrs.frozen
 class _BarrierState:
     """What threads did to buffers and have not met behind: those that they have `written`; those
     that they, or products that they waited for, have `read`; those that products `begun`, oldest
@@ -56,19 +57,19 @@ class _BarrierState:
             case Barrier(warp=False, warpgroup=False):
                 return _BarrierState(begun=self.begun)
             case LocalStore():
-                return records.evolve(self, written=self.written | {op.buffer})
+                return attrs.evolve(self, written=self.written | {op.buffer})
             case LocalLoad():
-                return records.evolve(self, read=self.read | _read(op))
+                return attrs.evolve(self, read=self.read | _read(op))
             case Wgmma():
                 oldest, newest = self.begun[: 1 - _MOST], self.begun[1 - _MOST :]
                 kept = (_NOBODY.union(*oldest), *newest) if oldest else newest
-                return records.evolve(self, begun=(*kept, _read(op)))
+                return attrs.evolve(self, begun=(*kept, _read(op)))
             case WgmmaWait():
                 done = max(0, len(self.begun) - op.pending)
                 read = self.read.union(*self.begun[:done])
-                return records.evolve(self, read=read, begun=self.begun[done:])
+                return attrs.evolve(self, read=read, begun=self.begun[done:])
             case TmaWait():
-                return records.evolve(self, copied=True)
+                return attrs.evolve(self, copied=True)
             case _:
                 return self
 
@@ -86,7 +87,7 @@ def eliminate_redundant_barriers(function: Function) -> Function:
     if not left_out:
         return function
     blocks = {
-        label: records.evolve(block, ops=tuple(op for op in block.ops if op not in left_out))
+        label: attrs.evolve(block, ops=tuple(op for op in block.ops if op not in left_out))
         for label, block in function.blocks.items()
     }
     return function.with_blocks(blocks)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.transforms.carry_state import State
 from tileir.backend.warp_specialize.rings import Ring, RingPlan, StagedAccess
 from tileir.op import Op
@@ -23,7 +24,7 @@ LOADING = 4
 warpgroups."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class RingBuffers:
     """Buffers, one per load, and barriers of rings that are alike, which take turns: `full` ends a
     phase when a slot has been filled, `empty` when it has been read."""
@@ -92,7 +93,7 @@ def _fillers(ring: Ring) -> int:
     return (ring.expected > 0) + LOADING * by_threads
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class RingCursor:
     """Where each ring of several slots is, as carried by control flow: its slot, and the parity of
     the phase that the slot is in."""

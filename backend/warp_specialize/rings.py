@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from math import gcd, prod
 from typing import TypeGuard, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
@@ -62,7 +63,7 @@ def swizzle_of(rows: int, row: int) -> int:
     return next((bits for bits, span in _SWIZZLES if row % span == 0), 0)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class StagedAccess:
     """An access whose block passes through a buffer. `unit`: where threads read or write it, and
     not a tensor map, the bytes that the addresses of rows are multiples of; else 0. `widest`: the
@@ -102,7 +103,7 @@ class StagedAccess:
         return (16 << self.swizzle) // self.element.bytes if self.swizzle else 0
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class SmemOperand:
     """A factor of a dot that lies in a buffer, and whether it lies there transposed."""
 
@@ -110,7 +111,7 @@ class SmemOperand:
     transposed: bool
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Ring:
     """Loads that are waited for together, by the dots that need them. Slots are given back by the
     last dot, or where block `until` begins, at its end if it has dots; those of `resident` ones
@@ -141,13 +142,13 @@ class Ring:
         return sum(load.bytes for load in self.loads if not load.unit)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class RingPlan:
     """All rings of a kernel, and the factors of its dots that lie in them."""
 
     rings: tuple[Ring, ...]
     factors: dict[tuple[Dot, str], SmemOperand]
-    prologues: dict[Dot, tuple[StagedAccess, ...]] = records.field(
+    prologues: dict[Dot, tuple[StagedAccess, ...]] = attrs.field(
         factory=dict[Dot, "tuple[StagedAccess, ...]"]
     )
     """What first factors are made of in registers."""
@@ -327,7 +328,7 @@ def _together(rings: list[Ring], dots: list[Dot]) -> tuple[Ring, ...]:
             long = ring.early or number[other.dots[-1]] >= number[ring.dots[-1]]
             if alike[0] == alike[1] and long:
                 fed = tuple(sorted({*other.dots, *ring.dots}, key=number.__getitem__))
-                found[i] = records.evolve(other, loads=(*other.loads, *ring.loads), dots=fed)
+                found[i] = attrs.evolve(other, loads=(*other.loads, *ring.loads), dots=fed)
                 break
         else:
             found.append(ring)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -101,7 +102,7 @@ def _late(block: Block) -> Block:
         return block
     ops = _WaitSinker(block.ops[:-1]).written(block.terminator)
     same = all(new is old for new, old in zip(ops, block.ops, strict=True))
-    return block if same else records.evolve(block, ops=ops)
+    return block if same else attrs.evolve(block, ops=ops)
 
 
 class _WaitSinker:

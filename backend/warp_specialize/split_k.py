@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.clusters import ATTRIBUTE, SIZES
 from tileir.backend.codegen.emit.shared_tile import full_swizzle
 from tileir.backend.transforms.carry_state import State, thread_state_through
@@ -209,7 +210,7 @@ class _Splitting:
                 ops[-1] = led
             if label == exit_.label:
                 blocks[self.label] = Block(self.label, (), (Branch(exit_),))
-            blocks[label] = records.evolve(block, ops=tuple(ops))
+            blocks[label] = attrs.evolve(block, ops=tuple(ops))
         return function.with_blocks(blocks)
 
     def _shared(self) -> list[Op]:

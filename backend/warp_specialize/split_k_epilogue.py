@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import definitions, uses
 from tileir.backend.strip_mine.slicing import ChunkEmitter, operand_chunks, resized, tiled_operands
@@ -26,7 +27,7 @@ class UnsliceableError(Exception):
     """Something is needed that no rank has; the message says what."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class RowSlices:
     """Block `label` with writes of slices alone, and the descriptors of slices, behind the ops
     that make those of whole blocks."""
@@ -110,15 +111,15 @@ def _passed(function: Function) -> Iterator[Value]:
                     yield value
 
 
-@records.define
+@attrs.define
 class _Rows(ChunkEmitter):
     """Cuts what follows from sums, blocks of tensors too."""
 
-    derived: set[Value] = records.field(factory=set, kw_only=True)
-    descriptors: dict[Op, list[Op]] = records.field(factory=dict, kw_only=True)
-    height: int = records.field(default=0, kw_only=True)
+    derived: set[Value] = attrs.field(factory=set, kw_only=True)
+    descriptors: dict[Op, list[Op]] = attrs.field(factory=dict, kw_only=True)
+    height: int = attrs.field(default=0, kw_only=True)
     """Rows of the sums."""
-    writes: int = records.field(default=0, kw_only=True)
+    writes: int = attrs.field(default=0, kw_only=True)
     """How many have been cut."""
 
     @staticmethod

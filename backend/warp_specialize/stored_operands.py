@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.analysis.uses import defining_blocks, definitions
 from tileir.backend.layouts.wgmma import COLUMNS, ROWS
 from tileir.backend.warp_specialize.rings import HALVES, RingPlan, StagedAccess, swizzle_of
@@ -22,7 +23,7 @@ _PANELS = (32, 64)
 """Bytes of a row of panels narrower than the widest."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class StoredOperand:
     """A first factor, `value` transposed, and the buffer it lies in, as `value` is."""
 
@@ -49,7 +50,7 @@ def written(function: Function, found: RingPlan) -> dict[Dot, StoredOperand]:
             here = [d for d in made if place[d.result] == place[dot.result]]
             key = factor.buffer.type, factor.buffer.shape, len(here)
             buffer = buffers.setdefault(key, factor.buffer)
-            made[dot] = records.evolve(factor, buffer=buffer)
+            made[dot] = attrs.evolve(factor, buffer=buffer)
     return made
 
 
@@ -108,11 +109,11 @@ def narrow_b_panels(found: RingPlan, factors: Mapping[Dot, StoredOperand]) -> Ri
 
     def changed(staged: StagedAccess) -> StagedAccess:
         most = widest.get(staged.op.descriptor, staged.widest)
-        return new.setdefault(staged, records.evolve(staged, widest=most))
+        return new.setdefault(staged, attrs.evolve(staged, widest=most))
 
-    rings = [records.evolve(r, loads=tuple(map(changed, r.loads))) for r in found.rings]
+    rings = [attrs.evolve(r, loads=tuple(map(changed, r.loads))) for r in found.rings]
     lying = {
-        place: records.evolve(factor, staged=changed(factor.staged))
+        place: attrs.evolve(factor, staged=changed(factor.staged))
         for place, factor in found.factors.items()
     }
     prologues = {dot: tuple(map(changed, loads)) for dot, loads in found.prologues.items()}

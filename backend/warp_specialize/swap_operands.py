@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.uses import definitions
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
@@ -86,11 +87,11 @@ def _better(function: Function, dot: Dot) -> bool:
     return few and isinstance(found, (Load, DescriptorLoad))
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Swapping:
     old: Function
     dots: set[Dot]
-    turned: dict[Value, Value] = records.field(factory=dict[Value, Value])
+    turned: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
     """What is there transposed, by what it was: parameters of blocks and products."""
 
     def function(self) -> Function:
@@ -126,7 +127,7 @@ class _Swapping:
                 ops.append(op)
         ops.append(map_edges(block.terminator, lambda edge: self._edge(edge, ops)))
         head = tuple(self.turned.get(v, v) for v in block.parameters)
-        return records.evolve(block, parameters=head, ops=tuple(ops))
+        return attrs.evolve(block, parameters=head, ops=tuple(ops))
 
     def _edge(self, edge: Successor, ops: list[Op]) -> Successor:
         head = self.old.blocks[edge.label].parameters

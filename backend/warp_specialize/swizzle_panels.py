@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.uses import definitions, uses
 from tileir.backend.tma.infer_descriptors import FARTHEST
 from tileir.backend.warp_specialize.rings import HALVES, as_rows
@@ -53,10 +54,10 @@ def pad_to_swizzle_panels(function: Function) -> Function:
     return _Widening(function).function()
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Widening:
     old: Function
-    wide: dict[Value, Value] = records.field(factory=dict[Value, Value])
+    wide: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
     """Descriptors of wider blocks, by those of the blocks they are for."""
 
     def function(self) -> Function:
@@ -84,7 +85,7 @@ class _Widening:
                 )  # fmt: skip
                 self.wide[op.result] = made.result
                 ops.append(made)
-        return records.evolve(block, ops=tuple(ops))
+        return attrs.evolve(block, ops=tuple(ops))
 
     def _loaded(self, op: DescriptorLoad) -> Iterator[Op]:
         """The load with more columns, and the columns that were asked for."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.analysis.uses import definitions
 from tileir.backend.warp_specialize.rank_divergence import RankDependent
 from tileir.effects import Effects
@@ -25,17 +26,17 @@ Parts = Mapping[Value, tuple[Value, int]]
 each other."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class UniformityCheck:
     """A function that loads, run by each of `ranks` blocks, and what differs between them."""
 
     old: Function
     differing: RankDependent
     ranks: int
-    _slices: dict[Value, frozenset[Op] | None] = records.field(
+    _slices: dict[Value, frozenset[Op] | None] = attrs.field(
         factory=dict[Value, "frozenset[Op] | None"]
     )
-    _same: dict[Value, Value] = records.field(factory=dict[Value, Value])
+    _same: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
     """By index, whether all blocks have the same."""
 
     def may(self, op: TmaLoad) -> bool:
@@ -58,7 +59,7 @@ class UniformityCheck:
                 elif op in needed:
                     pending.append(op)
                 ops.append(op)
-            blocks[label] = records.evolve(block, ops=tuple(ops))
+            blocks[label] = attrs.evolve(block, ops=tuple(ops))
         return _VersionedCopies(self, parts, blocks).function()
 
     def together(self, op: TmaLoad, ops: list[Op]) -> Operand | None:
@@ -134,14 +135,14 @@ def _computed(op: Op) -> bool:
     return scalars and not op.effects & ~Effects.TRAP
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _VersionedCopies:
     """Blocks of a function whose copies go two ways, together with the other blocks or not."""
 
     agreeing: UniformityCheck
     parts: Parts
     blocks: dict[str, Block]
-    made: dict[str, Block] = records.field(factory=dict[str, Block])
+    made: dict[str, Block] = attrs.field(factory=dict[str, Block])
 
     def function(self) -> Function:
         for label, block in self.blocks.items():

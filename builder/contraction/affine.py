@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tileir import records
+import attrs
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Index:
     """A variable that a computation iterates over; each is itself, whatever its name."""
 
@@ -39,7 +39,7 @@ class Index:
         return affine(self) * -1
 
 
-@records.frozen
+@attrs.frozen
 class Affine:
     """`constant` and a sum of integer multiples of indices, none of them 0."""
 
@@ -108,7 +108,7 @@ class Affine:
         return range(low, high + 1)
 
 
-@records.frozen
+@attrs.frozen
 class Bound:
     """The condition `low <= of < high`; None where there is no such limit."""
 
@@ -118,7 +118,7 @@ class Bound:
 
     def replaced(self, by: Mapping[Index, Affine]) -> Bound:
         """With expressions in place of indices."""
-        return records.evolve(self, of=self.of.replaced(by))
+        return attrs.evolve(self, of=self.of.replaced(by))
 
     def holds(self, ranges: Mapping[Index, range]) -> bool:
         """Whether it holds everywhere in a box."""

@@ -7,13 +7,14 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.builder import Builder
 from tileir.builder.contraction.affine import Index
 from tileir.builder.expr import Expr
 
 
-@records.frozen(slots=False, eq=False)
+@attrs.frozen(slots=False, eq=False)
 class Axis:
     """Indices and their ranges, outermost first, walked in tiles of `tile` points.
 
@@ -60,7 +61,7 @@ class Axis:
         return tuple(prod(extents[place + 1 :]) for place in range(len(extents)))
 
 
-@records.frozen(slots=False, eq=False)
+@attrs.frozen(slots=False, eq=False)
 class IndexValues:
     """Values of an index in one tile: `start`, the same in all lanes, and what lanes add to it;
     `span` holds every value that a lane may have, those beyond the last point included."""
@@ -75,7 +76,7 @@ class IndexValues:
         return None if self.at is None else self.at.lanes_of(self)
 
 
-@records.frozen(slots=False, eq=False)
+@attrs.frozen(slots=False, eq=False)
 class AxisTile:
     """The tile of an axis with a `number`; of a flat one, lanes count from `start` in `linear`."""
 
@@ -102,7 +103,7 @@ class AxisTile:
     def places(self) -> Mapping[Index, IndexValues]:
         """Where each index is."""
         if self.known is not None:
-            return {i: records.evolve(p, at=p.at and self) for i, p in self.known.items()}
+            return {i: attrs.evolve(p, at=p.at and self) for i, p in self.known.items()}
         return self._flat() if self.axis.is_flat else self._inner()
 
     def _inner(self) -> dict[Index, IndexValues]:

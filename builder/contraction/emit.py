@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.builder import Builder
 from tileir.builder.contraction import functions
 from tileir.builder.contraction.affine import Affine, Bound
@@ -27,7 +28,7 @@ from tileir.builder.expr import Expr
 from tileir.types import I32, element_of
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Emitter:
     """`arguments` are the pointers (values, of what is passed by value) of tensors; `walks` says
     in which tiles a reduction goes, `reduces` makes it, `precision` is how products are formed."""
@@ -37,7 +38,7 @@ class Emitter:
     walks: Callable[[Reduce, View], Axis]
     reduces: Callable[[Emitter, Reduce, View], Any]
     precision: str = "ieee"
-    loops: Mapping[str, Any] = records.field(factory=dict[str, Any])
+    loops: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     """Options of loops."""
 
     def term(self, term: Term, view: View) -> Any:

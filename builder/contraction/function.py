@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.builder.contraction.program import Program, dtype_of
 from tileir.builder.contraction.terms import Tensor
 from tileir.errors import Diagnostic, LaunchError
@@ -20,7 +20,7 @@ _NAMES: dict[str, Element] = {
 }  # fmt: skip
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Function:
     """`inputs` are given in order; what comes back are the outputs of the program, one or a
     tuple."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.arguments import as_number
 from tileir.builder.builder import Builder
 from tileir.builder.expr import Expr
@@ -150,7 +151,7 @@ Python's, and integers divided by 0 give no defined value; conditions are i1, an
 where it is not 0; `round` is to even."""
 
 
-@records.frozen
+@attrs.frozen
 class Combiner:
     """A way to join: its op for integers, floats and truths, and what changes nothing."""
 

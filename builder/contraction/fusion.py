@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction.affine import Affine, Index, affine
 from tileir.builder.contraction.element_types import kind_of
 from tileir.builder.contraction.functions import compute_type
@@ -53,7 +54,7 @@ def inlinable(stage: Stage) -> bool:
 def inlined(reader: Stage, stage: Stage) -> Stage:
     """`reader` with the term of `stage` in place of reads of its output, as memory would give it
     back."""
-    return records.evolve(reader, term=_with(reader.term, stage))
+    return attrs.evolve(reader, term=_with(reader.term, stage))
 
 
 def _with(term: Term, stage: Stage) -> Term:
@@ -72,7 +73,7 @@ def _with(term: Term, stage: Stage) -> Term:
 def guarded(term: Term, read: Read) -> Term:
     """`term` where the guards of `read` hold, else 0."""
     if isinstance(term, Read):
-        return records.evolve(term, guards=(*term.guards, *read.guards))
+        return attrs.evolve(term, guards=(*term.guards, *read.guards))
     return Choose(read.guards, term, Number(0))
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction.affine import Affine, Bound, Index, affine
 from tileir.builder.contraction.axes import Axis, AxisTile
 from tileir.builder.contraction.element_types import kind_of
@@ -21,7 +22,7 @@ MATRICES = frozenset({F16, BF16, F32, F64, I8})
 """Elements of the factors of matrix products."""
 
 
-@records.frozen
+@attrs.frozen
 class MatmulOperands:
     """The factors along rows and along columns, which are the first `rows` dimensions of a view and
     the others; each side's make one dimension of a matrix."""

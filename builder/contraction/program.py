@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.builder.builder import Builder
 from tileir.builder.contraction.fusion import fused
 from tileir.builder.contraction.kernel import grid_of, kernel, tensors_of
@@ -21,7 +21,7 @@ from tileir.ir import Module
 from tileir.types import BF16, I1, Element, Scalar
 
 
-@records.frozen
+@attrs.frozen
 class Launch:
     """A kernel, how many instances of it run, and the tensors it is given."""
 
@@ -30,7 +30,7 @@ class Launch:
     tensors: tuple[Tensor, ...]
 
 
-@records.frozen(slots=False, eq=False)
+@attrs.frozen(slots=False, eq=False)
 class Program:
     """Stages, each after those that write what it reads, and the tensors that are asked for.
 
@@ -40,7 +40,7 @@ class Program:
 
     stages: tuple[Stage, ...]
     outputs: tuple[Tensor, ...]
-    tilings: Mapping[Tensor, Tiling] = records.field(factory=dict[Tensor, Tiling])
+    tilings: Mapping[Tensor, Tiling] = attrs.field(factory=dict[Tensor, Tiling])
     fuse: bool = True
 
     @cached_property

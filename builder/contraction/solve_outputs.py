@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction.affine import Affine, Bound, Index, affine
 
 
-@records.frozen
+@attrs.frozen
 class Solved:
     """`elements` and their ranges cover the output, element by element, `at` says where; `over`
     is what remains for each of them, where the conditions `where` hold. `replaced` are the
@@ -39,7 +40,7 @@ def solved(at: Sequence[Affine], shape: Sequence[int], ranges: Mapping[Index, ra
     return Solved(state.elements, tuple(state.at), state.free, kept, state.replaced)
 
 
-@records.define
+@attrs.define
 class _State:
     """`free` indices are not determined yet, `elements` are by the positions before."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction.affine import Affine, Bound, Index, affine
 from tileir.builder.contraction.axes import Axis
 from tileir.builder.contraction.solve_outputs import solved
@@ -14,7 +15,7 @@ from tileir.builder.errors import mistake
 from tileir.errors import Location
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Stage:
     """`output[at] = term` for every point of `elements` that lies in the output; together they
     cover it, each element once."""
@@ -33,7 +34,7 @@ class Stage:
         return (*inside, *ends)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Tiling:
     """How a stage is computed: each instance a tile of `axes`, which hold every index of its
     elements once, the last with neighbouring instances; `walks` are the tiles of its reductions,
@@ -41,7 +42,7 @@ class Tiling:
     before the next, which keeps what they read in the cache. What is None the backend chooses."""
 
     axes: tuple[Axis, ...]
-    walks: Mapping[Reduce, Axis] = records.field(factory=dict[Reduce, Axis])
+    walks: Mapping[Reduce, Axis] = attrs.field(factory=dict[Reduce, Axis])
     group: int = 1
     num_warps: int | None = None
     stages: int | None = None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction.affine import Affine, Bound, Index
 from tileir.types import Element
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Tensor:
     """An array in memory, row-major. Each is itself, whatever its name; of `by_value`, the only
     element is passed as an argument instead."""
@@ -32,7 +33,7 @@ class Tensor:
         return self.name
 
 
-@records.frozen
+@attrs.frozen
 class Number:
     """A literal; `element` None takes the type of what it meets."""
 
@@ -40,14 +41,14 @@ class Number:
     element: Element | None = None
 
 
-@records.frozen
+@attrs.frozen
 class Position:
     """The value of an index expression, i32."""
 
     at: Affine
 
 
-@records.frozen
+@attrs.frozen
 class Read:
     """An element of a tensor, at affine or computed (integer) positions. Where a `guard` fails it
     is 0, and nothing is read; positions outside of the tensor otherwise give no defined value.
@@ -58,7 +59,7 @@ class Read:
     guards: tuple[Bound, ...] = ()
 
 
-@records.frozen
+@attrs.frozen
 class Apply:
     """A function of `functions.FUNCTIONS`, elementwise."""
 
@@ -66,7 +67,7 @@ class Apply:
     arguments: tuple[Term, ...]
 
 
-@records.frozen
+@attrs.frozen
 class Cast:
     """Rounded or converted to `element`."""
 
@@ -74,7 +75,7 @@ class Cast:
     of: Term
 
 
-@records.frozen
+@attrs.frozen
 class Choose:
     """`then` where all conditions hold, else `otherwise`."""
 
@@ -83,7 +84,7 @@ class Choose:
     otherwise: Term
 
 
-@records.frozen
+@attrs.frozen
 class Reduce:
     """The values of `of` at all points of the box `over` where the conditions hold, joined by
     `kind` (`sum product max min`) in any order. Of no points it is `empty`, or where that is None
@@ -158,13 +159,13 @@ def mapped(term: Term, change: Callable[[Any], Term]) -> Term:
     match term:
         case Read():
             at = tuple(x if isinstance(x, Affine) else change(x) for x in term.at)
-            return records.evolve(term, at=at)
+            return attrs.evolve(term, at=at)
         case Apply():
-            return records.evolve(term, arguments=tuple(change(x) for x in term.arguments))
+            return attrs.evolve(term, arguments=tuple(change(x) for x in term.arguments))
         case Cast() | Reduce():
-            return records.evolve(term, of=change(term.of))
+            return attrs.evolve(term, of=change(term.of))
         case Choose():
-            return records.evolve(term, then=change(term.then), otherwise=change(term.otherwise))
+            return attrs.evolve(term, then=change(term.then), otherwise=change(term.otherwise))
         case _:
             return term
 
@@ -177,9 +178,9 @@ def replaced(term: Term, by: Mapping[Index, Affine]) -> Term:
             return Position(made.at.replaced(by))
         case Read():
             at = tuple(x.replaced(by) if isinstance(x, Affine) else x for x in made.at)
-            return records.evolve(made, at=at, guards=tuple(g.replaced(by) for g in made.guards))
+            return attrs.evolve(made, at=at, guards=tuple(g.replaced(by) for g in made.guards))
         case Choose() | Reduce():
-            return records.evolve(made, where=tuple(bound.replaced(by) for bound in made.where))
+            return attrs.evolve(made, where=tuple(bound.replaced(by) for bound in made.where))
         case _:
             return made
 
@@ -188,6 +189,6 @@ def padded(term: Term) -> Term:
     """A choice between a read and 0 as a guarded read."""
     match term:
         case Choose(where, Read() as read, Number(0)):
-            return records.evolve(read, guards=(*read.guards, *where))
+            return attrs.evolve(read, guards=(*read.guards, *where))
         case _:
             return term

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.builder import Builder
 from tileir.builder.contraction.affine import Affine, Bound, Index
 from tileir.builder.contraction.axes import AxisTile, IndexValues
@@ -13,7 +14,7 @@ from tileir.builder.expr import Expr
 from tileir.types import I1
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class View:
     """Dimensions of tiles, in order, and where every index is: `dimensions` are tiles of axes;
     indices that none of them has are the same in all lanes."""
@@ -22,7 +23,7 @@ class View:
     dimensions: tuple[AxisTile, ...]
     places: Mapping[Index, IndexValues]
     spans: Mapping[Index, range]
-    known: dict[Any, Any] = records.field(factory=dict[Any, Any])
+    known: dict[Any, Any] = attrs.field(factory=dict[Any, Any])
     """What was computed here."""
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction.affine import Bound, Index, affine
 from tileir.builder.contraction.element_types import scalar_kind
 from tileir.builder.contraction.functions import JOININGS
@@ -51,7 +52,7 @@ def _in_two(stage: Stage, term: Reduce, parts: int) -> tuple[Stage, Stage]:
     where = [bound.replaced({index: place}) for bound in term.where]
     if length * parts != len(span):
         where.append(Bound(place, span.start, span.stop))
-    made = records.evolve(
+    made = attrs.evolve(
         term, over=over, of=replaced(term.of, {index: place}), where=tuple(where), empty=None
     )
     shape = (*(len(s) for _, s in stage.elements), parts)
@@ -61,7 +62,7 @@ def _in_two(stage: Stage, term: Reduce, parts: int) -> tuple[Stage, Stage]:
     first = Stage(partial, elements, (*at, affine(part)), made, stage.location)
     read = Read(partial, (*at, affine(again)))
     joined = Reduce(term.kind, ((again, range(parts)),), read, empty=term.empty)
-    return first, records.evolve(stage, term=_with(stage.term, term, joined))
+    return first, attrs.evolve(stage, term=_with(stage.term, term, joined))
 
 
 def _with(term: Term, old: Term, new: Term) -> Term:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.errors import TileirError
 from tileir.frontends.decoupled.candidates import candidates
 from tileir.frontends.decoupled.cost_model import H200, Machine, Uses, estimate, uses_of
@@ -24,7 +25,7 @@ from tileir.frontends.decoupled.tensors import Tensor, row_major
 from tileir.types import F32, Scalar
 
 
-@records.frozen
+@attrs.frozen
 class Scheduled:
     """A scheduled program and the seconds its kernels are estimated to take."""
 
@@ -97,15 +98,15 @@ def _legal(
     return kept
 
 
-@records.define
+@attrs.define
 class _Search:
     definitions: Definitions
     name: str
     plan: Plan
     scalars: Mapping[str, Scalar]
     machine: Machine
-    _uses: dict[Any, Uses] = records.field(factory=dict[Any, Uses])
-    _known: dict[str, list[tuple[float, Group, Schedule]]] = records.field(factory=dict)
+    _uses: dict[Any, Uses] = attrs.field(factory=dict[Any, Uses])
+    _known: dict[str, list[tuple[float, Group, Schedule]]] = attrs.field(factory=dict)
 
     def all(self, count: int) -> Iterator[Scheduled]:
         """The best schedules of every way to fuse."""
@@ -156,11 +157,11 @@ class _Search:
         sizes, tensors = self.plan.sizes, self._tensors(own)
         made: list[tuple[float, Group, Schedule]] = []
         for schedule in candidates(own, sizes, tensors):
-            kept = records.evolve(
+            kept = attrs.evolve(
                 schedule, fusion=own.root.schedule.fusion, compiled=own.root.schedule.compiled
             )
-            root = records.evolve(own.root, schedule=kept)
-            seconds = self._seconds(records.evolve(own, root=root), tensors)
+            root = attrs.evolve(own.root, schedule=kept)
+            seconds = self._seconds(attrs.evolve(own, root=root), tensors)
             made.append((seconds, own, kept))
         return sorted(made, key=lambda item: item[0])
 
@@ -203,10 +204,8 @@ def _settings(schedule: Schedule) -> dict[str, Any]:
 
 def _with(found: Definitions, name: str, **changes: Any) -> Definitions:
     func = found.funcs[name]
-    schedule = records.evolve(func.schedule, **changes)
-    return records.evolve(
-        found, funcs={**found.funcs, name: records.evolve(func, schedule=schedule)}
-    )
+    schedule = attrs.evolve(func.schedule, **changes)
+    return attrs.evolve(found, funcs={**found.funcs, name: attrs.evolve(func, schedule=schedule)})
 
 
 # Fusion -------------------------------------------------------------------------------------------

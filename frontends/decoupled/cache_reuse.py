@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.frontends.decoupled.grid import Level, instances, places
 
 MANY = 1 << 14
@@ -17,7 +17,7 @@ Order: TypeAlias = tuple[tuple[Level, ...], frozenset[str]]
 """The levels of a grid, and the dimensions whose last block comes first."""
 
 
-@records.frozen
+@attrs.frozen
 class Touched:
     """A tensor of which an instance reads or writes so many bytes: others than an instance with
     another block of any of the dimensions."""

@@ -6,7 +6,8 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.frontends.decoupled.fusion import Group, reductions
 from tileir.frontends.decoupled.grid import instances, levels
 from tileir.frontends.decoupled.load_balance import limit_of, steps_per_instance, together
@@ -46,7 +47,7 @@ def candidates(
         for labels in online:
             looped = any(0 < schedule.tensor(n) < sizes[n] for n in labels)
             if looped and not schedule.blocks.keys() & labels:
-                yield from _longest_first(group, sizes, records.evolve(schedule, online=labels))
+                yield from _longest_first(group, sizes, attrs.evolve(schedule, online=labels))
 
 
 def _longest_first(
@@ -55,7 +56,7 @@ def _longest_first(
     """Where blocks of rows go through the more of an online pass the later they come, these first:
     of all batches before others of any, of one batch after the other, or of so many batches at a
     time as let processors have equally much to do."""
-    own = records.evolve(group, root=records.evolve(group.root, schedule=schedule))
+    own = attrs.evolve(group, root=attrs.evolve(group.root, schedule=schedule))
     limit = limit_of(own, sizes)
     if limit is None or limit.row not in schedule.blocks:
         yield schedule
@@ -63,18 +64,18 @@ def _longest_first(
     others = [n for n in group.root.labels if n != limit.row and n in schedule.blocks]
     after = [Split(n) for n in others if n == group.root.labels[-1]]
     before, rows = [Split(n) for n in others if n != group.root.labels[-1]], Split(limit.row)
-    first = records.evolve(schedule, reverse=frozenset((limit.row,)))
-    yield records.evolve(first, order=(rows, *before, *after))
+    first = attrs.evolve(schedule, reverse=frozenset((limit.row,)))
+    yield attrs.evolve(first, order=(rows, *before, *after))
     if not before or instances(levels(schedule, sizes)) <= _PROCESSORS:
         return
-    yield records.evolve(first, order=(*before, rows, *after))
+    yield attrs.evolve(first, order=(*before, rows, *after))
     *outer, split = before
     steps, _ = steps_per_instance(limit, schedule.blocks, schedule.tensors, sizes)
     batches = -(-sizes[split.label] // schedule.blocks[split.label])
     many, inner = together(batches, steps, _PROCESSORS, _TOGETHER), f"{split.label}_in_group"
     if 1 < many < batches:
         grouped = Split(split.label, inner, many)
-        yield records.evolve(first, order=(*outer, grouped, rows, Split(inner), *after))
+        yield attrs.evolve(first, order=(*outer, grouped, rows, Split(inner), *after))
 
 
 def _online(group: Group) -> list[frozenset[str]]:
@@ -120,11 +121,11 @@ def _products(
             blocks[columns] = bn
             schedule = Schedule(blocks, tensors, num_warps=warps, num_stages=stages)
             for order in _orders(schedule, root.labels, sizes, inner):
-                ordered = records.evolve(schedule, order=order)
+                ordered = attrs.evolve(schedule, order=order)
                 yield from _once(ordered, sizes)
                 turns = single and (bm, bn, warps) == (128, 128, 4)
                 if turns and _few_steps(ordered, inner, sizes):
-                    yield records.evolve(ordered, persistent="turns")
+                    yield attrs.evolve(ordered, persistent="turns")
             if nested and sizes[columns] > bn:
                 whole = {**tensors, columns: bn}
                 kept = {k: v for k, v in blocks.items() if k != columns}
@@ -147,7 +148,7 @@ def _once(schedule: Schedule, sizes: Mapping[str, int]) -> Iterator[Schedule]:
     if count > _PROCESSORS:
         yield schedule
     if count <= _PROCESSORS or (count <= _SIDE_BY_SIDE * _PROCESSORS and _shallow(schedule, sizes)):
-        yield records.evolve(schedule, persistent="off")
+        yield attrs.evolve(schedule, persistent="off")
 
 
 def _few_steps(schedule: Schedule, inner: Sequence[str], sizes: Mapping[str, int]) -> bool:
@@ -192,7 +193,7 @@ def _split(schedule: Schedule, label: str, sizes: Mapping[str, int]) -> Iterator
         parts = target // max(1, instances)
         size = max(256, 1 << math.ceil(math.log2(max(1, sizes[label] / max(1, parts)))))
         if parts > 1 and size < sizes[label]:
-            yield records.evolve(schedule, blocks={**schedule.blocks, label: size}, order=())
+            yield attrs.evolve(schedule, blocks={**schedule.blocks, label: size}, order=())
 
 
 def _vectors(group: Group, sizes: Mapping[str, int]) -> Iterator[Schedule]:
@@ -231,7 +232,7 @@ def _elements(
             schedule = Schedule(blocks, {**tensor, **_capped(deep, sizes)}, num_warps=warps)
             if len(blocks) > 1:  # neighbours go along memory
                 order = sorted(blocks, key=lambda n: (n in wide, root.labels.index(n)))
-                schedule = records.evolve(schedule, order=tuple(map(Split, order)))
+                schedule = attrs.evolve(schedule, order=tuple(map(Split, order)))
             evicting = _rows_evicting if whole_rows else _flat_evicting
             yield evicting(group, schedule, sizes, tensors)
             yield from _split_rows(schedule, reduced, sizes)
@@ -249,7 +250,7 @@ def _flat_evicting(
             if a.name in read and set(a.labels) == set(root.labels)}  # fmt: skip
     held = sum(tensors[n].bytes for n in (*read, root.name))
     few = held <= _FEW and not group.reductions
-    return records.evolve(schedule, evict_first=frozenset({*once, root.name})) if few else schedule
+    return attrs.evolve(schedule, evict_first=frozenset({*once, root.name})) if few else schedule
 
 
 def _rows_evicting(
@@ -265,10 +266,10 @@ def _rows_evicting(
     written = {root.name} if root.labels[1:] else set[str]()
     warps = instances(levels(schedule, sizes)) * (schedule.num_warps or 4)
     if warps <= _PROCESSORS * _WARPS:
-        return records.evolve(schedule, evict_first=frozenset(rows | written))
+        return attrs.evolve(schedule, evict_first=frozenset(rows | written))
     row = math.prod(sizes[n] for n in root.labels[1:]) * tensors[root.name].element.bits // 8
     if written and row >= _LONG:
-        return records.evolve(schedule, evict_last=frozenset(rows))
+        return attrs.evolve(schedule, evict_last=frozenset(rows))
     return schedule
 
 

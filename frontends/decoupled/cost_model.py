@@ -21,7 +21,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.frontends.decoupled.cache_reuse import MANY, read_again
 from tileir.frontends.decoupled.element_types import dot_operand_type
 from tileir.frontends.decoupled.fusion import Group
@@ -31,7 +32,7 @@ from tileir.frontends.decoupled.traffic import ROOM, Traffic, Use, Uses, Work, i
 from tileir.types import Scalar
 
 
-@records.frozen
+@attrs.frozen
 class Machine:
     """A GPU. Bytes a second: of `memory`, of the `cache` to threads, and of copies from it by
     tensor maps (`mapped`); bytes that it holds, and that a processor's own does; operations a
@@ -50,7 +51,7 @@ class Machine:
     cache_bytes: float = 30e6
     own_cache: float = 128e3
     elements: float = 25e12
-    products: Mapping[str, float] = records.field(
+    products: Mapping[str, float] = attrs.field(
         factory=lambda: {"f16": 7e14, "bf16": 7e14, "f8e4m3": 1.3e15, "f8e5m2": 1.3e15,
                          "i8": 1.3e15, "f32": 5e13, "f64": 4e13, "tf32": 3.6e14}
     )  # fmt: skip
@@ -81,7 +82,7 @@ _BY_WARP = 0.62
 """The part of the peak rate of products that instructions of a warp reach."""
 
 
-@records.frozen
+@attrs.frozen
 class Estimate:
     """Seconds of a kernel, and what they are made of."""
 
@@ -104,7 +105,7 @@ def estimate(
     return _Model(Work(group, sizes, tensors, scalars, found), machine).estimate()
 
 
-@records.define
+@attrs.define
 class _Model:
     work: Work
     machine: Machine

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.errors import TileirError
 from tileir.frontends.decoupled.plan import Plan
 from tileir.frontends.decoupled.program import Program
@@ -20,7 +20,7 @@ Clock: TypeAlias = Callable[[Plan, Mapping[str, Any]], float]
 """Seconds that the launches of a plan take on arrays by name."""
 
 
-@records.frozen
+@attrs.frozen
 class Timing:
     """A schedule and the seconds it took; `wrong` says why it gives no time."""
 
@@ -29,7 +29,7 @@ class Timing:
     wrong: str | None = None
 
 
-@records.frozen
+@attrs.frozen
 class Exploration:
     """The schedules of a space that are legal, the fastest first; and those that are not, each
     with its error."""

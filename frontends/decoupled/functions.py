@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.builder import F32, F64, I32, Builder, Expr
 from tileir.types import Scalar, element_of, shape_of
 
 Emitter: TypeAlias = Callable[..., Expr]
 
 
-@records.frozen
+@attrs.frozen
 class Function:
     """An elementwise function: `kind` says which operands it computes on: `float`, `integer`,
     or `any`, and `choice` where the first is a condition."""

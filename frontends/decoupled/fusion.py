@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tileir import Location, records
+import attrs
+
+from tileir import Location
 from tileir.frontends.decoupled.errors import error_at
 from tileir.frontends.decoupled.model import Definitions, Func, ordered
 from tileir.frontends.decoupled.nodes import Reduction, accesses, walk
 from tileir.frontends.decoupled.schedule import Fusion
 
 
-@records.frozen
+@attrs.frozen
 class Group:
     """The Funcs of one kernel: `root`, whose tensor it writes, and the `members` fused into it,
     each after those it depends on. `inline` says that members are computed where they are read,

@@ -7,9 +7,9 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.builder import Expr
 from tileir.frontends.decoupled.schedule import Schedule
 
@@ -18,7 +18,7 @@ Number: TypeAlias = Any
 Places: TypeAlias = dict[str, Number]
 
 
-@records.frozen
+@attrs.frozen
 class Level:
     """A level of the launch grid: a loop of `count` over `label`, of which `inner`, a level of its
     own, counts `factor` positions each. `total` is how many positions there are in all, `of` the

@@ -6,7 +6,8 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.builder import I64, Builder, Expr
 from tileir.frontends.decoupled.element_types import Kind, kind_of
 from tileir.frontends.decoupled.fusion import Group
@@ -23,7 +24,7 @@ Env: TypeAlias = Mapping[str, Range]
 _FAR = 1 << 31
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Kernel:
     """The state of making one kernel. `stored` are fused Funcs that pass through memory."""
 
@@ -34,18 +35,18 @@ class Kernel:
     scalars: Mapping[str, Scalar]
     shapes: dict[Node, Shape]
     stored: frozenset[str] = frozenset()
-    pointers: dict[str, Expr] = records.field(factory=dict[str, Expr])
-    numbers: dict[str, Expr] = records.field(factory=dict[str, Expr])
-    outer: dict[str, Range] = records.field(factory=dict[str, Range])
+    pointers: dict[str, Expr] = attrs.field(factory=dict[str, Expr])
+    numbers: dict[str, Expr] = attrs.field(factory=dict[str, Expr])
+    outer: dict[str, Range] = attrs.field(factory=dict[str, Range])
     """Positions of the blocks that are counted, whatever is fused."""
-    pieces: dict[str, tuple[str, ...]] = records.field(factory=dict[str, "tuple[str, ...]"])
+    pieces: dict[str, tuple[str, ...]] = attrs.field(factory=dict[str, "tuple[str, ...]"])
     """Labels in front of those of a stored Func: which blocks its memory belongs to."""
     last: bool = False
     """Whether what is read now is read for the last time: for what is written."""
-    _read: set[str] = records.field(factory=set[str])
-    _known: list[dict[Any, Tile]] = records.field(factory=lambda: [dict[Any, Tile]()])
-    _wholes: dict[int, Range] = records.field(factory=dict[int, Range])
-    _free: dict[Node, tuple[str, ...]] = records.field(factory=dict[Node, "tuple[str, ...]"])
+    _read: set[str] = attrs.field(factory=set[str])
+    _known: list[dict[Any, Tile]] = attrs.field(factory=lambda: [dict[Any, Tile]()])
+    _wholes: dict[int, Range] = attrs.field(factory=dict[int, Range])
+    _free: dict[Node, tuple[str, ...]] = attrs.field(factory=dict[Node, "tuple[str, ...]"])
 
     # What the schedule says -------------------------------------------------------------------
 

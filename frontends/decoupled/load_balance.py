@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from tileir import records
 from tileir.builder import Builder
 from tileir.frontends.decoupled.cache_reuse import MANY, Order
 from tileir.frontends.decoupled.causal_skip import bound
@@ -34,7 +34,7 @@ _ENDS = 1.5
 _Bare: TypeAlias = tuple[str, tuple[str, ...], Node]
 
 
-@records.frozen
+@attrs.frozen
 class Limit:
     """Of `label` a pass needs the positions up to the last one at hand of `row`, or up to that
     before it where `strict`."""

@@ -6,7 +6,8 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import Builder, Expr, arg, pointer
 from tileir.frontends.decoupled.evaluate import evaluate, hoist
 from tileir.frontends.decoupled.fusion import Group, reductions
@@ -21,7 +22,7 @@ from tileir.frontends.decoupled.values import spread
 from tileir.types import Scalar
 
 
-@records.frozen
+@attrs.frozen
 class Launch:
     """A kernel, the number of its program instances, its parameters and the tensors and numbers
     of the plan that they are given."""
@@ -281,7 +282,7 @@ def _fused_positions(k: Kernel, func: Func, label: str, env: Env) -> Generator[R
     walk = _fused_walk(k.group, func, label, k.sizes)
     index = k.outer.get(f"{label}.block")
     if index is not None and walk.block < walk.size:
-        walk = records.evolve(walk, start=index.index * walk.block)
+        walk = attrs.evolve(walk, start=index.index * walk.block)
     if walk.whole and label in env and walk.block == k.block(label):
         yield env[label]
     else:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from tileir import Location, records
+import attrs
+
+from tileir import Location
 from tileir.frontends.decoupled import schedule as schedules
 from tileir.frontends.decoupled.errors import error_at
 from tileir.frontends.decoupled.nodes import (
@@ -27,7 +29,7 @@ from tileir.frontends.decoupled.schedule import Schedule
 from tileir.frontends.decoupled.shapes import check_result
 
 
-@records.frozen
+@attrs.frozen
 class Symbol:
     """A declared name: its kind is `Func`, `In`, `SIn`, `Var` or `RVar` (Table 3.1)."""
 
@@ -36,7 +38,7 @@ class Symbol:
     place: Location
 
 
-@records.frozen
+@attrs.frozen
 class Func:
     """A tensor function: `name[labels] = value`, and how it is computed. `combine` names the
     atomic operation by which blocks join their parts of a reduction."""
@@ -44,18 +46,18 @@ class Func:
     name: str
     labels: tuple[str, ...]
     value: Node
-    place: Location | None = records.field(default=None, eq=False)
-    schedule: Schedule = records.field(factory=Schedule)
+    place: Location | None = attrs.field(default=None, eq=False)
+    schedule: Schedule = attrs.field(factory=Schedule)
     combine: str | None = None
 
 
-@records.frozen
+@attrs.frozen
 class Definitions:
     """All of a kernel definition. `shapes` are those of the expressions in it."""
 
     symbols: Mapping[str, Symbol]
     funcs: Mapping[str, Func]
-    shapes: dict[Node, Shape] = records.field(factory=dict, eq=False, repr=False)
+    shapes: dict[Node, Shape] = attrs.field(factory=dict, eq=False, repr=False)
 
     def names(self, kind: str) -> tuple[str, ...]:
         """Names of a kind, as declared."""
@@ -92,8 +94,8 @@ def scheduled(found: Definitions, directives: Sequence[Directive]) -> Definition
             message = f"scheduling primitives are applied to a Func: {what}"
             raise error_at(message, directive.place, "TIR1202")
         schedule = schedules.apply(func.schedule, directive)
-        funcs[directive.name] = records.evolve(func, schedule=schedule)
-    return records.evolve(found, funcs=funcs)
+        funcs[directive.name] = attrs.evolve(func, schedule=schedule)
+    return attrs.evolve(found, funcs=funcs)
 
 
 def _declare(symbols: dict[str, Symbol], declaration: Declaration) -> None:
@@ -173,12 +175,12 @@ def with_operands(node: Node, operands: Sequence[Node]) -> Node:
     """`node` made of other expressions."""
     if tuple(operands) == node.operands:
         return node
-    names = {field.name for field in records.fields(type(node))}
+    names = {field.name for field in attrs.fields(type(node))}
     if "left" in names:
-        return records.evolve(node, left=operands[0], right=operands[1])  # type: ignore[call-arg]
+        return attrs.evolve(node, left=operands[0], right=operands[1])  # type: ignore[call-arg]
     name = next(n for n in ("value", "arguments", "values") if n in names)
     given = operands[0] if name == "value" else tuple(operands)
-    return records.evolve(node, **{name: given})  # type: ignore[arg-type]
+    return attrs.evolve(node, **{name: given})  # type: ignore[arg-type]
 
 
 def _check_ranks(found: Definitions) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from tileir import Location, records
+import attrs
+
+from tileir import Location
 
 
-@records.frozen
+@attrs.frozen
 class Node:
     """A part of a tensor expression; `place` is where it was written."""
 
-    place: Location | None = records.field(default=None, eq=False, kw_only=True)
+    place: Location | None = attrs.field(default=None, eq=False, kw_only=True)
 
     @property
     def operands(self) -> tuple[Node, ...]:
@@ -20,28 +22,28 @@ class Node:
         return ()
 
 
-@records.frozen(cache_hash=True)
+@attrs.frozen(cache_hash=True)
 class Number(Node):
     """A literal."""
 
     value: int | float
 
 
-@records.frozen(cache_hash=True)
+@attrs.frozen(cache_hash=True)
 class ScalarInput(Node):
     """The value of a `SIn`."""
 
     name: str
 
 
-@records.frozen(cache_hash=True)
+@attrs.frozen(cache_hash=True)
 class Label(Node):
     """The position along a dimension, as a number."""
 
     name: str
 
 
-@records.frozen(cache_hash=True)
+@attrs.frozen(cache_hash=True)
 class Access(Node):
     """A tensor at positions: `A[x, y]`."""
 
@@ -49,7 +51,7 @@ class Access(Node):
     labels: tuple[str, ...]
 
 
-@records.frozen(cache_hash=True)
+@attrs.frozen(cache_hash=True)
 class Unary(Node):
     """`+x` and `-x`."""
 
@@ -61,7 +63,7 @@ class Unary(Node):
         return (self.value,)
 
 
-@records.frozen(cache_hash=True)
+@attrs.frozen(cache_hash=True)
 class Binary(Node):
     """An operator between two expressions."""
 
@@ -74,7 +76,7 @@ class Binary(Node):
         return self.left, self.right
 
 
-@records.frozen(cache_hash=True)
+@attrs.frozen(cache_hash=True)
 class Call(Node):
     """A function applied elementwise."""
 
@@ -86,7 +88,7 @@ class Call(Node):
         return self.arguments
 
 
-@records.frozen(cache_hash=True)
+@attrs.frozen(cache_hash=True)
 class Part:
     """The piece of a reduction that one block works on: `size` positions from `size` times the
     position along `label`."""
@@ -95,7 +97,7 @@ class Part:
     size: int
 
 
-@records.frozen(cache_hash=True)
+@attrs.frozen(cache_hash=True)
 class Reduction(Node):
     """`rsum(value, k)`, `rmax`, `rmin`; and `rdot(left, right, k)`, of two values."""
 
@@ -109,14 +111,14 @@ class Reduction(Node):
         return self.values
 
 
-@records.frozen(cache_hash=True)
+@attrs.frozen(cache_hash=True)
 class Length(Node):
     """`len(x)`: the size of a dimension."""
 
     label: str
 
 
-@records.frozen(cache_hash=True)
+@attrs.frozen(cache_hash=True)
 class Reshape(Node):
     """`reshape(value, x, 1)`; None is an extent of one."""
 
@@ -128,7 +130,7 @@ class Reshape(Node):
         return (self.value,)
 
 
-@records.frozen(cache_hash=True)
+@attrs.frozen(cache_hash=True)
 class ProgramId(Node):
     """`program_id()`: which program instance computes this."""
 
@@ -140,7 +142,7 @@ Shape: TypeAlias = tuple["str | None", ...]
 # Statements -------------------------------------------------------------------------------------
 
 
-@records.frozen
+@attrs.frozen
 class Declaration:
     """`Func f, g;`."""
 
@@ -148,7 +150,7 @@ class Declaration:
     names: tuple[tuple[str, Location], ...]
 
 
-@records.frozen
+@attrs.frozen
 class Definition:
     """`f[x, y] = expression;`."""
 
@@ -158,7 +160,7 @@ class Definition:
     place: Location
 
 
-@records.frozen
+@attrs.frozen
 class Argument:
     """An argument of a directive: `x`, `8`, `x:8` or `x:xi/8`."""
 
@@ -168,7 +170,7 @@ class Argument:
     place: Location
 
 
-@records.frozen
+@attrs.frozen
 class Directive:
     """`f.primitive(arguments);`."""
 

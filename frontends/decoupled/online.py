@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import Expr
 from tileir.frontends.decoupled import evaluate as rules, values
 from tileir.frontends.decoupled.causal_skip import needed
@@ -50,7 +51,7 @@ def evaluate_together(k: Kernel, node: Reduction, env: Env) -> Tile:
         member.total = k.b.var(whole if member.slack else parts, name=member.node.op)
         member.top = k.b.var(parts, name="top") if member.slack else None
     end = needed(k, [(member.node, member.env) for member in members])
-    with positions(k.b, records.evolve(walk, end=end), k.stages) as place, k.scope():
+    with positions(k.b, attrs.evolve(walk, end=end), k.stages) as place, k.scope():
         for member in members:
             _advance(k, member, {**member.env, node.label: place})
     for member in members:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.frontends.decoupled import values
 from tileir.frontends.decoupled.element_types import accumulator
 from tileir.frontends.decoupled.kernel import Env, Kernel, inner_env, reads_member
@@ -23,7 +24,7 @@ PARTS = ""
 """What the axis of parts that are apart is called."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class RescaleFactor:
     """What an expression is multiplied by when a maximum grows by `step`: `call(shift * step)`,
     where `call` is `exp` or `exp2` of it; `names` are the maximum's labels as they are called."""
@@ -53,7 +54,7 @@ class RescaleFactor:
         return values.binary(k.b, "*", self.shift.item, -_BINARY[self.call.name])
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Member:
     """A reduction of the group: `total` is its variable, of tiles with `axes`. Where it `leads`,
     others grow with it: what it is to them is `total`, which with `slack` is a level that may stay

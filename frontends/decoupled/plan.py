@@ -6,9 +6,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import Module, records
+from tileir import Module
 from tileir.builder import F32, F64, I32, I64, Builder
 from tileir.executor import executor, on_host
 from tileir.frontends.decoupled.element_types import kind_of
@@ -22,7 +23,7 @@ from tileir.frontends.decoupled.tensors import Tensor, row_major
 from tileir.types import Scalar
 
 
-@records.frozen
+@attrs.frozen
 class Plan:
     """What computes a Func: kernels of a module, in order, on `tensors`: those of the caller,
     and those allocated for each call: `results` and `scratch`."""
@@ -96,7 +97,7 @@ def plan(
         local = {**tensors, **fused}
         made = build(b, label, group, known, local, scalars, found.shapes)
         names = tuple(f"{group.root.name}/{n}" if n in fused else n for n in made.parameters)
-        launches.append(records.evolve(made, given=names))
+        launches.append(attrs.evolve(made, given=names))
     scratch = tuple(n for n in tensors if n not in given and n != name)
     return Plan(name, b.module(), tuple(launches), known, tensors, tuple(given), scratch)
 

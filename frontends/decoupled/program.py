@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import Module, records
+from tileir import Module
 from tileir.builder import F32, I1, I32, I64
 from tileir.frontends.decoupled.errors import error_at, launch_error
 from tileir.frontends.decoupled.fusion import check, groups
@@ -21,7 +22,7 @@ from tileir.frontends.decoupled.tensors import element_named, tensor_of
 from tileir.types import Scalar
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Program:
     """A kernel definition that has been read: algorithms, and a schedule that is legal."""
 
@@ -47,8 +48,8 @@ class Program:
 
     def unscheduled(self) -> Program:
         """The algorithm alone."""
-        funcs = {n: records.evolve(f, schedule=Schedule()) for n, f in self.funcs.items()}
-        return Program(records.evolve(self.definitions, funcs=funcs))
+        funcs = {n: attrs.evolve(f, schedule=Schedule()) for n, f in self.funcs.items()}
+        return Program(attrs.evolve(self.definitions, funcs=funcs))
 
     def function(self, name: str | None = None) -> Wrapper:
         """What computes a Func that is compiled; the only one where `name` is None. Raises
@@ -65,14 +66,14 @@ class Program:
         return self.function()(*arguments, **named)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Wrapper:
     """The function of a Func: it takes its tensors, then its scalars, each as declared, then the
     sizes that these do not say, by name; and gives the tensor computed."""
 
     program: Program
     name: str
-    _plans: dict[Any, Plan] = records.field(factory=dict[Any, Plan], init=False, repr=False)
+    _plans: dict[Any, Plan] = attrs.field(factory=dict[Any, Plan], init=False, repr=False)
 
     @property
     def tensors(self) -> tuple[str, ...]:

@@ -6,11 +6,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import Builder, Expr
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Range:
     """Positions along a dimension. `extent` is 0 for one, whose `index` is a scalar; `mask` tells
     those within the tensor, None where all are; none lies before `first` or behind `last`."""
@@ -22,7 +23,7 @@ class Range:
     last: Expr | int | None = None
 
 
-@records.frozen
+@attrs.frozen
 class Walk:
     """How a dimension is worked through: from `start`, at most `block` positions and none beyond
     `size`, `tensor` (0: all) at a time; those from `end` on need not be."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tileir import records
+import attrs
+
 from tileir.frontends.decoupled import evaluate as rules, values
 from tileir.frontends.decoupled.errors import error_at
 from tileir.frontends.decoupled.kernel import Env, Kernel, inner_env, reads_member
@@ -59,7 +60,7 @@ def _refused(node: Node, leader: Member) -> Exception:
     return error_at(message, node.place, "TIR1204")
 
 
-@records.frozen
+@attrs.frozen
 class Rescaling:
     """How expressions change when `leader` grows."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tileir import Location, records
+import attrs
+
+from tileir import Location
 from tileir.frontends.decoupled.errors import error_at
 from tileir.frontends.decoupled.nodes import Argument, Directive
 
@@ -12,7 +14,7 @@ _MOST_WARPS = 32
 _PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 
 
-@records.frozen
+@attrs.frozen
 class Split:
     """A level of `map`: the loop over `label`; with `inner` split by `factor`, where the loop
     over the `factor` is called `inner`."""
@@ -22,7 +24,7 @@ class Split:
     factor: int = 1
 
 
-@records.frozen
+@attrs.frozen
 class Fusion:
     """`f.fuse_at(into, label)`."""
 
@@ -30,13 +32,13 @@ class Fusion:
     label: str
 
 
-@records.frozen
+@attrs.frozen
 class Schedule:
     """The schedule of a Func. Dimensions without a block size are not cut into blocks, those
     without a tensor size (0: all of the block) are worked through one by one."""
 
-    blocks: Mapping[str, int] = records.field(factory=dict)
-    tensors: Mapping[str, int] = records.field(factory=dict)
+    blocks: Mapping[str, int] = attrs.field(factory=dict)
+    tensors: Mapping[str, int] = attrs.field(factory=dict)
     order: tuple[Split, ...] = ()
     fusion: Fusion | None = None
     num_warps: int | None = None
@@ -51,7 +53,7 @@ class Schedule:
     math: str = "exact"
     roles: str = "on"
     persistent: str = "on"
-    places: Mapping[str, Location] = records.field(factory=dict, eq=False)
+    places: Mapping[str, Location] = attrs.field(factory=dict, eq=False)
     """Where each primitive stands; `block x` for an argument of one."""
 
     def place(self, primitive: str) -> Location | None:
@@ -72,7 +74,7 @@ def apply(schedule: Schedule, directive: Directive) -> Schedule:
         raise error_at(message, directive.place, "TIR1204")
     changed = rule(schedule, directive)
     places = {**schedule.places, **changed.places, directive.primitive: directive.place}
-    return records.evolve(changed, places=places)
+    return attrs.evolve(changed, places=places)
 
 
 def _illegal(directive: Directive, message: str, argument: Argument | None = None) -> Exception:
@@ -109,7 +111,7 @@ def _sizes(field: str, least: int) -> Callable[[Schedule, Directive], Schedule]:
                 raise _illegal(directive, message, argument)
         places = {f"{directive.primitive} {n}": place for n, (_, place) in found.items()}
         sizes = {**before, **{n: size for n, (size, _) in found.items()}}
-        return records.evolve(schedule, places={**schedule.places, **places}, **{field: sizes})
+        return attrs.evolve(schedule, places={**schedule.places, **places}, **{field: sizes})
 
     return rule
 
@@ -119,7 +121,7 @@ def _map(schedule: Schedule, directive: Directive) -> Schedule:
         raise _illegal(directive, "has been said before")
     if not directive.arguments:
         raise _illegal(directive, "takes dimensions, the outermost first")
-    return records.evolve(schedule, order=tuple(_level(directive, a) for a in directive.arguments))
+    return attrs.evolve(schedule, order=tuple(_level(directive, a) for a in directive.arguments))
 
 
 def _level(directive: Directive, argument: Argument) -> Split:
@@ -140,7 +142,7 @@ def _fuse_at(schedule: Schedule, directive: Directive) -> Schedule:
     names = [a.name for a in given if a.name and a.number is None]
     if len(given) != 2 or len(names) != 2:
         raise _illegal(directive, "takes a Func and one of its dimensions: `(g, x)`")
-    return records.evolve(schedule, fusion=Fusion(names[0], names[1]))
+    return attrs.evolve(schedule, fusion=Fusion(names[0], names[1]))
 
 
 def _number(field: str, most: int) -> Callable[[Schedule, Directive], Schedule]:
@@ -152,7 +154,7 @@ def _number(field: str, most: int) -> Callable[[Schedule, Directive], Schedule]:
             raise _illegal(directive, f"takes 1 to {most}, not {given[0].number}", given[0])
         if getattr(schedule, field) is not None:
             raise _illegal(directive, "has been said before")
-        return records.evolve(schedule, **{field: given[0].number})
+        return attrs.evolve(schedule, **{field: given[0].number})
 
     return rule
 
@@ -162,7 +164,7 @@ def _compile(schedule: Schedule, directive: Directive) -> Schedule:
         raise _illegal(directive, "takes no arguments")
     if schedule.compiled:
         raise _illegal(directive, f"follows {schedule.compiled}, which compiles {directive.name}")
-    return records.evolve(schedule, compiled=directive.primitive)
+    return attrs.evolve(schedule, compiled=directive.primitive)
 
 
 def _labels(
@@ -172,7 +174,7 @@ def _labels(
         names = [a.name for a in directive.arguments if a.number is None and a.name]
         if not names or len(names) != len(directive.arguments):
             raise _illegal(directive, f"takes {what}")
-        return records.evolve(schedule, **{field: getattr(schedule, field) | set(names)})
+        return attrs.evolve(schedule, **{field: getattr(schedule, field) | set(names)})
 
     return rule
 
@@ -182,7 +184,7 @@ def _word(field: str, words: tuple[str, ...]) -> Callable[[Schedule, Directive],
         names = [a.name for a in directive.arguments if a.number is None]
         if len(names) != 1 or names[0] not in words:
             raise _illegal(directive, f"takes one of {', '.join(words)}")
-        return records.evolve(schedule, **{field: names[0]})
+        return attrs.evolve(schedule, **{field: names[0]})
 
     return rule
 

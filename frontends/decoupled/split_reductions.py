@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tileir import records
+import attrs
+
 from tileir.frontends.decoupled.fusion import Group, needed
 from tileir.frontends.decoupled.model import Func, with_operands
 from tileir.frontends.decoupled.nodes import (
@@ -30,7 +31,7 @@ IDENTITY = {"rsum": 0.0, "rdot": 0.0, "rmax": float("-inf"), "rmin": float("inf"
 _ATOMIC = {"rsum": "fadd", "rdot": "fadd", "rmax": "fmax", "rmin": "fmin"}
 
 
-@records.frozen
+@attrs.frozen
 class Cut:
     """The groups that a group becomes, and the sizes of the labels that count blocks."""
 
@@ -58,7 +59,7 @@ def _cut(
 ) -> Iterator[Group]:
     root = own.root
     if count == 1:
-        yield records.evolve(own, root=_without(root, label, root.value))
+        yield attrs.evolve(own, root=_without(root, label, root.value))
         return
     if label in root.schedule.atomic:
         yield from _joined_by_atomics(own, label, part)
@@ -82,18 +83,18 @@ def _cut(
         yield Group(partial, needed(partial, own.members), inline=True)
     schedule = _without(root, label, value).schedule
     tensors = {**schedule.tensors, part.label: 0}
-    joining = records.evolve(schedule, tensors=tensors)
-    joined = records.evolve(root, value=value, schedule=joining)
-    yield records.evolve(own, root=joined, members=needed(joined, own.members))
+    joining = attrs.evolve(schedule, tensors=tensors)
+    joined = attrs.evolve(root, value=value, schedule=joining)
+    yield attrs.evolve(own, root=joined, members=needed(joined, own.members))
 
 
 def _partial(root: Func, node: Reduction, part: Part, shape: Shape, number: int) -> Func:
     labels = (part.label, *filter(None, shape))
-    value = records.evolve(node, part=part)
+    value = attrs.evolve(node, part=part)
     schedule = root.schedule
     blocks = {n: size for n, size in schedule.blocks.items() if n in labels}
     order = schedule.order if set(labels[1:]) >= set(_levels(schedule)) else ()
-    changed = records.evolve(
+    changed = attrs.evolve(
         schedule, blocks={**blocks, part.label: 1}, order=order, online=frozenset[str]()
     )
     name = f"{root.name}.{node.label}{number or ''}"
@@ -115,21 +116,21 @@ def _without(root: Func, label: str, value: Node) -> Func:
             inner |= {level.inner} if level.inner else set()
         else:
             order.append(level)
-    changed = records.evolve(schedule, blocks=blocks, order=tuple(order))
-    return records.evolve(root, value=value, schedule=changed)
+    changed = attrs.evolve(schedule, blocks=blocks, order=tuple(order))
+    return attrs.evolve(root, value=value, schedule=changed)
 
 
 def _joined_by_atomics(own: Group, label: str, part: Part) -> Iterator[Group]:
     root, node = own.root, own.root.value
     assert isinstance(node, Reduction)
-    start = records.evolve(
+    start = attrs.evolve(
         root, value=Number(IDENTITY[node.op]), schedule=_start_schedule(root.schedule)
     )
     yield Group(start)
-    bare = _without(root, label, records.evolve(node, part=part))
-    schedule = records.evolve(bare.schedule, blocks={**bare.schedule.blocks, part.label: 1})
-    func = records.evolve(bare, schedule=schedule, combine=_ATOMIC[node.op])
-    yield records.evolve(own, root=func)
+    bare = _without(root, label, attrs.evolve(node, part=part))
+    schedule = attrs.evolve(bare.schedule, blocks={**bare.schedule.blocks, part.label: 1})
+    func = attrs.evolve(bare, schedule=schedule, combine=_ATOMIC[node.op])
+    yield attrs.evolve(own, root=func)
 
 
 def _start_schedule(schedule: Schedule) -> Schedule:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.builder import BF16, F16, F32, F64, I1, I8, I16, I32, I64
 from tileir.frontends.decoupled.errors import launch_error
 from tileir.types import F8E4M3, F8E5M2, Scalar
@@ -21,7 +21,7 @@ ELEMENTS: Mapping[str, Scalar] = {
 _NAMES = {element: name for name, element in ELEMENTS.items()}
 
 
-@records.frozen
+@attrs.frozen
 class Tensor:
     """A tensor of elements of type `element`; `strides` count elements. `aligned` says that its
     address is a multiple of 16 bytes."""

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from tileir import records
+import attrs
+
 from tileir.frontends.decoupled import grid
 from tileir.frontends.decoupled.cache_reuse import Order, Touched
 from tileir.frontends.decoupled.element_types import RELATIONS, Kind, kind_of
@@ -26,7 +27,7 @@ _SUMS = 160
 _NOTHING = Touched((), 0.0)
 
 
-@records.frozen
+@attrs.frozen
 class Use:
     """An expression that a kernel evaluates: its dimensions as the kernel calls them, the
     reductions it stands in, and for a reduction its own label."""
@@ -37,13 +38,13 @@ class Use:
     label: str = ""
 
 
-@records.define
+@attrs.define
 class Uses:
     """All of a kernel; and what was found of them for the tiles of a schedule, which schedules
     share that differ in warps or orders."""
 
     all: tuple[Use, ...]
-    found: dict[Any, dict[str, Any]] = records.field(factory=dict)
+    found: dict[Any, dict[str, Any]] = attrs.field(factory=dict)
 
 
 def uses_of(group: Group, shapes: dict[Node, Shape]) -> Uses:
@@ -70,7 +71,7 @@ def uses_of(group: Group, shapes: dict[Node, Shape]) -> Uses:
     return Uses(tuple(dict.fromkeys(visit(group.root.value, {}, ()))))
 
 
-@records.frozen
+@attrs.frozen
 class Traffic:
     """Bytes of tensors by name, those of them that program instances ask for, those of one step
     of an instance, and those that stay for all of its steps; and by tensor what of it an instance
@@ -83,7 +84,7 @@ class Traffic:
     touched: Mapping[str, Touched]
 
 
-@records.define
+@attrs.define
 class Work:
     """A kernel with its sizes."""
 
@@ -92,24 +93,24 @@ class Work:
     tensors: Mapping[str, Tensor]
     scalars: Mapping[str, Scalar]
     uses: Uses
-    levels: tuple[grid.Level, ...] = records.field(init=False)
+    levels: tuple[grid.Level, ...] = attrs.field(init=False)
     """Of its launch grid."""
-    instances: int = records.field(init=False)
+    instances: int = attrs.field(init=False)
     """Program instances."""
-    products: bool = records.field(init=False)
+    products: bool = attrs.field(init=False)
     """Whether it multiplies matrices."""
-    warps: int = records.field(init=False)
+    warps: int = attrs.field(init=False)
     """Warps that compute an instance."""
-    limit: Limit | None = records.field(init=False)
+    limit: Limit | None = attrs.field(init=False)
     """What ends its passes, so that instances have unequal work."""
-    share: float = records.field(init=False)
+    share: float = attrs.field(init=False)
     """The part of the steps over the label of `limit` that instances take on average."""
-    _steps: tuple[int, ...] = records.field(init=False)
-    _blocks: dict[str, int] = records.field(init=False)
-    _stated: dict[str, int] = records.field(init=False)
-    _found: dict[str, Any] = records.field(init=False)
+    _steps: tuple[int, ...] = attrs.field(init=False)
+    _blocks: dict[str, int] = attrs.field(init=False)
+    _stated: dict[str, int] = attrs.field(init=False)
+    _found: dict[str, Any] = attrs.field(init=False)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         blocks = self.group.root.schedule.blocks
         self._blocks = {n: min(blocks.get(n, size), size) for n, size in self.sizes.items()}
         self._stated = {}

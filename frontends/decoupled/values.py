@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.builder import F32, I32, Builder, Expr
 from tileir.frontends.decoupled.element_types import RELATIONS, wide
 from tileir.frontends.decoupled.functions import FAST, FUNCTIONS, as_float, as_integer, quotient
@@ -15,7 +16,7 @@ from tileir.types import Scalar, element_of
 Item: TypeAlias = "Expr | int | float"
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Tile:
     """A scalar, or a tile with an axis for each of `axes`. Where positions along a label of
     `zeroed` are outside of the tensor, the elements are 0."""

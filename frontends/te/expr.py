@@ -5,7 +5,8 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction import (
     Affine,
     Apply,
@@ -113,7 +114,7 @@ class Operators(Arithmetic):
         return _compared("ne", self, other)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class PrimExpr(Operators):
     """An expression. `bounds` are the conditions on indices that a condition is, where it is
     nothing else."""
@@ -135,7 +136,7 @@ class PrimExpr(Operators):
         return next(name for name, element in DTYPES.items() if element is kind)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class IterVar(Operators):
     """An axis: of the elements of a tensor, of a reduction, or a part that a schedule makes."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction import Axis, Index
 from tileir.frontends.te.errors import error
 from tileir.frontends.te.expr import IterVar
@@ -15,7 +16,7 @@ _MOST = {"num_warps": 32, "stages": 32}
 """Pragmas and their largest values."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class ThreadAxis:
     """What an axis is bound to."""
 
@@ -31,20 +32,20 @@ def thread_axis(tag: str = "", *, name: str = "") -> ThreadAxis:
     return ThreadAxis(found)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Scheduled:
     """The schedule of one tensor. `leaves` are its axes, from the outermost loop inwards."""
 
     tensor: Tensor
     leaves: list[IterVar]
-    parents: dict[IterVar, tuple[IterVar, ...]] = records.field(factory=dict[Any, Any])
+    parents: dict[IterVar, tuple[IterVar, ...]] = attrs.field(factory=dict[Any, Any])
     """What a part was split off, or fused of."""
-    inner: set[IterVar] = records.field(factory=set[Any])
+    inner: set[IterVar] = attrs.field(factory=set[Any])
     """Inner parts of splits."""
-    blocks: set[IterVar] = records.field(factory=set[Any])
+    blocks: set[IterVar] = attrs.field(factory=set[Any])
     attach: str = "auto"
     reader: Tensor | None = None
-    settings: dict[str, int] = records.field(factory=dict[str, int])
+    settings: dict[str, int] = attrs.field(factory=dict[str, int])
     touched: bool = False
 
     @property
@@ -241,7 +242,7 @@ def _same(leaf: IterVar, axis: Any) -> bool:
     return isinstance(axis, IterVar) and leaf.index is axis.index
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Schedule:
     """Stages by tensor: `s[C]`; `outputs` are what is asked for."""
 

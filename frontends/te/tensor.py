@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from tileir import Location, records
+import attrs
+
+from tileir import Location
 from tileir.builder import contraction
 from tileir.builder.contraction import (
     Affine,
@@ -39,16 +41,16 @@ LARGEST = 1 << 31
 """Elements that a tensor is below."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Tensor(contraction.Tensor, Arithmetic):
     """A tensor; `A[i, j]` is an element. What is computed has a `term`, axes of its elements and of
     its reductions, and the tensors that it reads; a placeholder has none of them."""
 
-    location: Location = records.field(kw_only=True)
-    axis: tuple[IterVar, ...] = records.field(default=(), kw_only=True)
-    reduce_axis: tuple[IterVar, ...] = records.field(default=(), kw_only=True)
-    term: Term | None = records.field(default=None, kw_only=True)
-    inputs: tuple[Tensor, ...] = records.field(default=(), kw_only=True)
+    location: Location = attrs.field(kw_only=True)
+    axis: tuple[IterVar, ...] = attrs.field(default=(), kw_only=True)
+    reduce_axis: tuple[IterVar, ...] = attrs.field(default=(), kw_only=True)
+    term: Term | None = attrs.field(default=None, kw_only=True)
+    inputs: tuple[Tensor, ...] = attrs.field(default=(), kw_only=True)
 
     @property
     def op(self) -> Operation:
@@ -91,7 +93,7 @@ class Tensor(contraction.Tensor, Arithmetic):
         return PrimExpr(Read(self, ()))
 
 
-@records.frozen
+@attrs.frozen
 class Operation:
     """How a tensor comes to be: its axes, as TVM has them."""
 
@@ -113,7 +115,7 @@ class Operation:
         return self.output.reduce_axis
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Var(Operators):
     """A number that is given when a program runs."""
 

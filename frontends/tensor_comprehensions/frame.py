@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction import Affine, Index, Stage, Tensor, Term
 from tileir.frontends.sources import Source, Wrong
 
@@ -16,7 +17,7 @@ DEEPEST = 20
 """Calls within calls that are inlined."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Frame:
     """A function being compiled: `functions` are those of the text. Every statement makes a new
     tensor, and the name stands for it from then on; `fresh` are those that no statement wrote."""
@@ -24,10 +25,10 @@ class Frame:
     source: Source
     functions: Mapping[str, Any]
     outputs: tuple[str, ...]
-    tensors: dict[str, Tensor] = records.field(factory=dict[str, Tensor])
-    sizes: dict[str, int] = records.field(factory=dict[str, int])
-    stages: list[Stage] = records.field(factory=list[Stage])
-    fresh: dict[str, Tensor] = records.field(factory=dict[str, Tensor])
+    tensors: dict[str, Tensor] = attrs.field(factory=dict[str, Tensor])
+    sizes: dict[str, int] = attrs.field(factory=dict[str, int])
+    stages: list[Stage] = attrs.field(factory=list[Stage])
+    fresh: dict[str, Tensor] = attrs.field(factory=dict[str, Tensor])
     depth: int = 0
 
     def tensor(self, name: str) -> Tensor:
@@ -43,18 +44,18 @@ class Frame:
             raise Wrong("TIR1403", f"{name} is {before}, and {extent} of {tensor}")
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Statement:
     """One statement: its indices, in the order in which they occur, those whose range a clause
     says, names that clauses define, and the reads that ranges are inferred from."""
 
     frame: Frame
-    indices: dict[str, Index] = records.field(factory=dict[str, Index])
-    said: dict[Index, range] = records.field(factory=dict[Index, range])
-    lets: dict[str, Affine | Term] = records.field(factory=dict[str, Any])
-    uses: list[tuple[Affine, int]] = records.field(factory=list[Any])
+    indices: dict[str, Index] = attrs.field(factory=dict[str, Index])
+    said: dict[Index, range] = attrs.field(factory=dict[Index, range])
+    lets: dict[str, Affine | Term] = attrs.field(factory=dict[str, Any])
+    uses: list[tuple[Affine, int]] = attrs.field(factory=list[Any])
     """Positions and the extents they are in."""
-    guarded: list[tuple[Affine, int]] = records.field(factory=list[Any])
+    guarded: list[tuple[Affine, int]] = attrs.field(factory=list[Any])
     """Those in arms of a choice by a condition on indices."""
 
     def index(self, name: str) -> Index:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction import Function, Program, Tensor, described, dtype_of
 from tileir.errors import Diagnostic, LaunchError
 from tileir.frontends import sources
@@ -17,7 +18,7 @@ from tileir.frontends.tensor_comprehensions.frame import DEEPEST, Frame
 from tileir.frontends.tensor_comprehensions.statements import compile_statement
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Comprehensions:
     """A text that has been read; its functions are attributes."""
 
@@ -33,7 +34,7 @@ class Comprehensions:
         return Comprehension(self, name)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Comprehension:
     """One function."""
 
@@ -67,7 +68,7 @@ class Comprehension:
             raise LaunchError(Diagnostic("TIR0813", f"nothing is accumulated to {name}"))
         extra = tuple(frame.fresh[name] for name in before)
         values = [before[t.name] for t in extra]
-        whole = records.evolve(function, inputs=(*function.inputs, *extra))
+        whole = attrs.evolve(function, inputs=(*function.inputs, *extra))
         return whole(*arrays, *values, on=on, **options)
 
     def compiled(self, *inputs: Any) -> Function:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction import (
     Affine,
     Apply,
@@ -111,8 +112,8 @@ def _with_default(stage: Stage, default: Tensor) -> Stage:
         raise Wrong("TIR1303", f"the default {found}")
     term, other = stage.term, Read(default, stage.at)
     if isinstance(term, Choose):
-        return records.evolve(stage, term=records.evolve(term, otherwise=other))
+        return attrs.evolve(stage, term=attrs.evolve(term, otherwise=other))
     if not isinstance(term, Reduce):
         return stage
-    found = records.evolve(term, kind="max", of=Number(1, I32), empty=0)
-    return records.evolve(stage, term=Apply("select", (found, term, other)))
+    found = attrs.evolve(term, kind="max", of=Number(1, I32), empty=0)
+    return attrs.evolve(stage, term=Apply("select", (found, term, other)))

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction import (
     Affine,
     Apply,
@@ -58,7 +59,7 @@ _CASTS: Mapping[str, Mapping[int, Element]] = {
 }
 
 
-@records.frozen
+@attrs.frozen
 class Value:
     """A tensor that is computed where it is asked for: its shape, and its term at positions."""
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction import Affine, Index, Stage, Tensor, affine
 from tileir.frontends.sources import Source, Wrong, truncated
 
@@ -14,14 +15,14 @@ LARGEST = 1 << 31
 """Elements that a tensor is below."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Frame:
     """A function being compiled."""
 
     source: Source
-    tensors: dict[str, Tensor] = records.field(factory=dict[str, Tensor])
-    sizes: dict[str, int] = records.field(factory=dict[str, int])
-    stages: list[Stage] = records.field(factory=list[Stage])
+    tensors: dict[str, Tensor] = attrs.field(factory=dict[str, Tensor])
+    sizes: dict[str, int] = attrs.field(factory=dict[str, int])
+    stages: list[Stage] = attrs.field(factory=list[Stage])
 
     def declare(self, name: str, tensor: Tensor) -> Tensor:
         """A new tensor. Raises Wrong."""

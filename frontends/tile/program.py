@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder.contraction import Function, Program, Tensor, described
 from tileir.frontends import sources
 from tileir.frontends.extras import lark
@@ -15,7 +16,7 @@ from tileir.frontends.tile.definitions import defined
 from tileir.frontends.tile.frame import Frame
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class TileFunction:
     """A function that has been read: `inputs` and `outputs` are the names of its tensors."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import Builder
 
 
-@records.frozen
+@attrs.frozen
 class KernelOptions:
     """Options of a launch that change what ops a kernel is made of, by Triton's names."""
 
@@ -25,7 +26,7 @@ class KernelOptions:
     @staticmethod
     def of(options: Mapping[str, Any]) -> tuple[KernelOptions, dict[str, Any]]:
         """Those among `options`, and the others."""
-        names = {f.name for f in records.fields(KernelOptions)}
+        names = {f.name for f in attrs.fields(KernelOptions)}
         own = {k: v for k, v in options.items() if k in names}
         return KernelOptions(**own), {k: v for k, v in options.items() if k not in names}
 

@@ -7,7 +7,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.types import (
     BF16,
     F8E4M3,
@@ -25,7 +26,7 @@ from tileir.types import (
 )
 
 
-@records.frozen(repr=False)
+@attrs.frozen(repr=False)
 class DType:
     """A scalar type as Triton names it; `signed` says how integers are widened and compared."""
 
@@ -183,7 +184,7 @@ def _question(name: str, own: Callable[[], str]) -> Callable[[], bool]:
     return lambda: own() == asked
 
 
-@records.frozen
+@attrs.frozen
 class PointerType:
     """A pointer in global memory to `element_ty`."""
 
@@ -225,12 +226,12 @@ def _extents(shape: Any) -> tuple[int, ...]:
     return tuple(map(operator.index, shape))
 
 
-@records.frozen
+@attrs.frozen
 class BlockType:
     """The type of a tile: `x.type`."""
 
     element_ty: DType | PointerType
-    shape: tuple[int, ...] = records.field(converter=_extents)
+    shape: tuple[int, ...] = attrs.field(converter=_extents)
 
     @property
     def nbytes(self) -> int:

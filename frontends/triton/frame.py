@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import Builder, BuildError
 from tileir.errors import Diagnostic
 from tileir.frontends.triton.errors import CompilationError, KernelError, error_at
@@ -16,7 +17,7 @@ from tileir.frontends.triton.names import Names, Structure, structure, to_tensor
 from tileir.frontends.triton.source import Source
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Exit:
     """Where early returns of an inlined function go, with the structure they all share."""
 
@@ -24,7 +25,7 @@ class Exit:
     structure: Structure
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Frame:
     """A function, its names, and where its returns go. It is the `scope` that functions of the
     language get."""
@@ -34,19 +35,19 @@ class Frame:
     is_kernel: bool
     caller: Callable[..., Any]
     """What makes a call: given the frame, the function, its arguments, those by name."""
-    names: Names = records.field(init=False)
+    names: Names = attrs.field(init=False)
     depth: int = 0
     """How many calls deep this function is inlined."""
     nested: int = 0
     """How many branches and loops of this function, decided at run time, are open."""
-    unrolled: list[tuple[int, int]] = records.field(factory=list[Any])
+    unrolled: list[tuple[int, int]] = attrs.field(factory=list[Any])
     """For each unrolled loop that is open: the loops and the branches of run time around it."""
     left: type[ast.stmt] | None = None
     """What ended the round just compiled of the innermost unrolled loop: `break` or `continue`."""
     exit: Exit | None = None
     result: Any = None
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.names = Names(self.b)
 
     def look_up(self, name: str) -> Any:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tileir import Module, records
+import attrs
+
+from tileir import Module
 from tileir.builder import arg
 from tileir.frontends.triton.building import KernelBuilder, KernelOptions
 from tileir.frontends.triton.calls import call
@@ -26,7 +28,7 @@ from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.statements import run
 
 
-@records.frozen
+@attrs.frozen
 class Specialization:
     """What a kernel is compiled for: `parameters` at run time, `constants` known while
     compiling, `options` of the function (`num_warps` and the like)."""

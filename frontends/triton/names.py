@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
-from tileir import Location, records
+import attrs
+
+from tileir import Location
 from tileir.builder import Builder, Expr, Var
 from tileir.frontends.triton.errors import KernelError, error_at
 from tileir.frontends.triton.language.memory import BlockPointer, TensorDescriptor
@@ -19,7 +21,7 @@ from tileir.frontends.triton.tensor import Tensor, described, of
 Rebuild: TypeAlias = Callable[[Sequence[Expr]], Any]
 
 
-@records.frozen
+@attrs.frozen
 class Structure:
     """A value taken apart: `key` is what two values must share to be held by one name, `parts`
     its expressions, `rebuild` makes the value of others in their place."""
@@ -38,7 +40,7 @@ def structure(value: Any) -> Structure:
         made: Any = type(cast(tuple[Any, ...], value))
         return _sequence(getattr(made, "_make", tuple), cast(tuple[Any, ...], value), made)
     if isinstance(value, (BlockPointer, TensorDescriptor)):
-        fields = [getattr(value, f.name) for f in records.fields(type(value))]
+        fields = [getattr(value, f.name) for f in attrs.fields(type(value))]
         kind_ = type(value)
         return _sequence(lambda items: kind_(*items), fields, kind_)
     return Structure(("static", _Same(value)), (), lambda _: value)
@@ -58,7 +60,7 @@ def _sequence(make: Callable[[Any], Any], items: Sequence[Any], kind: Any = tupl
     return Structure((kind, *(one.key for one in found)), parts, rebuild)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Same:
     """A value known while compiling, equal to what is equal and of one type."""
 
@@ -71,7 +73,7 @@ class _Same:
     __hash__ = None  # type: ignore[assignment]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Slot:
     """What a name holds since `place`: variables, and how they make the value."""
 
@@ -85,24 +87,24 @@ class Slot:
         return self.rebuild([v.get() for v in self.variables])
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class InconsistentName:
     """A name that is not the same thing on every path; `why` says so."""
 
     why: str
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Names:
     """The names of one function."""
 
     b: Builder
-    held: dict[str, Slot | InconsistentName] = records.field(
+    held: dict[str, Slot | InconsistentName] = attrs.field(
         factory=dict[str, "Slot | InconsistentName"]
     )
-    shared: list[dict[str, Slot | InconsistentName]] = records.field(factory=list[Any])
+    shared: list[dict[str, Slot | InconsistentName]] = attrs.field(factory=list[Any])
     """What the other branch of each `if` around made, to be held in common."""
-    loops: list[dict[str, Slot]] = records.field(factory=list[Any])
+    loops: list[dict[str, Slot]] = attrs.field(factory=list[Any])
     """What each loop around found defined."""
 
     def get(self, name: str) -> Any:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.builder import Builder
 from tileir.frontends.triton import dtypes
 from tileir.frontends.triton.dtypes import DType, PointerType
@@ -14,7 +15,7 @@ from tileir.frontends.triton.language.memory import TensorDescriptor, described_
 from tileir.frontends.triton.tensor import Kind, Tensor, literal
 
 
-@records.frozen
+@attrs.frozen
 class Parameter:
     """A parameter at run time: its type, and what is known of every value it will have."""
 
@@ -23,14 +24,14 @@ class Parameter:
     """The integer, or the address in bytes, is a multiple of this."""
 
 
-@records.frozen
+@attrs.frozen
 class Known:
     """An item of a tuple that is known while compiling."""
 
     value: Any
 
 
-@records.frozen
+@attrs.frozen
 class TupleParameter:
     """A tuple: what each item is compiled for, and its class, which may name them."""
 
@@ -38,7 +39,7 @@ class TupleParameter:
     kind: type = tuple
 
 
-@records.frozen
+@attrs.frozen
 class DescriptorParameter:
     """A descriptor made by the host: its base, extents and strides are parameters, but for the
     last stride, which is 1."""

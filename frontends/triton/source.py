@@ -10,7 +10,9 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, cast
 
-from tileir import Location, records
+import attrs
+
+from tileir import Location
 from tileir.builder import source_name
 from tileir.frontends.triton.annotations import annotated, is_constexpr
 from tileir.frontends.triton.errors import error_at
@@ -18,7 +20,7 @@ from tileir.frontends.triton.language.control import constexpr
 from tileir.frontends.triton.tensor import Kind
 
 
-@records.frozen(slots=False)
+@attrs.frozen(slots=False)
 class Source:
     """A Python function to be compiled, and what its free names mean."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, cast
 
-from tileir import records
+import attrs
+
 from tileir.builder import Builder, Expr
 from tileir.frontends.triton import dtypes
 from tileir.frontends.triton.dtypes import DType, PointerType
@@ -15,7 +16,7 @@ from tileir.values import Constant
 Kind: TypeAlias = DType | PointerType
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Tensor:
     """A scalar (`shape` is empty) or a tile, whose elements are of type `dtype`."""
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.errors import TileirError
 from tileir.executor import Dispatching, executor, executors
 from tileir.frontends.triton import plots
@@ -81,7 +81,7 @@ def assert_close(x: Any, y: Any, atol: float = 1e-2, rtol: float = 1e-2, err_msg
     np.testing.assert_allclose(np.asarray(x), np.asarray(y), atol=atol, rtol=rtol, err_msg=err_msg)
 
 
-@records.frozen
+@attrs.frozen
 class Benchmark:
     """A table of measurements: `x_names` take each of `x_vals`, one column per `line_vals`."""
 

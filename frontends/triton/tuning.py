@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.errors import TileirError
 from tileir.executor import executor
 from tileir.frontends.triton.errors import launch_error
@@ -22,7 +22,7 @@ from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 from tileir.measuring import Measuring
 
 
-@records.frozen
+@attrs.frozen
 class Config:
     """Values for the parameters `kwargs`, and options of the launch."""
 
@@ -319,7 +319,7 @@ def _copy(value: Any) -> Any:
         items = cast(tuple[Any, ...], value)
         return getattr(type(items), "_make", tuple)(map(_copy, items))
     if isinstance(value, TensorDescriptor):
-        return records.evolve(value, base=_copy(value.base))
+        return attrs.evolve(value, base=_copy(value.base))
     if isinstance(value, np.ndarray):
         return value.copy()
     return value.clone() if hasattr(value, "clone") else value

@@ -6,8 +6,9 @@ import re
 import time
 from typing import Any
 
+import attrs
+
 import tileir
-from tileir import records
 from tileir.backend import CompiledKernel, compile as compile_module
 from tileir.errors import Diagnostic, InfeasibleError, TileirError, UnsupportedError
 from tileir.frontends import ttir
@@ -21,7 +22,7 @@ _FEWEST_REGISTERS = 32
 """What tileir can be limited to; Triton takes fewer."""
 
 
-@records.frozen(slots=False, eq=False)
+@attrs.frozen(slots=False, eq=False)
 class Carrier:
     """What a stage gives Triton: the compiled kernel, and the text to show for the stage."""
 
@@ -116,7 +117,7 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
         message = f"its symbol would be {kernel.plan.symbol}, and Triton looks for {name}"
         raise UnsupportedError(Diagnostic("TIR0706", message))
     try:
-        return records.evolve(kernel, code=kernel.assembled)
+        return attrs.evolve(kernel, code=kernel.assembled)
     except TileirError as error:
         if error.code != _NO_ASSEMBLER:
             raise

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tileir import records
+import attrs
+
 from tileir.frontends.triton_c.errors import ProgramError
 from tileir.types import (
     F16,
@@ -20,7 +21,7 @@ from tileir.types import (
 )
 
 
-@records.frozen
+@attrs.frozen
 class CType:
     """A scalar type of the IR with C's sign, or a pointer to `pointee` in `space`."""
 

@@ -6,7 +6,8 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import Builder, BuildError, Var
 from tileir.errors import Diagnostic
 from tileir.frontends.triton_c.ctypes import CType
@@ -15,7 +16,7 @@ from tileir.frontends.triton_c.reading import Text
 from tileir.frontends.triton_c.values import Item, Value, convert, fit, select, together
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Variable:
     """A declared name: its type, shape, and the SSA variable that holds it. Where the `predicate`
     that it is declared under does not hold, nothing sees it."""
@@ -26,7 +27,7 @@ class Variable:
     predicate: Value | None
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Loop:
     """Where `continue` and `break` go, the predicate around the loop, and whether a `break` has
     left it."""
@@ -37,7 +38,7 @@ class Loop:
     left: bool = False
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Frame:
     """A function: `functions` are those it may call, `known` the numbers known while compiling
     (tunables). `predicate` guards what is loaded, stored and assigned; `outside` is the one
@@ -49,8 +50,8 @@ class Frame:
     known: Mapping[str, Any]
     result: CType | None = None
     exit: Any = None
-    scopes: list[dict[str, Variable]] = records.field(factory=lambda: [{}])
-    loops: list[Loop] = records.field(factory=list[Loop])
+    scopes: list[dict[str, Variable]] = attrs.field(factory=lambda: [{}])
+    loops: list[Loop] = attrs.field(factory=list[Loop])
     predicate: Value | None = None
     outside: Value | None = None
     expected: tuple[int, ...] | None = None

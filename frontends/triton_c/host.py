@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.frontends.triton_c import ctypes, numbers, values
 from tileir.frontends.triton_c.errors import CompilationError, ProgramError, error_at
 from tileir.frontends.triton_c.reading import Text
@@ -22,7 +23,7 @@ class _Again(_Leave):
     pass
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Host:
     """The host's names: numbers, and arrays that can be indexed; of some the type is known, of
     arrays their elements'."""

@@ -7,7 +7,9 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from tileir import Module, records
+import attrs
+
+from tileir import Module
 from tileir.builder import Builder, arg
 from tileir.executor import executor, on_host
 from tileir.frontends.triton_c import ctypes, host, reading, values
@@ -34,7 +36,7 @@ _PROMISES = {
 }  # fmt: skip
 
 
-@records.frozen(slots=False, eq=False)
+@attrs.frozen(slots=False, eq=False)
 class Program:
     """A program that has been read."""
 
@@ -126,7 +128,7 @@ class Program:
         return size
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Kernel:
     """A kernel of a program: `kernel[grid](*arguments, TM=32)`. It runs on the executor `on`, or
     else on this machine's CPU, or in the interpreter where that does not take it."""
@@ -224,7 +226,7 @@ def _allocates(node: Any) -> bool:
 # Functions ----------------------------------------------------------------------------------
 
 
-@records.frozen
+@attrs.frozen
 class _Parameter:
     name: str
     kind: CType

@@ -9,7 +9,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from tileir import Location, records
+import attrs
+
+from tileir import Location
 from tileir.frontends.extras import lark
 from tileir.frontends.numerals import TOO_LONG, long_number
 from tileir.frontends.triton_c.errors import error_at
@@ -21,7 +23,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(message, name=error.name) from error
 
 
-@records.frozen
+@attrs.frozen
 class Text:
     """A preprocessed program: `lines` gives the file and line that each of its lines is from."""
 

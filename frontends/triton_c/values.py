@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.builder import Builder, Expr
 from tileir.frontends.triton_c import ctypes
 from tileir.frontends.triton_c.ctypes import CType
@@ -18,7 +19,7 @@ from tileir.frontends.triton_c.errors import ProgramError
 from tileir.types import tile
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Value:
     """A scalar or tile of elements of type `kind`."""
 

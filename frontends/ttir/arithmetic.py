@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.builder import Builder, Expr
 from tileir.frontends.triton import dtypes
 from tileir.frontends.triton.building import fused
@@ -193,7 +194,7 @@ def _bitcast(f: RegionReader, s: Statement) -> Expr:
 # Functions of libdevice -----------------------------------------------------------------------
 
 
-@records.frozen
+@attrs.frozen
 class _Scope:
     """What functions of `tl` are called with."""
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir import records
+import attrs
+
 from tileir.builder import Expr
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RegionReader, rule
@@ -33,7 +34,7 @@ def _map_elementwise(f: RegionReader, s: Statement) -> list[Expr]:
     return inner.results_of(s.regions[0])
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Tiles(RegionReader):
     """A region on elements, carried out on tiles of `shape`. What it takes from around it is the
     same for every element; `guarded` where some elements are not meant."""
@@ -138,7 +139,7 @@ class _Tiles(RegionReader):
             raise UnsupportedStatement(f"{s.name} for some elements only is not read here")
         types = ([_tiled(t, self.shape) for t in kinds] for kinds in (s.taken, s.given))
         taken, given = types
-        return records.evolve(s, taken=taken, given=given)
+        return attrs.evolve(s, taken=taken, given=given)
 
 
 def _tiled(kind: Type, shape: tuple[int, ...]) -> Type:

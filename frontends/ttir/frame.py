@@ -7,7 +7,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.builder import Builder, Expr
 from tileir.errors import TileirError
 from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement, error_at
@@ -41,13 +42,13 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return kept
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class RegionReader:
     """A region being carried out."""
 
     b: Builder
     values: ChainMap[str, Expr]
-    blocks: Mapping[str, Any] = records.field(factory=dict[str, Any])
+    blocks: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     """Of a function whose body is several blocks, by label."""
     masked_off: str = "zero"
     """What loads give where their mask is false and they name no value: `zero` or `undefined`."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tileir import Location, records
+import attrs
+
+from tileir import Location
 from tileir.frontends.ttir.errors import error_at
 
 _PATTERN = re.compile(
@@ -25,7 +27,7 @@ _PATTERN = re.compile(
 )
 
 
-@records.frozen
+@attrs.frozen
 class Token:
     """A piece of the text: what it is, its characters, and where it stands."""
 

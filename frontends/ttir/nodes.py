@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import Location, records
+import attrs
+
+from tileir import Location
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.lexer import Token
 from tileir.types import Type
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Statement:
     """`%a, %b = name HEAD {attributes} (regions) : TAIL`.
 
@@ -22,11 +24,11 @@ class Statement:
     results: list[tuple[str, int]]
     place: Location
     source: Location | None = None
-    head: list[Token] = records.field(factory=list[Token])
-    options: dict[str, Any] = records.field(factory=dict[str, Any])
-    taken: list[Type] = records.field(factory=list[Type])
-    given: list[Type] = records.field(factory=list[Type])
-    regions: list[Region] = records.field(factory=list[Any])
+    head: list[Token] = attrs.field(factory=list[Token])
+    options: dict[str, Any] = attrs.field(factory=dict[str, Any])
+    taken: list[Type] = attrs.field(factory=list[Type])
+    given: list[Type] = attrs.field(factory=list[Type])
+    regions: list[Region] = attrs.field(factory=list[Any])
 
     @property
     def operands(self) -> list[str]:
@@ -79,20 +81,20 @@ class Statement:
         return found
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Section:
     """A block: its label, parameters, statements."""
 
     label: str
     parameters: list[tuple[str, Type]]
-    statements: list[Statement] = records.field(factory=list[Statement])
+    statements: list[Statement] = attrs.field(factory=list[Statement])
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Region:
     """Blocks, the first of which is entered."""
 
-    sections: list[Section] = records.field(factory=list[Section])
+    sections: list[Section] = attrs.field(factory=list[Section])
 
     @property
     def statements(self) -> list[Statement]:
@@ -107,7 +109,7 @@ class Region:
         return self.sections[0].parameters
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Function:
     """A function: name, parameters with what is promised of them, types of results, body."""
 
@@ -115,6 +117,6 @@ class Function:
     public: bool
     place: Location
     source: Location | None = None
-    parameters: list[tuple[str, Type, dict[str, Any]]] = records.field(factory=list[Any])
-    results: list[Type] = records.field(factory=list[Type])
-    region: Region = records.field(factory=Region)
+    parameters: list[tuple[str, Type, dict[str, Any]]] = attrs.field(factory=list[Any])
+    results: list[Type] = attrs.field(factory=list[Type])
+    region: Region = attrs.field(factory=Region)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.tma.host_plan import UNMAPPED
 from tileir.backend.warp_specialize.driver import warp_specialize
 from tileir.backend.warp_specialize.options import WarpSpecializeOptions
@@ -42,7 +42,7 @@ PIPELINES = {
 }
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Case:
     """A kernel with roles and arguments for it; it writes those with the numbers `places`."""
 
@@ -144,7 +144,7 @@ def slopes(name: str, how: How, *, fused: bool = False) -> Case:
     module = _made(attention_keys(*tile, 32, causal=True, fused=fused), how)
     arrays = (q, k, v, g, sums, delta, dk, dv, *([np.zeros(q.shape, np.float32)] if fused else ()))
     found = _case(f"gradient {name}", module, (2, heads, 1), (*arrays, t, 1, 0.25), 6, 7)
-    return records.evolve(found, places=(6, 7, 8), added=(8,)) if fused else found
+    return attrs.evolve(found, places=(6, 7, 8), added=(8,)) if fused else found
 
 
 def generated(name: str, how: How, traits: Mapping[str, Digits]) -> Case:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.compile import run_pipeline
 from tileir.backend.options import Options
 from tileir.backend.simt import machine as simt
@@ -29,14 +29,14 @@ _ORDERS = 16
 """Orders in which something left out has to be noticed."""
 
 
-@records.frozen
+@attrs.frozen
 class Site:
     """An op that orders others: function, block, number in the block."""
 
     function: str
     block: str
     index: int
-    op: Op = records.field(eq=False)
+    op: Op = attrs.field(eq=False)
 
     @property
     def name(self) -> str:
@@ -44,15 +44,15 @@ class Site:
         return f"{self.op.mnemonic} in @{self.function}, {self.block}"
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Runner:
     """A case staged once, to be run in many orders with ops left out."""
 
     case: Case
-    staged: Any = records.field(init=False)
-    expected: list[Array] = records.field(init=False)
+    staged: Any = attrs.field(init=False)
+    expected: list[Array] = attrs.field(init=False)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.staged = run_pipeline(self.case.module, target("sm_90a"), Options(), None)
         self.expected = self.case.expected()
 
@@ -108,5 +108,5 @@ def without(module: Module, site: Site) -> Module:
     block = function.blocks[site.block]
     instead = (op.evolve(pending=_NO_WAIT),) if op.mnemonic == "gpu.wgmma_wait" else ()
     ops = (*block.ops[: site.index], *instead, *block.ops[site.index + 1 :])
-    blocks = {**function.blocks, site.block: records.evolve(block, ops=ops)}
+    blocks = {**function.blocks, site.block: attrs.evolve(block, ops=ops)}
     return module.with_functions({**module.functions, site.function: function.with_blocks(blocks)})

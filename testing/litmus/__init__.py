@@ -25,9 +25,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.executor import Executor
 from tileir.ir import Module
 from tileir.textual import parse
@@ -42,7 +42,7 @@ _MOST_ELEMENTS = 1 << 25
 _ROWS, _COLUMNS, _LOCKS = 256, 256, 8
 
 
-@records.frozen
+@attrs.frozen
 class Litmus:
     """A test: `sizes` are elements per run by parameter."""
 

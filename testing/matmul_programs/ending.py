@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.testing.matmul_programs.writing import Writing, axes, source
 
 _SUMMED = {16: 4, 32: 4096}
@@ -19,7 +20,7 @@ def ending(w: Writing, total: Any, row: Writing, column: Any, extra: Any = None)
     z = source(w, "z", rows, columns)
     element = w["z"].type.pointee
     z.store(total if element is w.total else total.to(element), row, column)
-    _more(w, total, row, column, extra, records.evolve(z, base=_second(w), masked=0))
+    _more(w, total, row, column, extra, attrs.evolve(z, base=_second(w), masked=0))
 
 
 def _second(w: Writing) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 
-from tileir import records
+import attrs
 
 Statement = tuple[int, int, int, int]
 Digits = tuple[int, int, int]
@@ -26,7 +26,7 @@ DIGITS = 48
 """Digits are 0 to 47: every choice of 2, 3, 4, 6, 8, 12 or 16 things is as likely as another."""
 
 
-@records.frozen
+@attrs.frozen
 class Traits:
     """The digits of every trait."""
 

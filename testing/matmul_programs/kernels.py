@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import F16, I32, Builder, arg, pointer
 from tileir.testing.matmul_programs import loops
 from tileir.testing.matmul_programs.ending import ending
@@ -53,7 +54,7 @@ def program(traits: Traits) -> Program:
     for name, extents in (("x", (m, k)), ("y", (k, n))):
         if given(traits, name):
             shape = extents[::-1] if turned(traits, name) else extents
-            buffers[name] = records.evolve(buffers[name], shape=shape, lead=LEAD)
+            buffers[name] = attrs.evolve(buffers[name], shape=shape, lead=LEAD)
     down, across = _covered(w)
     tiles = -(-m // down) * (-(-n // across) if across else 1)
     batches = 1 + (traits["grid"][0] % 4 == 1)

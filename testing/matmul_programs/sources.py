@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import I32, I64, Builder
 
 POINTERS, DESCRIPTOR, GATHERED = range(3)
@@ -13,7 +14,7 @@ COMPUTED, ADVANCED, OFFSETS, STARTS = range(4)
 """What a loop carries: nothing, pointers, offsets, the start."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Axis:
     """An index: where it ends, and how many of it a tile has. `wraps`: beyond the end it begins
     again; `lead`: how far neighbours lie apart."""
@@ -24,7 +25,7 @@ class Axis:
     wraps: bool = False
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Source:
     """Tiles of `rows` by `columns` from `base` on. `masked`: how its mask is written; `wide`:
     whether indices are i64; `least`: whether indices below 0 are asked for."""
@@ -133,7 +134,7 @@ class Source:
         return self.b.descriptor_load(self.base, [row, column])
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Moving:
     """A source as a loop goes along one of its dimensions (0 or 1), from `first` on; `fixed` is
     the start in the other."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import BF16, F16, F32, I8, I32, Builder
 from tileir.testing.matmul_programs.features import Traits
 from tileir.testing.matmul_programs.sources import DESCRIPTOR, GATHERED, POINTERS, Axis, Source
@@ -24,7 +25,7 @@ FAMILIES, _CHAIN, _TILES = 6, 3, 5
 instances write several tiles."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Writing:
     """A kernel as it is written: values by the names of parameters, and what was chosen."""
 
@@ -35,7 +36,7 @@ class Writing:
     bm: int
     bn: int
     bk: int
-    values: dict[str, Any] = records.field(factory=dict[str, Any])
+    values: dict[str, Any] = attrs.field(factory=dict[str, Any])
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -133,7 +134,6 @@ def axes(
     c = Axis(w[second[0]], second[1], one if upright else lead, name == "y" and wraps[1])
     if name in "xy" and traits["made"]["xy".index(name)] % 6 in (3, 4):
         r, c = (
-            records.evolve(a, wraps=False, lead=a.lead if a.lead is not one else None)
-            for a in (r, c)
+            attrs.evolve(a, wraps=False, lead=a.lead if a.lead is not one else None) for a in (r, c)
         )
     return r, c

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tileir import records
+import attrs
 
 
-@records.frozen
+@attrs.frozen
 class Bug:
     """In `file`, `old` (which occurs once) is replaced by `new`; `name` says what breaks, `tests`
     are those that should notice, the tests of the file's area where there are none."""

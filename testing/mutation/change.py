@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from tileir import records
+import attrs
 
 FOLDERS = {
     "tileir": "tileir",
@@ -19,7 +19,7 @@ FOLDERS = {
 """The package that each top-level folder is imported as."""
 
 
-@records.frozen
+@attrs.frozen
 class Change:
     """`file` (relative to the repository) with `source` instead of its text; `name` says what
     differs, `context` is the changed text of what surrounds it."""
@@ -27,8 +27,8 @@ class Change:
     file: str
     line: int
     name: str
-    source: str = records.field(repr=False)
-    context: str = records.field(repr=False)
+    source: str = attrs.field(repr=False)
+    context: str = attrs.field(repr=False)
     tests: tuple[str, ...] = ()
     """Paths of the tests that judge it; those of the file's area where there are none."""
 

@@ -19,13 +19,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.testing.mutation.change import Change
 
 _HEAVY = ("numpy", "ml_dtypes", "hypothesis", "pytest", "_pytest.assertion", "llvmlite")
 
 
-@records.frozen
+@attrs.frozen
 class Outcome:
     """`killed` by a failing test, `timeout` when tests ran too long, `survived` when all passed;
     after how many `seconds`."""

@@ -19,7 +19,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.testing.mutation.change import FOLDERS, Change
 from tileir.testing.mutation.fork import child, silenced
 
@@ -29,7 +30,7 @@ _SOONER = 4
 """How many times longer tests may take, to be run as soon, for each word that they share."""
 
 
-@records.frozen
+@attrs.frozen
 class Suite:
     """Tests (what pytest is given), whether they pass without a change, the `seconds` they take
     watched, and the functions they call: names of modules, and lines where functions begin, 0

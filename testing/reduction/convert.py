@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.ir import Module
 from tileir.op import Op
 from tileir.ops.cast import Bitcast, SIToFP, Trunc, ZExt
@@ -36,7 +37,7 @@ def converted(module: Module, places: Sequence[Place]) -> Module:
                 if cast is not None:
                     ops[index] = cast
                     env.update((v, zero(v.type)) for v in op.results[1:])
-            blocks[label] = records.evolve(block, ops=ops)
+            blocks[label] = attrs.evolve(block, ops=ops)
         changed[name] = substituted(function.with_blocks(blocks), env)
     return with_functions(module, changed)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.rewrite import rewrite
@@ -16,7 +17,7 @@ Place: TypeAlias = tuple[Any, ...]
 """Names and indices that say where in a module something is."""
 
 
-@records.frozen
+@attrs.frozen
 class Edit:
     """A kind of edit: the `places` of a module at which it can be made, and `apply`, which makes
     it at some of them. A place at which it has been made is none any more."""
@@ -60,7 +61,7 @@ def with_ops(
                 change(op, function) if (name, label, index) in wanted else op
                 for index, op in enumerate(block.ops)
             ]
-            blocks[label] = records.evolve(block, ops=[op for op in made if op is not None])
+            blocks[label] = attrs.evolve(block, ops=[op for op in made if op is not None])
         changed[name] = function.with_blocks(blocks)
     return with_functions(module, changed)
 

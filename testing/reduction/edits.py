@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.field import READING, SEVERAL, FieldKind, Successor
 from tileir.ir import Function, Linkage, Module, ParameterAttributes, Visibility
 from tileir.op import Op
@@ -71,7 +72,7 @@ def _chosen(module: Module, places: Sequence[Place]) -> Module:
         function = changed[name]
         block = function.blocks[label]
         jump = Branch(getattr(block.terminator, arm))
-        blocks = {**function.blocks, label: records.evolve(block, ops=(*block.ops[:-1], jump))}
+        blocks = {**function.blocks, label: attrs.evolve(block, ops=(*block.ops[:-1], jump))}
         changed[name] = function.with_blocks(blocks)
     reached = {name: drop_unreachable(f) if f.blocks else f for name, f in changed.items()}
     return module.with_functions(reached)
@@ -174,7 +175,7 @@ def _with_fewer(function: Function, gone: set[tuple[str, int]], *, entering: boo
         return Successor(edge.label, tuple(arguments))
 
     blocks = {
-        label: records.evolve(
+        label: attrs.evolve(
             block,
             parameters=[v for i, v in enumerate(block.parameters) if (label, i) not in gone],
             ops=(*block.ops[:-1], map_edges(block.terminator, shorter)),
@@ -246,7 +247,7 @@ def _plain(op: Op) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in op.fields(FieldKind.ATTRIBUTE, FieldKind.OPTIONAL):
         default = None if field.kind is FieldKind.OPTIONAL else field.default
-        if default is not records.NOTHING and getattr(op, field.name) != default:
+        if default is not attrs.NOTHING and getattr(op, field.name) != default:
             found[field.name] = default
     nothing: dict[str, Any] = {"predicate": None, "comments": (), "location": None}
     for name, value in nothing.items():
@@ -297,7 +298,7 @@ def _without_headers(module: Module, places: Iterable[Place]) -> Module:
 
 def _bare(function: Function) -> Function:
     nothing = ParameterAttributes()
-    parameters = tuple(records.evolve(p, attributes=nothing) for p in function.parameters)
+    parameters = tuple(attrs.evolve(p, attributes=nothing) for p in function.parameters)
     return function.evolve(
         parameters=parameters, visibility=Visibility.PUBLIC, linkage=Linkage.EXTERNAL,
         alignment=0, comments=(),

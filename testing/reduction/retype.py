@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.errors import VerifyError
 from tileir.field import READING, SEVERAL, FieldKind, Successor
@@ -83,7 +84,7 @@ class _Retyping:
     def block(self, block: Block) -> Block:
         parameters = tuple(map(self.value, block.parameters))
         ops = [op for old in block.ops for op in self.ops(old)]
-        return records.evolve(block, parameters=parameters, ops=ops)
+        return attrs.evolve(block, parameters=parameters, ops=ops)
 
     def ops(self, op: Op) -> list[Op]:
         """What stands for `op`."""
@@ -110,7 +111,7 @@ class _Retyping:
         if op.predicate is not None:
             changes["predicate"] = self.operand(op.predicate)
         results = tuple(map(self.value, op.results))
-        return records.evolve(op, **changes, results=results)
+        return attrs.evolve(op, **changes, results=results)
 
 
 class _Scalars(_Retyping):

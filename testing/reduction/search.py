@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.errors import TileirError
 from tileir.ir import Module
 from tileir.testing.reduction.edit import Edit, can_end
@@ -18,7 +19,7 @@ from tileir.verify import verify
 Interesting: TypeAlias = Callable[[Module], bool]
 
 
-@records.frozen
+@attrs.frozen
 class Progress:
     """How far a search has come: ops left, candidates judged, candidates accepted, and the kind
     of edit that is being tried."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import Loop, loops
 from tileir.field import Successor
 from tileir.ir import Block, Function, Module
@@ -54,8 +55,8 @@ def _once(function: Function, loop: Loop) -> Function:
 
 
 def _reading(block: Block, env: dict[Value, Operand]) -> Block:
-    return records.evolve(block, ops=[op.remap(env) for op in block.ops])
+    return attrs.evolve(block, ops=[op.remap(env) for op in block.ops])
 
 
 def _jumping(block: Block, edge: Successor) -> Block:
-    return records.evolve(block, ops=(*block.ops[:-1], Branch(edge)))
+    return attrs.evolve(block, ops=(*block.ops[:-1], Branch(edge)))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.ir import Module
 from tileir.testing.workloads.tables import ABSENT
 
 
-@records.frozen
+@attrs.frozen
 class Filter:
     """Rows and columns of a filter, the distance of neighbouring outputs in the input, and zeros
     around on each side."""

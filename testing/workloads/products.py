@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import (
     BF16,
     F8E4M3,
@@ -23,7 +24,7 @@ GROUP = 8
 """Rows of tiles that program instances work on side by side."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Tile:
     """Rows, columns and steps of K of a tile."""
 

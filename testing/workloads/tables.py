@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import numpy as np
-
-from tileir import records
 
 ABSENT = 1 << 15
 """The bit of what a table has beyond its end."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Blocks:
     """Which blocks of a matrix are there: `mask` [rows, columns] of blocks. Blocks are numbered row
     by row."""
@@ -86,7 +85,7 @@ def _starts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Increments:
     """Where the elements of a sum lie from its first, and which bits say that one is outside."""
 

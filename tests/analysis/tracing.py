@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.effects import Effects
 from tileir.errors import TileirError
 from tileir.ir import Function
@@ -20,7 +20,7 @@ _MANY = (FieldKind.VARIADIC, FieldKind.PAIRS)
 _READ = (FieldKind.OPERAND, FieldKind.OPTIONAL, *_MANY)
 
 
-@records.frozen
+@attrs.frozen
 class Event:
     """`value` was defined in block `label` as `data`, `scalars` being the scalars known then and
     `iterations` how often each loop header had been re-entered."""
@@ -61,13 +61,13 @@ class _Machine(Machine):
         return value
 
 
-@records.frozen
+@attrs.frozen
 class Trace:
     """What a run computed, and the ops that wrapped at least once."""
 
     pid: Sequence[int]
-    events: list[Event] = records.field(factory=list)
-    wrapped: set[Op] = records.field(factory=set)
+    events: list[Event] = attrs.field(factory=list)
+    wrapped: set[Op] = attrs.field(factory=set)
     finished: bool = False
 
 
@@ -98,7 +98,7 @@ def trace(
                     _record(found, parameter, block.label, env, iterations)
                 break
             if Effects.CONTROL in op.effects_:
-                return records.evolve(found, finished=True)
+                return attrs.evolve(found, finished=True)
             _wraps(found, op, env)
             for value, tensor in zip(op.results, _several(op, result), strict=True):
                 env[value] = tensor

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 
-
-@records.frozen
+@attrs.frozen
 class Convolution:
     """`loops`: `nested` over rows and columns of the window, `flat` over both in one (seed 004's
     own), or `none`, the window written out."""

@@ -11,10 +11,11 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
-from tileir import Function, Module, records
+from tileir import Function, Module
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.simt import machine as simt
 from tileir.backend.simt.shadow import RaceError
@@ -99,17 +100,17 @@ class Program:
             self.lines += ["  gpu.async_commit"] * (self.chance.random() < 0.8)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Walk:
     """What has happened on one path. `holds`: whose value lies in each byte; `written`: buffers
     that something was written to; `groups` of copies under way; `used`: who used which bytes since
     the last barrier."""
 
     rooms: dict[Value, tuple[int, int]]
-    holds: dict[int, Any] = records.field(factory=dict)
-    written: set[Value] = records.field(factory=set)
-    groups: list[list[Value]] = records.field(factory=lambda: [[]])
-    used: list[tuple[Any, range]] = records.field(factory=list)
+    holds: dict[int, Any] = attrs.field(factory=dict)
+    written: set[Value] = attrs.field(factory=set)
+    groups: list[list[Value]] = attrs.field(factory=lambda: [[]])
+    used: list[tuple[Any, range]] = attrs.field(factory=list)
 
     def bytes(self, owner: Any, room: tuple[int, int]) -> range:
         """The bytes of a room, whose use nobody else must notice."""
@@ -271,7 +272,7 @@ def without(module: Module, mnemonic: str) -> Module:
     function = module.functions["k"]
     block = function.entry
     last = [op for op in block.ops if op.mnemonic == mnemonic][-1]
-    block = records.evolve(block, ops=tuple(op for op in block.ops if op is not last))
+    block = attrs.evolve(block, ops=tuple(op for op in block.ops if op is not last))
     return module.with_functions({"k": function.with_blocks({"entry": block})})
 
 

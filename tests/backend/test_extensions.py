@@ -6,9 +6,9 @@ import sys
 
 def test_rules_and_targets_are_found_by_entry_point(tmp_path):
     (tmp_path / "acme_backend.py").write_text(
-        "from tileir import records\nfrom tileir.backend.target import TARGETS\n"
+        "import attrs\nfrom tileir.backend.target import TARGETS\n"
         'RULES = {"acme.nop": len}\n'
-        'TARGET = records.evolve(TARGETS["sm_90"], name="sm_acme")\n'
+        'TARGET = attrs.evolve(TARGETS["sm_90"], name="sm_acme")\n'
     )
     info = tmp_path / "acme-1.0.dist-info"
     info.mkdir()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
-from tileir import records
 from tileir.backend.nvptx.emit import KernelUnit, emit, reachable_functions
 from tileir.backend.nvptx.role_branches import KernelWithRoles
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
@@ -107,8 +107,8 @@ entry:
 """)
     function = module.kernel()
     (block,) = function.blocks.values()
-    ops = [records.evolve(op, location=None) for op in block.ops]
-    bare = function.with_blocks({block.label: records.evolve(block, ops=tuple(ops))})
+    ops = [attrs.evolve(op, location=None) for op in block.ops]
+    bare = function.with_blocks({block.label: attrs.evolve(block, ops=tuple(ops))})
     for each, line in ((function, 4), (bare, 0)):
         given = unit(module.with_functions({each.name: each}), 1)
         text = emit(given, target("sm_80"))

@@ -1,10 +1,11 @@
 """Scaled products as plain ones, for every way of packing factors: what they mean stays."""
 
+import attrs
 import numpy as np
 import pytest
 
 import tileir
-from tileir import records, textual
+from tileir import textual
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.legalize.scaled_dots import expand_scaled
 
@@ -60,7 +61,7 @@ def test_factors_in_bytes(batch, lhs_packed, rhs_packed):
     module, arguments = program(batch, lhs_packed, rhs_packed)
     function = expand_scaled(module.functions["k"])
     assert all(op.mnemonic != "dot_scaled" for op in function.ops)
-    plain = records.evolve(module, functions={"k": function})
+    plain = attrs.evolve(module, functions={"k": function})
     found = [[a.copy() for a in arguments] for _ in range(2)]
     tileir.interpret(module, None, 1, found[0])
     tileir.interpret(plain, None, 1, found[1])

@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
 import tileir
-from tileir import records
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.counts import Counts
@@ -33,7 +33,7 @@ F32, F16 = np.float32, np.float16
 Arrays = tuple[np.ndarray, ...]
 
 
-@records.frozen
+@attrs.frozen
 class Case:
     """A kernel, `grid` for a size, what it computes, and what was counted. `size` is the
     document's, `odd` are others that the kernel allows."""

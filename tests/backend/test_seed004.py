@@ -13,12 +13,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
 import tileir
 from tests.backend.convolutions import Convolution
-from tileir import records
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.counts import Counts
@@ -80,12 +80,12 @@ def test_results(name, shape):
 def test_other_windows(name, window):
     """An image a little larger than the window, and not square."""
     wide = {"padding": min(CASES[name].padding, min(window) - 1), "block": (4, 8)}
-    c = records.evolve(CASES[name], window=window, **wide)
+    c = attrs.evolve(CASES[name], window=window, **wide)
     spans = [(n - 1) * c.dilation + 1 for n in window]
     launched(c, (spans[0] + 6, spans[1] + 11), c.text())
 
 
-@records.frozen
+@attrs.frozen
 class Figures:
     """`loads`: instructions that warps issue to load the image; `sectors` of 32 bytes that these
     touch; `shared` bytes, and `barriers` per block."""

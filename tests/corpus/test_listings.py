@@ -3,11 +3,11 @@ mean what their documents say; printed ones stand beside them."""
 
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 
 import tileir
-from tileir import records
 from tileir.compare import structurally_equal
 from tileir.linker import link
 from tileir.passmanager import run
@@ -126,24 +126,24 @@ def test_listing_7_sums_prefetched_tiles(trips, pipeline):
 def test_the_triton_1_spelling_of_add_is_read_as_printed():
     text = (FOLDER / "add.printed.tir").read_text()
     assert structurally_equal(
-        records.evolve(parse(text, dialect="triton1"), header_comments=()),
-        records.evolve(listing("add"), header_comments=()),
+        attrs.evolve(parse(text, dialect="triton1"), header_comments=()),
+        attrs.evolve(listing("add"), header_comments=()),
     )
 
 
 def bare(module: tileir.Module) -> tileir.Module:
     """`module` without comments, in which the spellings differ."""
     functions = {
-        name: records.evolve(
+        name: attrs.evolve(
             f, comments=(),
             blocks={
-                label: records.evolve(b, comments=(), ops=[op.evolve(comments=()) for op in b.ops])
+                label: attrs.evolve(b, comments=(), ops=[op.evolve(comments=()) for op in b.ops])
                 for label, b in f.blocks.items()
             },
         )
         for name, f in module.functions.items()
     }  # fmt: skip
-    return records.evolve(module, functions=functions, comments=(), header_comments=())
+    return attrs.evolve(module, functions=functions, comments=(), header_comments=())
 
 
 @pytest.mark.parametrize("name", ["listing5", "listing6", "listing7"])

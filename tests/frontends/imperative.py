@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
-
-from tileir import records
 
 WIDTH = 8
 """Elements of a row."""
@@ -29,7 +28,7 @@ SCALARS, ROWS = ("s0", "s1"), ("r0", "r1")
 """Variables, which begin as the parameters n and m, and as rows of x."""
 
 
-@records.frozen
+@attrs.frozen
 class Program:
     """The statements, between loads of all variables and stores of all of them."""
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+import attrs
 import pytest
 
-import tileir
 from tileir import limits
 from tileir.backend import Options, compile as compile_kernel
 from tileir.errors import CompileError
@@ -32,7 +32,7 @@ def test_the_page_is_up_to_date():
 
 
 def test_every_limit_is_described():
-    assert list(ABOUT) == [field.name for field in tileir.records.fields(Limits)]
+    assert list(ABOUT) == [field.name for field in attrs.fields(Limits)]
 
 
 def test_a_limit_is_changed_around_calls_and_for_one_compilation():

@@ -1,12 +1,12 @@
 """Code of others is checked before LLVM: constraints, text, symbols; targets check themselves."""
 
 import pytest
+from attrs import evolve
 
 from tileir.backend import TARGETS, compile as compile_kernel
 from tileir.backend.processors import OLDEST
 from tileir.backend.target import Target
 from tileir.errors import CompileError, DefectError, UnsupportedError
-from tileir.records import evolve
 from tileir.textual import parse
 
 PERMITTED = {"permit": ("inline_asm", "extern")}

@@ -7,10 +7,10 @@ import contextlib
 import itertools
 from collections.abc import Iterator
 
+import attrs
 import pytest
 
 from tests.passes import test_laws as laws
-from tileir import records
 from tileir.errors import VerifyError
 from tileir.field import FieldKind
 from tileir.op import Op
@@ -272,4 +272,4 @@ def test_general_rules_go_first_then_those_named_then_laws() -> None:
     assert rule(Sub(X, Y), walk) == Replace((X,))
     plain = Add(X, Y)
     assert rule(plain, walk) is plain
-    assert records.evolve(law, where=lambda _: False)(Sub(X, Y), walk) is None
+    assert attrs.evolve(law, where=lambda _: False)(Sub(X, Y), walk) is None

@@ -13,10 +13,10 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
-from tileir import records
 from tileir.errors import InterpretError, VerifyError
 from tileir.field import READING, SEVERAL, FieldKind
 from tileir.machine import Machine, Tensor, constant, dtype_of, undef
@@ -50,7 +50,7 @@ LANES = 4096
 LITERALS = 12
 
 
-@records.frozen
+@attrs.frozen
 class Instance:
     """A law with types: what its names stand for, and the ops of its left side."""
 
@@ -104,7 +104,7 @@ def _inexact(divisor: Any) -> float | None:
     return 1 / divisor.value if divisor.value else None
 
 
-@records.frozen
+@attrs.frozen
 class _Definitions:
     """Stands for the walk: what defines a value."""
 
@@ -143,7 +143,7 @@ class _Typed(Builder):
 
 def _free(term: Apply, field: Any) -> bool:
     stated = term.attributes.get(field.spelling, "")
-    required = stated == "" and field.default is records.NOTHING
+    required = stated == "" and field.default is attrs.NOTHING
     return field.name in PERMISSIONS or stated is None or required
 
 

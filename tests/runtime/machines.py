@@ -3,7 +3,8 @@
 import ctypes
 from functools import cache
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, LaunchError
 
 _LAUNCH = ctypes.CFUNCTYPE(
@@ -12,7 +13,7 @@ _LAUNCH = ctypes.CFUNCTYPE(
 )  # fmt: skip
 
 
-@records.frozen
+@attrs.frozen
 class Launched:
     """A launch: the kernel's handle, grid, threads, shared bytes, stream and words."""
 
@@ -25,7 +26,7 @@ class Launched:
     native: bool
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Kernel:
     """What stands for a loaded kernel."""
 

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 
-from tileir import records
 from tileir.backend import HostStep, Metadata, Options, compile  # noqa: A004
 from tileir.backend.compiled_kernel import STAGES
 from tileir.backend.error_kinds import classify_errors
@@ -91,7 +91,7 @@ entry:
 
 def test_what_the_host_does_stands_in_the_module(softmax):
     steps = (HostStep("guard", "n % 16 == 0"), HostStep("box", (64, 128)))
-    found = records.evolve(softmax.metadata, host_plan=steps)
+    found = attrs.evolve(softmax.metadata, host_plan=steps)
     assert Metadata.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 

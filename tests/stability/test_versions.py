@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from enum import Enum
 
+import attrs
 import pytest
 
 import tileir.textual.module
 import tileir.versions
-from tileir import ParseError, VerifyError, records
+from tileir import ParseError, VerifyError
 from tileir.op import OPS, Op
 from tileir.ops.arith import Add
 from tileir.textual import parse, print_module
@@ -35,7 +36,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_field(cls: type[Op], name: str, monkeypatch: pytest.MonkeyPatch, **facts: object) -> None:
-    changed = tuple(records.evolve(f, **facts) if f.name == name else f for f in cls.schema)
+    changed = tuple(attrs.evolve(f, **facts) if f.name == name else f for f in cls.schema)
     monkeypatch.setattr(cls, "schema", changed)
     tileir.versions.newer_fields.cache_clear()
 
@@ -90,7 +91,7 @@ def test_a_value_that_is_newer_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     (field,) = (f for f in Add.schema if f.name == "overflow")
     assert field.attribute is not None and field.attribute.enum is not None
     word: Enum = field.attribute.enum("nsw")
-    kind = records.evolve(field.attribute, since={word: (1, 2)})
+    kind = attrs.evolve(field.attribute, since={word: (1, 2)})
     with_field(Add, "overflow", monkeypatch, attribute=kind)
     assert [line for _, line, _, _ in refused((1, 1))] == [6]
     other = TEXT.replace("nsw", "nuw")

@@ -1,8 +1,8 @@
 """Printing and reading generated modules gives the same program, and the same text."""
 
+import attrs
 import pytest
 
-from tileir import records
 from tileir.compare import structurally_equal
 from tileir.ops.arith import Add, Sub
 from tileir.testing import sample
@@ -30,11 +30,11 @@ def test_equality_sees_ops_operands_and_attributes():
     changes = [
         Sub(add.lhs, add.rhs, results=add.results),
         Add(add.rhs, add.lhs, results=add.results),
-        records.evolve(add, overflow=type(add.overflow).NSW),
+        attrs.evolve(add, overflow=type(add.overflow).NSW),
     ]
     assert structurally_equal(module, module)
     for change in changes:
         ops = (*block.ops[:index], change, *block.ops[index + 1 :])
-        blocks = {**kernel.blocks, "entry": records.evolve(block, ops=ops)}
+        blocks = {**kernel.blocks, "entry": attrs.evolve(block, ops=ops)}
         other = module.with_functions({**module.functions, "generated": kernel.with_blocks(blocks)})
         assert not structurally_equal(module, other)

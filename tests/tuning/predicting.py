@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.tuning import GpuMeter
 from tileir.backend.tuning.meter import Device
 
 
-@records.frozen
+@attrs.frozen
 class Registers(GpuMeter):
     """Candidates take as many microseconds as registers."""
 

@@ -1,9 +1,9 @@
 """The cost model: what it says of kernels whose times are known, and in which direction it goes."""
 
+import attrs
 import pytest
 from matmuls import inputs, make, problem
 
-from tileir import records
 from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.target import target
 from tileir.backend.tuning import GpuMeter, TuneError, named, ranked
@@ -81,7 +81,7 @@ def seconds(work=WORK, use=USE, instances=1024, machine=MACHINE):
 
 
 def test_more_work_takes_longer():
-    twice = records.evolve(WORK, dots={16: 2 * WORK.dots[16]})
+    twice = attrs.evolve(WORK, dots={16: 2 * WORK.dots[16]})
     assert seconds(twice) > 1.5 * seconds()
     assert seconds(instances=2048) > 1.7 * seconds()
 
@@ -96,9 +96,9 @@ def test_a_wave_begun_is_a_wave():
 
 
 def test_stages_hide_latency():
-    slow = records.evolve(WORK, dots={}, read=1e4, arithmetic=0.0)
-    use = records.evolve(USE, fragments=0.0)
-    times = [seconds(slow, records.evolve(use, stages=s), 132) for s in (2, 3, 5)]
+    slow = attrs.evolve(WORK, dots={}, read=1e4, arithmetic=0.0)
+    use = attrs.evolve(USE, fragments=0.0)
+    times = [seconds(slow, attrs.evolve(use, stages=s), 132) for s in (2, 3, 5)]
     assert times[0] > 1.8 * (times[1] - 10e-6) and times[1] > times[2]
 
 
@@ -118,13 +118,11 @@ def test_blocks_side_by_side(use, blocks):
 
 
 def test_spills_cost():
-    assert seconds(use=records.evolve(USE, registers=177)) == pytest.approx(
-        2.0 * seconds(), rel=0.02
-    )
+    assert seconds(use=attrs.evolve(USE, registers=177)) == pytest.approx(2.0 * seconds(), rel=0.02)
 
 
 def test_the_estimate_says_what_it_waits_for():
-    heavy = records.evolve(WORK, read=1e8)
+    heavy = attrs.evolve(WORK, read=1e8)
     assert estimate(heavy, USE, 1024, MACHINE).bound == "traffic"
     assert estimate(WORK, USE, 1024, MACHINE).bound == "products"
 
@@ -187,8 +185,8 @@ def test_a_block_shares_the_registers_of_a_processor(warps):
     done = run_pipeline(parse(LOOPS), machine, Options(num_warps=warps), None)
     found = use_of(done, machine, WORK)
     assert found.limit == min(255, 65536 // (32 * warps)) and found.warps == warps
-    assert use_of(records.evolve(done, registers=40), machine, WORK).limit == 40
-    odd = records.evolve(machine, registers_per_processor=65536 - 32 * warps)
+    assert use_of(attrs.evolve(done, registers=40), machine, WORK).limit == 40
+    odd = attrs.evolve(machine, registers_per_processor=65536 - 32 * warps)
     assert use_of(done, odd, WORK).limit == min(255, (65536 // (32 * warps) - 1) // 8 * 8)
 
 
@@ -247,7 +245,7 @@ def test_factors_are_read_from_shared_memory_in_every_step():
     machine = target("sm_80")
     done = run_pipeline(make(64, 64, 64), machine, Options(num_warps=4, stages=2), None)
     for steps in (1, 64):
-        found = use_of(done, machine, records.evolve(WORK, steps=steps))
+        found = use_of(done, machine, attrs.evolve(WORK, steps=steps))
         assert found.fragments == steps * (64 + 16) * (64 + 64) * 2 * 2
 
 

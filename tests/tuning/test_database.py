@@ -2,10 +2,10 @@
 
 import sqlite3
 
+import attrs
 import numpy as np
 import pytest
 
-from tileir import records
 from tileir.backend.tuning import CandidateOutcome, Database, Family, Status, TuneError
 from tileir.backend.tuning.problem import content_of, shape_class, shape_of
 
@@ -15,7 +15,7 @@ FAMILY = Family("mm", "c0ffee", "a=float16[64,64]", "a=float16[~64,~64]", "H200"
 def outcome(m=64, seconds=1e-3, launches=20, **rest):
     point = {"M": m, "wide": True, "way": "x", "none": None}
     found = CandidateOutcome(point, Status.MEASURED, launches, seconds, (seconds, seconds * 1.1))
-    return records.evolve(found, **rest)
+    return attrs.evolve(found, **rest)
 
 
 def test_outcomes_come_back_as_they_were():
@@ -33,7 +33,7 @@ def test_outcomes_come_back_as_they_were():
 def test_families_are_apart(field):
     database = Database()
     database.record(FAMILY, outcome())
-    other = records.evolve(FAMILY, **{field: "other"})
+    other = attrs.evolve(FAMILY, **{field: "other"})
     assert not database.known(other)
     database.record(other, outcome(seconds=2e-3))
     assert [o.seconds for o in database.known(FAMILY)] == [1e-3]
@@ -52,7 +52,7 @@ def test_databases_are_exported_and_merged():
     one.record(FAMILY, outcome(16))
     one.record(FAMILY, outcome(32, seconds=9e-3))
     two.record(FAMILY, outcome(32, seconds=1e-3))
-    two.record(records.evolve(FAMILY, device="A100"), outcome(16))
+    two.record(attrs.evolve(FAMILY, device="A100"), outcome(16))
     assert one.merge(two.exported()) == 2
     assert [o.seconds for o in one.known(FAMILY) if o.point["M"] == 32] == [1e-3]
     assert len(one.families()) == 2

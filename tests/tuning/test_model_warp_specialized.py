@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 from matmuls import inputs, problem
 
-from tileir import records
 from tileir.backend.compile import LoweredKernel, Options, run_pipeline
 from tileir.backend.target import target
 from tileir.backend.tuning import GpuMeter
@@ -36,7 +36,7 @@ def found(
 
 
 def seconds(instances: int = 1024, work: WorkEstimate = TILE, **changed: Any) -> float:
-    return found(records.evolve(ROLES, **changed), work, instances).seconds
+    return found(attrs.evolve(ROLES, **changed), work, instances).seconds
 
 
 def launched_as(numbers: dict[str, int], options: dict[str, Any], **tile: Any) -> Launched:
@@ -44,7 +44,7 @@ def launched_as(numbers: dict[str, int], options: dict[str, Any], **tile: Any) -
     module = matmul(**{"bm": 128, "bn": 128, "bk": 64, **tile})
 
     def make(units: tuple[int, ...]) -> LoweredKernel:
-        return run_pipeline(module, SM90, records.evolve(Options(**options), unmapped=units), None)
+        return run_pipeline(module, SM90, attrs.evolve(Options(**options), unmapped=units), None)
 
     return launched(make, numbers)
 
@@ -143,7 +143,7 @@ def test_two_processors_share_a_port() -> None:
 def test_requests_take_longer_than_products_from_some_number_on() -> None:
     times = [seconds(requests=float(n)) for n in (128, 256, 512, 1024)]
     assert times[0] == times[1] < times[2] < times[3]
-    assert found(records.evolve(ROLES, requests=2048.0), instances=60).bound == "traffic"
+    assert found(attrs.evolve(ROLES, requests=2048.0), instances=60).bound == "traffic"
     assert found(instances=60).bound == "products"
 
 
@@ -154,14 +154,14 @@ def test_clusters_of_four_leave_processors_unused() -> None:
 
 
 def test_waves_of_blocks_that_take_each_others_place() -> None:
-    copying = records.evolve(TILE, dots={})
+    copying = attrs.evolve(TILE, dots={})
     again = seconds(1320, copying, alone=False) - seconds(1320, copying)
     assert again == pytest.approx(9 * 0.74e-6, rel=0.05)
 
 
 def test_threads_take_longer_by_small_loads_and_few_registers() -> None:
-    wide, narrow = (records.evolve(ROLES, held=64.0, loads=n) for n in (16.0, 64.0))
-    few, fewer = (records.evolve(narrow, unit=2, limit=n) for n in (104, 80))
+    wide, narrow = (attrs.evolve(ROLES, held=64.0, loads=n) for n in (16.0, 64.0))
+    few, fewer = (attrs.evolve(narrow, unit=2, limit=n) for n in (104, 80))
     times = [found(roles).seconds for roles in (ROLES, wide, narrow, few, fewer)]
     assert times == sorted(times)
     assert times[3] > 1.3 * times[2] and times[4] > 2 * times[3]
@@ -184,12 +184,12 @@ def test_memory_and_power_are_limits() -> None:
 
 def test_blocks_that_share_an_instance() -> None:
     """Few deep instances gain by a cluster, many do not, and neither do shallow ones."""
-    alone = records.evolve(ROLES, requests=128.0, slots=4)
-    shared = records.evolve(alone, cluster=8, remote=16384.0)
+    alone = attrs.evolve(ROLES, requests=128.0, slots=4)
+    shared = attrs.evolve(alone, cluster=8, remote=16384.0)
     assert found(shared, DEEP, 1).seconds < 0.5 * found(alone, DEEP, 1).seconds
     assert found(shared, DEEP, 1).parts["meeting"] > 1.2e-6
     assert found(shared, DEEP, 1320).seconds > found(alone, DEEP, 1320).seconds
-    flat = records.evolve(DEEP.shared(128), steps=2)
+    flat = attrs.evolve(DEEP.shared(128), steps=2)
     assert found(shared, flat, 1).seconds > found(alone, flat, 1).seconds
     assert DEEP.shared(3).steps == 86 and DEEP.shared(1) is DEEP
 

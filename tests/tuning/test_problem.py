@@ -2,11 +2,11 @@
 
 from types import SimpleNamespace
 
+import attrs
 import numpy as np
 import pytest
 from problems import SPACE, problem
 
-from tileir import records
 from tileir.backend.tuning import TuneError
 from tileir.backend.tuning.problem import footprint_of
 
@@ -16,7 +16,7 @@ POINT = next(iter(SPACE))
 @pytest.mark.parametrize("grid", [(), (1, 1, 1, 1), (0,), (4, -1), (1.0,), 0])
 def test_grids_that_are_none(grid):
     with pytest.raises(TuneError, match="a grid is one to three positive numbers, not"):
-        records.evolve(problem(), grid=grid).job(POINT)
+        attrs.evolve(problem(), grid=grid).job(POINT)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_grids_that_are_none(grid):
     [(7, (7,)), ((4, 2), (4, 2)), ([1, 2, 3], (1, 2, 3)), (lambda p: p["M"], (16,))],
 )
 def test_grids_are_numbers_or_functions_of_a_point(grid, extents):
-    assert records.evolve(problem(), grid=grid).job(POINT).grid == extents
+    assert attrs.evolve(problem(), grid=grid).job(POINT).grid == extents
 
 
 def test_only_arrays_whose_bytes_are_known_are_counted():

@@ -1,9 +1,9 @@
 """The report on a result that is written down here, to the letter."""
 
+import attrs
 import pytest
 from problems import SPACE, problem
 
-from tileir import records
 from tileir.backend.tuning import CandidateOutcome, Status, TuneError
 from tileir.backend.tuning.cost import Estimate, ResourceUse
 from tileir.backend.tuning.database import Family
@@ -102,10 +102,10 @@ def test_parts_of_nothing_are_left_out():
     assert "Spearman" not in text
     assert "  M 16 -> 32: not tried\n" in text
     assert "  M: " not in text
-    plain = records.evolve(result((BEST,)), surveys={})
+    plain = attrs.evolve(result((BEST,)), surveys={})
     assert "by the model" not in explained(plain)
-    unknown = {BEST.name: records.evolve(MODEL, use=None)}
-    assert "blocks of" not in explained(records.evolve(result((BEST,)), surveys=unknown))
+    unknown = {BEST.name: attrs.evolve(MODEL, use=None)}
+    assert "blocks of" not in explained(attrs.evolve(result((BEST,)), surveys=unknown))
 
 
 @pytest.mark.parametrize(("count", "said"), [(1, False), (2, True)])

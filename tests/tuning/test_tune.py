@@ -1,9 +1,9 @@
 """Tuning by formulas: what is found, what failures do, what is remembered."""
 
+import attrs
 import pytest
 from problems import SPACE, bowl, misled, problem
 
-from tileir import records
 from tileir.backend.tuning import (
     Database,
     Exhaustive,
@@ -159,7 +159,7 @@ def test_candidates_of_one_machine_code_are_measured_once():
 
     class Same(FormulaMeter):
         def compile(self, job):
-            return records.evolve(super().compile(job), digest="one")
+            return attrs.evolve(super().compile(job), digest="one")
 
     result = by_formula(Same(counted), problem=problem(SPACE.with_choices(M=(64,), N=(32,))))
     assert len(result.outcomes) == 4

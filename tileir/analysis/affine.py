@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.affine_forms import Affine, Bound, Facts, Form
 from tileir.analysis.affine_rules import MASK_RULES, RULES, relabel
 from tileir.analysis.cache import cached
@@ -25,7 +26,7 @@ from tileir.values import Constant, Operand, Value
 __all__ = ["Affine", "AffineForms", "Bound", "affine", "relabel"]
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class AffineForms:
     """The affine forms of a function's integers and pointers, and the bounds its masks check."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.polynomial import Lane, Polynomial
 from tileir.op import Op
 from tileir.values import Value
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Affine:
     """`base` + `offset`: an integer (no base), or a pointer, `offset` in elements.
 
@@ -28,7 +29,7 @@ class Affine:
         return self.offset.coefficient(Lane(dimension))
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Bound:
     """A comparison of two integers of a mask, lane by lane: `left` `relation` `right`."""
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import cfg
 from tileir.effects import Effects
@@ -27,7 +28,7 @@ Terms: TypeAlias = "frozenset[tuple[Value, int]]"
 Labels: TypeAlias = "frozenset[str]"
 
 
-@records.frozen
+@attrs.frozen
 class Affine:
     """At coordinates `x`: the sum of `terms`, each a number that all elements share with its
     factor, plus `start` plus `strides` times `x`, modulo 2^32."""
@@ -53,7 +54,7 @@ class Affine:
         return self.start + low, self.start + high
 
 
-@records.frozen
+@attrs.frozen
 class AddressForms:
     """`forms` of integers and pointers, where they are sums, and `changes`: the labels of blocks
     that give a term another number whenever they run."""
@@ -190,19 +191,19 @@ def _range(op: Any, form: _Form) -> Affine:
 
 def _splat(op: Any, form: _Form) -> Affine | None:
     whole = form(op.value)
-    return whole and records.evolve(whole, strides=(0,) * len(shape_of(op.results[0].type)))
+    return whole and attrs.evolve(whole, strides=(0,) * len(shape_of(op.results[0].type)))
 
 
 def _unsplat(op: Any, form: _Form) -> Affine | None:
     whole = form(op.value)
-    return whole and records.evolve(whole, strides=())
+    return whole and attrs.evolve(whole, strides=())
 
 
 def _expand_dims(op: Any, form: _Form) -> Affine | None:
     whole = form(op.value)
     if whole is None:
         return None
-    return records.evolve(whole, strides=(*whole.strides[: op.axis], 0, *whole.strides[op.axis :]))
+    return attrs.evolve(whole, strides=(*whole.strides[: op.axis], 0, *whole.strides[op.axis :]))
 
 
 def _broadcast(op: Any, form: _Form) -> Affine | None:
@@ -210,12 +211,12 @@ def _broadcast(op: Any, form: _Form) -> Affine | None:
     if whole is None:
         return None
     pairs = zip(whole.strides, shape_of(op.value.type), strict=True)
-    return records.evolve(whole, strides=tuple(0 if n == 1 else step for step, n in pairs))
+    return attrs.evolve(whole, strides=tuple(0 if n == 1 else step for step, n in pairs))
 
 
 def _trans(op: Any, form: _Form) -> Affine | None:
     whole = form(op.value)
-    return whole and records.evolve(whole, strides=tuple(whole.strides[d] for d in op.order))
+    return whole and attrs.evolve(whole, strides=tuple(whole.strides[d] for d in op.order))
 
 
 def _reshape(op: Any, form: _Form) -> Affine | None:
@@ -231,7 +232,7 @@ def _reshape(op: Any, form: _Form) -> Affine | None:
             return _in_units(whole, old, new)
         below *= extent
     strides = tuple(_signed(step * prod(new[d + 1 :])) for d in range(len(new)))
-    return records.evolve(whole, strides=strides)
+    return attrs.evolve(whole, strides=strides)
 
 
 def _in_units(whole: Affine, old: list[tuple[int, int]], new: tuple[int, ...]) -> Affine | None:
@@ -239,7 +240,7 @@ def _in_units(whole: Affine, old: list[tuple[int, int]], new: tuple[int, ...]) -
     if [n for n, _ in old] != [n for n in new if n > 1]:
         return None
     steps = iter([s for _, s in old])
-    return records.evolve(whole, strides=tuple(next(steps) if n > 1 else 0 for n in new))
+    return attrs.evolve(whole, strides=tuple(next(steps) if n > 1 else 0 for n in new))
 
 
 def _same(op: Any, form: _Form) -> Affine | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.affine_forms import Affine, Bound, Facts, Form
 from tileir.analysis.polynomial import Lane, Polynomial, ProgramIndex, number, symbol
 from tileir.analysis.ranges import Ranges
@@ -21,15 +22,15 @@ def relabel(form: Form, place: Callable[[int], int | None]) -> Form:
     if form is None:
         return None
     if isinstance(form, Affine):
-        return records.evolve(form, offset=form.offset.map_lanes(place))
+        return attrs.evolve(form, offset=form.offset.map_lanes(place))
     return tuple(
-        records.evolve(b, left=_relabelled(b.left, place), right=_relabelled(b.right, place))
+        attrs.evolve(b, left=_relabelled(b.left, place), right=_relabelled(b.right, place))
         for b in form
     )
 
 
 def _relabelled(form: Affine, place: Callable[[int], int | None]) -> Affine:
-    return records.evolve(form, offset=form.offset.map_lanes(place))
+    return attrs.evolve(form, offset=form.offset.map_lanes(place))
 
 
 def _wrapping(op: Any, bounds: Ranges) -> frozenset[Op]:
@@ -89,7 +90,7 @@ def _trunc(op: Any, facts: Facts, bounds: Ranges) -> Form:
     low, high = bounds.of(op.value)
     half = 1 << (op.result.type.bits - 1) if not shape_of(op.result.type) else _half(op)
     fits = -half <= low and high < half
-    return value if fits else records.evolve(value, assuming=value.assuming | {op})
+    return value if fits else attrs.evolve(value, assuming=value.assuming | {op})
 
 
 def _half(op: Any) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.analysis.argument_effects import ELSEWHERE, effects, underlying_parameters
 from tileir.analysis.cache import cached
 from tileir.effects import Effects
@@ -17,7 +18,7 @@ _ORDERS = (Effects.SYNC | Effects.OUTSIDE).value
 _NO_PROMISE = ParameterAttributes()
 
 
-@records.frozen
+@attrs.frozen
 class Aliases:
     """Facts about the memory that the pointer parameters of a function reach.
 

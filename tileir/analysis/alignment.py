@@ -10,7 +10,8 @@ import functools
 from collections.abc import Callable, Sequence
 from math import gcd
 
-from tileir import records
+import attrs
+
 from tileir.analysis.alignment_facts import (
     Alignment,
     elementwise,
@@ -32,7 +33,7 @@ __all__ = ["Alignment", "Alignments", "alignment"]
 _RULES = RULES | SHAPE_RULES
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Alignments:
     """The alignment of every value of a function."""
 

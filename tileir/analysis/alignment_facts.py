@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import gcd
 
-from tileir import records
+import attrs
+
 from tileir.ir import Parameter
 from tileir.op import Op
 from tileir.types import Pointer, Scalar, Type, element_of, shape_of
@@ -15,7 +16,7 @@ LARGEST = 1 << 63
 """`multiple` of zero, which is a multiple of everything."""
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Alignment:
     """What is known of a value along each dimension; a scalar counts as a tile of shape (1,).
 
@@ -112,7 +113,7 @@ def of_parameter(parameter: Parameter) -> Alignment:
     promise = parameter.attributes
     multiple = power_of_two(promise.aligned or promise.multiple_of or 1)
     facts = unknown(parameter.type)
-    return records.evolve(facts, multiple=(multiple,) * len(facts.multiple))
+    return attrs.evolve(facts, multiple=(multiple,) * len(facts.multiple))
 
 
 def power_of_two(number: int) -> int:

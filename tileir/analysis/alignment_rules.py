@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from math import gcd
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.alignment_facts import (
     LARGEST,
     Alignment,
@@ -247,7 +248,7 @@ def _multiple_of(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequenc
             multiple[d] = max(multiple[d], hinted)
         elif run > 1:
             multiple[d] = max(multiple[d], gcd(hinted, run * value.step))
-    return (records.evolve(value, multiple=tuple(multiple), hinted=tuple(op.values)),)
+    return (attrs.evolve(value, multiple=tuple(multiple), hinted=tuple(op.values)),)
 
 
 def _contiguous(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
@@ -263,7 +264,7 @@ def _contiguous(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence
             hinted = power_of_two(value.hinted[d])
             first = max(first, hinted if whole else gcd(hinted, hint * value.step))
         multiple[d] = first
-    return (records.evolve(value, multiple=tuple(multiple), contiguity=tuple(runs)),)
+    return (attrs.evolve(value, multiple=tuple(multiple), contiguity=tuple(runs)),)
 
 
 def _constant_run(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
@@ -271,7 +272,7 @@ def _constant_run(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequen
     equal = tuple(
         min(max(hint, k), n) for hint, k, n in zip(op.values, value.constancy, shape, strict=True)
     )
-    return (records.evolve(value, constancy=equal),)
+    return (attrs.evolve(value, constancy=equal),)
 
 
 RULES: dict[str, Rule] = {

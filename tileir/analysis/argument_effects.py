@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cache import cached
 from tileir.ir import Function
 from tileir.op import Effects, Op
@@ -12,7 +13,7 @@ from tileir.types import I1, VOID, Descriptor, Pointer, Type, element_of
 from tileir.values import Operand, Value
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Access:
     """How memory is accessed through a pointer. `escapes`: the address is stored, passed to a
     call or turned into a number, so that it may be accessed in any way. `synchronises`: by an
@@ -38,7 +39,7 @@ NOTHING = Access()
 ANYTHING = Access(True, True, True, True, True)
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class ArgumentEffects:
     """Accesses by parameter value. `elsewhere` are those through pointers that do not come from
     parameters (loaded addresses, numbers, globals); they may reach any argument."""

@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import Dominance, dominance
@@ -23,7 +24,7 @@ _NEAREST = 32
 """Blocks around a place that are asked what they guard, the innermost first."""
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Guarded:
     """The blocks that guard one value, in the order in which the dominator tree `enters` them,
     their bounds, and the index of the next one around each (-1 for none): those around a place
@@ -58,7 +59,7 @@ class Guarded:
         return [bound for block in reversed(found) for bound in self.bounds[block]]
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Guards:
     """The comparisons known to hold in blocks and on edges.
 

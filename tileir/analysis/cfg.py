@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cache import cached
 from tileir.ir import Function
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Cfg:
     """The blocks that the entry reaches, and the edges between them.
 

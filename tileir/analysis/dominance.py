@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import Cfg, cfg, reverse_post_order
 from tileir.ir import Function
@@ -17,7 +18,7 @@ EXIT = ""
 """The root of the post-dominator tree: where every path ends. No block has this label."""
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Dominance:
     """A dominator (or post-dominator) tree over the reachable blocks.
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import cfg
 from tileir.ir import Block, Function
 from tileir.values import Value
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Liveness:
     """Values alive at both ends of each reachable block.
 

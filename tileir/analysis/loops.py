@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import Cfg, cfg
 from tileir.analysis.dominance import dominance
@@ -18,7 +19,7 @@ from tileir.types import Scalar, element_of
 from tileir.values import Constant, Operand, Value
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Loop:
     """A natural loop: `header` dominates `blocks`, and `latches` branch back to it.
 
@@ -34,7 +35,7 @@ class Loop:
     depth: int
     preheader: str | None
     exits: tuple[tuple[str, str], ...]
-    order: tuple[str, ...] = records.field(eq=False)
+    order: tuple[str, ...] = attrs.field(eq=False)
 
     @property
     def latch(self) -> str | None:
@@ -42,7 +43,7 @@ class Loop:
         return self.latches[0] if len(self.latches) == 1 else None
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class InductionVariable:
     """A parameter of a loop's header that starts at `start` and moves by `step` per iteration
     (backwards if `falling`); `update` is the op that moves it, an addition, subtraction or
@@ -63,7 +64,7 @@ class InductionVariable:
         return -number if self.falling else number
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class TripCount:
     """How often the latch of a loop runs: as long as `relation` (`slt`, `ne`, ...) holds between
     the induction variable `of` and `bound`, which the loop does not change.
@@ -81,7 +82,7 @@ class TripCount:
     count: int | None
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Loops:
     """The loops of a function by header, outer ones before inner ones; `innermost` gives the
     header of the innermost loop around each block that is in one."""

@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.values import Value
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Lane:
     """The index of an element along a dimension of its tile."""
 
     dimension: int
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Iteration:
     """How often the loop with `header` has gone round: 0 the first time."""
 
     header: str
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class ProgramIndex:
     """`program_id` along `axis`."""
 
@@ -39,7 +40,7 @@ Monomial: TypeAlias = tuple[Symbol, ...]
 _MOST_TERMS = 32
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Polynomial:
     """A sum of products of symbols with integer coefficients, none of them 0."""
 

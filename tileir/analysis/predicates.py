@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cache import cached
 from tileir.analysis.uses import definitions
 from tileir.ir import Function
@@ -21,7 +22,7 @@ from tileir.types import I1, element_of
 from tileir.values import Constant, Operand, Undef, Value
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Formula:
     """`kind` is `atom` (`parts` holds it), `true`, `false`, or `not`, `and`, `or`, `xor` of
     formulas; `size` counts its nodes."""
@@ -42,12 +43,12 @@ def _join(kind: str, *parts: Formula) -> Formula:
     return Formula(kind, parts, 1 + sum(p.size for p in parts))
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Predicates:
     """Relations between the i1 values of a function; None stands for `true`."""
 
     origin: Mapping[Value, Op]
-    known: dict[Value, Formula] = records.field(factory=dict[Value, Formula])
+    known: dict[Value, Formula] = attrs.field(factory=dict[Value, Formula])
 
     def formula(self, predicate: Operand | None, depth: int = 0) -> Formula:
         """`predicate` in terms of atoms."""

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.branch_conditions import Guards, guards
 from tileir.analysis.cache import cached
 from tileir.analysis.dataflow import forward_values
@@ -31,7 +32,7 @@ _MOST_STOPS = 48
 _NARROWINGS = 2
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Ranges:
     """The range of every integer value of a function, over all elements that are defined.
 
@@ -100,7 +101,7 @@ def _holds_integers(type: Type) -> bool:
     return isinstance(element, Scalar) and element.is_integer
 
 
-@records.define(weakref_slot=False)
+@attrs.define(weakref_slot=False)
 class _Solver:
     """One run over a function: how often parameters moved, and which ops do not wrap."""
 
@@ -109,8 +110,8 @@ class _Solver:
     """Where bounds that keep moving may come to rest, in order."""
     within: Set[Value] | None = None
     """The values asked about; None for all."""
-    exact: set[Op] = records.field(factory=set[Op])
-    moves: dict[Value, int] = records.field(factory=dict[Value, int])
+    exact: set[Op] = attrs.field(factory=set[Op])
+    moves: dict[Value, int] = attrs.field(factory=dict[Value, int])
 
     def solve(self, function: Function, known: dict[Value, Range | None]) -> dict[Value, Any]:
         forward_values(

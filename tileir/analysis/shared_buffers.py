@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cache import cached
 from tileir.analysis.cfg import cfg
 from tileir.ir import Function
@@ -35,7 +36,7 @@ _F = TypeVar("_F")
 _NONE: Buffers = frozenset()
 
 
-@records.frozen
+@attrs.frozen
 class BufferLiveness:
     """By op: `needed`, the buffers that hold something needed before or after it, or that it
     accesses; `copying`, those that a copy may be on its way to. Ops that stand nowhere have

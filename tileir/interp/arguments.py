@@ -14,12 +14,12 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import attrs
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from tileir import records
 from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.memory import Memory, Region
 from tileir.ir import Function, Parameter
@@ -32,7 +32,7 @@ from tileir.values import Constant, constant
 Array = NDArray[Any]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Within:
     """An argument: an array, and the bytes of the memory around it, all of which the kernel may
     access through its pointer."""
@@ -41,7 +41,7 @@ class Within:
     memory: NDArray[np.uint8]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Bound:
     """An array in memory: where, and which parameter it was given to."""
 
@@ -89,14 +89,14 @@ def _error(code: str, message: str, location: Any) -> InterpretError:
     return InterpretError(Diagnostic(code, message, location))
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Binder:
     """Puts arrays into memory, those that overlap into one region."""
 
     memory: Memory
     machine: Machine
-    bound: list[Bound] = records.field(factory=list[Bound])
-    tables: list[tuple[Array, list[Array]]] = records.field(factory=list[tuple[Array, list[Array]]])
+    bound: list[Bound] = attrs.field(factory=list[Bound])
+    tables: list[tuple[Array, list[Array]]] = attrs.field(factory=list[tuple[Array, list[Array]]])
 
     def values(self, kernel: Function, arguments: Mapping[str, Any]) -> list[Any]:
         """The value of every parameter. Raises InterpretError for an argument that does not fit."""

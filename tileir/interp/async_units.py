@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.execute import steps
 from tileir.interp.failures import fail, program
@@ -31,7 +31,7 @@ _FIRST = 1 << 61
 """Address of the first barrier."""
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Barrier:
     """A barrier in its phase number `phase`, which ends once nobody is missing: `left` of
     `arrivals`, and `bytes` that copies are still to bring."""
@@ -51,17 +51,17 @@ class Barrier:
         return True
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Group:
     """Threads that run one function: the program instance, or a role of it. `reading` are its
     copies from shared memory that have not been made yet, oldest first."""
 
     name: str
     warps: int | None
-    reading: list[_Copy] = records.field(factory=list)
+    reading: list[_Copy] = attrs.field(factory=list)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Copy:
     """A copy under way."""
 

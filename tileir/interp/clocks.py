@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from tileir import records
 from tileir.interp.races import Clock
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Published:
     """A clock of `count` instances as it was when something was released: `values` of the
     instances `indices`, the rest 0; of all where `indices` is None."""
@@ -48,7 +48,7 @@ class Published:
         return Published.of(joined)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class InstanceClock:
     """The clock of one instance, and what its fences have yet to order.
 
@@ -88,11 +88,11 @@ class InstanceClock:
             self.released = self.publish()
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class SyncMemory:
     """The clocks that atomic writes have published, by address."""
 
-    published: dict[int, Published] = records.field(factory=dict[int, Published])
+    published: dict[int, Published] = attrs.field(factory=dict[int, Published])
 
     def read(self, clock: InstanceClock, addresses: Sequence[int], acquire: bool) -> None:
         """An atomic read of `addresses` by the instance of `clock`."""

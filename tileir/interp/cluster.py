@@ -9,9 +9,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.errors import Diagnostic, InterpretError
 from tileir.interp.async_units import Barrier, HopperMixin
 from tileir.interp.clocks import InstanceClock, Published
@@ -23,14 +23,14 @@ from tileir.op import Op
 from tileir.types import shape_of
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Meeting:
     """Where the ranks of one instance meet: those that came in phase number `phase`, those that
     are at their ends, and what came before."""
 
     phase: int = 0
-    came: set[int] = records.field(factory=set)
-    ended: set[int] = records.field(factory=set)
+    came: set[int] = attrs.field(factory=set)
+    ended: set[int] = attrs.field(factory=set)
     before: Published | None = None
     past: Published | None = None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.interp.access import accessed, selection
 from tileir.interp.closures import Frame, Step
 from tileir.interp.machine_request import Request
@@ -20,7 +20,7 @@ _TRIES = 4
 """Accesses in a row that are not strided, after which an op is no longer tried."""
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Lanes:
     """The lanes of the mask last seen: masks seldom change from one instance to the next."""
 
@@ -37,7 +37,7 @@ class _Lanes:
         self.picked = None if self.count == data.size else selection(data)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Access:
     """One load or store, and what its last executions have shown."""
 
@@ -45,7 +45,7 @@ class _Access:
     machine: Any
     size: int
     touch: Touch
-    lanes: _Lanes = records.field(factory=_Lanes)
+    lanes: _Lanes = attrs.field(factory=_Lanes)
     failures: int = 0
 
     def place(self, pointer: Tensor, mask: Tensor | None) -> Place | None:

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from math import gcd
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.analysis.clusters import ranks
 from tileir.calls import check_call_depth
 from tileir.errors import Diagnostic, InterpretError
@@ -86,7 +86,7 @@ def interpret(
     return launch.finish(allow_undef)
 
 
-@records.frozen
+@attrs.frozen
 class Interpreter:
     """The interpreter as an executor (`tileir.executor`)."""
 
@@ -153,7 +153,7 @@ def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
         raise InterpretError(Diagnostic("TIR0510", str(error))) from None
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Launch:
     """One launch: the machine, what it ran on, and what it found."""
 
@@ -161,14 +161,14 @@ class _Launch:
     function: Function
     grid: tuple[int, int, int]
     allow_races: bool
-    report: Report = records.field(init=False)
-    memory: Memory = records.field(factory=Memory)
-    binder: Binder = records.field(init=False)
+    report: Report = attrs.field(init=False)
+    memory: Memory = attrs.field(factory=Memory)
+    binder: Binder = attrs.field(init=False)
     machine: Any = None
-    values: list[Any] = records.field(factory=list[Any])
-    races: RaceDetector = records.field(init=False)
+    values: list[Any] = attrs.field(factory=list[Any])
+    races: RaceDetector = attrs.field(init=False)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.report = Report(self.function.name, self.grid)
         self.races = RaceDetector(self._found)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.op import Op
 
 
-@records.frozen
+@attrs.frozen
 class Request:
     """One call of a machine's method: `settings` are the arguments that are no operands."""
 

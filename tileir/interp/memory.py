@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
-
-from tileir import records
 
 REGION_BITS = 40
 """log2 of the distance between the bases of two regions, in bytes."""
@@ -40,7 +39,7 @@ class AccessError(Exception):
         self.code, self.message, self.lane = code, message, lane
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Region:
     """One allocation: `data` are its bytes at addresses `start` to `start + len(data)`.
 
@@ -59,7 +58,7 @@ class Region:
     holes: Bytes | None = None
     undef: Bytes | None = None
     keep: tuple[Any, ...] = ()
-    views: dict[int, View] = records.field(factory=dict[int, View])
+    views: dict[int, View] = attrs.field(factory=dict[int, View])
 
     def view(self, size: int) -> View:
         """The region as unsigned integers of `size` bytes, and the address of the first."""
@@ -86,7 +85,7 @@ def _as_elements(data: Bytes, skip: int, size: int) -> NDArray[Any]:
     return data[skip : skip + count * size].view(RAW[size]) if count else np.empty(0, RAW[size])
 
 
-@records.frozen
+@attrs.frozen
 class Hit:
     """Lanes of one access that fall into one region.
 
@@ -99,11 +98,11 @@ class Hit:
     lanes: Indices | None = None
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Memory:
     """All regions of a launch."""
 
-    regions: dict[int, Region] = records.field(factory=dict[int, Region])
+    regions: dict[int, Region] = attrs.field(factory=dict[int, Region])
 
     def add(self, name: str, data: Bytes, offset: int = 0, **facts: Any) -> Region:
         """A new region whose bytes start `offset` after the region's base address."""

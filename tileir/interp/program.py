@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import loops
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InterpretError, TileirError
@@ -40,7 +41,7 @@ _MANY = (FieldKind.VARIADIC, FieldKind.PAIRS)
 _READ = (FieldKind.OPERAND, FieldKind.OPTIONAL, *_MANY)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Edge:
     """A branch taken: the block to go on in and the slots to copy into its parameters."""
 
@@ -49,7 +50,7 @@ class Edge:
     block: BlockCode
 
 
-@records.frozen
+@attrs.frozen
 class CallSite:
     """A call of a function that may pause, by slots; `predicate` is 0 where it has none."""
 
@@ -61,7 +62,7 @@ class CallSite:
     """The results where the predicate is false."""
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class BlockCode:
     """One block: `parts` are runs of steps, each but the last ending before a synchronising op."""
 
@@ -72,8 +73,8 @@ class BlockCode:
     """All steps in order, for instances that never pause."""
     ops: tuple[Op, ...] = ()
     """The op of each step."""
-    leave: Step = records.field(default=lambda frame: None)
-    edges: dict[int, Edge] = records.field(factory=dict[int, Edge])
+    leave: Step = attrs.field(default=lambda frame: None)
+    edges: dict[int, Edge] = attrs.field(factory=dict[int, Edge])
     """By identity of the successor that the terminator's `evaluate` returns."""
     condition: int = 0
     """Slot of the terminator's first operand."""
@@ -88,7 +89,7 @@ class BlockCode:
         return self.ops[self.steps.index(step)]
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Code:
     """A function ready to run; `template` holds its literals and is copied for each call."""
 
@@ -112,20 +113,20 @@ def prepare(
     return _Preparation(function, machine, pausing, arguments).code()
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Preparation:
     function: Function
     machine: Any
     pausing: set[str]
     arguments: Sequence[Any] = ()
-    template: Frame = records.field(factory=lambda: [None])
-    slots: dict[Operand, int] = records.field(factory=dict[Operand, int])
-    free: list[int] = records.field(factory=list[int])
-    uniform: set[Value] = records.field(factory=set[Value])
+    template: Frame = attrs.field(factory=lambda: [None])
+    slots: dict[Operand, int] = attrs.field(factory=dict[Operand, int])
+    free: list[int] = attrs.field(factory=list[int])
+    uniform: set[Value] = attrs.field(factory=set[Value])
     """Values that are the same in every call, and stand in the template."""
     often: bool = False
     """Whether steps run often enough to be made quick."""
-    invariant: set[Op] = records.field(factory=set[Op])
+    invariant: set[Op] = attrs.field(factory=set[Op])
     """Ops whose results are kept for the next round of their loop."""
 
     def code(self) -> Code:

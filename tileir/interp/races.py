@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from tileir import records
 from tileir.interp.memory import Indices, Region
 from tileir.op import Op
 
@@ -39,7 +39,7 @@ class Touch(Enum):
     ATOMIC_WRITE = "atomically writes"
 
 
-@records.frozen
+@attrs.frozen
 class Entry:
     """One access: the op, the instance (its linear number) and the instance's epoch."""
 
@@ -52,7 +52,7 @@ class Entry:
         return self.instance == instance and self.epoch == epoch
 
 
-@records.frozen
+@attrs.frozen
 class Race:
     """Two unordered accesses to one element, `offset` bytes into the array `region`; `first` is
     the one that was executed first."""
@@ -65,7 +65,7 @@ class Race:
     second_touch: Touch
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Shadow:
     """Last accesses of every granule of `size` bytes of one region; -1 is nobody.
 
@@ -79,7 +79,7 @@ class Shadow:
     other: Entries
     watcher: Entries
     """The last atomic reader."""
-    seen: set[Touch] = records.field(factory=set[Touch])
+    seen: set[Touch] = attrs.field(factory=set[Touch])
     """Kinds of access there have been."""
 
     @classmethod
@@ -120,13 +120,13 @@ class Shadow:
         }[touch]
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Log:
     """Accesses of one kind to one region, in elements of `size` bytes."""
 
     size: int
-    indices: list[Indices] = records.field(factory=list[Indices])
-    entries: list[int] = records.field(factory=list[int])
+    indices: list[Indices] = attrs.field(factory=list[Indices])
+    entries: list[int] = attrs.field(factory=list[int])
 
     def joined(self) -> tuple[Indices, Entries]:
         flat = [index.reshape(-1) for index in self.indices]
@@ -138,22 +138,22 @@ _Kind = tuple[Region, Touch, int]
 """Region, touch and size of the accesses of one log."""
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class RaceDetector:
     """The log of accesses and the shadow of every region; `found` is called with each race."""
 
     found: Callable[[Race], None]
-    entries: list[Entry] = records.field(factory=list[Entry])
-    instances: Entries = records.field(factory=lambda: np.zeros(1024, np.int32))
-    epochs: Entries = records.field(factory=lambda: np.zeros(1024, np.int32))
+    entries: list[Entry] = attrs.field(factory=list[Entry])
+    instances: Entries = attrs.field(factory=lambda: np.zeros(1024, np.int32))
+    epochs: Entries = attrs.field(factory=lambda: np.zeros(1024, np.int32))
     """Of the entries up to the last check."""
     noted: int = 0
-    pending: dict[tuple[Region, Touch, int], _Log] = records.field(
+    pending: dict[tuple[Region, Touch, int], _Log] = attrs.field(
         factory=dict[tuple[Region, Touch, int], _Log]
     )
-    reads: dict[Region, list[_Log]] = records.field(factory=dict[Region, list[_Log]])
-    shadows: dict[Region, Shadow] = records.field(factory=dict[Region, Shadow])
-    latest: dict[Op, int] = records.field(factory=dict[Op, int])
+    reads: dict[Region, list[_Log]] = attrs.field(factory=dict[Region, list[_Log]])
+    shadows: dict[Region, Shadow] = attrs.field(factory=dict[Region, Shadow])
+    latest: dict[Op, int] = attrs.field(factory=dict[Op, int])
     """The last entry of each op, which the next rounds of a loop share."""
     logged: int = 0
     postponed: int = 0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from tileir import records
 from tileir.interp.races import Race
 
 
-@records.define
+@attrs.define
 class Accesses:
     """Memory accesses of all instances, in lanes that were not masked off."""
 
@@ -23,7 +23,7 @@ class Accesses:
     """By plain stores and atomics alike."""
 
 
-@records.define
+@attrs.define
 class Report:
     """What a launch did.
 
@@ -34,11 +34,11 @@ class Report:
 
     kernel: str
     grid: tuple[int, int, int]
-    accesses: Accesses = records.field(factory=Accesses)
-    ops: Mapping[str, int] = records.field(factory=dict[str, int])
-    races: list[Race] = records.field(factory=list[Race])
-    undefined: dict[str, NDArray[np.bool_]] = records.field(factory=dict[str, NDArray[np.bool_]])
-    printed: list[str] = records.field(factory=list[str])
+    accesses: Accesses = attrs.field(factory=Accesses)
+    ops: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    races: list[Race] = attrs.field(factory=list[Race])
+    undefined: dict[str, NDArray[np.bool_]] = attrs.field(factory=dict[str, NDArray[np.bool_]])
+    printed: list[str] = attrs.field(factory=list[str])
 
     @property
     def instances(self) -> int:

@@ -12,7 +12,8 @@ import random
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.machine.descriptors import DescriptorValue
 from tileir.op import Op
 
@@ -22,7 +23,7 @@ WINDOW = 64
 """Instances live at once; more are started only when all of these are stuck."""
 
 
-@records.frozen
+@attrs.frozen
 class Pause:
     """Where an instance waits: the calls it is in, outermost first, and the op before which it
     stopped, with the values of their frames."""
@@ -48,7 +49,7 @@ class DeadlockError(Exception):
         self.waiting = waiting
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class _Live:
     """One started instance; `snapshot` is what it looked like at `version` of memory."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from tileir import records
 from tileir.interp.access import AccessMixin
 from tileir.interp.failures import fail
 from tileir.interp.races import Touch
@@ -19,7 +19,7 @@ from tileir.machine import Tensor, dtype_of
 from tileir.types import I1, shape_of
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Buffer:
     """Elements by slot, and which nobody wrote."""
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from tileir import records
 from tileir.interp.memory import RAW, REGION_BITS, Addresses, Indices, Memory, Region
 
 _HALF, _WHOLE = 1 << 63, 1 << 64
 _MOST_PATTERNS = 512
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Pattern:
     """Byte offsets of a tile's elements from its first one."""
 
@@ -57,7 +57,7 @@ def _is_distinct(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return True
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Strided:
     """The elements of one access by what it takes to list them: the log's form of an index."""
 
@@ -77,7 +77,7 @@ class Strided:
         return steps + self.first
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Place:
     """Where a strided access falls: `first` is the byte of `region.view(size)` it starts at."""
 
@@ -99,12 +99,12 @@ class Place:
         return Strided(self.first // self.size, self.pattern, self.size.bit_length() - 1)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Strides:
     """Finds strided accesses in `memory`; remembers their patterns."""
 
     memory: Memory
-    patterns: dict[tuple[tuple[int, ...], tuple[int, ...]], Pattern] = records.field(
+    patterns: dict[tuple[tuple[int, ...], tuple[int, ...]], Pattern] = attrs.field(
         factory=dict[tuple[tuple[int, ...], tuple[int, ...]], Pattern]
     )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.machine.tensor import Array, Tensor, dtype_of
 from tileir.types import Descriptor, Tile
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class DescriptorValue:
     """A strided tensor at `base` (an address): extents and strides in elements."""
 

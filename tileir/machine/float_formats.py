@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import ml_dtypes
 import numpy as np
 
-from tileir import records
 from tileir.machine.tensor import Array
 
 F16, F32, F64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
@@ -22,7 +22,7 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
 
 
-@records.frozen
+@attrs.frozen
 class Format:
     """A binary format: bits of its significand after the point, exponents of its smallest and
     largest normal number, its largest number, what it has beyond numbers, its quiet NaN."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from tileir import records
 from tileir.types import Pointer, Type, element_of, shape_of
 from tileir.values import Constant
 
@@ -36,7 +36,7 @@ RAW = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 """Unsigned integer dtype by bytes."""
 
 
-@records.define(eq=False, weakref_slot=False)
+@attrs.define(eq=False, weakref_slot=False)
 class Tensor:
     """A value: `data` has exactly the tile's shape (rank 0 for a scalar), `undef` marks lanes
     about which nothing is promised (None: there are none). Neither array is ever written."""

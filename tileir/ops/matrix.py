@@ -11,7 +11,8 @@ from itertools import product
 from math import prod
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.errors import VerifyError
 from tileir.field import Field, FieldKind
 from tileir.op import Op
@@ -176,7 +177,7 @@ def _settings(op: type[Op], plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     base = dict(plan.get("attributes", {}))
     fields = [f for f in op.fields(FieldKind.ATTRIBUTE) if f.name not in base]
     for field in fields:
-        if field.default is records.NOTHING and _choices(field):
+        if field.default is attrs.NOTHING and _choices(field):
             base[field.name] = _choices(field)[0]
     yield base
     for field in fields:

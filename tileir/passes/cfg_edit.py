@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
 
-from tileir import records
+import attrs
+
 from tileir.field import FieldKind
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
@@ -52,7 +53,7 @@ def fresh(value: Value) -> Value:
 def copy_op(op: Op, env: dict[Value, Operand]) -> Op:
     """A copy of `op` that reads through `env` and defines new values, entered into `env`."""
     results = tuple(fresh(v) for v in op.results)
-    copied = records.evolve(op.remap(env), results=results) if results else op.remap(env)
+    copied = attrs.evolve(op.remap(env), results=results) if results else op.remap(env)
     env.update(zip(op.results, copied.results, strict=True))
     return copied
 
@@ -80,4 +81,4 @@ def redirected(block: Block, old: str, new: str) -> Block:
     """`block` with its edges to `old` leading to `new`."""
     last = map_edges(block.ops[-1], lambda e: Successor(new, e.arguments) if e.label == old else e)
     same = last is block.ops[-1]
-    return block if same else records.evolve(block, ops=(*block.ops[:-1], last))
+    return block if same else attrs.evolve(block, ops=(*block.ops[:-1], last))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -119,4 +120,4 @@ def _swept(block: Block, live: set[Value], dropping: Mapping[str, tuple[bool, ..
     last = without_arguments(ops[-1], dropping) if dropping else ops[-1]
     if len(ops) == len(block.ops) and last is ops[-1] and len(parameters) == len(block.parameters):
         return block
-    return records.evolve(block, parameters=parameters, ops=(*ops[:-1], last))
+    return attrs.evolve(block, parameters=parameters, ops=(*ops[:-1], last))

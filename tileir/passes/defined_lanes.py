@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.partial import behind, collects
 from tileir.field import FieldKind
 from tileir.ir import Function
@@ -20,7 +21,7 @@ _MOVERS = ("splat", "broadcast", "trans", "reshape", "expand_dims", "unsplat")
 """Ops that move or repeat the elements of one operand."""
 
 
-@records.define
+@attrs.define
 class DefinedLanes:
     """Where values that lead to predicates are defined: an i1 operand of the value's shape, or a
     scalar one; values that are not in `where` are defined everywhere.
@@ -29,7 +30,7 @@ class DefinedLanes:
     """
 
     wanted: set[Value]
-    where: dict[Value, Operand] = records.field(factory=dict[Value, Operand])
+    where: dict[Value, Operand] = attrs.field(factory=dict[Value, Operand])
 
     @classmethod
     def of(cls, function: Function) -> DefinedLanes:
@@ -156,7 +157,7 @@ class DefinedLanes:
             found.append(_along(lanes, op, Combiner.AND, ops))
         return found
 
-    pairs: dict[Value, Op] = records.field(factory=dict[Value, Op])
+    pairs: dict[Value, Op] = attrs.field(factory=dict[Value, Op])
     """The comparison that each of its two results comes from."""
 
 
@@ -202,7 +203,7 @@ def _as_moved(op: Any, lanes: Operand, value: Value, ops: list[Op]) -> Operand:
         return lanes
     stated = {f.name: _flags(value.type) for f in op.fields(FieldKind.RESULT_TYPE)}
     name = op.schema[0].name
-    moved = records.evolve(
+    moved = attrs.evolve(
         op, **{name: lanes}, **stated, results=(), predicate=None, comments=(), shared=None
     )
     return emit(ops, moved)

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.effects import Effects
 from tileir.op import Op, lookup
 from tileir.ops.arith import Add, Mul
@@ -35,7 +36,7 @@ from tileir.types import Type, element_of, shape_of, with_element
 from tileir.values import Constant, Operand, Value
 
 
-@records.frozen
+@attrs.frozen
 class Diagonal:
     """A diagonal tile of `shape`: its diagonal, a vector or a uniform literal, and the literal
     beside it."""
@@ -45,7 +46,7 @@ class Diagonal:
     shape: tuple[int, ...]
 
 
-@records.frozen
+@attrs.frozen
 class Diagonals:
     """The rules; `finite` promises what SCALE needs of floats."""
 

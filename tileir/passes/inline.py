@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tileir import records
+import attrs
+
 from tileir.errors import PassError
 from tileir.field import FieldKind
 from tileir.ir import Block, Function, Inline, Module, Visibility
@@ -144,7 +145,7 @@ class _Caller:
                 self._splice(op, callee, ops)
             else:
                 block, ops = self._split(block, ops, op, callee), []
-        self._add(records.evolve(block, ops=ops) if tuple(ops) != block.ops else block)
+        self._add(attrs.evolve(block, ops=ops) if tuple(ops) != block.ops else block)
 
     def _add(self, block: Block) -> None:
         self.taken.add(block.label)
@@ -169,7 +170,7 @@ class _Caller:
         if call.predicate is not None:
             absent = Successor(rest, tuple(Undef(r.type) for r in call.results))
             entry = CondBranch(call.predicate, entry.successors[0], absent, location=call.location)
-        self._add(records.evolve(block, ops=(*ops, entry)))
+        self._add(attrs.evolve(block, ops=(*ops, entry)))
         env = self._arguments(call, callee)
         for copied in callee.blocks.values():
             self._copy(copied, env, labels, rest)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir import records
+import attrs
+
 from tileir.analysis.aliases import aliases
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import Dominance, dominance
@@ -206,7 +207,7 @@ def _without(block: Block, gone: set[Op], added: tuple[Op, ...] | list[Op]) -> B
     kept = [op for op in block.ops if op not in gone]
     if len(kept) == len(block.ops) and not added:
         return block
-    return records.evolve(block, ops=(*kept[:-1], *added, kept[-1]))
+    return attrs.evolve(block, ops=(*kept[:-1], *added, kept[-1]))
 
 
 def _redirect(block: Block, redirected: Mapping[str, tuple[Loop, str]]) -> Block:
@@ -221,4 +222,4 @@ def _redirect(block: Block, redirected: Mapping[str, tuple[Loop, str]]) -> Block
     last = map_edges(block.ops[-1], change)
     if last is block.ops[-1]:
         return block
-    return records.evolve(block, ops=(*block.ops[:-1], last))
+    return attrs.evolve(block, ops=(*block.ops[:-1], last))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.aliases import aliases
 from tileir.analysis.loops import Loop
 from tileir.effects import Effects
@@ -59,7 +60,7 @@ class Schedule(Slice):
         gone = set(self.loads)
         for label in self.loop.order:
             kept = tuple(op for op in blocks[label].ops if op not in gone)
-            blocks[label] = records.evolve(blocks[label], ops=kept)
+            blocks[label] = attrs.evolve(blocks[label], ops=kept)
         return rewrite(function.with_blocks(blocks), {}, replaced=taken)
 
     def _before_loop(self, blocks: dict[str, Block], label: str) -> LookaheadState:
@@ -81,14 +82,14 @@ class Schedule(Slice):
         ahead = LookaheadState(self, valid)
         given = ahead.initial(state, valid, loaded)
         last = self._passing(block.terminator, given)
-        blocks[label] = records.evolve(block, ops=(*_read(ops, block, last), last))
+        blocks[label] = attrs.evolve(block, ops=(*_read(ops, block, last), last))
         return ahead
 
     def _in_loop(self, blocks: dict[str, Block], ahead: LookaheadState) -> None:
         """Issue the loads of iteration i + distance at the end of the latch."""
         header = blocks[self.loop.header]
         parameters = (*header.parameters, *ahead.parameters)
-        blocks[self.loop.header] = records.evolve(header, parameters=parameters)
+        blocks[self.loop.header] = attrs.evolve(header, parameters=parameters)
         block = blocks[self.latch]
         ops: list[Op] = list(block.ops[:-1])
         env: dict[Value, Operand] = {}
@@ -104,7 +105,7 @@ class Schedule(Slice):
         issued = [self._issue(load, env, valid, ops) for load in self.loads]
         last: Any = self._passing(block.terminator, ahead.following(state, valid, issued))
         last = last.evolve(stages=1)
-        blocks[self.latch] = records.evolve(block, ops=(*_read(ops, block, last), last))
+        blocks[self.latch] = attrs.evolve(block, ops=(*_read(ops, block, last), last))
 
     def _passing(self, terminator: Op, given: Iterable[Operand]) -> Op:
         more = tuple(given)

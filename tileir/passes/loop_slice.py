@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.alignment import alignment
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
@@ -80,7 +81,7 @@ class Slice:
         """Whether what it promises is known without it: `start = tl.multiple_of(start, 64)`."""
         facts = alignment(self.function)
         said, known = facts.of(hint.results[0]), facts.of(hint.value)
-        return records.evolve(said, hinted=()) == records.evolve(known, hinted=())
+        return attrs.evolve(said, hinted=()) == attrs.evolve(known, hinted=())
 
     def ordered(self) -> list[Op]:
         """The ops of the slice, each behind what it needs."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.effects import Effects
 from tileir.errors import Diagnostic
 from tileir.field import FieldKind
@@ -123,10 +124,10 @@ class _Lowering:
         """`op` with its predicate, which is false where it was undefined."""
         ops: list[Op] = []
         guarded = self.lanes.mask(predicate, predicate.type, ops)
-        return op if guarded is predicate else [*ops, records.evolve(op, predicate=guarded)]
+        return op if guarded is predicate else [*ops, attrs.evolve(op, predicate=guarded)]
 
     def _lowered(self, op: Any, predicate: Operand) -> list[Op] | None:
-        bare = records.evolve(op, predicate=None)
+        bare = attrs.evolve(op, predicate=None)
         if _has(op, "mask"):
             return self._masked(bare, predicate)
         if op.mnemonic in HARMLESS:

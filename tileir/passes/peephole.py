@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.dominance import dominance
 from tileir.analysis.partial import kept_undefined
 from tileir.analysis.uses import defining_blocks, definitions, uses
@@ -137,7 +138,7 @@ def _sunk(op: Op, mover: Any, walk: Walk) -> Answer:
             changes[field.name] = tuple(before(v) for v in old)
         elif field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL) and old is not None:
             changes[field.name] = before(old)
-    small = records.evolve(op, **changes, comments=())
+    small = attrs.evolve(op, **changes, comments=())
     moved = [_moved(mover, new, old) for new, old in zip(small.results, op.results, strict=True)]
     return Replace(tuple(m.results[0] for m in moved), (small, *moved))
 
@@ -148,7 +149,7 @@ def _moved(mover: Any, value: Value, old: Value) -> Op:
     name = mover.schema[0].name
     results = (Value(old.type, old.name),)
     changes = {name: value, **stated, "results": results, "comments": (), "location": None}
-    return records.evolve(mover, **changes)
+    return attrs.evolve(mover, **changes)
 
 
 def extent_one(op: Any, walk: Walk) -> Answer:
@@ -183,7 +184,7 @@ class _Tiles:
                 continue
             alone = self.homes.get(sum_) == walk.label and len(self.readers.get(sum_, ())) == 1
             if _is_zero(dot.c) and alone:
-                return records.evolve(dot, c=other, results=(), comments=(), predicate=op.predicate)
+                return attrs.evolve(dot, c=other, results=(), comments=(), predicate=op.predicate)
         return op
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tileir import records
+import attrs
+
 from tileir.analysis.loops import Loop, loops
 from tileir.errors import Diagnostic
 from tileir.ir import Function
@@ -94,7 +95,7 @@ def _marked(function: Function, done: list[str]) -> Function:
                 block, last = blocks[latch], cast(Any, blocks[latch].terminator)
                 if last.stages != 1:
                     ops = (*block.ops[:-1], last.evolve(stages=1))
-                    blocks[latch] = records.evolve(block, ops=ops)
+                    blocks[latch] = attrs.evolve(block, ops=ops)
             parent = found[parent].parent
     return function.with_blocks(blocks)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import Dominance, dominance
 from tileir.analysis.loops import loops
@@ -122,10 +123,10 @@ def _led_through(block: Block, made: Sequence[Block]) -> Block:
         return block
     ways = {b.ops[0].successors[0].label: Successor(b.label, ()) for b in made}
     last = map_edges(block.terminator, lambda edge: ways.get(edge.label, edge))
-    return records.evolve(block, ops=(*block.ops[:-1], last))
+    return attrs.evolve(block, ops=(*block.ops[:-1], last))
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Test:
     """A `header` to be copied. `entered`: per block it leads to, the values of the header that are
     read from there on, each with the parameter that takes its place. `read`: what takes whose
@@ -182,7 +183,7 @@ def _rotated(function: Function, tests: Mapping[str, _Test]) -> Function:
         if target is not None and target.label in tests:
             ops[-1:] = _copied(tests[target.label], target, read.get(target.label, {}))
         parameters = (*block.parameters, *added.get(label, {}).values())
-        blocks[label] = records.evolve(block, parameters=parameters, ops=ops)
+        blocks[label] = attrs.evolve(block, parameters=parameters, ops=ops)
     return function.with_blocks(blocks)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.analysis.partial import kept_undefined
 from tileir.field import FieldKind
 from tileir.ir import Function
@@ -61,7 +62,7 @@ def known_predicate(op: Op, walk: Walk) -> Answer:
     if type(op.predicate) is not Constant:
         return op
     if op.predicate.bits:
-        return records.evolve(op, predicate=None)
+        return attrs.evolve(op, predicate=None)
     return Replace(tuple(Undef(v.type) for v in op.results))
 
 

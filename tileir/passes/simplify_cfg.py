@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.uses import uses
 from tileir.ir import Block, Function
@@ -101,7 +102,7 @@ def thread_jumps(function: Function) -> Function:
         old = blocks[label]
         last = _folded(_threaded(old.terminator, ends), hopeless)
         if last is not old.terminator:
-            blocks[label] = records.evolve(old, ops=(*old.ops[:-1], last))
+            blocks[label] = attrs.evolve(old, ops=(*old.ops[:-1], last))
         new = blocks[label]
         passed = len(new.ops) == 1 and _jumps_only(new) and label != function.entry.label
         if passed and not _read_elsewhere(function, old):
@@ -164,7 +165,7 @@ def _with_terminators(function: Function, change: Callable[[Op], Op]) -> Functio
     for label, block in function.blocks.items():
         new = change(block.terminator)
         same = new is block.terminator
-        blocks[label] = block if same else records.evolve(block, ops=(*block.ops[:-1], new))
+        blocks[label] = block if same else attrs.evolve(block, ops=(*block.ops[:-1], new))
     return function.with_blocks(blocks)
 
 
@@ -220,7 +221,7 @@ def _substituted(function: Function, known: dict[Value, Operand]) -> Function:
         last = without_arguments(block.terminator, keeping)
         parameters = tuple(p for p in block.parameters if p not in known)
         if last is not block.terminator or label in keeping:
-            block = records.evolve(block, parameters=parameters, ops=(*block.ops[:-1], last))
+            block = attrs.evolve(block, parameters=parameters, ops=(*block.ops[:-1], last))
         blocks[label] = block
     return rewrite(function.with_blocks(blocks), {}, replaced=_resolved(known))
 
@@ -297,4 +298,4 @@ def _chain(function: Function, label: str, absorbed: Mapping[str, str]) -> Block
     while at in absorbed:
         at = absorbed[at]
         ops[-1:] = function.blocks[at].ops
-    return records.evolve(block, ops=ops)
+    return attrs.evolve(block, ops=ops)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, PassError
 from tileir.ir import Module
 from tileir.passmanager.manager import Step, run
 from tileir.passmanager.pipeline import Node
 
 
-@records.frozen
+@attrs.frozen
 class Culprit:
     """The first step after which a module is wrong, and what it made of the module."""
 

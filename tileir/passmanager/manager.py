@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, PassError, TileirError, VerifyError
 from tileir.ir import Function, Module
 from tileir.limits import check_tiles
@@ -15,7 +16,7 @@ from tileir.passmanager.registry import Pass, PassResult
 from tileir.verify import verify as verify_module
 
 
-@records.frozen
+@attrs.frozen
 class Step:
     """One application of a pass: to function `function`, or to the module (None)."""
 
@@ -29,7 +30,7 @@ class Step:
         return str(self.node) + (f" on @{self.function}" if self.function else "")
 
 
-@records.frozen
+@attrs.frozen
 class Record:
     """What became of a step: seconds it took (verification apart), and its statistics."""
 
@@ -40,7 +41,7 @@ class Record:
     statistics: Mapping[str, int]
 
 
-@records.frozen
+@attrs.frozen
 class Run:
     """The result of a pipeline."""
 
@@ -124,7 +125,7 @@ class Recorder:
         except Exception as error:
             before, again = self._replayed(step)
             for observer in self.observers:
-                observer.failed(records.evolve(step, before=before), (again,), error)
+                observer.failed(attrs.evolve(step, before=before), (again,), error)
             if isinstance(error, TileirError):
                 raise
             raise _crashed(step, before, again, error) from error

@@ -19,7 +19,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, Location, PassError
 from tileir.passes import PIPELINE
 from tileir.passmanager.registry import Option, Pass, lookup
@@ -34,12 +35,12 @@ _TOKEN = re.compile(r"\s*([A-Za-z_][\w.-]*|[{}(),=]|[^\s{}(),=]+)")
 _MAX_DEPTH = 64
 
 
-@records.frozen
+@attrs.frozen
 class Node:
     """A pass, or a group of nodes (`passed` is None then), with the options given."""
 
     name: str
-    options: dict[str, Any] = records.field(factory=dict)
+    options: dict[str, Any] = attrs.field(factory=dict)
     passed: Pass | None = None
     children: tuple[Node, ...] = ()
 

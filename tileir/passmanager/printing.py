@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.ir import Module
 from tileir.passmanager.manager import Step
 from tileir.passmanager.pipeline import Node
 
 
-@records.frozen
+@attrs.frozen
 class Printing:
     """Print what passes are given and give.
 

@@ -21,7 +21,8 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, Location, PassError, Severity
 from tileir.ir import Function, Module
 
@@ -30,7 +31,7 @@ _GROUP = "tileir.passes"
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-@records.frozen
+@attrs.frozen
 class Option:
     """A pass's option: `type` is bool, int, float or str; `name` as written, with dashes;
     `choices` are the values that a tuner tries, none where tuning it makes no sense."""
@@ -51,16 +52,16 @@ class Option:
         return self.type(text)
 
 
-@records.frozen
+@attrs.frozen
 class PassResult:
     """What a pass gives: the new IR, remarks at the user's lines, and counts of what it did."""
 
     ir: Function | Module
     remarks: tuple[Diagnostic, ...] = ()
-    statistics: Mapping[str, int] = records.field(factory=dict)
+    statistics: Mapping[str, int] = attrs.field(factory=dict)
 
 
-@records.frozen
+@attrs.frozen
 class Pass:
     """A registered pass. `level` is what its function takes: `function` or `module`, or
     `pipeline` for a module and the `Recorder` that it hands the steps of its own to."""

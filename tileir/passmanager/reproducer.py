@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, PassError, TileirError
 from tileir.ir import Module
 from tileir.passmanager.manager import CrashError, Step, run
@@ -19,7 +20,7 @@ from tileir.passmanager.pipeline import Node, format_pipeline
 _PIPELINE, _ERROR = "reproducer.pipeline", "reproducer.error"
 
 
-@records.frozen
+@attrs.frozen
 class Reproducing:
     """An observer that hands the reproducer of a failing step to `save`."""
 
@@ -52,7 +53,7 @@ def replayed(module: Module) -> tuple[Module, str]:
     return module.evolve(metadata=kept), pipeline
 
 
-@records.frozen
+@attrs.frozen
 class Failure:
     """What a reproducer records: `pipeline` fails on `module` with `kind`."""
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from importlib import resources
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, LinkError
 from tileir.ir import Function
 
@@ -18,7 +19,7 @@ _VARIABLE = re.compile(r"\$(\w+)")
 _SPLIT = re.compile(r",\s*(?![^<(]*[>)])")
 
 
-@records.frozen
+@attrs.frozen
 class Template:
     """One function of `std.tir`: its name, the types of its header, its text."""
 

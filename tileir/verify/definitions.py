@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tileir import records
+import attrs
+
 from tileir.analysis.dominance import dominance
 from tileir.errors import Diagnostic, Location
 from tileir.ir import Block, Function, Module
@@ -16,7 +17,7 @@ from tileir.verify.traits import traits
 from tileir.versions import TYPES, newer_fields, newer_in
 
 
-@records.frozen
+@attrs.frozen
 class Walk:
     """What one pass over the ops of a function found.
 
@@ -30,17 +31,17 @@ class Walk:
     placed: bool
 
 
-@records.define(weakref_slot=False)
+@attrs.define(weakref_slot=False)
 class _Walker:
     module: Module
     function: Function
     visible: set[Value]
-    ordinary: dict[type[Op], bool] = records.field(factory=dict[type[Op], bool])
-    findings: list[Diagnostic] = records.field(factory=list[Diagnostic])
-    naming: list[Op] = records.field(factory=list[Op])
+    ordinary: dict[type[Op], bool] = attrs.field(factory=dict[type[Op], bool])
+    findings: list[Diagnostic] = attrs.field(factory=list[Diagnostic])
+    naming: list[Op] = attrs.field(factory=list[Op])
     predicated: bool = False
     placed: bool = False
-    types: set[Type] = records.field(factory=set[Type])
+    types: set[Type] = attrs.field(factory=set[Type])
 
 
 def check_definitions(module: Module, function: Function, defined: dict[Value, None]) -> Walk:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.predicates import Predicates, predicates
 from tileir.errors import Diagnostic, Severity
@@ -35,12 +36,12 @@ def check_predicates(function: Function) -> Iterator[Diagnostic]:
         _pass_on(flow, function, label)
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class _Flow:
     """What is known of predicates, and under which each value so far is defined."""
 
     facts: Predicates
-    needs: dict[Value, Needs] = records.field(factory=dict[Value, Needs])
+    needs: dict[Value, Needs] = attrs.field(factory=dict[Value, Needs])
 
     def missing(self, operand: Operand, where: Needs) -> Needs:
         """Predicates that `operand` needs and that `where` does not imply."""

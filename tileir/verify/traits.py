@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 
-from tileir import records
+import attrs
+
 from tileir.op import Effects, FieldKind, Op
 
 
-@records.frozen(weakref_slot=False)
+@attrs.frozen(weakref_slot=False)
 class Traits:
     """`terminates`: ends a block. `names_symbols`: has a field that names a function or global.
     `merges`: merges predicated values. `plain`: neither of the last two."""

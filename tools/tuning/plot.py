@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import log10
 
-from tileir import records
+import attrs
+
 from tileir.backend.tuning.outcome import CandidateOutcome
 from tileir.backend.tuning.report import duration, effects
 from tileir.backend.tuning.tune import Result
@@ -16,7 +17,7 @@ _SIDE, _GAP, _LEFT, _TOP = 260, 70, 60, 46
 _DOT = 3.5
 
 
-@records.frozen
+@attrs.frozen
 class Axis:
     """A logarithmic scale of seconds over `_SIDE` pixels."""
 

@@ -8,9 +8,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.tuning import Parameter, Problem, Role, Space, content_of, mapl19
 from tileir.backend.tuning.pass_parameters import compiler_space
@@ -33,7 +33,7 @@ SPACES = ("factory", "compiler", "mapl19")
 """What a space may be made of."""
 
 
-@records.frozen
+@attrs.frozen
 class Wish:
     """What the command line says: arguments and grid (`given`), names of spaces, choices by
     parameter (`tried`), the target, the seed of the arguments, and who says what is right:
@@ -41,7 +41,7 @@ class Wish:
 
     given: Sequence[str] = ()
     spaces: Sequence[str] = ("factory", "compiler")
-    tried: Mapping[str, tuple[Any, ...]] = records.field(factory=dict)
+    tried: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
     target: str = "sm_90a"
     seed: int = 0
     check: str = "auto"
@@ -53,7 +53,7 @@ def problem_of(path: str, kernel: str | None, wish: Wish) -> Problem:
     if Path(file).suffix == ".py":
         found = found_in(file, name or kernel)
         if isinstance(found, Problem):
-            return records.evolve(found, space=_narrowed(found.space, wish.tried))
+            return attrs.evolve(found, space=_narrowed(found.space, wish.tried))
     return _problem(source(path, kernel, list(wish.given)), kernel, wish)
 
 
@@ -77,7 +77,7 @@ def _problem(found: Source, kernel: str | None, wish: Wish) -> Problem:
     )  # fmt: skip
 
 
-@records.frozen
+@attrs.frozen
 class Grid:
     """A grid by an expression of arguments and choices."""
 
@@ -120,7 +120,7 @@ def _stated(found: Source) -> dict[str, tuple[Any, ...]]:
 def _is_option(name: str) -> bool:
     from tileir.backend.compile import Options
 
-    return name in {field.name for field in records.fields(Options)}
+    return name in {field.name for field in attrs.fields(Options)}
 
 
 def _compiler(found: Source, factory: Space, kernel: str, wish: Wish) -> Space:

@@ -6,7 +6,8 @@ import importlib.util
 import sys
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.tuning.outcome import CandidateOutcome
 from tileir.backend.tuning.report import duration
 from tileir.backend.tuning.tune import Observer, Silent
@@ -21,7 +22,7 @@ def observer(quiet: bool = False) -> Observer:
     return Lines()
 
 
-@records.define
+@attrs.define
 class Lines:
     """A line when a phase begins, and when something quicker is found."""
 
@@ -39,7 +40,7 @@ class Lines:
             sys.stderr.write(f"  {duration(best.seconds)}  {best.name}\n")
 
 
-@records.define
+@attrs.define
 class Bar:
     """A bar with the best so far. `close` it, or use it as a context."""
 

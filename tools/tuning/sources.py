@@ -11,14 +11,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, Location, TileirError, ToolError
 from tileir.ir import Module
 from tileir.tools.files import SOURCES, read_text
 from tileir.tools.tuning.directives import directives, known_numbers, resolved
 
 
-@records.frozen
+@attrs.frozen
 class Source:
     """A file that gives modules: `make(**choices)`. `tunables`: the choices it declares itself;
     `words`: directives, extents resolved; `content` is what tells it from others."""
@@ -63,7 +64,7 @@ def source(path: str, kernel: str | None, given: list[str]) -> Source:
 # .tir ---------------------------------------------------------------------------------------
 
 
-@records.frozen
+@attrs.frozen
 class _Tir:
     text: str
     file: str
@@ -103,7 +104,7 @@ def _word(value: Any) -> str:
 # Triton-C -----------------------------------------------------------------------------------
 
 
-@records.frozen
+@attrs.frozen
 class _TritonC:
     text: str
     file: str
@@ -134,7 +135,7 @@ def _triton_c(file: str, kernel: str | None, given: list[str]) -> Source:
 # Triton's Python ----------------------------------------------------------------------------
 
 
-@records.frozen
+@attrs.frozen
 class _Triton:
     path: str
     name: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.backend.simt.counts import LINE, SECTOR, OpCounters
 from tileir.op import Op
 from tileir.tools.view.input import Subject
@@ -37,7 +38,7 @@ _HOW = (
 )
 
 
-@records.frozen
+@attrs.frozen
 class Span:
     """Bytes `start` to `end` of a line of memory, and the lanes that access just these."""
 
@@ -74,7 +75,7 @@ def spans(addresses: Sequence[int | None], size: int) -> dict[int, list[Span]]:
     return dict(sorted(found.items()))
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Pattern:
     """Accesses of warps that differ in nothing but where they begin, the first shown."""
 

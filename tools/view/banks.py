@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.backend.shared_memory.bank_conflicts import BANKS, WORD, phase_lanes
 from tileir.op import Op
 from tileir.tools.view.access import label
@@ -38,7 +39,7 @@ _HOW = (
 )
 
 
-@records.frozen
+@attrs.frozen
 class Word:
     """A word of one wavefront: its bank, and the lanes that it is for."""
 
@@ -46,7 +47,7 @@ class Word:
     lanes: tuple[int, ...]
 
 
-@records.frozen
+@attrs.frozen
 class Wavefront:
     """What banks give at once in phase `phase` of an access; `lost` where lanes met in a bank."""
 
@@ -101,7 +102,7 @@ def _stacked(phase: int, words: dict[int, list[int]]) -> Iterator[Wavefront]:
 Shift = Callable[[int], int]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Case:
     """An op, its accesses, and the same without swizzling where that makes a difference."""
 
@@ -132,7 +133,7 @@ def _plain(subject: Subject, op: Op, accesses: Sequence[Access]) -> list[Access]
     moved = straightened(subject.laid_out, subject.staged.memory, op)
     if moved is None:
         return None
-    found = [records.evolve(a, addresses=a.addresses.copy()) for a in accesses]
+    found = [attrs.evolve(a, addresses=a.addresses.copy()) for a in accesses]
     for access in found:
         for thread, held in enumerate(access.held):
             if held:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
 from tileir.ir import Block, Function
@@ -35,7 +36,7 @@ def picture(subject: Subject) -> str:
     return sheet.done()
 
 
-@records.frozen
+@attrs.frozen
 class _Box:
     """A block: its head, lines below, and where it is."""
 

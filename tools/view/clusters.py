@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.effects import Effects
 from tileir.ir import Block, Function
@@ -19,7 +20,7 @@ _MOST = 9
 """Ops of a cluster."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Cluster:
     """Ops in program order; all but the last define what only others of them read."""
 
@@ -31,7 +32,7 @@ class Cluster:
         return self.ops[-1]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Phi:
     """A parameter of a block, and what each edge that leads there gives it."""
 
@@ -39,7 +40,7 @@ class Phi:
     incoming: tuple[tuple[str, Operand], ...]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Port:
     """A value of another block, `home`, that a block reads."""
 

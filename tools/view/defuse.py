@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.effects import Effects
 from tileir.ir import Block, Function
@@ -53,7 +54,7 @@ def picture(subject: Subject) -> str:
     return sheet.done()
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class _Box:
     """Lines of text; the values that are defined and read there."""
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from tileir import records
+import attrs
 
 _DEFINED = re.compile(r"\s*(?:@\S+\s+)?(%[\w.$-]+)")
 _WORD = re.compile(r"[\w.%#$@-]+|\s+|.")
 
 
-@records.frozen
+@attrs.frozen
 class Pair:
     """A line of both texts; None where the other has none. Numbers count from 1."""
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Function, Module
 from tileir.op import Op
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@records.frozen(slots=False, eq=False)
+@attrs.frozen(slots=False, eq=False)
 class Subject:
     """The kernel `kernel` of `module`, or its only one, for `target`; `value` is the name that
     the picture is about (`%x`), `program` the instance that is run where one must be."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.layout import Layout, Vector
 from tileir.layout_tilings import blocked
 from tileir.op import Op
@@ -18,7 +18,7 @@ _SAMPLE = 256
 """Addresses that a plane is laid through; all are compared with it."""
 
 
-@records.frozen
+@attrs.frozen
 class Affine:
     """Addresses that are `base` plus each coordinate times its stride, in bytes."""
 
@@ -30,7 +30,7 @@ class Affine:
         return self.base + sum(x * n for x, n in zip(coordinate, self.strides, strict=True))
 
 
-@records.frozen
+@attrs.frozen
 class Turned:
     """What lanes of the first warp would access at first, were they along dimension `dim`."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from tileir import records
+import attrs
 
 Point: TypeAlias = tuple[float, float]
 Edge: TypeAlias = tuple[int, int]
@@ -18,7 +18,7 @@ _GAP, _BETWEEN, _THIN = 14.0, 30.0, 6.0
 _SWEEPS = 8
 
 
-@records.frozen
+@attrs.frozen
 class Placed:
     """Left upper corners of nodes, the points each edge goes through, and the whole's extents."""
 
@@ -28,7 +28,7 @@ class Placed:
     height: float
 
 
-@records.define
+@attrs.define
 class _Graph:
     """The nodes, those that stand for edges on their way included, and who is joined to whom in
     the next layer."""

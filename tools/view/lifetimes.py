@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
 from tileir.analysis.shared_buffers import ALLOT, accessed, alive
@@ -13,7 +14,7 @@ from tileir.ir import Function
 from tileir.op import Op
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Room:
     """Bytes `offset` to `offset + size`, which `op` has at the ops of `spans`, first and last,
     counted from the kernel's beginning; `touched` are the ops that access them."""
@@ -34,7 +35,7 @@ class Room:
         return any(first <= op <= last for first, last in self.spans)
 
 
-@records.frozen
+@attrs.frozen
 class Stretch:
     """A block: its label, its first op and the one after its last, and how many loops are around
     it."""

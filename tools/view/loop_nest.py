@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.layout import Layout, Vector
 from tileir.op import Op
 from tileir.tools.view.loops import Loop, loops
@@ -18,7 +19,7 @@ _REGISTERS = "ijkmnopq"
 _AXES = (("warp", "w"), ("lane", "l"), ("register", ""))
 
 
-@records.frozen
+@attrs.frozen
 class Space:
     """The iterations of an op: the tile whose elements they are, and for a dot how many products
     are summed for each."""
@@ -46,7 +47,7 @@ def space(op: Op) -> Space | None:
     return Space(op, max(tiles, key=lambda tile: tile.size))
 
 
-@records.frozen
+@attrs.frozen
 class Counter:
     """A loop with the name of its variable."""
 

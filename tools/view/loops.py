@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from tileir import records
+import attrs
+
 from tileir.layout import Layout, Vector
 
 
-@records.frozen
+@attrs.frozen
 class Loop:
     """`count` steps of `step` coordinates. `crossed` steps are of the swizzled kind: they change
     coordinates by exclusive or."""

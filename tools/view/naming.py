@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tileir import records
+import attrs
+
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.textual.literals import format_bits
@@ -14,14 +15,14 @@ from tileir.types import Tile, Type, element_of
 from tileir.values import Constant, Operand, Value
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Names:
     """The names of `function`'s values, as its text has them."""
 
     function: Function
-    of: dict[Value, str] = records.field(init=False)
+    of: dict[Value, str] = attrs.field(init=False)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "of", dict(value_names(self.function)))
 
     def operand(self, operand: Operand) -> str:

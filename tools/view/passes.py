@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby, pairwise
 
-from tileir import records
+import attrs
+
 from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Module
 from tileir.passmanager import Step, run
@@ -61,14 +62,14 @@ def picture(subject: Subject) -> str:
     return _page(f"{subject.name}: what each pass changes", parts)
 
 
-@records.frozen
+@attrs.frozen
 class Change:
     """A module before and after a pass, and what the pass counted."""
 
     title: str
     before: Module
     after: Module
-    statistics: Mapping[str, int] = records.field(factory=dict)
+    statistics: Mapping[str, int] = attrs.field(factory=dict)
     remarks: Sequence[Diagnostic] = ()
 
     @property
@@ -90,11 +91,11 @@ def _lines(module: Module) -> list[str]:
     return "\n".join(kept).lstrip("\n").splitlines()
 
 
-@records.define
+@attrs.define
 class _Collecting:
     """An observer that keeps what passes were given and gave."""
 
-    changes: list[Change] = records.field(factory=list)
+    changes: list[Change] = attrs.field(factory=list)
 
     def before(self, step: Step) -> None:
         """Nothing is known yet."""
@@ -110,7 +111,7 @@ def _of_pipeline(module: Module, pipeline: str) -> list[Change]:
     seen = _Collecting()
     done = run(module, pipeline, observers=[seen])
     return [
-        records.evolve(change, statistics=record.statistics)
+        attrs.evolve(change, statistics=record.statistics)
         for change, record in zip(seen.changes, done.records, strict=True)
     ]
 

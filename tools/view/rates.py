@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.tools.view import svg
 
 _HEIGHT = 240.0
@@ -13,7 +14,7 @@ _LEFT = 64.0
 _LABELS = 3 * svg.LINE
 
 
-@records.frozen
+@attrs.frozen
 class Problem:
     """A problem, the rate of each program by name, and the most that the machine allows."""
 

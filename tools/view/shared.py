@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tileir import records
+import attrs
+
 from tileir.tools.view.input import Subject
 from tileir.tools.view.lifetimes import Room, Stretch, in_order, most_at_once, rooms, stretches
 from tileir.tools.view.naming import Names, place
@@ -60,7 +61,7 @@ def picture(subject: Subject) -> str:
     return sheet.done()
 
 
-@records.frozen
+@attrs.frozen
 class _Time:
     """The horizontal axis: `count` ops, block by block."""
 

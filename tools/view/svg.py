@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from colorsys import hls_to_rgb
 from xml.sax.saxutils import escape, quoteattr
 
-from tileir import records
+import attrs
 
 CHARACTER = 6.63
 """Pixels of a character of the usual text, which is of one width."""
@@ -146,16 +146,16 @@ def clipped(words: str, width: float, character: float = CHARACTER) -> str:
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
-@records.define
+@attrs.define
 class Sheet:
     """A picture that grows downwards: `y` is how far it has come, `width` what it needs."""
 
     title: str
     width: float = 980.0
     y: float = float(MARGIN)
-    parts: list[str] = records.field(factory=list)
+    parts: list[str] = attrs.field(factory=list)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.words(self.title, "head")
 
     def words(self, words: str, kind: str = "", x: float = MARGIN) -> None:

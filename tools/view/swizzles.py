@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.conversion_plan import conversion
 from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
 from tileir.backend.shared_memory.conversion_staging import Staging
@@ -23,7 +24,7 @@ Moved = Callable[[int], int]
 """From an offset in shared memory to what it would be."""
 
 
-@records.frozen
+@attrs.frozen
 class Region:
     """Bytes `start` to `end` of shared memory, and where each would lie."""
 

@@ -7,7 +7,8 @@ from functools import cache
 from itertools import groupby, product
 from math import prod
 
-from tileir import records
+import attrs
+
 from tileir.layout import Layout, Vector
 from tileir.tools.view.svg import SMALL, area, piece, text
 
@@ -47,7 +48,7 @@ def _moves(layout: Layout, axis: str) -> list[list[tuple[int, int]]]:
     return found
 
 
-@records.frozen
+@attrs.frozen
 class Drawing:
     """Shapes, and the room that they take."""
 
@@ -56,7 +57,7 @@ class Drawing:
     height: float
 
 
-@records.frozen
+@attrs.frozen
 class Frame:
     """How a tile of `shape` is drawn: rows longer than `wrap` are broken, and only the first
     `rows` of `scale` pixels drawn."""

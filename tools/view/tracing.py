@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.backend.simt import machine as simt
 from tileir.backend.simt.counts import LINE, SECTOR, Counted, Counts
@@ -25,7 +25,7 @@ WARP = 32
 """Lanes of a warp."""
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Access:
     """One instruction of all threads: `size` bytes from `addresses` [thread] by those that
     `held`. `kind` is load, store, copy, atomic or matrix; `shared` tells where."""
@@ -47,7 +47,7 @@ class Access:
         return [int(w) for w in np.flatnonzero(self.held.reshape(-1, WARP).any(axis=1))]
 
 
-@records.frozen
+@attrs.frozen
 class Usage:
     """What accesses of one warp cost in global memory: sectors and 128-byte lines touched, and
     the fewest sectors that hold as many bytes."""
@@ -71,15 +71,15 @@ def bank_cost(accesses: Sequence[Access]) -> tuple[int, int, int]:
     return len(sides), total, sum(conflicts(at, size) for at, size in sides)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class Trace:
     """The accesses of each op the first time that it made any, and counts of the whole run."""
 
-    accesses: dict[Op, list[Access]] = records.field(factory=dict)
-    counts: Counts = records.field(factory=Counts)
-    regions: list[tuple[int, int, str]] = records.field(factory=list)
+    accesses: dict[Op, list[Access]] = attrs.field(factory=dict)
+    counts: Counts = attrs.field(factory=Counts)
+    regions: list[tuple[int, int, str]] = attrs.field(factory=list)
     """Where buffers begin and end, and the parameter each is."""
-    _runs: dict[Op, int] = records.field(init=False, factory=dict)
+    _runs: dict[Op, int] = attrs.field(init=False, factory=dict)
 
     def note(self, op: Op, run: int, access: Access) -> None:
         """An access by the `run`-th op executed."""

@@ -8,7 +8,8 @@ goes on after 8 rows, the other dimension in the next panel.
 
 from __future__ import annotations
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
 
 ATOM = 8
@@ -18,7 +19,7 @@ _MODES = {0: 0, 3: 1, 2: 2, 1: 3}
 """Bits 62 and 63, by swizzle."""
 
 
-@records.frozen
+@attrs.frozen
 class SmemMatrix:
     """A slot like `place` that holds a factor; `k_contiguous` where its rows run along K."""
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.combiners import combine_named, identity
 from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
 from tileir.layout import Layout, Repeat, layout
@@ -197,7 +198,7 @@ def _shuffled(lowering: Lowering, elements: Sequence[Element], item: Item, mask:
     return tuple(thread.shuffle_xor(e, x, mask) for e, x in zip(elements, item, strict=True))
 
 
-@records.frozen
+@attrs.frozen
 class WarpPartials:
     """Where the partial results of warps lie: for each operand, for each result element, one per
     warp along the axis, side by side."""

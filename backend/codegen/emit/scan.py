@@ -15,7 +15,8 @@ from itertools import groupby
 from math import prod
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.combiners import identity
 from tileir.backend.codegen.emit.reduction import (
     Item,
@@ -32,7 +33,7 @@ from tileir.layout import AXES, Layout, Repeat, Vector, layout
 from tileir.types import I1, I32, Element
 
 
-@records.frozen
+@attrs.frozen
 class _Digit:
     """One digit along the axis: `count` steps of `step`, the thread's or register's number
     divided by `weight`."""
@@ -47,7 +48,7 @@ class _Digit:
         return coordinate // self.step % self.count
 
 
-@records.frozen
+@attrs.frozen
 class _Carry:
     """What comes before a block; only where `has`, if that is not None."""
 
@@ -55,7 +56,7 @@ class _Carry:
     has: str | None
 
 
-@records.define
+@attrs.define
 class _Segment:
     """Registers whose elements are scanned from the first of them, and what comes before."""
 
@@ -64,7 +65,7 @@ class _Segment:
     carry: _Carry | None = None
 
 
-@records.define
+@attrs.define
 class _Block:
     """Neighbours along the axis, of one row, and all of them joined."""
 
@@ -129,16 +130,16 @@ def _flags(op: Any) -> bool:
     return isinstance(op.combiner, str) and op.reverse and padded
 
 
-@records.define
+@attrs.define
 class _Scan:
     """One scan of one thread."""
 
     lowering: Lowering
     op: Any
     source: Layout
-    elements: list[Element] = records.field(init=False)
-    join: Join = records.field(init=False)
-    base: int = records.field(init=False)
+    elements: list[Element] = attrs.field(init=False)
+    join: Join = attrs.field(init=False)
+    base: int = attrs.field(init=False)
 
     def run(self) -> list[Fragment]:
         op, flags = self.op, _flags(self.op)
@@ -317,7 +318,7 @@ class _Scan:
         for repeat in self.source.repeats:
             if repeat.axis == "warp":
                 low = 0 < next(digits).step[axis] < below
-                repeats.append(records.evolve(repeat, dim=None) if low else repeat)
+                repeats.append(attrs.evolve(repeat, dim=None) if low else repeat)
         return layout(self.source.rank, (), lanes, warps, repeats=tuple(repeats))
 
     # Carries ----------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.lowering import THREADS, Axes, Lowering
 from tileir.backend.layouts.anchors import vector_run
 from tileir.layout import Layout, Vector
@@ -32,7 +33,7 @@ def _up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-@records.frozen
+@attrs.frozen
 class SharedTile:
     """Elements of `shape` from byte `base`; dimension `fast`, one of the last two, is the one
     along which a row runs. Dimensions before the last two follow one another, plane by plane.
@@ -99,7 +100,7 @@ def full_swizzle(element: Element, shape: Vector, fast: int) -> int:
     return min(3, (chunks & -chunks).bit_length() - 1)
 
 
-@records.define
+@attrs.define
 class Addresses:
     """Byte offsets in a shared tile from a point that depends on the thread: `row` and `column`
     (elements along the slow and fast dimension), None for 0, and `plane`, bytes.
@@ -113,7 +114,7 @@ class Addresses:
     column: Any
     plane: Any
     bits: int
-    _known: dict[tuple[int, int], Any] = records.field(init=False, factory=dict)
+    _known: dict[tuple[int, int], Any] = attrs.field(init=False, factory=dict)
 
     def at(self, row: int, column: int) -> tuple[Any, int]:
         """A handle and a constant whose sum is the offset of the element so far away."""
@@ -188,7 +189,7 @@ def added(thread: Any, terms: list[Any]) -> Any:
     return thread.integer(0) if total is None else total
 
 
-@records.frozen
+@attrs.frozen
 class Window:
     """The part of a shared tile that a layout covers: it begins `fixed` elements into the last
     two dimensions, `moved` more (handles; None for 0), and `start` bytes on (a handle)."""

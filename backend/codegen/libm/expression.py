@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.thread_interface import Handle, Thread
 from tileir.types import F32, F64, I1, I32, I64, Element
 from tileir.values import encode
@@ -20,7 +21,7 @@ _REAL: dict[Element, Element] = {I32: F32, I64: F64}
 _SIGN: dict[Element, int] = {F32: 0x80000000, F64: 1 << 63}
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Term:
     """One value of one thread."""
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from tileir import records
+import attrs
+
 from tileir.backend.codegen.libm import (
     exponential32,
     exponential64,
@@ -141,7 +142,7 @@ def _external(lowering: Lowering, op: Any) -> list[Fragment]:
     """A function of libdevice that has an op here is that op; others are linked in."""
     same = libdevice(op)
     if same is not None:
-        return lowering.lower(records.evolve(same, results=op.results))
+        return lowering.lower(attrs.evolve(same, results=op.results))
     element, kinds = scalar_of(op.result.type), [scalar_of(v.type) for v in op.values]
     columns = [lowering.fragment(v) for v in op.values]
     found: Fragment = []

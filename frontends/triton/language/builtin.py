@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from tileir import records
+import attrs
+
 from tileir.builder import Builder
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.tensor import Tensor, described
@@ -21,12 +22,12 @@ class Scope(Protocol):
         ...
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Builtin:
     """A function of the language. Outside of a kernel it does nothing but say so."""
 
     name: str
-    apply: Callable[..., Any] = records.field(repr=False)
+    apply: Callable[..., Any] = attrs.field(repr=False)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         raise RuntimeError(f"tl.{self.name} is called in functions under @triton.jit only")

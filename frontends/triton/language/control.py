@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from tileir import records
+import attrs
 
 
 class constexpr:  # noqa: N801 - Triton's name
@@ -111,7 +111,7 @@ def _operators() -> None:
 _operators()
 
 
-@records.frozen
+@attrs.frozen
 class range:  # noqa: N801
     """`range` with requests to the compiler: `num_stages` of software pipelining,
     `loop_unroll_factor`; the others are read and have no effect."""
@@ -132,7 +132,7 @@ class range:  # noqa: N801
         return (0, self.arg1, self.step) if self.arg2 is None else (self.arg1, self.arg2, self.step)
 
 
-@records.frozen
+@attrs.frozen
 class static_range:  # noqa: N801
     """A `range` whose loop is unrolled while compiling."""
 

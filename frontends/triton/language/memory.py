@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.builder import Builder
 from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.dtypes import PointerType
@@ -26,7 +27,7 @@ _CACHES = {"": "none", ".ca": "ca", ".cg": "cg", ".cs": "cs", ".cv": "cv", ".wb"
 _EVICTIONS = {"": "normal", "evict_first": "first", "evict_last": "last", "evict_normal": "normal"}
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class BlockPointer:
     """A tile of a strided tensor in memory: `make_block_ptr`. Offsets count in elements."""
 
@@ -49,7 +50,7 @@ class BlockPointer:
         return f"of {self.block_shape} {self.dtype.element_ty}"
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class TensorDescriptor:
     """A strided tensor in memory, read and written in blocks: `make_tensor_descriptor`."""
 
@@ -188,7 +189,7 @@ def advance(s: Scope, base: BlockPointer, offsets: Any) -> BlockPointer:
     if len(offsets) != len(base.offsets):
         raise KernelError(f"{len(offsets)} offsets for a block of {len(base.offsets)} dimensions")
     moved = zip(base.offsets, offsets, strict=True)
-    return records.evolve(base, offsets=tuple(semantic.add(s.b, a, o) for a, o in moved))
+    return attrs.evolve(base, offsets=tuple(semantic.add(s.b, a, o) for a, o in moved))
 
 
 def _block(s: Scope, block: BlockPointer, boundary_check: Any) -> tuple[Tensor, Tensor | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from tileir import records
+import attrs
 
 _WITHOUT = {
     "multiprocessor_count": 108, "max_num_regs": 65536, "max_shared_mem": 166912, "warpSize": 32,
@@ -13,7 +13,7 @@ _WITHOUT = {
 """Of a GPU of compute capability 8.0, where there is none."""
 
 
-@records.frozen
+@attrs.frozen
 class GPUTarget:
     """What kernels are compiled for: `arch` is the compute capability, 90 for 9.0."""
 

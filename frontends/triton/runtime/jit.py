@@ -10,9 +10,10 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import Module, records
+from tileir import Module
 from tileir.errors import InfeasibleError
 from tileir.executor import Call, Dispatch, Dispatching, Done, executor, executors, on_host
 from tileir.frontends.triton.arguments import (
@@ -54,7 +55,7 @@ OPTIONS = {
 """Keywords of a launch that steer Triton's compiler for CUDA and are no parameters."""
 
 
-@records.frozen
+@attrs.frozen
 class PreparedLaunch:
     """A launch that is ready: the executor's name, the kernel, its arguments by name."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from tileir import Module, records
+import attrs
+
+from tileir import Module
 from tileir.executor import Describing, Resources, executor
 from tileir.frontends.triton.errors import launch_error
 
@@ -42,7 +44,7 @@ class WarmKernel(Module):
     def of(module: Module, launch: Callable[..., Any], known: dict[str, Any]) -> WarmKernel:
         """`module`, launched by `launch(*arguments, grid=..., **named)` with arguments `known` by
         name where they are not given."""
-        fields: dict[str, Any] = {f.name: getattr(module, f.name) for f in records.fields(Module)}
+        fields: dict[str, Any] = {f.name: getattr(module, f.name) for f in attrs.fields(Module)}
         attributes = Attributes(module.metadata)
         fields["metadata"] = attributes
         made = WarmKernel(**fields)
@@ -53,7 +55,7 @@ class WarmKernel(Module):
 
     def __reduce__(self) -> Any:
         """Other processes get the module alone."""
-        fields = {f.name: getattr(self, f.name) for f in records.fields(Module)}
+        fields = {f.name: getattr(self, f.name) for f in attrs.fields(Module)}
         return _module, ({**fields, "metadata": dict(self.metadata)},)
 
     def _init_handles(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.frontends.triton.errors import launch_error
 
 
@@ -12,20 +13,20 @@ def _numbers(given: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in given)
 
 
-@records.define(eq=False)
+@attrs.define(eq=False)
 class TensorDescriptor:
     """The strided tensor at the beginning of `base`, read and written in blocks of `block_shape`,
     which a hook of `autotune` may set. `shape` and `strides` count elements, and the last
     dimension is contiguous. Raises LaunchError where lengths differ or it is not."""
 
     base: Any
-    shape: tuple[int, ...] = records.field(converter=_numbers)
-    strides: tuple[int, ...] = records.field(converter=_numbers)
+    shape: tuple[int, ...] = attrs.field(converter=_numbers)
+    strides: tuple[int, ...] = attrs.field(converter=_numbers)
     block_shape: Any
     padding: str = "zero"
     round_f32_to_tf32: bool = False
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not len(self.shape) == len(self.strides) == len(self.block_shape) > 0:
             raise launch_error(
                 "shape, strides and block_shape of a descriptor must be equally long"

@@ -8,9 +8,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.errors import Diagnostic, LaunchError
 from tileir.interp import Within
 from tileir.ir import Parameter
@@ -22,7 +22,7 @@ ANYWHERE = (1 << 64) - 1
 """The end of memory that nothing is known of."""
 
 
-@records.frozen
+@attrs.frozen
 class Place:
     """Where an argument points to: its address, and first byte and end of the memory around it."""
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from tileir import records
+import attrs
+
 from tileir.backend.cpu.compile import CpuKernel, compile as compile_for_cpu
 from tileir.backend.cpu.regions import Bounds, Region
 from tileir.backend.cpu.spin_waits import may_spin_wait
@@ -24,7 +25,7 @@ Extents = tuple[int, int, int]
 Launch = Callable[[Extents, Sequence[Any]], None]
 
 
-@records.frozen(slots=False, eq=False)
+@attrs.frozen(slots=False, eq=False)
 class Program:
     """The kernel `name` of a module, given as text."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.machine import dtype_of
 from tileir.textual import parse
 from tileir.types import F32, Element, scalar
@@ -18,7 +18,7 @@ _BARRIERS = "i64 addrspace(3)* {count = 1}"
 _SPANS = ((3, 128), (2, 64), (1, 32), (0, 16))
 
 
-@records.frozen
+@attrs.frozen
 class Product:
     """One block: c = a b over `rounds` steps of `depth`, by `warps` warps, all of which load."""
 
@@ -139,7 +139,7 @@ last:
         return parse(self.text())
 
 
-@records.frozen
+@attrs.frozen
 class _Buffer:
     name: str
     element: Element

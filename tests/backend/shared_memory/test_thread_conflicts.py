@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
+import attrs
 import pytest
 
-from tileir import records
 from tileir.analysis.affine_mod32 import Affine
 from tileir.backend.shared_memory.thread_conflicts import (
     AccessingThreads,
@@ -204,7 +204,7 @@ def test_addresses_meet_after_a_turn() -> None:
     a = access(tile(PLACE, shape, it), sums((1 << 31) - 8, 4), AccessingThreads.FIRST)
     b = access(PLACE, sums(-(1 << 31)), AccessingThreads.FIRST)
     assert required_sync(a, b, 2) is SyncScope.WARP
-    assert required_sync(a, records.evolve(b, form=sums(-(1 << 31) + 248)), 2) is SyncScope.NONE
+    assert required_sync(a, attrs.evolve(b, form=sums(-(1 << 31) + 248)), 2) is SyncScope.NONE
 
 
 def test_scopes_are_in_order_and_none_is_nothing() -> None:
@@ -352,7 +352,7 @@ def test_a_loop_that_comes_near_later_is_waited_for() -> None:
     assert required_sync(a, behind, 2, 1) is SyncScope.NONE
     assert required_sync(a, near, 2, 1) is SyncScope.BLOCK
     assert required_sync(a, behind, 2, -256) is SyncScope.BLOCK
-    turned = records.evolve(a, form=sums((1 << 31) - 8, 4))
+    turned = attrs.evolve(a, form=sums((1 << 31) - 8, 4))
     assert required_sync(a, turned, 2, 256) is SyncScope.BLOCK, (
         "half a turn away is near by the other way"
     )

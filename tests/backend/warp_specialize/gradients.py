@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.testing.attention import KEPT
 
 Array = np.ndarray[Any, Any]
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Case:
     """Arrays [heads, t, d] of queries and gradients, [heads / group, t, d] of keys and values."""
 
@@ -47,7 +47,7 @@ class Case:
         return found
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Gradients:
     """What the kernels compute: the output, sums of weights and of rows, and the gradients."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import log
 from typing import Any
 
+import attrs
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tileir.backend
-from tileir import records
 from tileir.backend.compile import run_pipeline
 from tileir.backend.options import Options
 from tileir.backend.simt import machine as simt
@@ -24,7 +24,7 @@ FAR = {F16: 4e-3, BF16: 3e-2, F8E4M3: 0.15}
 """How far results may be from those of exact weights."""
 
 
-@records.frozen
+@attrs.frozen
 class Case:
     """A tile of `bm` rows by `bn` keys, heads of `d`, sequences of `t`; `group` heads of queries
     share keys and values."""

@@ -6,11 +6,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
 from tests.backend.warp_specialize.test_unmapped import check, problem
-from tileir import records
 from tileir.analysis.clusters import ATTRIBUTE
 from tileir.backend.codegen.role_lowering import by_one, role_functions
 from tileir.backend.compile import Options, _started
@@ -104,7 +104,7 @@ def test_what_one_thread_may_do_for_all(line: str, alone: bool) -> None:
 # Panels and slots ---------------------------------------------------------------------------------
 
 
-@records.frozen(eq=False)
+@attrs.frozen(eq=False)
 class Part:
     """As much of panels as their order depends on."""
 

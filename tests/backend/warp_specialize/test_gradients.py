@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
 from tests.backend.warp_specialize.gradients import Array, Case, Gradients, case, gradients
-from tileir import records
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
 from tileir.interp import interpret
@@ -133,7 +133,7 @@ def test_formulas_of_all_gradients(given: Case, shape: tuple[int, int]) -> None:
 def test_keys_that_are_not_there_have_no_weight() -> None:
     """Where all scores are low a score of 0 would have an infinite weight."""
     drawn = case(40, D, heads=1)
-    given = records.evolve(drawn, q=np.full_like(drawn.q, 8.0), k=np.full_like(drawn.k, -2.0))
+    given = attrs.evolve(drawn, q=np.full_like(drawn.q, 8.0), k=np.full_like(drawn.k, -2.0))
     known = gradients(given)
     assert known.sums.max() < -128
     near(fused(by(""), given, known, 32, 64), given, known)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import log
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
-from tileir import records
 from tileir.backend.compile import run_pipeline
 from tileir.backend.options import Options
 from tileir.backend.simt import machine as simt
@@ -60,7 +60,7 @@ def test_a_copy_of_another_warpgroup_is_a_race(done: Any) -> None:
     module = done.stages["barriers"]
     role = module.functions["attention.math"]
     blocks = {
-        label: records.evolve(block, ops=tuple(_by_one(op) for op in block.ops))
+        label: attrs.evolve(block, ops=tuple(_by_one(op) for op in block.ops))
         for label, block in role.blocks.items()
     }
     wrong = module.with_functions({**module.functions, role.name: role.with_blocks(blocks)})

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import attrs
 from hypothesis import strategies as st
-
-from tileir import records
 
 LABELS = ("x", "y", "k", "l")
 _UNARY = ("exp", "tanh", "sigmoid", "abs", "sin", "-", "floor", "cos", "+")
 _BINARY = ("+", "-", "*", "<", ">=", "!=", "maximum", "minimum", "%")
 
 
-@records.define
+@attrs.define
 class Definition:
     """The text of a definition, its inputs with their labels, and sizes."""
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import attrs
 import numpy as np
 
-from tileir import records
 from tileir.errors import TileirError
 
 Size: TypeAlias = Mapping[str, int]
@@ -24,7 +24,7 @@ UNGUARDED = ("gpu",)
 _PLACE = re.compile(r"([^\s:]+):(\d+):\d+: ")
 
 
-@records.frozen
+@attrs.frozen
 class Refusal:
     """Sizes that a listing does not allow: the error `code` is where its source says `line`."""
 
@@ -33,7 +33,7 @@ class Refusal:
     code: str = "TIR0501"
 
 
-@records.frozen
+@attrs.frozen
 class Listing:
     """A listing of seed `seed`: `check(executor, **size)` raises AssertionError where it does not
     give what numpy does, and TileirError where it is refused."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, cast
 
-from tileir import records
+import attrs
+
 from tileir.errors import VerifyError
 from tileir.field import FieldKind
 from tileir.op import Op, lookup
@@ -22,7 +23,7 @@ PERMISSIONS = frozenset({"overflow", "fast"})
 """Attributes that only permit: a law may match any value of them, and what it puts in has none."""
 
 
-@records.frozen
+@attrs.frozen
 class Law:
     """Wherever `left` matches, and `where` holds of what its names stand for, `right` has the
     same value, or one where `left` has none. `let` computes further literals of the right side
@@ -30,11 +31,11 @@ class Law:
 
     text: str
     where: Callable[[Bound], bool] | None = None
-    let: Mapping[str, Callable[[Bound], int | float | None]] = records.field(factory=dict)
-    left: Apply = records.field(init=False)
-    right: tuple[Term, ...] = records.field(init=False)
+    let: Mapping[str, Callable[[Bound], int | float | None]] = attrs.field(factory=dict)
+    left: Apply = attrs.field(init=False)
+    right: tuple[Term, ...] = attrs.field(init=False)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         left, right = parse_equation(self.text)
         object.__setattr__(self, "left", left)
         object.__setattr__(self, "right", right)
@@ -278,7 +279,7 @@ def _match_attributes(term: Apply, op: Op) -> bool:
         if field.name in PERMISSIONS:
             continue
         wanted = term.attributes.get(field.spelling, ...)
-        if wanted is None or (wanted is ... and field.default is records.NOTHING):
+        if wanted is None or (wanted is ... and field.default is attrs.NOTHING):
             continue
         value = getattr(op, field.name)
         expected = field.default if wanted is ... else _attribute(field.attribute, wanted)

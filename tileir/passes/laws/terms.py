@@ -21,10 +21,10 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from tileir import records
+import attrs
 
 
-@records.frozen
+@attrs.frozen
 class Name:
     """An operand, or result `index` of the op that defines it."""
 
@@ -37,21 +37,21 @@ class Name:
         return self.name[0].isupper()
 
 
-@records.frozen
+@attrs.frozen
 class Number:
     """A literal."""
 
     value: int | float | bool
 
 
-@records.frozen
+@attrs.frozen
 class Apply:
     """Result `index` of op `mnemonic` on `arguments`. An attribute given as None may have any
     value, one left out has its default."""
 
     mnemonic: str
     arguments: tuple[Term, ...]
-    attributes: dict[str, str | None] = records.field(factory=dict)
+    attributes: dict[str, str | None] = attrs.field(factory=dict)
     index: int = 0
     name: str | None = None
 
@@ -118,7 +118,7 @@ class _Cursor:
             return Number(number)
         if self.next == ":":
             self.take(":")
-            return records.evolve(self.apply(self.take()), name=word)
+            return attrs.evolve(self.apply(self.take()), name=word)
         return self.apply(word) if self._applies() else Name(word, self.index())
 
     def _applies(self) -> bool:
