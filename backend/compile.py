@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import attrs
 
+from tileir.analysis.clusters import PERSISTENT
 from tileir.backend.compiled_kernel import STAGES, CompiledKernel
 from tileir.backend.demand import check_dots
 from tileir.backend.error_kinds import classify_errors
@@ -74,19 +75,19 @@ def _generated(
     module: Module, machine: Target, options: Options, done: LoweredKernel, isolate: bool
 ) -> CompiledKernel:
     """PTX of what was staged."""
-    last, limited = done.stages["barriers"], done.registers != options.registers
+    last, limited = done.stages["barriers"], done.registers != options.max_registers
     unit = KernelUnit(
-        last, done.kernel, done.memory, done.num_warps, done.registers, options.watch_waits,
-        options.lines,
+        last, done.kernel, done.memory, done.num_warps, done.registers, options.wait_timeout,
+        options.line_info,
     )  # fmt: skip
     text = emit(unit, machine)
     task = Task(done.kernel, "code generation", module.functions[done.kernel].location)
     if isolate:
-        ptx = run_isolated(task, to_ptx, text, Machine.of(machine), options.optimize)
+        ptx = run_isolated(task, to_ptx, text, Machine.of(machine), options.opt_level)
     else:
-        ptx = to_ptx(text, machine, options.optimize)
+        ptx = to_ptx(text, machine, options.opt_level)
     plan = metadata_of_lowered(done, machine)
-    level = level_of(text, options.optimize)
+    level = level_of(text, options.opt_level)
     notes = (*done.notes, *lowered_level(options, level, module.functions[done.kernel]))
     return CompiledKernel(
         done.stages, text, ptx, plan, options.libraries, notes, limited, options, isolate=isolate
@@ -142,7 +143,7 @@ def _through_stages(
     asked = options
     if started.made:
         options = attrs.evolve(options, num_warps=None)
-    context = Context(machine, options, name, max_registers=options.registers)
+    context = Context(machine, options, name, max_registers=options.max_registers)
     run = StageRun(started.module, name, context, recorder=recorder)
     run.remarks += started.remarks
     run.through(GPU)
@@ -166,23 +167,28 @@ def _started(
     said = module.functions[name].attributes
     if not (machine.wgmma and machine.tma) or module.stage is not None:
         return WarpSpecializeResult(module)
-    if not (said.get("roles", True) if options.roles is None else options.roles):
+    if not (
+        said.get("warp_specialize", True)
+        if options.warp_specialize is None
+        else options.warp_specialize
+    ):
         return WarpSpecializeResult(module)
     asked = said.get("num_warps", 0)
     warps = options.num_warps or (asked if isinstance(asked, int) else 0)
-    many = not said.get("once", False) if options.persistent is None else options.persistent
+    many = said.get(PERSISTENT, True) if options.persistent is None else options.persistent
     turns = said.get("pingpong", False) if options.pingpong is None else options.pingpong
     wanted = WarpSpecializeOptions(
-        options.stages or 0, warps, shared, many, bool(turns),
-        unmapped=options.unmapped, turns=options.turns is not False,
+        options.num_stages or 0, warps, shared, bool(many), bool(turns),
+        non_tma_alignments=options.non_tma_alignments,
+        ordered_softmax=options.ordered_softmax is not False,
     )  # fmt: skip
-    split = cast(int, options.split or said.get("split", 1))
+    split = cast(int, options.split_k or said.get("split_k", 1))
     multicast = cast(int, options.multicast or said.get("multicast", 1))
     if not any(has_op(f, "dot", "dot_scaled") for f in module.functions.values()):
         return WarpSpecializeResult(module)
     from tileir.backend.warp_specialize.driver import warp_specialize
 
-    wanted = attrs.evolve(wanted, split=split, multicast=multicast)
+    wanted = attrs.evolve(wanted, split_k=split, multicast=multicast)
     return warp_specialize(module, name, wanted, recorder)
 
 

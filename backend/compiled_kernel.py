@@ -72,7 +72,7 @@ class CompiledKernel:
             optimised,  # kernels that were loaded need no LLVM
         )
 
-        machine, level = target_named(self.plan.target), self.options.optimize
+        machine, level = target_named(self.plan.target), self.options.opt_level
         if not self.isolate:
             return optimised(self.llvm, machine, level)
         return self._isolated("optimisation", optimised, self.llvm, Machine.of(machine), level)
@@ -98,13 +98,13 @@ class CompiledKernel:
             return None
         from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
-        options = attrs.evolve(self.options, roles=False)
+        options = attrs.evolve(self.options, warp_specialize=False)
         return compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
 
     def suited(self, units: tuple[int, ...]) -> CompiledKernel | None:
-        """The kernel for arguments with tensors that maps cannot have, as `HostPlan.unmapped` says
-        of them: compiled when it is first asked for; None where it has no roles. Raises
-        `CompileError`."""
+        """The kernel for arguments with tensors that maps cannot have, as
+        `HostPlan.non_tma_alignments` says of them: compiled when it is first asked for; None where
+        it has no roles. Raises `CompileError`."""
         if units not in self._suited:
             self._suited[units] = self._for(units)
         return self._suited[units]
@@ -115,11 +115,11 @@ class CompiledKernel:
 
     def _for(self, units: tuple[int, ...]) -> CompiledKernel | None:
         source = self.stages.get("input")
-        if self.options.unmapped or source is None or source.stage is not None:
+        if self.options.non_tma_alignments or source is None or source.stage is not None:
             return None
         from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
-        options = attrs.evolve(self.options, unmapped=units)
+        options = attrs.evolve(self.options, non_tma_alignments=units)
         found = compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
         return None if found.host is None else found
 
@@ -130,7 +130,7 @@ class CompiledKernel:
             source = self.stages["input"]
             from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
-            options = attrs.evolve(self.options, split=ranks)
+            options = attrs.evolve(self.options, split_k=ranks)
             found = compile(
                 source, self.plan.target, options, self.plan.kernel, isolate=self.isolate
             )

@@ -178,19 +178,21 @@ class SimtExecutor:
         if host is not None:
             spans = Span.each(values)
             numbers = [_number(i, v, spans.get(id(v))) for i, v in enumerate(values)]
-            if options.get("split") == 0:
+            if options.get("split_k") == 0:
                 ranks = _ranks(module, done, machine, extents, numbers)
-                shared = _staged(module, machine, kernel, {**options, "split": ranks})
+                shared = _staged(module, machine, kernel, {**options, "split_k": ranks})
                 if (planned := host_plan(shared)) is not None:
                     done, host = shared, planned
             found = plan_launch(host, extents, numbers, blocks)
-            units = None if found else host.unmapped((*numbers, 1, 1, 1)[: host.arguments])
+            units = (
+                None if found else host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments])
+            )
             if units is not None:
-                done = _staged(module, machine, kernel, {**options, "unmapped": units})
+                done = _staged(module, machine, kernel, {**options, "non_tma_alignments": units})
                 host = host_plan(done)
                 found = host and plan_launch(host, extents, numbers, blocks)
             if found is None:
-                done = _staged(module, machine, kernel, {**options, "roles": False})
+                done = _staged(module, machine, kernel, {**options, "warp_specialize": False})
             else:
                 extents, values = found.grid, [*values, *found.extents]
         lowered = done.stages["barriers"]
@@ -217,7 +219,7 @@ def _ranks(
     grid: Sequence[int],
     numbers: Sequence[int],
 ) -> int:
-    """What a launcher would choose for `split`."""
+    """What a launcher would choose for `split_k`."""
     from tileir.backend.compile import metadata_of_lowered
     from tileir.backend.tuning.choose_split_k import best_ranks
     from tileir.backend.tuning.cost import machine_of

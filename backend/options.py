@@ -36,52 +36,53 @@ def _pair(item: Any) -> tuple[str, int]:
 
 @attrs.frozen
 class Options:
-    """`num_warps`: warps per block, None to choose from the tiles. `optimize`: LLVM's level, 0
-    to 3. `stages`: slots of the buffers of a pipelined loop that does not say itself, 1 for no
-    pipelining, None to choose. `prefetch`: fragments of its dot are read a step ahead.
-    `registers`: the most a thread may use, so that more blocks run side by side. Where both are
-    None they are chosen: a limit under which another block has room, as long as nothing is spilled,
-    else fragments ahead and no limit. `windows`: windows of one buffer that overlap are staged in
+    """`num_warps`: warps per block, None to choose from the tiles. `opt_level`: LLVM's level, 0
+    to 3. `num_stages`: stages of the buffers of a pipelined loop that does not say itself, 1 for no
+    pipelining, None to choose. `prefetch_operands`: fragments of a dot are read a step of K ahead.
+    `max_registers`: the most a thread may use, so that more blocks run side by side. Where both are
+    None they are chosen: a limit under which another block fits, as long as nothing is spilled,
+    else fragments ahead and no limit. `stage_halo`: overlapping windows of one buffer are staged in
     shared memory once.
-    `roles`: on targets that have tensor maps and products by warpgroups, warps of their own load
-    for the dots, where the program allows it (True, and None unless its attribute `roles` is
-    false); `num_warps` then counts those that multiply, `stages` is the slots between them.
+    `warp_specialize`: on targets that have tensor maps and `wgmma`, producer warps load for the
+    dots, where the program allows it (True, and None unless its attribute `warp_specialize` is
+    false); `num_warps` then counts the consumer warps, `num_stages` the stages of the ring between
+    them.
     `persistent`: a block of such a kernel works for many program instances (True, and None unless
-    its attribute `once` is true). `pingpong`: two warpgroups take these in turns, one writes its
-    result while the other multiplies; None for what its attribute `pingpong` says. `turns`:
-    warpgroups that make factors of products from products, as attention does, begin them in turns
-    (None and True).
-    `unmapped`: by parameter of such a kernel, descriptors taken apart, the bytes that rows of
-    tensors there are multiples of where they are not for tensor maps, else 0: threads load and
-    store those.
-    `split`: blocks of a cluster that share the depth of such a kernel's products, where its loop
-    does nothing but add; 1 for none, None for what its attribute `split` says, 0 for what the
-    launcher expects to be quickest, which knows the sizes.
+    its attribute `persistent` is false). `pingpong`: two warpgroups alternate instances, one writes
+    its result while the other multiplies; None for what its attribute `pingpong` says.
+    `ordered_softmax`: warpgroups with chained matmuls, as in attention, begin them in turns (None
+    and True).
+    `non_tma_alignments`: by parameter of such a kernel, descriptors taken apart, the bytes that
+    rows of tensors there are multiples of where they are not for tensor maps, else 0: threads load
+    and store those. The launcher sets it from the arguments of a launch.
+    `split_k`: blocks of a cluster that share K of such a kernel's dots, where its loop does nothing
+    but accumulate; 1 for none, None for what its attribute `split_k` says, 0 for what the launcher
+    expects to be quickest, which knows the sizes.
     `multicast`: blocks of a cluster that work for neighbouring instances of such a kernel, where
     blocks work for many, and load for each other what all need; 1 for none, None for what its
     attribute `multicast` says.
-    `watch_waits`: a wait for a barrier in shared memory that takes 1.5 seconds ends the kernel with
-    an error, for kernels that are being made.
-    `lines`: the machine code says which line of the program each instruction comes from, for
+    `wait_timeout`: a wait for a barrier in shared memory that takes 1.5 seconds ends the kernel
+    with an error, to debug kernels.
+    `line_info`: the machine code says which line of the program each instruction comes from, for
     profilers and sanitizers.
     `limits`: names and values in place of those in force (`tileir.limits`, docs/limits.md).
     `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
 
     num_warps: int | None = None
-    optimize: int = 3
-    stages: int | None = None
-    prefetch: bool | None = None
-    windows: bool = True
-    registers: int | None = None
-    roles: bool | None = None
+    opt_level: int = 3
+    num_stages: int | None = None
+    prefetch_operands: bool | None = None
+    stage_halo: bool = True
+    max_registers: int | None = None
+    warp_specialize: bool | None = None
     persistent: bool | None = None
     pingpong: bool | None = None
-    turns: bool | None = None
-    unmapped: tuple[int, ...] = ()
-    split: int | None = None
+    ordered_softmax: bool | None = None
+    non_tma_alignments: tuple[int, ...] = ()
+    split_k: int | None = None
     multicast: int | None = None
-    watch_waits: bool = False
-    lines: bool = False
+    wait_timeout: bool = False
+    line_info: bool = False
     permit: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     limits: tuple[tuple[str, int], ...] = attrs.field(default=(), converter=_limits)
@@ -136,18 +137,19 @@ def _are_strings(value: Any) -> bool:
 
 
 _CHOSEN = frozenset({
-    "num_warps", "stages", "prefetch", "registers", "roles", "persistent", "pingpong", "turns",
-    "split", "multicast",
+    "num_warps", "num_stages", "prefetch_operands", "max_registers", "warp_specialize",
+    "persistent", "pingpong", "ordered_softmax", "split_k", "multicast",
 })  # fmt: skip
 """Options that the compiler chooses where they are None."""
 
 _KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
-    (("num_warps", "stages", "registers", "split", "multicast"), _is_natural,
+    (("num_warps", "num_stages", "max_registers", "split_k", "multicast"), _is_natural,
      "a whole number from 0 on"),
-    (("prefetch", "windows", "roles", "persistent", "pingpong", "turns", "watch_waits", "lines"),
+    (("prefetch_operands", "stage_halo", "warp_specialize", "persistent", "pingpong",
+      "ordered_softmax", "wait_timeout", "line_info"),
      _is_truth, "true or false"),
-    (("optimize",), _is_level, "0 to 3"),
-    (("unmapped",), _are_natural, "a tuple of whole numbers"),
+    (("opt_level",), _is_level, "0 to 3"),
+    (("non_tma_alignments",), _are_natural, "a tuple of whole numbers"),
     (("permit", "libraries"), _are_strings, "a tuple of strings"),
 )  # fmt: skip
 """What values of options are: names, the test, and what it asks for."""

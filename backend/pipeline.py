@@ -84,21 +84,21 @@ def _scalarize_pointer_steps(function: Function, context: Any) -> Any:
 
 def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, Context]:
     """Asynchronous copies of what feeds dots, in half of shared memory so that two blocks run on a
-    multiprocessor. Where neither `prefetch` nor `registers` is stated, a limit of registers under
-    which another block fits is preferred to prefetched operands."""
+    multiprocessor. Where neither `prefetch_operands` nor `max_registers` is stated, a limit of
+    registers under which another block fits is preferred to prefetched operands."""
     from tileir.backend.software_pipeline.async_pipeline import pipeline_function
     from tileir.backend.software_pipeline.occupancy import register_limit
 
     options, target = context.options, context.target
-    stages, shared = options.stages or 0, target.shared_bytes // 2
-    if options.prefetch is None and options.registers is None:
+    stages, shared = options.num_stages or 0, target.shared_bytes // 2
+    if options.prefetch_operands is None and options.max_registers is None:
         plain = pipeline_function(function, stages, shared, False)
         warps = options.num_warps or choose_warps(function, target)
         limit = register_limit(cast(Function, plain.ir), warps, target)
         if limit is not None:
             return plain, attrs.evolve(context, max_registers=limit)
-    outcome = pipeline_function(function, stages, shared, options.prefetch is not False)
-    if options.prefetch:  # where the same comes without, it was not followed
+    outcome = pipeline_function(function, stages, shared, options.prefetch_operands is not False)
+    if options.prefetch_operands:  # where the same comes without, it was not followed
         plain = pipeline_function(function, stages, shared, False)
         context = attrs.evolve(context, prefetched=_size(outcome) != _size(plain))
     return outcome, context
@@ -112,7 +112,7 @@ def _choose_warps(function: Function, context: Context) -> tuple[PassResult, Con
     stated = context.options.num_warps
     count = stated or choose_warps(function, context.target)
     check_warps(function, count, context.target.max_warps)
-    _check_registers(function, context.options.registers, context.target)
+    _check_registers(function, context.options.max_registers, context.target)
     remarks = tuple(chosen_warps(function, count, stated))
     marked = with_attributes(function, {"num_warps": count})
     return PassResult(marked, remarks), attrs.evolve(context, num_warps=count)
@@ -305,7 +305,7 @@ def _reads_again(function: Function, context: Context) -> bool:
     lanes of one load whose positions are sums."""
     loads = [op for op in function.ops if op.mnemonic == "load"]
     pointers = [p for op in loads for p in op.inputs[:1] if isinstance(p.type, Tile)]
-    if not context.options.windows:
+    if not context.options.stage_halo:
         return False
     if len(function.blocks) > 1 or any(len(shape_of(p.type)) > 1 for p in pointers):
         return bool(pointers)

@@ -17,7 +17,14 @@ from tileir.op import Op
 from tileir.passmanager.registry import remark
 
 _ROLE, _PRODUCT = "gpu.role", "gpu.wgmma"
-_OF_ROLES = ("persistent", "pingpong", "turns", "split", "multicast", "unmapped")
+_OF_ROLES = (
+    "persistent",
+    "pingpong",
+    "ordered_softmax",
+    "split_k",
+    "multicast",
+    "non_tma_alignments",
+)
 """Options of kernels whose warps have roles; `roles` asks for them."""
 
 
@@ -44,7 +51,7 @@ class Made:
         ops: Iterable[Any] = self.module.functions[self.kernel].ops
         return (op for op in ops if op.mnemonic == _ROLE)
 
-    def slots(self) -> set[int]:
+    def stage_counts(self) -> set[int]:
         """How many stages the circular buffers of the kernel have."""
         ops = (op for function in self.functions for op in function.ops)
         shapes = [op.attributes["shape"] for op in ops if op.mnemonic == "gpu.shared_alloc"]
@@ -74,7 +81,7 @@ def unfollowed(
     yield from _prefetch(kernel, options, made)
     yield from _roles(kernel, options, machine, made)
     for name, why in (("num_ctas", "`cluster` asks for blocks of a cluster"),
-                      ("max_registers", "the option `registers` limits them")):  # fmt: skip
+                      ("max_registers", "the option `max_registers` limits them")):  # fmt: skip
         value = kernel.attributes.get(name, 1)
         if value not in (1, 0):
             yield _remark(f"{name} = {value}", why, kernel.location)
@@ -82,30 +89,30 @@ def unfollowed(
 
 def lowered_level(options: Options, level: int, kernel: Function) -> Iterator[Diagnostic]:
     """A remark where code is optimised at less than `options` ask for."""
-    if level < options.optimize:
+    if level < options.opt_level:
         why = f"level {level} is used, since the code is long and more takes too much time"
-        yield _remark(f"optimize = {options.optimize}", why, kernel.location)
+        yield _remark(f"opt_level = {options.opt_level}", why, kernel.location)
 
 
 def _stages(kernel: Function, options: Options, made: Made) -> Iterator[Diagnostic]:
-    wanted, slots = options.stages, made.slots()
-    if wanted and wanted not in (slots or {1}):
-        yield _remark(f"stages = {wanted}", _used(slots), kernel.location)
+    wanted, counts = options.num_stages, made.stage_counts()
+    if wanted and wanted not in (counts or {1}):
+        yield _remark(f"num_stages = {wanted}", _used(counts), kernel.location)
 
 
-def _used(slots: set[int]) -> str:
-    if not slots:
+def _used(counts: set[int]) -> str:
+    if not counts:
         return "1 is used, since no loop has loads that can be copied ahead of its dots"
-    return f"{max(slots)} are used, as fits shared memory and the loop"
+    return f"{max(counts)} are used, as fits shared memory and the loop"
 
 
 def _loops(source: Module, made: Made) -> Iterator[Diagnostic]:
-    slots = made.slots()
+    counts = made.stage_counts()
     for function in source.functions.values():
         for op in function.ops:
             stages, unroll = _asked(op)
-            if stages and stages not in (slots or {1}):
-                yield _remark(f"stages = {stages} of the loop", _used(slots), op.location)
+            if stages and stages not in (counts or {1}):
+                yield _remark(f"stages = {stages} of the loop", _used(counts), op.location)
             if unroll and unroll > 1:
                 why = "1 is used, since no pass unrolls loops"
                 yield _remark(f"unroll = {unroll} of the loop", why, op.location)
@@ -124,9 +131,9 @@ def _warps(kernel: Function, options: Options, made: Made) -> Iterator[Diagnosti
 
 
 def _prefetch(kernel: Function, options: Options, made: Made) -> Iterator[Diagnostic]:
-    if options.prefetch and not made.prefetched:
+    if options.prefetch_operands and not made.prefetched:
         why = "no loop is one dot by `mma` of two buffers in several steps of K"
-        yield _remark("prefetch = True", why, kernel.location)
+        yield _remark("prefetch_operands = True", why, kernel.location)
 
 
 def _roles(kernel: Function, options: Options, machine: Target, made: Made) -> Iterator[Diagnostic]:
@@ -134,8 +141,8 @@ def _roles(kernel: Function, options: Options, machine: Target, made: Made) -> I
     if not made.roles:
         if not (machine.wgmma and machine.tma):
             why = f"{machine.name} has no products by warpgroups, which roles of warps are for"
-        elif options.roles is False:
-            why = "roles = False"
+        elif options.warp_specialize is False:
+            why = "warp_specialize = False"
         else:
             why = "the kernel has no dots that roles of warps can load for"
         for name, value in asked.items():
@@ -145,7 +152,7 @@ def _roles(kernel: Function, options: Options, machine: Target, made: Made) -> I
         why = "turns need a block that works for many instances, and are not shared"
         yield _remark("pingpong = True", why, kernel.location)
     blocks = ranks(made.module, made.module.functions[made.kernel])
-    for name in ("split", "multicast"):
+    for name in ("split_k", "multicast"):
         if asked.get(name, blocks) != blocks and not made.said("TIR0654", "TIR0655"):
             why = f"a cluster has {blocks} blocks"
             yield _remark(f"{name} = {asked[name]}", why, kernel.location)
@@ -154,7 +161,7 @@ def _roles(kernel: Function, options: Options, machine: Target, made: Made) -> I
 def _of_roles(attributes: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """What is asked for of roles, by name: options first."""
     found: dict[str, Any] = {}
-    for name in ("roles", *_OF_ROLES):
+    for name in ("warp_specialize", *_OF_ROLES):
         option = getattr(options, name)
         value = attributes.get(name) if option in (None, ()) else option
         if value not in (None, False, 0, 1) or value is True:

@@ -96,7 +96,9 @@ def kernels(
             arranged=causal or block.heads,
         )  # fmt: skip
         try:
-            options = Options(roles=True, persistent=block.persistent, turns=block.turns)
+            options = Options(
+                warp_specialize=True, persistent=block.persistent, ordered_softmax=block.turns
+            )
             made = tileir.backend.compile(module, "sm_90a", options)
             used = made.metadata
         except Exception as error:

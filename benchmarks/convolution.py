@@ -4,7 +4,7 @@
 
 An image of N x N (4096 unless told) in f32 and one window, as the document has it. Printed are
 microseconds of the median launch, each with a cold L2, of the kernels of `tests/corpus/seed004`
-with `windows` off and on, and of `torch.nn.functional.conv2d` (cuDNN, without TF32). A line is
+with `stage_halo` off and on, and of `torch.nn.functional.conv2d` (cuDNN, without TF32). A line is
 printed only if both kernels agree with a float64 convolution.
 """
 
@@ -54,7 +54,7 @@ def kernel(name: str, windows: bool) -> Kernel:
     """A kernel of the folder, for this GPU."""
     module = parse((FOLDER / f"{name}.tir").read_text(), f"{name}.tir")
     target = "sm_" + "".join(map(str, torch.cuda.get_device_capability()))
-    return Kernel(tileir.backend.compile(module, target, {"windows": windows}))
+    return Kernel(tileir.backend.compile(module, target, {"stage_halo": windows}))
 
 
 def line(name: str, size: int) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def kernels() -> dict[Tile, Kernel]:
     found: dict[Tile, Kernel] = {}
     for tile in TILES:
         try:
-            options = Options(roles=True, persistent=tile.persistent)
+            options = Options(warp_specialize=True, persistent=tile.persistent)
             made = tileir.backend.compile(convolution(*tile[:4]), "sm_90a", options)
             used = made.metadata
         except Exception as error:

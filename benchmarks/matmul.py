@@ -201,7 +201,9 @@ def compiled(kinds: list[str], cubins: str | None) -> dict[tuple[str, Config], K
 def options_of(config: Config) -> Options:
     """How a configuration is compiled."""
     _, _, _, warps, stages, prefetch, registers = config
-    return Options(num_warps=warps, stages=stages, prefetch=prefetch, registers=registers)
+    return Options(
+        num_warps=warps, num_stages=stages, prefetch_operands=prefetch, max_registers=registers
+    )
 
 
 def ours(kernel: Kernel, config: Config, size: tuple[int, int, int]) -> Callable[..., None]:

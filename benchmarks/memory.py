@@ -286,7 +286,7 @@ def others(row: Row, compiled: bool) -> dict[str, Callable[..., torch.Tensor]]:
 def mine(row: Row, config: Config) -> Callable[..., torch.Tensor]:
     """Ours among `variants`; raises TileirError where it does not compile."""
     module, grid = row.ours(config)
-    options = Options(num_warps=config.warps, registers=config.registers)
+    options = Options(num_warps=config.warps, max_registers=config.registers)
     compiled = tileir.backend.compile(module, options=options)
     launch = Kernel(compiled)[grid]
 

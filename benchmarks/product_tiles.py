@@ -50,19 +50,21 @@ class Tile(NamedTuple):
     n: int
     k: int
     warps: int = 0
-    slots: int = 0
+    num_stages: int = 0
     persistent: bool = True
     pingpong: bool = False
-    split: int = 1
+    split_k: int = 1
     multicast: int = 1
     flat: bool = False
 
     def __str__(self) -> str:
         way = " turns" if self.pingpong else "" if self.persistent else " once"
-        shared = {0: " as launched", 1: ""}.get(self.split, f" by {self.split}")
+        shared = {0: " as launched", 1: ""}.get(self.split_k, f" by {self.split_k}")
         cast = "" if self.multicast == 1 else f" multicast {self.multicast}"
         flat = " flat" if self.flat else ""
-        return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.slots}{way}{shared}{cast}{flat}"
+        return (
+            f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.num_stages}{way}{shared}{cast}{flat}"
+        )
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
         """Of instances for a result of `m` x `n`."""
@@ -70,8 +72,8 @@ class Tile(NamedTuple):
         return tiles if self.flat else (math.prod(tiles), 1)
 
 
-def _flat(*extents: int, split: int = 1, slots: int = 0) -> Tile:
-    return Tile(*extents, slots=slots, persistent=False, split=split, flat=True)
+def _flat(*extents: int, split_k: int = 1, num_stages: int = 0) -> Tile:
+    return Tile(*extents, num_stages=num_stages, persistent=False, split_k=split_k, flat=True)
 
 
 TILES = (
@@ -87,19 +89,21 @@ TILES = (
     Tile(128, 128, 64, pingpong=True), Tile(64, 256, 64, pingpong=True),
     Tile(64, 128, 64, pingpong=True), Tile(64, 64, 64, pingpong=True),
     Tile(64, 192, 64, pingpong=True), Tile(128, 160, 64, pingpong=True),
-    *(Tile(64, 16, 128, persistent=False, split=s) for s in (4, 8)),
-    *(Tile(64, 32, 128, persistent=False, split=s) for s in (4, 8)),
-    *(Tile(64, 16, 128, persistent=False, split=s, slots=n) for s, n in ((2, 0), (4, 4), (8, 2))),
-    *(Tile(64, 32, 128, persistent=False, split=s, slots=n) for s, n in ((2, 7), (4, 2))),
-    *(Tile(64, 64, 64, persistent=False, split=s) for s in (2, 4, 8)),
-    *(Tile(64, 64, 64, persistent=False, split=s, slots=4) for s in (4, 8)),
-    *(Tile(64, 128, 64, persistent=False, split=s) for s in (2, 4)),
-    *(Tile(128, 64, 64, persistent=False, split=s) for s in (2, 4)),
-    *(Tile(128, 128, 64, persistent=False, split=s) for s in (2, 4)), Tile(64, 64, 64, split=4),
-    Tile(64, 64, 64, split=0), Tile(128, 128, 64, split=0),
+    *(Tile(64, 16, 128, persistent=False, split_k=s) for s in (4, 8)),
+    *(Tile(64, 32, 128, persistent=False, split_k=s) for s in (4, 8)),
+    *(Tile(64, 16, 128, persistent=False, split_k=s, num_stages=n)
+      for s, n in ((2, 0), (4, 4), (8, 2))),
+    *(Tile(64, 32, 128, persistent=False, split_k=s, num_stages=n) for s, n in ((2, 7), (4, 2))),
+    *(Tile(64, 64, 64, persistent=False, split_k=s) for s in (2, 4, 8)),
+    *(Tile(64, 64, 64, persistent=False, split_k=s, num_stages=4) for s in (4, 8)),
+    *(Tile(64, 128, 64, persistent=False, split_k=s) for s in (2, 4)),
+    *(Tile(128, 64, 64, persistent=False, split_k=s) for s in (2, 4)),
+    *(Tile(128, 128, 64, persistent=False, split_k=s) for s in (2, 4)), Tile(64, 64, 64, split_k=4),
+    Tile(64, 64, 64, split_k=0), Tile(128, 128, 64, split_k=0),
     _flat(64, 16, 128), _flat(64, 32, 128), _flat(64, 64, 128), _flat(64, 128, 64),
     _flat(128, 64, 64), _flat(128, 256, 64), _flat(128, 128, 64),
-    _flat(64, 16, 128, split=8, slots=2), _flat(64, 16, 128, split=2), _flat(64, 32, 128, split=4),
+    _flat(64, 16, 128, split_k=8, num_stages=2),
+    _flat(64, 16, 128, split_k=2), _flat(64, 32, 128, split_k=4),
     *(Tile(128, n, 64, multicast=r) for n in (256, 192, 128) for r in (2, 4)),
     *(Tile(m, n, 64, pingpong=True, multicast=2) for m, n in ((128, 128), (128, 160), (64, 256))),
 )  # fmt: skip
@@ -144,8 +148,8 @@ class Problem(NamedTuple):
 def options_of(tile: Tile) -> Options:
     """How a tile shape is compiled."""
     return Options(
-        num_warps=tile.warps or None, stages=tile.slots or None, roles=True,
-        persistent=tile.persistent, pingpong=tile.pingpong, split=tile.split,
+        num_warps=tile.warps or None, num_stages=tile.num_stages or None, warp_specialize=True,
+        persistent=tile.persistent, pingpong=tile.pingpong, split_k=tile.split_k,
         multicast=tile.multicast,
     )  # fmt: skip
 
@@ -182,7 +186,7 @@ def predicted(problem: Problem, tile: Tile, size: tuple[int, int, int]) -> float
 @cache
 def _staged(problem: Problem, tile: Tile, units: Units) -> LoweredKernel:
     """The stages of a kernel."""
-    options = attrs.evolve(options_of(tile), unmapped=units)
+    options = attrs.evolve(options_of(tile), non_tma_alignments=units)
     return run_pipeline(program(problem, tile), target_named("sm_90a"), options, None)
 
 

@@ -60,7 +60,7 @@ def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile,
 
     def one(tile: Tile) -> Any:
         module = program(problem, tile)
-        options = attrs.evolve(options_of(tile), watch_waits=watch)
+        options = attrs.evolve(options_of(tile), wait_timeout=watch)
         begun = time.perf_counter()
         try:
             found = tileir.backend.compile(module, "sm_90a", options)
@@ -94,7 +94,7 @@ def suited(problem: Problem, kernels: dict[Tile, Kernel], size: tuple[int, int, 
         host = kernel.compiled.host
         if host is None or host.resolved(numbers[: host.arguments]) is not None:
             return
-        kernel.suited(host.unmapped(numbers[: host.arguments])).compiled.metadata  # noqa: B018
+        kernel.suited(host.non_tma_alignments(numbers[: host.arguments])).compiled.metadata  # noqa: B018
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(one, kernels.values()))

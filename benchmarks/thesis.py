@@ -161,7 +161,7 @@ def built_attention(case: Case) -> Callable[..., torch.Tensor]:
     scale = sizes["k"] ** -0.5 * 1.4426950408889634
     causal = case.algorithm.name == "flash causal"
     module = attention(128, 128, sizes["k"], F16, causal=causal, arranged=causal)
-    options = Options(roles=True, persistent=True, turns=True)
+    options = Options(warp_specialize=True, persistent=True, ordered_softmax=True)
     kernel = Kernel(Cache.usual().compile(module, TARGET, options))
     launch = kernel[-(-sizes["m"] // 128), sizes["h"]]
     more = [heads_together(sizes["m"], sizes["k"], 128, sizes["h"])] if causal else []

@@ -38,7 +38,7 @@ def problem(size: int) -> Any:
         (
             Parameter("M", kernel.TILES), Parameter("N", kernel.TILES),
             Parameter("K", kernel.DEPTHS), Parameter("num_warps", kernel.WARPS, Role.OPTION),
-            Parameter("stages", kernel.STAGES, Role.OPTION),
+            Parameter("num_stages", kernel.STAGES, Role.OPTION),
         )
     ).where("the buffers fit in shared memory", kernel.fits)  # fmt: skip
     return Problem(
@@ -147,7 +147,7 @@ def triton_tuned(size: int, seconds: float) -> dict[str, Any]:
         chunk = every[done : done + 16]
         configs = [
             triton.Config({x: p[x] for x in "MNK"}, num_warps=p["num_warps"],
-                          num_stages=p["stages"]) for p in chunk
+                          num_stages=p["num_stages"]) for p in chunk
         ]  # fmt: skip
         tuner = triton.autotune(configs, key=["m", "n", "k"])(kernel.matmul)
         start = time.perf_counter()
@@ -160,7 +160,7 @@ def triton_tuned(size: int, seconds: float) -> dict[str, Any]:
         for config, found in tuner.configs_timings.items():
             time_ = found[0] if isinstance(found, (list, tuple)) else found
             point = {**{x: config.kwargs[x] for x in "MNK"}, "num_warps": config.num_warps,
-                     "stages": config.num_stages}  # fmt: skip
+                     "num_stages": config.num_stages}  # fmt: skip
             times[",".join(f"{k}={point[k]}" for k in sorted(point))] = time_ * 1e3
     best = min(times, key=lambda n: times[n])
     return {

@@ -56,7 +56,7 @@ def matmul(
 
 def fits(point: Mapping[str, Any]) -> bool:
     """Whether the buffers of all stages have room in shared memory."""
-    bytes_ = 2 * point["K"] * (point["M"] + point["N"]) * point["stages"]
+    bytes_ = 2 * point["K"] * (point["M"] + point["N"]) * point["num_stages"]
     return bytes_ <= SHARED
 
 
@@ -67,7 +67,7 @@ def points() -> Iterator[dict[str, int]]:
             for k in DEPTHS:
                 for warps in WARPS:
                     for stages in STAGES:
-                        point = {"M": m, "N": n, "K": k, "num_warps": warps, "stages": stages}
+                        point = {"M": m, "N": n, "K": k, "num_warps": warps, "num_stages": stages}
                         if fits(point):
                             yield point
 

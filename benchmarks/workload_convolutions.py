@@ -175,6 +175,10 @@ def _tabled(
                     ),
                     (-(-oh * ow // bm), -(-k // bn), b),
                     lambda x, taps, theirs, y: [x, taps, y, *tables, *numbers],
-                    {"roles": roles, "num_warps": None if roles else warps, "persistent": False},
+                    {
+                        "warp_specialize": roles,
+                        "num_warps": None if roles else warps,
+                        "persistent": False,
+                    },
                 ),
             )

@@ -68,7 +68,7 @@ def weighed(size: tuple[int, ...], make: Any, given: Any) -> dict[str, Any]:
     shared = {
         f"{t.m}x{t.n}x{t.k} by {split}": Variant(
             lambda t=t: make(t), tiled(size, t), given,
-            {"persistent": False, "split": split, "stages": 4},
+            {"persistent": False, "split_k": split, "num_stages": 4},
         )
         for t in SHARED if t.m <= rows for split in (2, 4)
     }  # fmt: skip

@@ -79,13 +79,13 @@ def first(task: int, size: tuple[int, ...]) -> Iterator[Case]:
             lambda bm=bm, bn=bn, bk=bk: shifts.shifted(bm, bn, bk),
             (-(-h * w // bm), -(-k // bn), b),
             lambda x, weights, y: [x, weights, y, *given, h, w, c, k],
-            {"roles": False, "num_warps": warps},
+            {"warp_specialize": False, "num_warps": warps},
         )  # fmt: skip
     for bm, bn, bk, ranks in SPLIT if h * w < 256 else ():
         ours[f"{bm}x{bn}x{bk} split {ranks}"] = Variant(
             lambda bm=bm, bn=bn, bk=bk: shifts.shifted(bm, bn, bk),
             (-(-h * w // bm), -(-k // bn), b),
-            lambda x, weights, y: [x, weights, y, *given, h, w, c, k], {"split": ranks},
+            lambda x, weights, y: [x, weights, y, *given, h, w, c, k], {"split_k": ranks},
         )  # fmt: skip
     flops = 2.0 * b * h * w * c * k
     name = f"shift task {task}"

@@ -112,7 +112,7 @@ def native(case: Case) -> str:
     from tileir.backend.cpu.executor import CpuExecutor
 
     found = case.arguments()
-    CpuExecutor().launch(case.module(), case.kernel, 1, found, optimize=1, threads=1, output=[])
+    CpuExecutor().launch(case.module(), case.kernel, 1, found, opt_level=1, threads=1, output=[])
     return differences(case, interpreted(case), found)
 
 

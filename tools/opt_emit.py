@@ -16,7 +16,7 @@ def emitted(module: Module, options: argparse.Namespace) -> bytes:
     to be printed about the passes of the backend on standard error. Raises CompileError."""
     recorder = _recorder(options)
     compiled = backend.compile(
-        module, target=options.target, options={"lines": options.lines}, recorder=recorder
+        module, target=options.target, options={"line_info": options.line_info}, recorder=recorder
     )
     if recorder is not None:
         from tileir.tools.opt_run import report

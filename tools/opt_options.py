@@ -38,7 +38,9 @@ def _add_printing(group: Any) -> None:
     add("--timing", action="store_true", help="seconds per pass")
     add("--stats", action="store_true", help="what each pass counted")
     add(
-        "--lines", action="store_true", help="--emit with line tables, for profilers and sanitizers"
+        "--line-info",
+        action="store_true",
+        help="--emit with line tables, for profilers and sanitizers",
     )
     add("--remarks", action="store_true", help="what passes and --emit did, and why not more")
     add("--list-passes", action="store_true", help="passes and their options, and stop")

@@ -60,7 +60,7 @@ class CpuKernel:
     kernel: str
     llvm: str
     sites: tuple[Site, ...]
-    optimize: int
+    opt_level: int
     checked: bool = True
     """Whether accesses are checked before they are made."""
     private: int = 0
@@ -83,7 +83,7 @@ class CpuKernel:
                 if not self._loaded:
                     place = self.module.functions[self.kernel].location
                     task = Task(self.kernel, "code generation", place) if self.isolate else None
-                    self._loaded.append(load(self.llvm, self.optimize, self.store, task))
+                    self._loaded.append(load(self.llvm, self.opt_level, self.store, task))
         return self._loaded[0]
 
     @property
@@ -180,7 +180,7 @@ class CpuKernel:
 
 
 def compile(
-    module: Module, kernel: str | None = None, *, optimize: int = 3,
+    module: Module, kernel: str | None = None, *, opt_level: int = 3,
     permit: tuple[str, ...] = (), checked: bool = True, isolate: bool | None = None,
     store: Store | None = None, recorder: Any = None,
 ) -> CpuKernel:  # fmt: skip
@@ -195,7 +195,7 @@ def compile(
     run = lowered(module, kernel, permit=permit, recorder=recorder)
     made = emit(run.module, run.kernel, SharedMemoryPlan.of(run.function), CPU, checked)
     return CpuKernel(
-        run.module, run.kernel, made.text, made.sites, optimize, checked, made.private,
+        run.module, run.kernel, made.text, made.sites, opt_level, checked, made.private,
         chosen(isolate), store,
     )  # fmt: skip
 

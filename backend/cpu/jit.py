@@ -34,7 +34,7 @@ class Code:
     run: Any
     list_globals: Any
     text: str
-    optimize: int
+    opt_level: int
     engine: Any
     """What owns the memory of the code."""
 
@@ -42,11 +42,11 @@ class Code:
     def optimized(self) -> str:
         """LLVM IR as optimised."""
         binding = loaded()
-        return str(_optimised(binding, _machine(binding, self.optimize), self.text, self.optimize))
+        return str(_optimised(binding, _machine(binding, self.opt_level), self.text, self.opt_level))
 
 
 def load(
-    text: str, optimize: int = 3, store: Store | None = None, task: Task | None = None
+    text: str, opt_level: int = 3, store: Store | None = None, task: Task | None = None
 ) -> Code:
     """Code of the module `text`, kept in `store`, where it is found the next time, and generated
     by a process of its own where `task` says what for.
@@ -54,43 +54,43 @@ def load(
     Raises `CompileError`: TIR0703 where LLVM refuses it, which is a defect of the lowering, and
     TIR0704 where this CPU lacks what the code needs."""
     binding = loaded()
-    key = "" if store is None else _key(binding, text, optimize)
+    key = "" if store is None else _key(binding, text, opt_level)
     code = None if store is None else store.get(key)
     if code is None:
         if task is not None:
-            code = isolation.run(task, generated, text, optimize)
+            code = isolation.run(task, generated, text, opt_level)
         else:
-            code = generated(text, optimize)
+            code = generated(text, opt_level)
         if store is not None:
             with suppress(CompileError):  # a folder that cannot be written to
                 store.put(key, code)
                 store.trim(_KEPT)
     empty = binding.parse_assembly("")
     empty.triple = binding.get_process_triple()
-    engine = binding.create_mcjit_compiler(empty, _machine(binding, optimize))
+    engine = binding.create_mcjit_compiler(empty, _machine(binding, opt_level))
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
     run = _RUN(engine.get_function_address("run"))
     list_globals = _LIST_GLOBALS(engine.get_function_address("list_globals"))
-    return Code(run, list_globals, text, optimize, engine)
+    return Code(run, list_globals, text, opt_level, engine)
 
 
-def generated(text: str, optimize: int) -> bytes:
+def generated(text: str, opt_level: int) -> bytes:
     """Object code of the module `text`. Raises as `load`."""
     binding = loaded()
-    machine = _machine(binding, optimize)
-    return machine.emit_object(_optimised(binding, machine, text, optimize))
+    machine = _machine(binding, opt_level)
+    return machine.emit_object(_optimised(binding, machine, text, opt_level))
 
 
-def _key(binding: Any, text: str, optimize: int) -> str:
+def _key(binding: Any, text: str, opt_level: int) -> str:
     """What machine code depends on."""
     machine = binding.get_process_triple(), binding.get_host_cpu_name()
     features = binding.get_host_cpu_features().flatten()
-    given = ("cpu", *machine, features, *map(str, binding.llvm_version_info), str(optimize), text)
+    given = ("cpu", *machine, features, *map(str, binding.llvm_version_info), str(opt_level), text)
     return hashlib.sha256("\0".join(given).encode()).hexdigest()
 
 
-def _optimised(binding: Any, machine: Any, text: str, optimize: int) -> Any:
+def _optimised(binding: Any, machine: Any, text: str, opt_level: int) -> Any:
     """LLVM's module of `text`, optimised."""
     try:
         module = binding.parse_assembly(text)
@@ -100,7 +100,7 @@ def _optimised(binding: Any, machine: Any, text: str, optimize: int) -> Any:
     except RuntimeError as error:
         message = f"LLVM refuses the code made for this module: {error}"
         raise CompileError(Diagnostic("TIR0703", message)) from error
-    tuning = binding.create_pipeline_tuning_options(speed_level=optimize)
+    tuning = binding.create_pipeline_tuning_options(speed_level=opt_level)
     tuning.slp_vectorization = tuning.loop_vectorization = False
     builder = binding.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
@@ -110,12 +110,12 @@ def _optimised(binding: Any, machine: Any, text: str, optimize: int) -> Any:
     return module
 
 
-def _machine(binding: Any, optimize: int) -> Any:
+def _machine(binding: Any, opt_level: int) -> Any:
     found = binding.Target.from_triple(binding.get_process_triple())
     features = binding.get_host_cpu_features()
     if "x86" in binding.get_process_triple() and not features.get("f16c"):
         message = "this CPU lacks F16C, which conversions of f16 are made of"
         raise CompileError(Diagnostic("TIR0704", message))
     return found.create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=features.flatten(), opt=optimize, jit=True
+        cpu=binding.get_host_cpu_name(), features=features.flatten(), opt=opt_level, jit=True
     )

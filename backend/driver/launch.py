@@ -124,7 +124,7 @@ class Kernel:
     def divided(self, cuda: Driver, grid: Sequence[int], numbers: list[int]) -> Kernel | None:
         """The kernel whose instances blocks of a cluster share, where that is left to the launcher
         and pays; None for this one."""
-        if self.compiled.options.split != 0 or "input" not in self.compiled.stages:
+        if self.compiled.options.split_k != 0 or "input" not in self.compiled.stages:
             return None
         words = [word for p in self.compiled.plan.parameters for word in p.words]
         integers = (n for n, word in zip(numbers, words, strict=True) if not word.endswith("*"))
@@ -182,7 +182,7 @@ class Kernel:
                 return other.start(cuda, grid, values, stream)
             found = plan_launch(host, (*grid, 1, 1)[:3], numbers, self.blocks(cuda))
             if found is None:
-                other = self.suited(host.unmapped((*numbers, 1, 1, 1)[: host.arguments]))
+                other = self.suited(host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments]))
                 launch = other.repeatable if other.compiled.host is None else other.start
                 return launch(cuda, grid, values, stream)
             grid = found.grid

@@ -63,7 +63,7 @@ class KernelUnit:
     """The most that a thread may use; None where that is left to the assembler."""
     watched: bool = False
     """Whether a wait that takes longer than 1.5 seconds ends the kernel with an error."""
-    lines: bool = False
+    line_info: bool = False
     """Whether instructions say where they come from."""
 
 
@@ -94,7 +94,7 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
         *(global_text(g, scope) for g in within(module, unit.kernel).globals.values()),
     ]
     declarations: dict[str, None] = {}
-    table = LineTable(index) if unit.lines else None
+    table = LineTable(index) if unit.line_info else None
     threads, cluster = unit.num_warps * target.lanes, _cluster(module, function, target)
     whole = [function, *reachable_functions(module, function)]
     calls = expanded_size(whole) > limits.current().operations

@@ -40,22 +40,22 @@ _ready = threading.Lock()
 _initialised: list[bool] = []
 
 
-def to_ptx(text: str, target: Target, optimize: int = 3) -> str:
+def to_ptx(text: str, target: Target, opt_level: int = 3) -> str:
     """PTX of the module `text`.
 
     Raises `CompileError` (TIR0703) when LLVM does not accept the text, which is a defect of the
     lowering rules and names LLVM's complaint.
     """
-    module, machine = _optimised(text, target, optimize)
+    module, machine = _optimised(text, target, opt_level)
     return _entered(negations_kept(machine.emit_assembly(module)))
 
 
-def optimised(text: str, target: Target, optimize: int = 3) -> str:
+def optimised(text: str, target: Target, opt_level: int = 3) -> str:
     """The LLVM IR that `to_ptx` generates code for. Raises `CompileError` as it does."""
-    return str(_optimised(text, target, optimize)[0])
+    return str(_optimised(text, target, opt_level)[0])
 
 
-def _optimised(text: str, target: Target, optimize: int) -> tuple[Any, Any]:
+def _optimised(text: str, target: Target, opt_level: int) -> tuple[Any, Any]:
     """The module `text`, optimised, and the machine to generate code with."""
     llvm = loaded()
     try:
@@ -64,15 +64,15 @@ def _optimised(text: str, target: Target, optimize: int) -> tuple[Any, Any]:
     except RuntimeError as error:
         message = f"LLVM refuses the code made for this module: {error}"
         raise CompileError(Diagnostic("TIR0703", message)) from error
-    level = level_of(text, optimize)
+    level = level_of(text, opt_level)
     machine = _machines.of(llvm, target, min(level, _SELECTION))
     _pipeline_for(text, level)(llvm, module, machine, level)
     return module, machine
 
 
-def level_of(text: str, optimize: int) -> int:
-    """The level that `text` is optimised at where `optimize` is asked for."""
-    return optimize if len(text) < _LARGE else min(optimize, 1)
+def level_of(text: str, opt_level: int) -> int:
+    """The level that `text` is optimised at where `opt_level` is asked for."""
+    return opt_level if len(text) < _LARGE else min(opt_level, 1)
 
 
 def _entered(ptx: str) -> str:

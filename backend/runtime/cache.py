@@ -183,7 +183,9 @@ class _Turn:
 
 
 def _key(module: Module, target: str, options: Options, kernel: str | None) -> str:
-    places = [str(op.location) for f in module.functions.values() for op in f.ops if options.lines]
+    places = [
+        str(op.location) for f in module.functions.values() for op in f.ops if options.line_info
+    ]
     asked = json.dumps([FORMAT, compiler_version(), target, options.to_json(), kernel, places])
     return hashlib.sha256(f"{asked}\n{print_module(module)}".encode()).hexdigest()
 

@@ -19,22 +19,25 @@ from tileir.ir import Function, Module
 from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
-from tileir.passmanager.registry import PassResult, pass_, remark
+from tileir.passmanager.registry import PassResult, pass_
+from tileir.refusal import Refusal
 from tileir.types import Tile, element_of, shape_of
 from tileir.values import Constant, Operand, Value
 
 
-@pass_("async-pipeline", choices={"stages": (1, 2, 3, 4, 5), "prefetch": (True, False)})
+@pass_(
+    "async-pipeline", choices={"num_stages": (1, 2, 3, 4, 5), "prefetch_operands": (True, False)}
+)
 def async_pipeline(
-    module: Module, *, stages: int = 0, shared: int = 98304, prefetch: bool = True
+    module: Module, *, num_stages: int = 0, shared: int = 98304, prefetch_operands: bool = True
 ) -> PassResult:
     """Let copies into shared memory run `stages - 1` iterations ahead of the dots that need them.
 
-    A load in a loop that only feeds dots becomes a buffer of `stages` slots: before the loop the
+    A load in a loop that only feeds dots becomes a buffer of `num_stages` stages: before the loop the
     first slots are filled, and every iteration waits for its own, passes one barrier, begins to
     fill the slot that the iteration before has read, and takes fragments from its own slot, a
-    step of K at a time. `stages` 0 is as many as `shared` bytes hold, 4 at most. `stages` of a
-    latch's branch wins over the option; with 1 the loop stays as it is. With `prefetch`, where a
+    step of K at a time. `num_stages` 0 is as many as `shared` bytes hold, 4 at most. `stages` of a
+    latch's branch wins over the option; with 1 the loop stays as it is. With `prefetch_operands`, where a
     loop has one dot, by `mma`, of several steps, each step's fragments are taken from shared
     memory before the step before is computed, those of the first step in the iteration before.
 
@@ -139,7 +142,10 @@ def async_pipeline(
           ret
         }
     """  # noqa: E501
-    found = {n: pipeline_function(f, stages, shared, prefetch) for n, f in module.functions.items()}
+    found = {
+        n: pipeline_function(f, num_stages, shared, prefetch_operands)
+        for n, f in module.functions.items()
+    }
     remarks = tuple(r for outcome in found.values() for r in outcome.remarks)
     counts = sum(outcome.statistics.get("loops pipelined", 0) for outcome in found.values())
     if not counts:
@@ -149,7 +155,9 @@ def async_pipeline(
     return PassResult(changed, remarks, {"loops pipelined": counts})
 
 
-def pipeline_function(function: Function, stages: int, shared: int, prefetch: bool) -> PassResult:
+def pipeline_function(
+    function: Function, num_stages: int, shared: int, prefetch_operands: bool
+) -> PassResult:
     """The same for one function."""
     remarks: list[Diagnostic] = []
     count = 0
@@ -157,7 +165,7 @@ def pipeline_function(function: Function, stages: int, shared: int, prefetch: bo
         loop = loops(function).by_header.get(header)
         if loop is None:
             continue
-        changed = _pipelined(function, loop, (stages, shared, prefetch), remarks)
+        changed = _pipelined(function, loop, (num_stages, shared, prefetch_operands), remarks)
         count += changed is not function
         function = changed
     return PassResult(function, tuple(remarks), {"loops pipelined": count} if count else {})
@@ -166,29 +174,30 @@ def pipeline_function(function: Function, stages: int, shared: int, prefetch: bo
 def _pipelined(
     function: Function, loop: Loop, options: tuple[int, int, bool], remarks: list[Diagnostic]
 ) -> Function:
-    stages, shared, prefetch = options
+    num_stages, shared, prefetch_operands = options
     found = list(_staged_loads(function, loop))
     if not found or loop.latch is None:
         return function
     asked = getattr(function.blocks[loop.latch].terminator, "stages", None)
-    wanted = asked or stages
+    wanted = asked or num_stages
     reason = _obstacle(function, loop)
     ahead = Lookahead.of(function, loop) if reason is None else None
-    if isinstance(ahead, str):
+    if isinstance(ahead, Refusal):
         reason, ahead = ahead, None
     loads: list[StagedLoad] = []
     for load in found:
         if ahead is None:
             break
-        why = "the other factor is no load" if _alone(load, found) else ahead.add(load.op)
+        alone = Refusal("the other operand is not loaded") if _alone(load, found) else None
+        why = alone or ahead.add(load.op)
         if why is None and loads and not _behind(function, load, loads[0]):
-            why = "it is not read whenever others are"
+            why = Refusal("it is not read whenever others are")
         if why is None:
             loads.append(load)
         else:
-            remarks.append(remark("TIR0653", f"not pipelined: {why}", load.op.location))
+            remarks.append(why.remark("TIR0653", "not pipelined", load.op.location))
     if reason is not None:
-        remarks.extend(remark("TIR0653", f"not pipelined: {reason}", x.op.location) for x in found)
+        remarks.extend(reason.remark("TIR0653", "not pipelined", x.op.location) for x in found)
     if ahead is None or not loads:
         return function
     each = sum(load.place.bytes for load in loads)
@@ -198,7 +207,11 @@ def _pipelined(
     if count * each > _MOST_BYTES:
         message = f"{count} stages of {each} bytes are more than any shared memory holds"
         raise InfeasibleError(Diagnostic("TIR0708", message, loads[0].op.location))
-    kind = OperandPrefetch if prefetch and _prefetches(function, loop, loads) else PipelineExpander
+    kind = (
+        OperandPrefetch
+        if prefetch_operands and _prefetches(function, loop, loads)
+        else PipelineExpander
+    )
     return kind(function, loop, loads, ahead, count).apply()
 
 
@@ -295,14 +308,14 @@ def _zero(other: Operand | None) -> bool:
     return other is None or (isinstance(other, Constant) and not other.bits)
 
 
-def _obstacle(function: Function, loop: Loop) -> str | None:
+def _obstacle(function: Function, loop: Loop) -> Refusal | None:
     """What keeps a whole loop from being pipelined."""
     if loop.latch is None:
-        return "the loop has several back edges"
+        return Refusal("the loop has several back edges")
     if len(loop.exits) != 1 or loop.exits[0][0] not in (loop.latch, loop.header):
-        return "the loop leaves from elsewhere than its header or its end"
+        return Refusal("the loop leaves from elsewhere than its header or its end")
     for label in loop.order:
         for op in function.blocks[label].ops:
             if op.effects.value & (Effects.WRITE | Effects.SYNC).value:
-                return f"{op.mnemonic} in the loop may change what is read"
+                return Refusal(f"{op.mnemonic} in the loop may change what is read", op.location)
     return None

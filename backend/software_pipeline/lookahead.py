@@ -12,6 +12,7 @@ from tileir.ops.memory import Load
 from tileir.ops.shape import Splat
 from tileir.passes.cfg_edit import fresh
 from tileir.passes.loop_slice import Slice
+from tileir.refusal import Refusal
 from tileir.types import I1, Tile, with_element
 from tileir.values import Constant, Operand, Value, constant
 
@@ -28,7 +29,7 @@ class Lookahead(Slice):
         self._valid = Value(I1, "valid")
 
     @staticmethod
-    def of(function: Function, loop: Loop) -> Lookahead | str:
+    def of(function: Function, loop: Loop) -> Lookahead | Refusal:
         """For a loop with one latch that leaves from there or from its header; or why its
         condition cannot be computed ahead."""
         made = Lookahead(function, loop)

@@ -27,6 +27,7 @@ from tileir.analysis.polynomial import (
     symbol,
 )
 from tileir.analysis.ranges import Ranges
+from tileir.refusal import Refusal
 from tileir.types import shape_of
 from tileir.values import Operand, Value
 
@@ -114,22 +115,22 @@ class HostFacts:
 
 def delinearize(
     facts: HostFacts, pointer: Operand, mask: Operand | None, rank: int
-) -> TensorAccess | str:
+) -> TensorAccess | Refusal:
     """The block that `pointer`, a tile of `rank` dimensions, stands for where `mask`; else why
     there is none."""
     found = facts.forms.of(pointer)
     if found is None or found.base is None:
-        return "the address is not affine in lanes, iterations and scalars"
+        return Refusal("the address is not affine in lanes, iterations and scalars")
     bounds = () if mask is None else facts.forms.bounds(mask)
     if bounds is None:
-        return "its mask is no conjunction of bounds"
+        return Refusal("its mask is no conjunction of bounds")
     if min(shape_of(pointer.type), default=1) < 2:
-        return "a dimension has one element"
+        return Refusal("a dimension has one element")
     strides = [found.stride(d) for d in range(rank)]
     if any(s is None or not s.terms or facts.split(s)[1].terms for s in strides):
-        return "its strides are not known to the host"
+        return Refusal("its strides are not known to the host")
     limits = _limits(bounds)
-    if isinstance(limits, str):
+    if isinstance(limits, Refusal):
         return limits
     return _Solving(facts, limits, cast("list[Polynomial]", strides)).solved(found)
 
@@ -146,27 +147,27 @@ class _Limits:
     rooms: Mapping[int, Polynomial]
 
 
-def _limits(bounds: Iterable[Bound]) -> _Limits | str:
+def _limits(bounds: Iterable[Bound]) -> _Limits | Refusal:
     starts: dict[int, Polynomial] = {}
     rooms: dict[int, Polynomial] = {}
     for bound in bounds:
         forms = _not_negative(bound)
         if not forms:
-            return f"a bound is {bound.relation}"
+            return Refusal(f"a bound is {bound.relation}")
         for form in forms:
             lane = next((s for m in form.terms for s in m if isinstance(s, Lane)), None)
             factor = None if lane is None else form.coefficient(lane)
             step = None if factor is None else factor.constant
             if lane is None or step not in (1, -1):
-                return "a bound is not of one dimension, element by element"
+                return Refusal("a bound is not of one dimension, element by element")
             rest = form.without(lane)
             if any(isinstance(s, Lane) for m in rest.terms for s in m):
-                return "a bound is of several dimensions"
+                return Refusal("a bound is of several dimensions")
             kept = starts if step == 1 else rooms
             if kept.setdefault(lane.dimension, rest) != rest:
-                return "a dimension has two bounds"
+                return Refusal("a dimension has two bounds")
     if not starts.keys() <= rooms.keys():
-        return "a dimension is bounded from below alone"
+        return Refusal("a dimension is bounded from below alone")
     return _Limits(starts, rooms)
 
 
@@ -197,14 +198,14 @@ class _Solving:
     limits: _Limits
     strides: list[Polynomial]
 
-    def solved(self, address: Affine) -> TensorAccess | str:
+    def solved(self, address: Affine) -> TensorAccess | Refusal:
         rest = address.offset
         for dim, stride in enumerate(self.strides):
             rest = rest - symbol(Lane(dim)) * stride
         made: dict[int, TensorDimension] = {}
         for dim in self.limits.rooms:
             found = self._bounded(dim, rest)
-            if isinstance(found, str):
+            if isinstance(found, Refusal):
                 return found
             made[dim] = found
             rest = rest - found.start * found.stride
@@ -220,7 +221,7 @@ class _Solving:
     def _all(self) -> range:
         return range(len(self.strides))
 
-    def _bounded(self, dim: int, rest: Polynomial) -> TensorDimension | str:
+    def _bounded(self, dim: int, rest: Polynomial) -> TensorDimension | Refusal:
         """The dimension whose indices the mask compares with an extent."""
         room, start = self.limits.rooms[dim], self.limits.starts.get(dim)
         if start is None:
@@ -232,7 +233,7 @@ class _Solving:
                 start = self._with_constant(start, self.strides[dim], rest)
         extent = room + start + number(1)
         if self.facts.split(extent)[1].terms:
-            return "an extent is not known to the host"
+            return Refusal("an extent is not known to the host")
         return TensorDimension(start, self.strides[dim], extent, dim)
 
     def _taken_off(self, room: Polynomial, stride: Polynomial, rest: Polynomial) -> Polynomial:
@@ -301,15 +302,15 @@ class _Solving:
 
     def _ordered(
         self, address: Affine, host: Polynomial, dimensions: list[TensorDimension]
-    ) -> TensorAccess | str:
+    ) -> TensorAccess | Refusal:
         fast = [d for d in dimensions if d.along is not None and d.stride == number(1)]
         if not fast:  # a last one whose stride is a parameter, which the launcher finds to be 1
             last = (d for d in dimensions if d.along == len(self.strides) - 1)
             fast = [d for d in last if d.stride.constant is None]
         if len(fast) != 1:
-            return "no dimension of the tile, or more than one, has neighbours in memory"
+            return Refusal("no dimension of the tile, or more than one, has neighbours in memory")
         if len(dimensions) > _MOST:
-            return f"it takes {len(dimensions)} dimensions"
+            return Refusal(f"it takes {len(dimensions)} dimensions")
         slow = [self._asked(d) for d in dimensions if d is not fast[0]]
         assert address.base is not None
         return TensorAccess(address.base, host, (*slow, self._asked(fast[0])))

@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import gcd
-from typing import Any, cast
+from typing import Any
 
 import attrs
 
+from tileir.analysis.clusters import persistent_instances
 from tileir.analysis.uses import definitions
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp, Operand, host_values
 from tileir.ir import Function
@@ -27,7 +28,7 @@ from tileir.values import Constant, Value
 ALIGNMENT = 16
 """Bytes that the address of a tensor, and the distances within it, are multiples of."""
 
-UNMAPPED = "unmapped"
+NON_TMA_ALIGNMENTS = "non_tma_alignments"
 """The attribute of a kernel that says, by parameter, how tensors are accessed that are read or
 written through it: 0 by tensor maps, another number by threads, as rows at multiples of so many
 bytes."""
@@ -79,7 +80,7 @@ class HostPlan:
     def of(kernel: Function) -> HostPlan | None:
         """The plan of a kernel; None where the host has nothing to compute."""
         maps = [op for op in kernel.entry.ops if isinstance(op, TensorMap)]
-        if not maps and UNMAPPED not in kernel.attributes:
+        if not maps and NON_TMA_ALIGNMENTS not in kernel.attributes:
             return None
         return _Reading(kernel).plan(maps)
 
@@ -127,7 +128,7 @@ class HostPlan:
         made = tuple(_values(r, *numbers) for r, numbers in zip(self.maps, found, strict=True))
         return None if None in made else made  # type: ignore[return-value]
 
-    def unmapped(self, arguments: Sequence[int]) -> tuple[int, ...] | None:
+    def non_tma_alignments(self, arguments: Sequence[int]) -> tuple[int, ...] | None:
         """By argument, the bytes that the rows of tensors at that pointer are multiples of where no
         map can have them (powers of two up to `ALIGNMENT`), and 0 for all others: how the kernel
         has to be compiled for `arguments`. None where that would not help."""
@@ -220,7 +221,7 @@ class _Reading:
                     self.names[value] = f"v{len(self.steps)}"
                     self.steps.append(HostOp.of(op, operands, index))
         recipes = tuple(map(self._recipe, maps))
-        persistent = cast(int, self.kernel.attributes.get("persistent", 0))
+        persistent = persistent_instances(self.kernel)
         count = len(self.kernel.parameters)
         return HostPlan(count, tuple(self.steps), tuple(guards), recipes, persistent)
 
@@ -253,7 +254,7 @@ def parameter_of(kernel: Function, base: object) -> int:
 def row_alignment(kernel: Function, base: object) -> int:
     """The bytes that rows at `base` are multiples of where the kernel says that threads access
     them; 0 where tensor maps do."""
-    units, index = kernel.attributes.get(UNMAPPED), parameter_of(kernel, base)
+    units, index = kernel.attributes.get(NON_TMA_ALIGNMENTS), parameter_of(kernel, base)
     if not isinstance(units, tuple) or not 0 <= index < len(units):
         return 0
     return int(units[index])

@@ -48,7 +48,8 @@ from tileir.ops.program import Assume
 from tileir.ops.shape import GetElementPtr, Reshape, Trans
 from tileir.passes.cse import cse
 from tileir.passes.dce import dce
-from tileir.passmanager.registry import PassResult, pass_, remark
+from tileir.passmanager.registry import PassResult, pass_
+from tileir.refusal import Refusal
 from tileir.types import F32, I32, I64, Descriptor, Tile, element_of, shape_of
 from tileir.values import Constant, Operand, Value, constant
 
@@ -153,8 +154,8 @@ def infer_kernel_descriptors(function: Function) -> PassResult:
         answer = _description(guarded, facts, op)
         if isinstance(op, Load) and is_row(op) and not is_always_mappable(guarded, op, answer):
             continue
-        if isinstance(answer, str):
-            remarks.append(remark("TIR0653", f"no tensor map: {answer}", op.location))
+        if isinstance(answer, Refusal):
+            remarks.append(answer.remark("TIR0653", "no tensor map", op.location))
         else:
             chosen[op] = answer
     if not any(isinstance(op, Load) and not is_row(op) for op in chosen):
@@ -234,28 +235,28 @@ def _facts(function: Function) -> HostFacts:
     return HostFacts(affine(function), ranges(function), known.__contains__, early.__contains__)
 
 
-def _description(function: Function, facts: HostFacts, op: Any) -> TensorAccess | str:
+def _description(function: Function, facts: HostFacts, op: Any) -> TensorAccess | Refusal:
     kind = op.pointer.type
     element = kind.element.pointee
     found = delinearize(facts, op.pointer, op.mask, len(kind.shape))
-    if isinstance(found, str):
+    if isinstance(found, Refusal):
         return found
     if kind.shape[found.order[-1]] * element.bytes % _CHUNK:
-        return f"its rows are no multiples of {_CHUNK} bytes"
+        return Refusal(f"its rows are no multiples of {_CHUNK} bytes")
     if not facts.known(found.base):
-        return "its base is not known to the host"
+        return Refusal("its base is not known to the host")
     if any(is_negative_at_origin(facts, d.unsure) for d in found.dimensions):
-        return "an index begins below 0"
+        return Refusal("an index begins below 0")
     if may_be_negative(function, found):
-        return "an index may be negative"
+        return Refusal("an index may be negative")
     reached = _reached(function, op)
     moving = {s for d in found.dimensions for m in d.start.terms for s in m}
     if not all(writable(function, s, reached) for s in moving):
-        return "an index cannot be computed where it is needed"
+        return Refusal("an index cannot be computed where it is needed")
     if isinstance(op, Load) and any(
         aliases(function).may_change(w, op) for w in ops_that_may_precede(function, op)
     ):
-        return "what it reads may be written before"
+        return Refusal("what it reads may be written before")
     return found
 
 

@@ -74,7 +74,9 @@ class GpuMeter:
         options = Options.of(job.options)
 
         def make(units: Units) -> LoweredKernel:
-            return run_pipeline(module, machine, attrs.evolve(options, unmapped=units), job.kernel)
+            return run_pipeline(
+                module, machine, attrs.evolve(options, non_tma_alignments=units), job.kernel
+            )
 
         found = launched(make, numbers)
         done = found.staged

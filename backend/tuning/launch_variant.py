@@ -17,7 +17,7 @@ _ADDRESS = 1 << 30
 """That of every array: what allocates aligns."""
 
 Units = tuple[int, ...]
-"""What `HostPlan.unmapped` says of arguments, and the option `unmapped`."""
+"""What `HostPlan.non_tma_alignments` says of arguments, and the option `non_tma_alignments`."""
 
 
 @attrs.frozen(eq=False)
@@ -39,7 +39,7 @@ def launched(make: Callable[[Units], LoweredKernel], numbers: Mapping[str, int])
     if host is None or arguments is None:
         return Launched(done)
     footprint, maps = _footprint(host, arguments), host.resolved(arguments)
-    units = host.unmapped(arguments) if maps is None else None
+    units = host.non_tma_alignments(arguments) if maps is None else None
     if units is not None:
         done = make(units)
         host, arguments = _asked(done, numbers)

@@ -21,7 +21,7 @@ GATHER = 9e-9
 class RoleProfile:
     """What the roles of a kernel do in a step of their loop, and behind it.
 
-    `requests`: how often copies ask the L2 for a line or a part of one; `slots` of the ring.
+    `requests`: how often copies ask the L2 for a line or a part of one; `num_stages` of the ring.
     Threads that load where no tensor map can hold `held` elements each, by `loads` loads of at
     least `unit` bytes, and may have `limit` registers. `groups` of 4 warps multiply; `odd`
     instructions have second factors across their rows of an odd multiple of 8 columns. These warps
@@ -33,7 +33,7 @@ class RoleProfile:
     instance."""
 
     requests: float
-    slots: int
+    num_stages: int
     groups: int
     held: float = 0.0
     loads: float = 0.0

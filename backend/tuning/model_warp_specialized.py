@@ -184,7 +184,7 @@ def _step(work: WorkEstimate, roles: RoleProfile, machine: GpuModel, paired: boo
     showing = 1.0 if roles.registers else _SHOWING.get(roles.groups, _SHOWING[3])
     lines = roles.requests * _REQUEST * (1.0 if paired else _ALONE)
     return _Step(
-        _LATENCY / max(1, roles.slots),
+        _LATENCY / max(1, roles.num_stages),
         (cycles + roles.odd * _ODD) / _CLOCK + beside * showing,
         beside,
         work.factors / steps / (128 * _CLOCK),

@@ -29,14 +29,14 @@ PASSES = (
 """The passes of the compiler's pipeline that have meta-parameters."""
 
 SWITCHES = {
-    "warp-specialize": "roles",
+    "warp-specialize": "warp_specialize",
     "persist": "persistent",
     "pingpong": "pingpong",
-    "stage-halo": "windows",
+    "stage-halo": "stage_halo",
 }
 """Passes that the compiler may leave out, and its options that say so."""
 
-_NAMES = {"warps": "num_warps", "ranks": "split"}
+_NAMES = {"warps": "num_warps", "ranks": "split_k"}
 """Options of passes that the compiler's options call otherwise."""
 
 

@@ -52,7 +52,7 @@ def use_of(
 
 def _by_roles(plain: ResourceUse, started: Sequence[Any], roles: RoleProfile) -> ResourceUse:
     """Of a kernel whose warps have roles, each with the registers that it asks for."""
-    found = attrs.evolve(plain, roles=roles, stages=roles.slots)
+    found = attrs.evolve(plain, roles=roles, stages=roles.num_stages)
     most = max(role.registers for role in started)
     if most == 0:  # warps keep the registers they were launched with
         return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.clusters import ranks
+from tileir.analysis.clusters import persistent_instances, ranks
 from tileir.analysis.uses import definitions
 from tileir.backend.tma.host_plan import ALIGNMENT, MapValues
 from tileir.backend.tuning.accesses import Access, accesses, by_depth, scattered_access_count
@@ -37,15 +37,14 @@ def roles_of(
     found = [_Role.of(module, kernel, op, places) for op in started]
     multiply, load = [r for r in found if r.multiplies], [r for r in found if not r.multiplies]
     sent = [op for r in multiply for op in r.function.ops if op.mnemonic == "gpu.cluster_scatter"]
-    several = kernel.attributes.get("persistent", 0)
-    assert isinstance(several, int)
+    several = persistent_instances(kernel)
     cluster = ranks(module, kernel) // max(several, 1)
     shared = [copy.multicast for r in load for copy in r.copies()]
     loads = [each for r in load for each in r.loads()]
     beside = sum(scattered_access_count(r.loads(), r.warps) for r in multiply[:1])
     return RoleProfile(
         requests=sum(r.requests() for r in load),
-        slots=min((n for r in load for n in r.slots()), default=1),
+        num_stages=min((n for r in load for n in r.num_stages()), default=1),
         groups=max(1, sum(r.warps for r in multiply) // _WARPS),
         held=float(sum(each.held for each in loads)),
         loads=sum(each.instructions for each in loads),
@@ -128,7 +127,7 @@ class _Role:
         strides = self.maps[value].strides if value in self.maps else ()
         return prod(block.shape) * size / row * _asked(row, gcd(HALF, *strides))
 
-    def slots(self) -> Iterator[int]:
+    def num_stages(self) -> Iterator[int]:
         """Slots of the buffers that the blocks of a step go to."""
         for op in self.rounds():
             if op.mnemonic in ("gpu.tma_load", "gpu.local_store"):

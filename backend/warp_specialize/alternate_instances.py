@@ -16,29 +16,30 @@ from tileir.op import Op
 from tileir.ops.hopper import MBarrierArrive, MBarrierWait, Wgmma
 from tileir.passes.dce import dce, needed
 from tileir.passes.simplify_cfg import simplify_cfg
+from tileir.refusal import Refusal
 from tileir.types import I32
 from tileir.values import Value, constant
 
 
-def alternate_instances(function: Function, member: int) -> Function | str:
+def alternate_instances(function: Function, member: int) -> Function | Refusal:
     """The body of `function` for one of two that take turns: its loop over instances does every
     other of them, from the first (`member` 0) or second on; the last parameter has become the
     barriers of turns, of which a member waits for its own."""
     outer = _instances(function)
     if outer is None:
-        return "there is no loop over instances around its products"
+        return Refusal("there is no loop over instances around its products")
     found = unroll_by_two(function, outer)
     if found is None:
-        return "an instance hands on what it computes"
+        return Refusal("an instance hands on what it computes")
     doubled, labels = found
     own = set(outer.order) if member == 0 else set(labels.values())
     other = set(labels.values()) if member == 0 else set(outer.order)
     passed = _without_effects(doubled, other)
     if passed is None:
-        return "what an instance computes decides where the next one goes"
+        return Refusal("what an instance computes decides where the next one goes")
     places = _places(passed, own)
     if places is None:
-        return "there is no place for a turn to begin or end"
+        return Refusal("there is no place for a turn to begin or end")
     turns = Value(BARRIERS, "turns")
     with_turns = _Waiting(turns, member, *places).function(passed)
     parameters = (*function.parameters, Parameter(turns))

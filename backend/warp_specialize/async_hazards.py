@@ -16,10 +16,10 @@ import attrs
 from tileir.analysis.affine import affine
 from tileir.analysis.argument_effects import ELSEWHERE, underlying_parameters
 from tileir.analysis.cfg import cfg
+from tileir.analysis.clusters import persistent_instances
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.polynomial import Iteration
 from tileir.analysis.uses import defining_blocks, uses
-from tileir.backend.warp_specialize.persistent import PERSISTENT
 from tileir.backend.warp_specialize.rings import RingPlan, StagedAccess
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -215,7 +215,7 @@ def _around(function: Function, label: str) -> Iterator[Loop]:
 
 def _turns(function: Function, loop: Loop) -> bool:
     """Whether every round of a loop is an instance of its own."""
-    return loop.depth == 1 and bool(function.attributes.get(PERSISTENT))
+    return loop.depth == 1 and persistent_instances(function) > 0
 
 
 def _reached(function: Function, op: Op) -> frozenset[Value]:

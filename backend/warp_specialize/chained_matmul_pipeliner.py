@@ -28,15 +28,15 @@ from tileir.values import Operand, Value
 Env = dict[Value, Operand]
 
 
-def delayed(function: Function, chain: MatmulChain, *, turns: bool) -> Function:
+def delayed(function: Function, chain: MatmulChain, *, ordered_softmax: bool) -> Function:
     """`function` with the last product of `chain` beside what the next round does before it, begun
-    by warpgroups in `turns`."""
-    return _Delaying(function, chain, turns=turns).function_()
+    by warpgroups in turns where `ordered_softmax`."""
+    return _Delaying(function, chain, ordered_softmax=ordered_softmax).function_()
 
 
 class _Delaying:
-    def __init__(self, function: Function, chain: MatmulChain, *, turns: bool) -> None:
-        self.function, self.chain, self.turns = function, chain, turns
+    def __init__(self, function: Function, chain: MatmulChain, *, ordered_softmax: bool) -> None:
+        self.function, self.chain, self.ordered_softmax = function, chain, ordered_softmax
         self.header, self.latch = function.blocks[chain.header], function.blocks[chain.latch]
         self.labels: dict[str, str] = {}
         for name in ("rounds", "round", "last", "behind"):
@@ -127,13 +127,16 @@ class _Delaying:
         the first one of the round is waited for."""
         chain, ops = self.chain, list[Op]()
         for op in block.ops[:-1]:
-            if self.turns and op.results and op.results[0] is chain.first.value:
+            if self.ordered_softmax and op.results and op.results[0] is chain.first.value:
                 ops.append(NamedBarrierSync())
             if op is chain.first:
                 begin = (x for x in chain.late if not self._after(x))
                 ops += [self._copied(x, env, *product) for x in begin]
                 first = cast(WgmmaWait, copy_op(op, env))
-                ops += [*([NamedBarrierArrive()] if self.turns else []), first.evolve(pending=1)]
+                ops += [
+                    *([NamedBarrierArrive()] if self.ordered_softmax else []),
+                    first.evolve(pending=1),
+                ]
             elif op not in chain.late and op not in chain.following:
                 ops.append(copy_op(op, env))
         return ops

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tileir.analysis.clusters import ATTRIBUTE, SIZES
-from tileir.backend.warp_specialize.persistent import PERSISTENT, PersistentLoop
+from tileir.analysis.clusters import ATTRIBUTE, SIZES, persistent_instances
+from tileir.backend.warp_specialize.persistent import PersistentLoop
 from tileir.backend.warp_specialize.predicate_effects import predicate_side_effects
 from tileir.ir import Function, Module
 from tileir.op import Op
@@ -11,7 +11,8 @@ from tileir.ops.arith import Add, Mul, SDiv, SMin, Sub
 from tileir.ops.cluster import ClusterRank
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.dot import Dot
-from tileir.passmanager.registry import PassResult, pass_, remark
+from tileir.passmanager.registry import PassResult, pass_
+from tileir.refusal import Refusal
 from tileir.types import I1, I32
 from tileir.values import Operand, Value, constant
 
@@ -91,22 +92,22 @@ def cluster_instances(module: Module, *, ranks: int = 2) -> PassResult:
         if not function.kernel or not any(isinstance(op, Dot) for op in function.ops):
             continue
         made = cluster_kernel(function, ranks)
-        if isinstance(made, str):
-            remarks.append(remark("TIR0655", f"no cluster: {made}", function.location))
+        if isinstance(made, Refusal):
+            remarks.append(made.remark("TIR0655", "no cluster", function.location))
             continue
         module = module.evolve(functions={**module.functions, name: made}, stage="cluster")
     return PassResult(module, tuple(remarks))
 
 
-def cluster_kernel(function: Function, ranks: int) -> Function | str:
+def cluster_kernel(function: Function, ranks: int) -> Function | Refusal:
     """The persistent kernel of clusters of `ranks` blocks; else why there is none."""
     if ranks not in SIZES[1:]:
-        return f"clusters have {', '.join(map(str, SIZES[1:]))} blocks"
-    if ATTRIBUTE in function.attributes or PERSISTENT in function.attributes:
-        return "its blocks have been told what to work for"
+        return Refusal(f"clusters have {', '.join(map(str, SIZES[1:]))} blocks")
+    if ATTRIBUTE in function.attributes or persistent_instances(function):
+        return Refusal("its blocks have been told what to work for")
     inside = Value(I1, "inside")
     cut = predicate_side_effects(function, inside)
-    if isinstance(cut, str):
+    if isinstance(cut, Refusal):
         return cut
     made = _Neighbours(cut, ranks, inside).function()
     return made.evolve(attributes={**made.attributes, ATTRIBUTE: ranks})

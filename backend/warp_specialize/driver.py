@@ -9,7 +9,7 @@ import attrs
 from tileir.analysis.clusters import ATTRIBUTE
 from tileir.backend.legalize.link_inline import linked_and_inlined
 from tileir.backend.stage import Scope, Stage, StageRun, with_attributes
-from tileir.backend.tma.host_plan import UNMAPPED
+from tileir.backend.tma.host_plan import NON_TMA_ALIGNMENTS
 from tileir.backend.tma.infer_descriptors import infer_kernel_descriptors
 from tileir.backend.tma.modulo_to_mask import modulo_to_mask
 from tileir.backend.transforms.scalarize_pointer_steps import scalarize_pointer_steps
@@ -36,7 +36,8 @@ from tileir.passes.dce import dce
 from tileir.passes.licm import licm
 from tileir.passes.peephole import peephole
 from tileir.passes.simplify_cfg import simplify_cfg
-from tileir.passmanager.registry import PassResult, remark
+from tileir.passmanager.registry import PassResult
+from tileir.refusal import Refusal
 
 _DOTS = (Dot, DotScaled)
 
@@ -67,29 +68,29 @@ def _has_scaled_dots(function: Function, wanted: WarpSpecializeOptions) -> bool:
 
 
 def _cluster_instances(function: Function, wanted: WarpSpecializeOptions) -> PassResult:
-    why = "split-K is on" if wanted.split > 1 else "a block works for one instance"
-    made = cluster_kernel(function, wanted.multicast) if _is_persistent(wanted) else why
+    why = "split-K is on" if wanted.split_k > 1 else "a block works for one instance"
+    made = cluster_kernel(function, wanted.multicast) if _is_persistent(wanted) else Refusal(why)
     if isinstance(made, Function):
         return PassResult(made)
-    reason = remark("TIR0655", f"no multicast: {made}", function.location)
+    reason = made.remark("TIR0655", "no multicast", function.location)
     return PassResult(make_persistent(function) if wanted.persistent else function, (reason,))
 
 
 def _split_k(function: Function, wanted: WarpSpecializeOptions) -> PassResult:
-    parted = split_kernel(function, wanted.split)
+    parted = split_kernel(function, wanted.split_k)
     if isinstance(parted, Function):
         return PassResult(parted)
     return PassResult(
-        function, (remark("TIR0654", f"split-K not applied: {parted}", function.location),)
+        function, (parted.remark("TIR0654", "split-K not applied", function.location),)
     )
 
 
 def _exclude_from_maps(function: Function, wanted: WarpSpecializeOptions) -> Function:
-    return with_attributes(function, {UNMAPPED: wanted.unmapped})
+    return with_attributes(function, {NON_TMA_ALIGNMENTS: wanted.non_tma_alignments})
 
 
 def _is_persistent(wanted: WarpSpecializeOptions) -> bool:
-    return wanted.persistent and wanted.split < 2
+    return wanted.persistent and wanted.split_k < 2
 
 
 BEFORE = (
@@ -106,14 +107,17 @@ BEFORE = (
     Stage(
         "persist", lambda f, _: make_persistent(f), lambda _, w: w.multicast < 2 and w.persistent
     ),
-    Stage("split-k", _split_k, lambda _, w: w.split > 1),
-    Stage("exclude-from-tensor-maps", _exclude_from_maps, lambda _, w: bool(w.unmapped)),
+    Stage("split-k", _split_k, lambda _, w: w.split_k > 1),
+    Stage("exclude-from-tensor-maps", _exclude_from_maps, lambda _, w: bool(w.non_tma_alignments)),
 )
 """What a kernel passes through before it is partitioned."""
 
 CONSUMER = (
     Stage("defer-wgmma-waits", lambda f, _: defer_wgmma_waits(f)),
-    Stage("pipeline-chained-matmuls", lambda f, w: pipeline_chained_matmuls(f, turns=w.turns)),
+    Stage(
+        "pipeline-chained-matmuls",
+        lambda f, w: pipeline_chained_matmuls(f, ordered_softmax=w.ordered_softmax),
+    ),
     Stage("peephole", lambda f, _: peephole(f)),
     Stage("dce", lambda f, _: dce(f)),
     Stage("simplify-cfg", lambda f, _: simplify_cfg(f)),
@@ -181,12 +185,14 @@ class _Driver:
         run = StageRun(self.module, self.name, wanted, recorder=self.recorder)
         run.through(BEFORE)
         shared = {"shared": wanted.shared} if wanted.shared else {}
-        made = partition_kernel(run.function, slots=wanted.slots, warps=wanted.warps, **shared)
-        if isinstance(made, str):
+        made = partition_kernel(
+            run.function, num_stages=wanted.num_stages, warps=wanted.warps, **shared
+        )
+        if isinstance(made, Refusal):
             where = self.module.functions[self.name].location
             return WarpSpecializeResult(
                 self.module,
-                (*run.remarks, remark("TIR0653", f"not warp-specialised: {made}", where)),
+                (*run.remarks, made.remark("TIR0653", "not warp-specialised", where)),
             )
         producer, consumer, _ = made
         others = {n: f for n, f in run.module.functions.items() if n != self.name}

@@ -29,6 +29,7 @@ from tileir.ops.dot import Dot
 from tileir.ops.program import Assume
 from tileir.ops.shape import Splat
 from tileir.passes.cfg_edit import map_edges
+from tileir.refusal import Refusal
 from tileir.types import I1, I32, Scalar, Tile, element_of, shape_of
 from tileir.values import Constant, Operand, Value, constant
 
@@ -46,7 +47,7 @@ class AccumulationLoop:
     sums: tuple[Value, ...]
 
 
-def find_accumulation_loop(function: Function) -> AccumulationLoop | str:
+def find_accumulation_loop(function: Function) -> AccumulationLoop | Refusal:
     """The loop of `function` that has all its dots, whose rounds do nothing but count and add;
     else why there is none."""
     place = defining_blocks(function)
@@ -54,15 +55,16 @@ def find_accumulation_loop(function: Function) -> AccumulationLoop | str:
     around = {nest.innermost.get(place[op.result]) for op in function.ops if isinstance(op, Dot)}
     (header, *others) = around or {None}
     if header is None or others:
-        return "the dots are not all in one loop"
+        return Refusal("the dots are not all in one loop")
     loop = nest.by_header[header]
     count = trip_count(function, loop)
     if count is None or not count.tested_first or count.ahead or (count.of.stride or 0) <= 0:
-        return "its loop does not count up to a number that it knows first"
+        return Refusal("its loop does not count up to a number that it knows first")
     if count.relation not in ("slt", "sle"):
-        return f"its loop goes on while its count is {count.relation} something"
-    if any(_acts(op) for label in loop.blocks for op in function.blocks[label].ops):
-        return "the loop has effects besides the accumulation"
+        return Refusal(f"its loop goes on while its count is {count.relation} something")
+    acting = next((op for n in loop.order for op in function.blocks[n].ops if _acts(op)), None)
+    if acting is not None:
+        return Refusal("the loop has effects besides the accumulation", acting.location)
     return _carrying(function, loop, count)
 
 
@@ -70,19 +72,19 @@ def _acts(op: Op) -> bool:
     return bool(op.effects & (Effects.WRITE | Effects.SYNC))
 
 
-def _carrying(function: Function, loop: Loop, count: TripCount) -> AccumulationLoop | str:
+def _carrying(function: Function, loop: Loop, count: TripCount) -> AccumulationLoop | Refusal:
     counters = {v.value: v for v in induction_variables(function, loop) if _counts(function, v)}
     sums: list[Value] = []
     for parameter, following in _followed(function, loop):
         if parameter in counters or following is parameter:
             continue
         if not isinstance(parameter.type, Tile) or not _adds(function, loop, parameter, following):
-            return f"%{parameter.name or '?'} is neither counted nor added to"
+            return Refusal(f"%{parameter.name or '?'} is neither counted nor added to")
         sums.append(parameter)
     if not sums:
-        return "its loop adds nothing"
+        return Refusal("its loop adds nothing")
     if _leaving(function, loop) - set(sums):
-        return "what its loop counts is looked at behind"
+        return Refusal("what its loop counts is looked at behind")
     return AccumulationLoop(loop, count, tuple(counters.values()), tuple(sums))
 
 
@@ -165,13 +167,13 @@ class KPartition:
     before: list[Op] = attrs.field(factory=list)
     """What is computed before the loop."""
 
-    def shared(self) -> Function | str:
+    def shared(self) -> Function | Refusal:
         """The function with the rank's steps alone; else why there is none."""
         entering = self._entering()
         if entering is None:
-            return "its loop is entered from several places"
+            return Refusal("its loop is entered from several places")
         guard = self._guard()
-        if isinstance(guard, str):
+        if isinstance(guard, Refusal):
             return guard
         starts, steps = self._starts(entering), self._steps()
         blocks: dict[str, Block] = {}
@@ -196,18 +198,18 @@ class KPartition:
         ]
         return found[0] if len(found) == 1 else None
 
-    def _guard(self) -> list[Op] | str:
+    def _guard(self) -> list[Op] | Refusal:
         """Ops by which the steps of all ranks end before they wrap around."""
         count = self.found.count
         if cast(int, count.of.stride) * self.ranks >= FARTHEST:
-            return "its loop takes too large steps"
+            return Refusal("its loop takes too large steps")
         ops: list[Op] = []
         for end in dict.fromkeys((count.of.start, count.bound)):
             _, most = ranges(self.function).of(end)
             if most < FARTHEST:
                 continue
             if end not in host_values(self.function):
-                return "what its loop counts to is not known to be small"
+                return Refusal("what its loop counts to is not known to be small")
             limit = constant(cast(Scalar, element_of(end.type)), FARTHEST)
             test = ICmp(end, limit, predicate_=IntegerPredicate.SLT)
             ops += [test, Assume(test.results[0])]

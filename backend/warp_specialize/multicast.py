@@ -23,7 +23,8 @@ from tileir.ops.hopper import (
 )
 from tileir.ops.roles import Join, Role
 from tileir.passes.licm import licm
-from tileir.passmanager.registry import PassResult, pass_, remark
+from tileir.passmanager.registry import PassResult, pass_
+from tileir.refusal import Refusal
 from tileir.types import Descriptor, Tile
 from tileir.values import Operand, Value
 
@@ -170,21 +171,21 @@ def multicast(module: Module) -> PassResult:
         if not kernel.kernel or ATTRIBUTE not in kernel.attributes:
             continue
         made = multicast_loads(module, kernel)
-        if isinstance(made, str):
-            remarks.append(remark("TIR0655", f"no multicast: {made}", kernel.location))
+        if isinstance(made, Refusal):
+            remarks.append(made.remark("TIR0655", "no multicast", kernel.location))
             continue
         module = module.evolve(functions={**module.functions, **{f.name: f for f in made}})
     return PassResult(module, tuple(remarks))
 
 
-def multicast_loads(module: Module, kernel: Function) -> list[Function] | str:
+def multicast_loads(module: Module, kernel: Function) -> list[Function] | Refusal:
     """The functions of a kernel whose blocks load for each other; else why they do not."""
     started = [op for op in kernel.ops if isinstance(op, Role)]
     loading = [r for r in started if _has(module.functions[r.callee], TmaLoad)]
     if len(loading) != 1:
-        return "no role of it loads by tensor maps"
+        return Refusal("no role of it loads by tensor maps")
     if _has(kernel, ClusterArrive):
-        return "its blocks share what they compute"
+        return Refusal("its blocks share what they compute")
     (load,) = loading
     functions = {r: module.functions[r.callee] for r in started}
     functions[load] = cast(Function, licm(functions[load]).ir)
@@ -193,7 +194,7 @@ def multicast_loads(module: Module, kernel: Function) -> list[Function] | str:
         counted = (MBarrierWait, MBarrierArrive, MBarrierExpect)
         ops = (op for n in found.labels for op in functions[role].blocks[n].ops)
         if any(isinstance(op, counted) for op in ops):
-            return "which slots are filled and read follows from the instance"
+            return Refusal("which slots are filled and read follows from the instance")
     return _Sharing(module, kernel, started, load, functions[load], differing[load]).functions()
 
 
@@ -223,7 +224,7 @@ class _Sharing:
     def ranks(self) -> int:
         return cast(int, self.kernel.attributes[ATTRIBUTE])
 
-    def functions(self) -> list[Function] | str:
+    def functions(self) -> list[Function] | Refusal:
         """The roles and the kernel."""
         old = self.loading
         agreeing = UniformityCheck(old, self.differing, self.ranks)
@@ -234,7 +235,7 @@ class _Sharing:
                 if made is not None:
                     parts[cast(Value, op.descriptor)] = made, Value(made.to, None)
         if not parts:
-            return "no two instances may need the same"
+            return Refusal("no two instances may need the same")
         filled = agreeing.function({v: (new, _along(m)) for v, (m, new) in parts.items()})
         parameters = (*filled.parameters, *(Parameter(new) for _, new in parts.values()))
         empty = self._emptied(old)

@@ -14,19 +14,19 @@ class WarpSpecializeOptions:
     to choose), whether a block works for many program instances, and whether two warpgroups take
     these in turns."""
 
-    slots: int = 0
+    num_stages: int = 0
     warps: int = 0
     shared: int = 0
     persistent: bool = True
     pingpong: bool = False
-    split: int = attrs.field(default=1, kw_only=True)
+    split_k: int = attrs.field(default=1, kw_only=True)
     """Blocks of a cluster that share the depth of products."""
     multicast: int = attrs.field(default=1, kw_only=True)
     """Blocks of a cluster that load for each other."""
-    turns: bool = attrs.field(default=True, kw_only=True)
+    ordered_softmax: bool = attrs.field(default=True, kw_only=True)
     """Whether warpgroups begin chained products in turns."""
-    unmapped: tuple[int, ...] = ()
-    """By parameter, as `tileir.backend.tma.host_plan.UNMAPPED` says."""
+    non_tma_alignments: tuple[int, ...] = ()
+    """By parameter, as `tileir.backend.tma.host_plan.NON_TMA_ALIGNMENTS` says."""
 
 
 @attrs.frozen

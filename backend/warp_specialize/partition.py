@@ -58,7 +58,8 @@ from tileir.ops.hopper import TensorMap
 from tileir.ops.program import Assume
 from tileir.ops.roles import Join, Role
 from tileir.passes.dce import dce
-from tileir.passmanager.registry import PassResult, pass_, remark
+from tileir.passmanager.registry import PassResult, pass_
+from tileir.refusal import Refusal
 from tileir.types import shape_of
 from tileir.values import Value
 
@@ -73,20 +74,20 @@ _SHARED_BY_ALL = frozenset(
 """Ops of the entry that stay with the kernel: roles share what they make."""
 
 
-@pass_("warp-specialize", choices={"stages": (2, 3, 4, 5, 6, 8)})
+@pass_("warp-specialize", choices={"num_stages": (2, 3, 4, 5, 6, 8)})
 def warp_specialize(
-    module: Module, *, stages: int = 0, warps: int = 0, shared: int = SHARED
+    module: Module, *, num_stages: int = 0, warps: int = 0, shared: int = SHARED
 ) -> PassResult:
     """Let warps of their own copy what the dots of a kernel need, by tensor maps.
 
     A kernel all of whose dots are products by warpgroups of blocks of tensors (`infer-descriptors`)
     is started as two roles, each the kernel's control flow less what the other does. A ring of
-    `stages` lies between them (0 for as many as `shared` bytes hold, 8 at most): one waits for
+    `num_stages` stages lies between them (0 for as many as `shared` bytes hold, 8 at most): one waits for
     empty slots and fills them, the other waits for full slots and multiplies, with `warps` warps (0
     to choose, and where they cannot share the rows of the products).
     What is written by descriptors goes through shared memory, too.
 
-    before{stages=2}:
+    before{num-stages=2}:
         define kernel void @product(f16* %a, f16* %b, f32* %c, i32 %k) {
         entry:
           %d = make_descriptor tensor_desc<f16<64, 16>> %a, [i32 64, i32 4096], [%k, i32 1]
@@ -187,9 +188,9 @@ def warp_specialize(
     for name, function in module.functions.items():
         if not function.kernel or not any(isinstance(op, Dot) for op in function.ops):
             continue
-        made = partition_kernel(function, slots=stages, warps=warps, shared=shared)
-        if isinstance(made, str):
-            remarks.append(remark("TIR0653", f"not warp-specialised: {made}", function.location))
+        made = partition_kernel(function, num_stages=num_stages, warps=warps, shared=shared)
+        if isinstance(made, Refusal):
+            remarks.append(made.remark("TIR0653", "not warp-specialised", function.location))
             continue
         functions = {n: f for n, f in module.functions.items() if n != name}
         functions.update({f.name: f for f in made})
@@ -198,23 +199,23 @@ def warp_specialize(
 
 
 def partition_kernel(
-    function: Function, *, slots: int = 0, warps: int = 0, shared: int = SHARED
-) -> tuple[Function, Function, Function] | str:
+    function: Function, *, num_stages: int = 0, warps: int = 0, shared: int = SHARED
+) -> tuple[Function, Function, Function] | Refusal:
     """The role that loads, the role that multiplies and the kernel that starts them; else why
     there are none."""
     found = plan_rings(function)
-    if isinstance(found, str):
+    if isinstance(found, Refusal):
         return found
     instance = InstanceAccesses.of(function)
     if overwrites_ring_inputs(instance, found):
-        return "what it loads may be written before it is multiplied"
+        return Refusal("what it loads may be written before it is multiplied")
     factors = written(function, found)
     found = narrow_b_panels(found, factors)
     groups = choose_warpgroups(function, warps, found, factors)
-    if isinstance(groups, str):
+    if isinstance(groups, Refusal):
         return groups
     makers = _makers(function, found)
-    if isinstance(makers, str):
+    if isinstance(makers, Refusal):
         return makers
     ops = () if _ordered(function) else function.ops
     stores = {op: s for op in ops if (s := _stored(function, op)) is not None}
@@ -222,17 +223,17 @@ def partition_kernel(
     kinds, shared = group_compatible_rings(found.rings), shared - _taken(function)
     shared -= sum(map(_bytes, {factor.buffer for factor in factors.values()}))
     counts = choose_stage_counts(
-        kinds, shared - _SLACK - epilogue_smem_bytes(stores.values()), slots
+        kinds, shared - _SLACK - epilogue_smem_bytes(stores.values()), num_stages
     )
     if counts is None and stores:
-        stores, counts = {}, choose_stage_counts(kinds, shared - _SLACK, slots)
+        stores, counts = {}, choose_stage_counts(kinds, shared - _SLACK, num_stages)
     if counts is None:
-        return "two pipeline stages do not fit in shared memory"
+        return Refusal("two pipeline stages do not fit in shared memory")
     parts = [parts_of(g, n, 4 * groups) for g, n in zip(kinds, counts, strict=True)]
     return _Partitioner(instance, found, parts, groups, makers, stores, again, factors).functions()
 
 
-def _makers(function: Function, found: RingPlan) -> dict[Value, MakeDescriptor] | str:
+def _makers(function: Function, found: RingPlan) -> dict[Value, MakeDescriptor] | Refusal:
     """The descriptors of loads by tensor maps; what staged loads take the host has to be able to
     compute."""
     made: dict[Value, MakeDescriptor] = {}
@@ -240,7 +241,7 @@ def _makers(function: Function, found: RingPlan) -> dict[Value, MakeDescriptor] 
         for load in ring.loads:
             maker = _maker(function, load.op.descriptor)
             if maker is None:
-                return "a descriptor is not known to the host"
+                return Refusal("a descriptor is not known to the host", load.op.location)
             if not load.unit:
                 made[maker.result] = maker
     return made
@@ -299,14 +300,14 @@ class _Partitioner:
         """The function that roles are made of."""
         return self.instance.function
 
-    def functions(self) -> tuple[Function, Function, Function] | str:
+    def functions(self) -> tuple[Function, Function, Function] | Refusal:
         maps, outlets = self._maps(), self._outlets()
         bare = self._without(maps)
         first = loading(bare, self.found, self.parts)
         if first is None:
-            return "its control flow depends on loaded or computed values"
+            return Refusal("its control flow depends on loaded or computed values")
         if producer_reads_written_memory(self.instance, self.found, first):
-            return "an address the producer reads may be written by the kernel"
+            return Refusal("an address the producer reads may be written by the kernel")
         second = storing(multiplying(bare, self.found, self.parts, self.factors), outlets)
         panels = [part for o in outlets.values() for part in o.parts]
         shared = [

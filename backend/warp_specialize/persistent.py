@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from tileir.analysis.clusters import PERSISTENT
 from tileir.backend.tma.host_expressions import host_values
 from tileir.ir import Block, Function, Parameter
 from tileir.op import Op, Successor
@@ -18,10 +19,6 @@ from tileir.passes.cfg_edit import fresh_label
 from tileir.passmanager.registry import pass_
 from tileir.types import I32
 from tileir.values import Operand, Value, constant
-
-PERSISTENT = "persistent"
-"""The attribute of a kernel whose last parameters are the extents of its grid of instances: how
-many of them a block, or a cluster, takes at once."""
 
 
 @pass_("persist")

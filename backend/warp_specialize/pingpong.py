@@ -8,6 +8,7 @@ from typing import cast
 
 import attrs
 
+from tileir.analysis.clusters import persistent_instances
 from tileir.backend.warp_specialize.alternate_instances import alternate_instances
 from tileir.backend.warp_specialize.ring_buffers import BARRIERS
 from tileir.ir import Function, Module
@@ -15,7 +16,8 @@ from tileir.op import Op
 from tileir.ops.gpu import LocalStore, SharedAlloc
 from tileir.ops.hopper import MBarrierAlloc, Wgmma
 from tileir.ops.roles import Role
-from tileir.passmanager.registry import PassResult, pass_, remark
+from tileir.passmanager.registry import PassResult, pass_
+from tileir.refusal import Refusal
 from tileir.types import Pointer
 from tileir.values import Operand, Value
 
@@ -163,8 +165,8 @@ def pingpong(module: Module) -> PassResult:
         if found is None:
             continue
         made = _Turns(module, kernel, *found).functions()
-        if isinstance(made, str):
-            remarks.append(remark("TIR0653", f"no turns: {made}", kernel.location))
+        if isinstance(made, Refusal):
+            remarks.append(made.remark("TIR0653", "no turns", kernel.location))
         else:
             replaced = {found[1].callee, *(f.name for f in made)}
             others = {n: f for n, f in module.functions.items() if n not in replaced}
@@ -185,7 +187,7 @@ def _bytes(op: SharedAlloc) -> int:
 def _roles(module: Module, kernel: Function) -> tuple[Role, Role] | None:
     """The role that loads and the only one that multiplies."""
     started = [op for op in kernel.ops if isinstance(op, Role)]
-    if len(started) != 2 or not kernel.attributes.get("persistent"):
+    if len(started) != 2 or not persistent_instances(kernel):
         return None
     by_work = sorted(started, key=lambda r: _multiplies(module.functions[r.callee]))
     return (by_work[0], by_work[1]) if _multiplies(module.functions[by_work[1].callee]) else None
@@ -216,20 +218,20 @@ class _Turns:
     load: Role
     math: Role
 
-    def functions(self) -> tuple[Function, ...] | str:
+    def functions(self) -> tuple[Function, ...] | Refusal:
         """Both functions that multiply, and the kernel that starts them."""
         if self.math.warps != _WARPGROUP:
-            return "several warpgroups share the rows of a product"
+            return Refusal("several warpgroups share the rows of a product")
         old = self.module.functions[self.math.callee]
         names = f"{self.math.callee}.0", f"{self.math.callee}.1"
         made: list[Function] = []
         for member, name in enumerate(names):
             found = alternate_instances(old, member)
-            if isinstance(found, str):
+            if isinstance(found, Refusal):
                 return found
             made.append(found.evolve(name=name))
         if any(name in self.module.functions for name in names):
-            return "its names are taken"
+            return Refusal("its names are taken")
         return (*made, self._loading(), self._kernel(names))
 
     def _loading(self) -> Function:

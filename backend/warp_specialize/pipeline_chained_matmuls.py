@@ -12,14 +12,14 @@ from tileir.ops.warpgroup import NamedBarrierArrive
 from tileir.passmanager.registry import PassResult, pass_
 
 
-@pass_("pipeline-chained-matmuls", choices={"turns": (True, False)})
-def pipeline_chained_matmuls(function: Function, *, turns: bool = True) -> PassResult:
+@pass_("pipeline-chained-matmuls", choices={"ordered_softmax": (True, False)})
+def pipeline_chained_matmuls(function: Function, *, ordered_softmax: bool = True) -> PassResult:
     """Let the last product of a round run beside what the next round does before it.
 
     A loop that makes the first factor of a product from another product, as attention does, keeps
     the tensor cores waiting while threads compute. Here every round begins its first product, then
     the last product of the round before, and computes while that one runs. With
-    `turns` warpgroups begin theirs in turns, so that one computes while the products of another
+    `ordered_softmax`: warpgroups begin theirs in turns, so that one computes while the products of another
     run. The first round is written out before the loop, the last product behind it (Shah et al.
     2024, "FlashAttention-3", section 3). Sums whose rows are multiplied by factors of their own are
     left as they are by warps whose factors are 1 (`gpu.conditional_scale`).
@@ -117,8 +117,8 @@ def pipeline_chained_matmuls(function: Function, *, turns: bool = True) -> PassR
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         found = chain(function, loops(function).by_header[header])
         if found is not None:
-            function, count = delayed(function, found, turns=turns), count + 1
-    function = _beginning(function) if count and turns else function
+            function, count = delayed(function, found, ordered_softmax=ordered_softmax), count + 1
+    function = _beginning(function) if count and ordered_softmax else function
     return PassResult(function, (), {"products delayed": count} if count else {})
 
 

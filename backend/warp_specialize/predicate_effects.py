@@ -14,21 +14,22 @@ from tileir.op import Op, Successor
 from tileir.ops.control import Branch, CondBranch, Return
 from tileir.ops.dot import Dot
 from tileir.passes.cfg_edit import fresh, fresh_label, redirected
+from tileir.refusal import Refusal
 from tileir.values import Value
 
 
-def predicate_side_effects(function: Function, held: Value) -> Function | str:
+def predicate_side_effects(function: Function, held: Value) -> Function | Refusal:
     """`function`, which ends behind its products where `held` is false: what it writes and what
     else is seen of it comes later, else why not."""
     seen = [n for n in cfg(function).order if any(map(_seen, function.blocks[n].ops))]
     if not seen:
-        return "it writes nothing"
+        return Refusal("it writes nothing")
     first = reduce(dominance(function).common, seen)
     if any(isinstance(op, Dot) for op in function.blocks[first].ops):
         function, first = _cut(function, first)
     multiplies = _multiplying(function)
     if first in multiplies:
-        return "it writes before its products are done"
+        return Refusal("it writes before its products are done")
     tree = dominance(function)
     while tree.parent[first] not in multiplies:
         first = tree.parent[first]

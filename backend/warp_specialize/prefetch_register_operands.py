@@ -19,6 +19,7 @@ from tileir.ops.memory import Load
 from tileir.passes.cfg_edit import add_preheader, copy_op, map_edges, with_arguments
 from tileir.passes.dce import dce
 from tileir.passmanager.registry import PassResult, pass_
+from tileir.refusal import Refusal
 from tileir.types import Tile
 from tileir.values import Operand, Value
 
@@ -127,7 +128,7 @@ def _found(function: Function, loop: Loop) -> Iterator[Load]:
     if loop.latch is None or len(loop.exits) != 1 or not _keeps_memory(function, loop):
         return
     leaves = loop.exits[0][0] in (loop.latch, loop.header)
-    if not leaves or isinstance(Lookahead.of(function, loop), str):
+    if not leaves or isinstance(Lookahead.of(function, loop), Refusal):
         return
     innermost = loops(function).innermost
     for label in loop.order:

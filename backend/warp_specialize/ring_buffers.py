@@ -30,7 +30,7 @@ class RingBuffers:
     phase when a slot has been filled, `empty` when it has been read."""
 
     rings: tuple[Ring, ...]
-    slots: int
+    num_stages: int
     buffers: tuple[SharedAlloc, ...]
     full: MBarrierAlloc
     empty: MBarrierAlloc
@@ -70,20 +70,20 @@ def _taken(ring: Ring, others: Sequence[Ring]) -> bool:
     return any(ring.resident or other.loop == ring.loop for other in others)
 
 
-def parts_of(rings: tuple[Ring, ...], slots: int, warps: int) -> RingBuffers:
+def parts_of(rings: tuple[Ring, ...], num_stages: int, warps: int) -> RingBuffers:
     """The parts of `rings`, which are alike and which `warps` read."""
     ring = rings[0]
     buffers = tuple(
         SharedAlloc(
             pointer(load.element, AddressSpace.SHARED),
-            shape=(slots, load.rows, load.columns), swizzle=load.swizzle, panel=load.panel,
+            shape=(num_stages, load.rows, load.columns), swizzle=load.swizzle, panel=load.panel,
             location=load.op.location,
         )
         for load in ring.loads
     )  # fmt: skip
-    full = MBarrierAlloc(BARRIERS, count=slots, arrivals=_fillers(ring))
+    full = MBarrierAlloc(BARRIERS, count=num_stages, arrivals=_fillers(ring))
     return RingBuffers(
-        rings, slots, buffers, full, MBarrierAlloc(BARRIERS, count=slots, arrivals=warps)
+        rings, num_stages, buffers, full, MBarrierAlloc(BARRIERS, count=num_stages, arrivals=warps)
     )
 
 
@@ -126,10 +126,10 @@ class RingCursor:
     def _next(
         self, part: RingBuffers, slot: Operand, ops: list[Op]
     ) -> tuple[Operand, Operand | None]:
-        if part.slots == 1:
+        if part.num_stages == 1:
             return slot, None
         more = _made(ops, Add(slot, constant(I32, 1)))
-        test = ICmp(more, constant(I32, part.slots), predicate_=IntegerPredicate.EQ)
+        test = ICmp(more, constant(I32, part.num_stages), predicate_=IntegerPredicate.EQ)
         ops.append(test)
         full = test.results[0]
         return _made(ops, Select(full, constant(I32, 0), more)), full

@@ -24,6 +24,7 @@ from tileir.ops.descriptor import (
 )
 from tileir.ops.dot import Dot, Precision
 from tileir.ops.shape import ExtractSlice, Reshape, Trans
+from tileir.refusal import Refusal
 from tileir.types import (
     BF16,
     F8E4M3,
@@ -158,24 +159,26 @@ class RingPlan:
         return next((r for r in self.rings for load in r.loads if load.op is op), None)
 
 
-def plan_rings(function: Function) -> RingPlan | str:
+def plan_rings(function: Function) -> RingPlan | Refusal:
     """The rings of `function`, every dot of which takes B, and A or not, from one; else why it
     has none."""
     dots = [op for op in function.ops if isinstance(op, Dot)]
     if not dots:
-        return "there is no dot"
+        return Refusal("there is no dot")
     staged: dict[Op, StagedAccess] = {}
     factors: dict[tuple[Dot, str], SmemOperand] = {}
     for dot in dots:
         why = _unfit(dot)
         if why is not None:
-            return why
+            return attrs.evolve(why, location=dot.location)
         for name in ("a", "b"):
             found = _factor(function, dot, name, staged)
             if found is not None:
                 factors[dot, name] = found
         if (dot, "b") not in factors:
-            return "operand B is not a block of a strided tensor (see infer-descriptors)"
+            return Refusal(
+                "operand B is not a block of a strided tensor (see infer-descriptors)", dot.location
+            )
     prologues = {
         dot: tuple(
             staged.setdefault(x, stage_access(function, x))
@@ -192,27 +195,27 @@ def plan_rings(function: Function) -> RingPlan | str:
         for dot in dots
     }
     groups = list(_grouped(function, needed))
-    if any(isinstance(g, str) for g in groups):
-        return next(g for g in groups if isinstance(g, str))
+    if any(isinstance(g, Refusal) for g in groups):
+        return next(g for g in groups if isinstance(g, Refusal))
     found = [g for g in groups if isinstance(g, Ring)]
     return RingPlan(_together(found, dots), factors, prologues)
 
 
-def _unfit(dot: Dot) -> str | None:
+def _unfit(dot: Dot) -> Refusal | None:
     """Why a dot is no product by warpgroups."""
     (m, n), k = shape_of(dot.c.type)[-2:], shape_of(dot.a.type)[-1]
     a, b, c = (cast(Element, element_of(x.type)) for x in (dot.a, dot.b, dot.c))
     if len(shape_of(dot.c.type)) != 2:
-        return "it has batches"
+        return Refusal("it has batches")
     if c not in _SUMS.get(a, ()) or (a is F32 and dot.precision is not Precision.TF32):
-        return f"no product of {a} at precision {dot.precision.value} in {c}"
+        return Refusal(f"no product of {a} at precision {dot.precision.value} in {c}")
     if a.bits != b.bits or (a is I8 and b is not I8):
-        return f"no product of {a} and {b}"
+        return Refusal(f"no product of {a} and {b}")
     step = 16 if a is I8 and n > 32 else _COLUMNS
     if m % _ROWS or n % step or n > _WIDEST or k * a.bytes % _DEPTH:
-        return f"no product of {m}x{k} and {k}x{n} {a}"
+        return Refusal(f"no product of {m}x{k} and {k}x{n} {a}")
     if a.bits == 8 and a.is_float and dot.max_imprecise < k:
-        return "sums of 8-bit products must be exact"
+        return Refusal("sums of 8-bit products must be exact")
     return None
 
 
@@ -295,7 +298,9 @@ def _only_dots(function: Function, value: Value) -> bool:
     )
 
 
-def _grouped(function: Function, needed: Mapping[Dot, list[StagedAccess]]) -> Iterator[Ring | str]:
+def _grouped(
+    function: Function, needed: Mapping[Dot, list[StagedAccess]]
+) -> Iterator[Ring | Refusal]:
     """Loads of one block that feed one dot, together; a load for dots of loops within by itself."""
     place, inner = defining_blocks(function), loops(function).innermost
     seen: set[StagedAccess] = set()
@@ -313,7 +318,7 @@ def _grouped(function: Function, needed: Mapping[Dot, list[StagedAccess]]) -> It
         if near:
             fed = _fed(needed, near)
             if any(place[d.result] != place[dot.result] for d in fed):
-                yield "a block is multiplied in several places"
+                yield Refusal("a block is multiplied in several places", near[0].op.location)
             yield Ring(tuple(near), fed, place[dot.result], inner[place[dot.result]])
 
 
@@ -335,7 +340,7 @@ def _together(rings: list[Ring], dots: list[Dot]) -> tuple[Ring, ...]:
     return tuple(found)
 
 
-def _held(function: Function, staged: StagedAccess, fed: tuple[Dot, ...]) -> Ring | str:
+def _held(function: Function, staged: StagedAccess, fed: tuple[Dot, ...]) -> Ring | Refusal:
     """The ring of a load whose dots are in loops within its own, or in no loop."""
     place, nest = defining_blocks(function), loops(function)
     home = place[staged.op.result]
@@ -343,9 +348,9 @@ def _held(function: Function, staged: StagedAccess, fed: tuple[Dot, ...]) -> Rin
     if loop is None:
         return Ring((staged,), fed, home, resident=True)
     if loop.latch is None or any(place[dot.result] not in loop.blocks for dot in fed):
-        return "a block is multiplied outside the loop that reads it"
+        return Refusal("a block is multiplied outside the loop that reads it", staged.op.location)
     if not dominance(function).dominates(home, loop.latch):
-        return "a block is not read in every round of its loop"
+        return Refusal("a block is not read in every iteration of its loop", staged.op.location)
     until = _behind(function, loop, {home, *(place[dot.result] for dot in fed)})
     return Ring((staged,), fed, home, loop.header, until=until or loop.latch)
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import attrs
 
-from tileir.analysis.clusters import ATTRIBUTE, SIZES
+from tileir.analysis.clusters import ATTRIBUTE, SIZES, persistent_instances
 from tileir.backend.codegen.emit.shared_tile import full_swizzle
 from tileir.backend.transforms.carry_state import State, thread_state_through
 from tileir.backend.warp_specialize.async_hazards import has_cross_op_dependence
@@ -37,7 +37,8 @@ from tileir.ops.hopper import MBarrierAlloc, MBarrierExpect
 from tileir.passes.cfg_edit import fresh_label, map_edges
 from tileir.passes.dce import dce
 from tileir.passes.simplify_cfg import simplify_cfg
-from tileir.passmanager.registry import PassResult, pass_, remark
+from tileir.passmanager.registry import PassResult, pass_
+from tileir.refusal import Refusal
 from tileir.types import I32, AddressSpace, Element, Scalar, Tile, element_of, pointer, shape_of
 from tileir.values import Operand, Value, constant
 
@@ -121,38 +122,38 @@ def split_k(module: Module, *, ranks: int = 2) -> PassResult:
         if not function.kernel or not any(isinstance(op, Dot) for op in function.ops):
             continue
         made = split_kernel(function, ranks)
-        if isinstance(made, str):
-            remarks.append(remark("TIR0654", f"split-K not applied: {made}", function.location))
+        if isinstance(made, Refusal):
+            remarks.append(made.remark("TIR0654", "split-K not applied", function.location))
             continue
         module = module.evolve(functions={**module.functions, name: made}, stage="split")
     return PassResult(module, tuple(remarks))
 
 
-def split_kernel(function: Function, ranks: int) -> Function | str:
+def split_kernel(function: Function, ranks: int) -> Function | Refusal:
     """The kernel for each of `ranks` blocks of a cluster; else why there is none."""
     if ranks == 1:
         return function
     if ranks not in SIZES:
-        return f"clusters have {', '.join(map(str, SIZES))} blocks"
+        return Refusal(f"clusters have {', '.join(map(str, SIZES))} blocks")
     if ATTRIBUTE in function.attributes:
-        return "it has a cluster"
+        return Refusal("it has a cluster")
     found = find_accumulation_loop(function)
-    if isinstance(found, str):
+    if isinstance(found, Refusal):
         return found
-    if found.loop.depth > 1 + bool(function.attributes.get("persistent")):
-        return "results of several rounds of an instance may lie in one place"
+    if found.loop.depth > 1 + (persistent_instances(function) > 0):
+        return Refusal("results of several rounds of an instance may lie in one place")
     rows = {shape_of(v.type)[0] for v in found.sums}
     if len(rows) != 1 or any(len(shape_of(v.type)) != 2 for v in found.sums):
-        return "its sums have different rows"
+        return Refusal("its sums have different rows")
     (height,) = rows
     if height % ranks or height // ranks < _FEWEST_ROWS:
-        return f"{ranks} blocks cannot share {height} rows"
+        return Refusal(f"{ranks} blocks cannot share {height} rows")
     try:
         made = _Splitting(function, found, ranks, height // ranks).function()
     except UnsliceableError as error:
-        return str(error)
+        return Refusal(str(error))
     return (
-        "an instance accesses what it writes elsewhere"
+        Refusal("an instance accesses what it writes elsewhere")
         if has_cross_op_dependence(function)
         else made
     )
@@ -179,7 +180,7 @@ class _Splitting:
             raise UnsliceableError("where its loop ends other paths meet")
         cut = sliced(self.old, loop, self.totals, self.start.result, self.rows)
         shared = KPartition(self.old, self.found, self.rank.result, self.ranks).shared()
-        if isinstance(shared, str):
+        if isinstance(shared, Refusal):
             raise UnsliceableError(shared)
         gathering = self._gathering(shared, exit_, cut)
         made = thread_state_through(

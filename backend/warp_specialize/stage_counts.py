@@ -9,6 +9,7 @@ from tileir.backend.warp_specialize.rings import Ring, RingPlan
 from tileir.backend.warp_specialize.stored_operands import StoredOperand, can_split_n
 from tileir.ir import Function
 from tileir.ops.dot import Dot
+from tileir.refusal import Refusal
 from tileir.types import shape_of
 
 _MOST_SUMS = 200
@@ -19,7 +20,7 @@ _ENOUGH = 40 << 10
 
 def choose_warpgroups(
     function: Function, warps: int, found: RingPlan, factors: Mapping[Dot, StoredOperand]
-) -> int | str:
+) -> int | Refusal:
     """How many warpgroups multiply: those that share the rows of each product, or the columns of
     one whose first factor all can read."""
     dots = [op for op in function.ops if isinstance(op, Dot)]
@@ -37,7 +38,7 @@ def choose_warpgroups(
     if warps and not warps % 4 and warps // 4 in few:
         return warps // 4
     if not few:
-        return "the accumulators need more than 255 registers per thread"
+        return Refusal("the accumulators need more than 255 registers per thread")
     return next((g for g in few if g <= rows), few[-1])
 
 

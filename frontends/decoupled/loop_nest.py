@@ -75,9 +75,9 @@ def _configure(b: Builder, schedule: Schedule) -> None:
     if schedule.num_warps:
         b.configure(num_warps=schedule.num_warps)
     if schedule.roles == "off":
-        b.configure(roles=False)
+        b.configure(warp_specialize=False)
     if schedule.persistent == "off":
-        b.configure(once=True)
+        b.configure(persistent=False)
     if schedule.persistent == "turns":
         b.configure(pingpong=True)
 

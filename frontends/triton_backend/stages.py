@@ -110,8 +110,9 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
     kernel = compile_module(
         module, _target(capability),
         {
-            "num_warps": options.num_warps, "stages": max(options.num_stages, 1), "roles": False,
-            "permit": ("inline_asm",), "registers": getattr(options, "maxnreg", None),
+            "num_warps": options.num_warps, "num_stages": max(options.num_stages, 1),
+            "warp_specialize": False, "permit": ("inline_asm",),
+            "max_registers": getattr(options, "maxnreg", None),
         },
         name,
     )  # fmt: skip

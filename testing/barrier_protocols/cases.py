@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 
-from tileir.backend.tma.host_plan import UNMAPPED
+from tileir.backend.tma.host_plan import NON_TMA_ALIGNMENTS
 from tileir.backend.warp_specialize.driver import warp_specialize
 from tileir.backend.warp_specialize.options import WarpSpecializeOptions
 from tileir.interp import interpret
@@ -24,20 +24,23 @@ How: TypeAlias = str | WarpSpecializeOptions
 """A pipeline, or what is asked of all passes that make roles, as the compiler runs them."""
 
 _FRONT = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
+_RING = f"{_FRONT},warp-specialize{{num-stages=2}}"
 PIPELINES = {
-    "warp-specialize": f"{_FRONT},warp-specialize{{stages=2}}",
-    "defer-wgmma-waits": f"{_FRONT},warp-specialize{{stages=2}},defer-wgmma-waits",
-    "persist": f"{_FRONT},persist,warp-specialize{{stages=3}},defer-wgmma-waits",
-    "pipeline-chained-matmuls": f"{_FRONT},warp-specialize{{stages=2}},pipeline-chained-matmuls",
-    "turns": f"{_FRONT},persist,warp-specialize{{stages=6}},pipeline-chained-matmuls",
-    "split-k": f"{_FRONT},persist,split-k{{ranks=2}},warp-specialize{{stages=2}},defer-wgmma-waits",
-    "pingpong": f"{_FRONT},persist,warp-specialize{{stages=3,warps=4}},defer-wgmma-waits,pingpong",
-    "multicast": f"{_FRONT},cluster-instances{{ranks=2}},warp-specialize{{stages=2}},"
+    "warp-specialize": f"{_RING}",
+    "defer-wgmma-waits": f"{_RING},defer-wgmma-waits",
+    "persist": f"{_FRONT},persist,warp-specialize{{num-stages=3}},defer-wgmma-waits",
+    "pipeline-chained-matmuls": f"{_RING},pipeline-chained-matmuls",
+    "turns": f"{_FRONT},persist,warp-specialize{{num-stages=6}},pipeline-chained-matmuls",
+    "split-k": f"{_FRONT},persist,split-k{{ranks=2}},warp-specialize{{num-stages=2}},"
+    "defer-wgmma-waits",
+    "pingpong": f"{_FRONT},persist,warp-specialize{{num-stages=3,warps=4}},"
+    "defer-wgmma-waits,pingpong",
+    "multicast": f"{_FRONT},cluster-instances{{ranks=2}},warp-specialize{{num-stages=2}},"
     "defer-wgmma-waits,multicast",
-    "multicast by four": f"{_FRONT},cluster-instances{{ranks=4}},warp-specialize{{stages=3}},"
+    "multicast by four": f"{_FRONT},cluster-instances{{ranks=4}},warp-specialize{{num-stages=3}},"
     "defer-wgmma-waits,multicast",
     "multicast in turns": (
-        f"{_FRONT},cluster-instances{{ranks=2}},warp-specialize{{stages=3,warps=4}},defer-wgmma-waits,pingpong,multicast"
+        f"{_FRONT},cluster-instances{{ranks=2}},warp-specialize{{num-stages=3,warps=4}},defer-wgmma-waits,pingpong,multicast"
     ),
 }
 
@@ -78,7 +81,7 @@ cluster's blocks writes several."""
 ODD = (72, 263, 200)
 """Rows, columns and depth of a product whose rows no tensor map has, but for those of the first
 factor."""
-LATE = f"{_FRONT},persist,warp-specialize{{stages=2}},sink-wgmma-waits"
+LATE = f"{_FRONT},persist,warp-specialize{{num-stages=2}},sink-wgmma-waits"
 TWO_RESULTS = {"shape": (3, 2, 2), "epilogue": (3, 2, 0), "output": (5, 0, 0)}
 BY_TABLE = {"prologue": (4, 0, 0), "made": (5, 0, 0)}
 """Traits of products: one that is written twice, one whose first factor threads look up."""
@@ -95,13 +98,13 @@ def cases() -> Iterator[Case]:
         if name not in ("defer-wgmma-waits", "pingpong", "split-k") and "multicast" not in name:
             yield softmax(name, pipeline, 128 if name == "turns" else 64)
     yield product("compiled", WarpSpecializeOptions(), (136, 264, 72), tile=(128, 64, 32))
-    yield product("compiled split", WarpSpecializeOptions(slots=2, split=4), (130, 72, 392))
-    yield product("compiled pingpong", WarpSpecializeOptions(slots=3, pingpong=True))
+    yield product("compiled split", WarpSpecializeOptions(num_stages=2, split_k=4), (130, 72, 392))
+    yield product("compiled pingpong", WarpSpecializeOptions(num_stages=3, pingpong=True))
     yield product("compiled multicast", WarpSpecializeOptions(multicast=2))
     yield softmax("compiled", WarpSpecializeOptions(), 128)
-    yield slopes("compiled", WarpSpecializeOptions(slots=2))
-    yield generated("two results", WarpSpecializeOptions(slots=2), TWO_RESULTS)
-    yield generated("prefetch-register-operands", WarpSpecializeOptions(slots=2), BY_TABLE)
+    yield slopes("compiled", WarpSpecializeOptions(num_stages=2))
+    yield generated("two results", WarpSpecializeOptions(num_stages=2), TWO_RESULTS)
+    yield generated("prefetch-register-operands", WarpSpecializeOptions(num_stages=2), BY_TABLE)
 
 
 def product(
@@ -109,13 +112,13 @@ def product(
     units: tuple[int, ...] = (), tile: tuple[int, int, int] = (64, 64, 32),
 ) -> Case:  # fmt: skip
     """A product at whose edges tiles leave the tensors; `units` says which of these no tensor map
-    has (`tileir.backend.tma.host_plan.UNMAPPED`)."""
+    has (`tileir.backend.tma.host_plan.NON_TMA_ALIGNMENTS`)."""
     m, n, k = shape
     random = np.random.default_rng(m)
     a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
     module = matmul(*tile)
     kernel = module.functions["matmul"]
-    marked = kernel.evolve(attributes={UNMAPPED: units} if units else {})
+    marked = kernel.evolve(attributes={NON_TMA_ALIGNMENTS: units} if units else {})
     module = _made(module.with_functions({"matmul": marked}), how)
     result, tiles = np.zeros((m, n), np.float16), -(-m // tile[0]) * -(-n // tile[1])
     return _case(f"product {name}", module, (tiles, 1, 1), (a, b, result, m, n, k), 2)

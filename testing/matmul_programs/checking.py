@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tileir.analysis.clusters import persistent_instances
 from tileir.backend.executors import expanded
 from tileir.errors import InterpretError
 from tileir.interp import interpret
@@ -59,7 +60,7 @@ def pipeline_of(name: str, seed: int) -> str:
     turns = name == "multicast" and seed % 3 == 0
     if name not in ("persist", "split-k", "cluster-instances"):
         warps = ",warps=4" if name == "pingpong" or turns else ""
-        passes.append(f"roles{{slots={_slots(seed)}{warps}}}")
+        passes.append(f"warp-specialize{{num-stages={_slots(seed)}{warps}}}")
     last = ("pingpong", "multicast")
     if name == "defer-wgmma-waits" or (
         name in ("pipeline-chained-matmuls", "peel-first-iteration", *last) and seed % 4 < 2
@@ -111,7 +112,7 @@ def different(made: Program, changed: Module, wanted: Found, seed: int) -> str |
     from tileir.backend.tma.host_plan import HostPlan
 
     kernel = changed.functions[made.kernel]
-    extents = list(made.grid) if kernel.attributes.get("persistent") else []
+    extents = list(made.grid) if persistent_instances(kernel) else []
     if not _allowed(kernel, [*given, *extents]):
         return None
     try:
@@ -144,7 +145,7 @@ def _on_threads(made: Program, seed: int, name: str) -> tuple[bool, str | None, 
         return True, None, True
     arguments = made.arguments(seed)
     options: dict[str, Any] = {"target": "sm_90a", "seed": seed, "blocks": 1 + seed // 2 % 2}
-    options["stages"] = _slots(seed) or None
+    options["num_stages"] = _slots(seed) or None
     if seed % 2:
         options["persistent"] = False
     options["pingpong"] = seed % 3 == 0

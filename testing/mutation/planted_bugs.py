@@ -82,7 +82,7 @@ _PASSES = (
         ("predicated loads run ahead",
          "not op.volatile and op.predicate is None", "not op.volatile"),
         ("the loop's own number of stages is ignored",
-         "wanted = stages if asked is None else asked", "wanted = stages"),
+         "wanted = num_stages if asked is None else asked", "wanted = num_stages"),
     ),
     *planted("tileir/passes/lower_predicates.py", _FILES,
         ("arms of psi win in the wrong order",

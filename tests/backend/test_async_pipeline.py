@@ -89,16 +89,18 @@ CASES = [
 
 
 @pytest.mark.sampled(6)
-@pytest.mark.parametrize("prefetch", [True, False])
+@pytest.mark.parametrize("prefetch_operands", [True, False])
 @pytest.mark.parametrize("stages", [None, 2, 3, 4])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}-{c[4]}")
-def test_threads_agree(case, stages, prefetch):
+def test_threads_agree(case, stages, prefetch_operands):
     element, total, block, (m, n, k), transposed = case
     module = matmul(element, total, block, transposed=transposed, stages=stages)
     given = arrays(element, total, m, n, k, transposed)
     grid = (-(-m // block[0]), -(-n // block[1]))
     expected = run(tileir.interpret, module, grid, given)
-    found = run(SimtExecutor().launch, module, grid, given, num_warps=4, prefetch=prefetch)
+    found = run(
+        SimtExecutor().launch, module, grid, given, num_warps=4, prefetch_operands=prefetch_operands
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 
@@ -118,7 +120,9 @@ def test_a_product_before_the_loads_of_another():
     given = [random.normal(size=s).astype(np.float16) for s in ((48, 16), (16, 16))]
     given += [np.zeros((16, 16), np.float32), 3]
     expected = run(tileir.interpret, b.module(), (1,), given)
-    found = run(SimtExecutor().launch, b.module(), (1,), given, num_warps=1, prefetch=False)
+    found = run(
+        SimtExecutor().launch, b.module(), (1,), given, num_warps=1, prefetch_operands=False
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 
@@ -137,20 +141,20 @@ def test_the_pass_keeps_the_meaning_and_prints(case):
     np.testing.assert_array_equal(run(tileir.interpret, parse(text), grid, given), found)
 
 
-@pytest.mark.parametrize("prefetch", [True, False])
+@pytest.mark.parametrize("prefetch_operands", [True, False])
 @pytest.mark.parametrize("depth", [16, 32, 64])
-def test_the_first_fragments_are_taken_a_round_before(depth, prefetch):
+def test_the_first_fragments_are_taken_a_round_before(depth, prefetch_operands):
     """Where there are several steps of K, and it is asked for: those of the first round come
     before the loop."""
     module = matmul(F16, F32, (32, 32, depth))
-    function = async_pipeline(module, prefetch=prefetch).ir.functions["matmul"]
+    function = async_pipeline(module, prefetch_operands=prefetch_operands).ir.functions["matmul"]
     early = [op.mnemonic for op in function.entry.ops].count("gpu.local_load")
-    assert early == (2 if prefetch and depth > 16 else 0)
+    assert early == (2 if prefetch_operands and depth > 16 else 0)
 
 
 def test_one_barrier_and_16_bytes_per_copy():
     module = matmul(F16, F32, (64, 64, 32))
-    compiled = compile_kernel(module, "sm_80", Options(num_warps=4, stages=3))
+    compiled = compile_kernel(module, "sm_80", Options(num_warps=4, num_stages=3))
     text = compiled.ptx
     assert "ldmatrix.sync.aligned.m8n8.x4.shared" in text
     assert "ldmatrix.sync.aligned.m8n8.x4.trans.shared" in text
@@ -172,7 +176,7 @@ def test_stages_of_1_leave_the_loop_alone():
 @pytest.mark.parametrize("transposed", [False, True])
 def test_multiply_adds_read_16_bytes_of_both_factors(transposed):
     module = matmul(F32, F32, (64, 64, 32), transposed=transposed)
-    ptx = compile_kernel(module, "sm_80", Options(num_warps=4, stages=2)).ptx
+    ptx = compile_kernel(module, "sm_80", Options(num_warps=4, num_stages=2)).ptx
     assert "ld.shared.v4" in ptx
     assert "ld.shared.b32" not in ptx
     assert "ld.shared.v2" not in ptx
@@ -180,8 +184,8 @@ def test_multiply_adds_read_16_bytes_of_both_factors(transposed):
 
 def test_a_limit_of_registers_reaches_the_assembler():
     module = matmul(F32, F32, (64, 64, 16))
-    free = compile_kernel(module, "sm_80", Options(num_warps=4, stages=2))
-    limited = compile_kernel(module, "sm_80", Options(num_warps=4, stages=2, registers=80))
+    free = compile_kernel(module, "sm_80", Options(num_warps=4, num_stages=2))
+    limited = compile_kernel(module, "sm_80", Options(num_warps=4, num_stages=2, max_registers=80))
     assert ".maxnreg" not in free.ptx
     assert ".maxnreg 80" in limited.ptx
     assert limited.metadata.registers <= 80 < free.metadata.registers
@@ -189,11 +193,18 @@ def test_a_limit_of_registers_reaches_the_assembler():
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("precision", ["tf32", "tf32x3", "bf16x3"])
-@pytest.mark.parametrize("prefetch", [True, False])
+@pytest.mark.parametrize("prefetch_operands", [True, False])
 @pytest.mark.parametrize("columns", [64, 16])
-def test_f32_by_matrix_instructions(precision, prefetch, columns):
+def test_f32_by_matrix_instructions(precision, prefetch_operands, columns):
     module = matmul(F32, F32, (32, columns, 16), precision=precision)
     given = arrays(F32, F32, 36, 2 * columns - 4, 52, False)
     expected = run(tileir.interpret, module, (2, 2), given)
-    found = run(SimtExecutor().launch, module, (2, 2), given, num_warps=2, prefetch=prefetch)
+    found = run(
+        SimtExecutor().launch,
+        module,
+        (2, 2),
+        given,
+        num_warps=2,
+        prefetch_operands=prefetch_operands,
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)

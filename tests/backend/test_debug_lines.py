@@ -42,8 +42,10 @@ entry:
 """
 
 
-def compiled(module: Module, lines: bool, **options: object) -> CompiledKernel:
-    return tileir.backend.compile(module, "sm_80", {"num_warps": 4, "lines": lines, **options})
+def compiled(module: Module, line_info: bool, **options: object) -> CompiledKernel:
+    return tileir.backend.compile(
+        module, "sm_80", {"num_warps": 4, "line_info": line_info, **options}
+    )
 
 
 def sections(cubin: bytes) -> dict[str, bytes]:
@@ -172,7 +174,7 @@ def test_kernels_of_one_module_have_tables_of_their_own() -> None:
     for index, name in enumerate(("one", "two")):
         module = parse(ROWS.replace("@rows", f"@{name}"), f"{name}.tir")
         done = run_pipeline(module, target("sm_80"), Options(num_warps=4), None)
-        unit = KernelUnit(done.stages["barriers"], name, done.memory, 4, lines=True)
+        unit = KernelUnit(done.stages["barriers"], name, done.memory, 4, line_info=True)
         parts.append(emit_kernel(unit, target("sm_80"), index))
     ptx = to_ptx(join_kernels(parts), target("sm_80"))
     assert '"one.tir"' in ptx and '"two.tir"' in ptx
@@ -195,9 +197,9 @@ entry:
   ret
 }
 """
-    assert ".entry kx$k$20$$22$$e9$(" in compiled(parse(text, "k.tir"), lines=True).ptx
+    assert ".entry kx$k$20$$22$$e9$(" in compiled(parse(text, "k.tir"), line_info=True).ptx
 
 
 def test_a_name_of_a_file_that_is_no_text() -> None:
     module = parse("tir 1.0\n\ndefine kernel void @k() {\nentry:\n  ret\n}\n", "odd\udcff.tir")
-    assert "odd\\377.tir" in compiled(module, lines=True).ptx
+    assert "odd\\377.tir" in compiled(module, line_info=True).ptx

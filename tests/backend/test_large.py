@@ -41,11 +41,11 @@ def kinds(ptx: str) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("optimize", [0, 1, 3])
-def test_large_kernels_have_the_same_instructions(monkeypatch, optimize):
-    usual = compile_kernel(kernel(), "sm_90", {"optimize": optimize}).ptx
+@pytest.mark.parametrize("opt_level", [0, 1, 3])
+def test_large_kernels_have_the_same_instructions(monkeypatch, opt_level):
+    usual = compile_kernel(kernel(), "sm_90", {"opt_level": opt_level}).ptx
     monkeypatch.setattr(llvm_codegen, "_LARGE", 1)
-    large = compile_kernel(kernel(), "sm_90", {"optimize": optimize})
+    large = compile_kernel(kernel(), "sm_90", {"opt_level": opt_level})
     assert large.cubin
     for name in ("ld", "st", "fma", "bar"):
         assert kinds(large.ptx).get(name) == kinds(usual).get(name)
@@ -65,8 +65,8 @@ def whole(module: Module, options: dict[str, Any]) -> str:
 def test_plain_products_do_what_they_do_by_the_whole_pipeline(result):
     """Only additions and the like may be others."""
     module = matmul(128, 128, 64, result=result)
-    plain = kinds(compile_kernel(module, "sm_90a", {"roles": True}).ptx)
-    found = kinds(whole(module, {"roles": True}))
+    plain = kinds(compile_kernel(module, "sm_90a", {"warp_specialize": True}).ptx)
+    found = kinds(whole(module, {"warp_specialize": True}))
     for name in ("bar", "st", "stmatrix", "wgmma", "cp", "mbarrier", "fence", "cvt"):
         assert plain.get(name) == found.get(name)
     assert sum(plain.values()) <= sum(found.values()) + 8
@@ -94,16 +94,21 @@ def test_how_much_of_llvm_a_kernel_needs(monkeypatch):
         compile_kernel(module, "sm_90a", options)
         return done[0]
 
-    assert used(matmul(128, 128, 64), roles=True) == "_combine"
-    assert used(matmul(128, 128, 64), roles=True, unmapped=(2, 2, 2)) == "_optimize_functions"
-    assert used(matmul(128, 128, 64), roles=True, split=2) == "_optimize_functions"
-    assert used(attention(64, 64, 64), roles=True) == "_optimize"  # weights in registers
-    assert used(matmul(128, 128, 64), roles=False) == "_optimize"
+    assert used(matmul(128, 128, 64), warp_specialize=True) == "_combine"
+    assert (
+        used(matmul(128, 128, 64), warp_specialize=True, non_tma_alignments=(2, 2, 2))
+        == "_optimize_functions"
+    )
+    assert used(matmul(128, 128, 64), warp_specialize=True, split_k=2) == "_optimize_functions"
+    assert used(attention(64, 64, 64), warp_specialize=True) == "_optimize"  # weights in registers
+    assert used(matmul(128, 128, 64), warp_specialize=False) == "_optimize"
     assert used(kernel()) == "_optimize_functions"
     assert used(straight()) == "_optimize_straight"
-    assert used(straight(), optimize=0) == "_optimize"
+    assert used(straight(), opt_level=0) == "_optimize"
 
 
 def test_plain_products_without_optimisation_compile():
-    found = compile_kernel(matmul(128, 128, 64), "sm_90a", {"roles": True, "optimize": 0})
+    found = compile_kernel(
+        matmul(128, 128, 64), "sm_90a", {"warp_specialize": True, "opt_level": 0}
+    )
     assert "wgmma" in found.ptx and found.cubin

@@ -131,8 +131,8 @@ def test_what_is_counted_is_in_the_global():
     [({"num_warps": 33}, "must be in 1 to 32, not 33", "TIR0708"),
      ({"num_warps": -1}, "not -1", "TIR0716"),
      (8, "options are Options or a mapping, not 8", "TIR0716"),
-     ({"registers": 31}, "must be in 32 to 255, not 31", "TIR0708"),
-     ({"registers": 256}, "not 256", "TIR0708")],
+     ({"max_registers": 31}, "must be in 32 to 255, not 31", "TIR0708"),
+     ({"max_registers": 256}, "not 256", "TIR0708")],
 )  # fmt: skip
 def test_options_out_of_range(options, what, code):
     with pytest.raises(CompileError, match=what) as caught:
@@ -145,7 +145,9 @@ def test_only_modules_are_compiled():
         compile_kernel(KERNEL.format(name="k", aligned=4), "sm_90")
 
 
-@pytest.mark.parametrize("options", [{"num_warps": 32}, {"registers": 32}, {"registers": 255}])
+@pytest.mark.parametrize(
+    "options", [{"num_warps": 32}, {"max_registers": 32}, {"max_registers": 255}]
+)
 def test_options_at_the_ends_of_their_range(options):
     module = textual.parse(KERNEL.format(name="k", aligned=4))
     assert compile_kernel(module, "sm_90", options).ptx

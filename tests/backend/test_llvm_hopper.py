@@ -95,7 +95,7 @@ def test_masked_loads_of_roles_are_filled_with_zeros() -> None:
 
 def test_roles_compute_at_their_entry_what_needs_nothing_else() -> None:
     """Of what only reads the kernel's values and those of a role's entry, no loop has anything."""
-    text = compile_kernel(matmul(128, 128, 64), "sm_90a", {"roles": True}).llvm
+    text = compile_kernel(matmul(128, 128, 64), "sm_90a", {"warp_specialize": True}).llvm
     pure = re.compile(r"(?:add|sub|mul|shl|lshr|and|or|xor|icmp|select|getelementptr|[sz]ext) ")
     early = 0
     for number in (1, 2):

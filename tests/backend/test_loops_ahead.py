@@ -93,14 +93,14 @@ def test_loops_that_take_part(dot, end):
 
 
 def test_a_loop_of_one_stage_stays():
-    found = piped({}, "async-pipeline{stages=1}")
+    found = piped({}, "async-pipeline{num-stages=1}")
     assert "gpu." not in print_module(found.module)
     assert found.records[0].changed is False
 
 
 @pytest.mark.parametrize("stages", [2, 3, 5])
 def test_a_loop_has_the_stages_that_are_asked_for(stages):
-    found = piped({}, f"async-pipeline{{stages={stages}}}")
+    found = piped({}, f"async-pipeline{{num-stages={stages}}}")
     assert print_module(found.module).count(f"shape = [{stages}, 32, 32]") == 2
 
 

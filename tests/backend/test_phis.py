@@ -92,7 +92,7 @@ def test_fragments_read_a_step_ahead_cross_the_loop_as_words() -> None:
             acc.set(left.dot(right, acc))
         (z + i[:, None] * 64 + i).store(acc)
     done = tileir.backend.compile(
-        b.module(), "sm_80", {"num_warps": 4, "stages": 3, "prefetch": True}
+        b.module(), "sm_80", {"num_warps": 4, "num_stages": 3, "prefetch_operands": True}
     )
     assert "ldmatrix" in done.optimized
     assert "phi half" not in done.optimized and "phi i16" not in done.optimized

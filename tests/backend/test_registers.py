@@ -22,11 +22,11 @@ BLOCK = (128, 128, 32)
 @pytest.mark.parametrize("element", [F16, BF16])
 def test_128_by_128_on_4_warps_leaves_room_for_a_third_block(element, name):
     found = compile_kernel(
-        matmul(element, F32, BLOCK, multiple=16), name, Options(num_warps=4, stages=3)
+        matmul(element, F32, BLOCK, multiple=16), name, Options(num_warps=4, num_stages=3)
     )
     assert found.metadata.registers <= 167
     assert found.metadata.spills == 0
-    ahead = Options(num_warps=4, stages=3, prefetch=True)
+    ahead = Options(num_warps=4, num_stages=3, prefetch_operands=True)
     assert (
         compile_kernel(matmul(element, F32, BLOCK, multiple=16), name, ahead).metadata.registers
         > 168
@@ -36,14 +36,14 @@ def test_128_by_128_on_4_warps_leaves_room_for_a_third_block(element, name):
 @pytest.mark.parametrize("columns, warps, stages", [(256, 8, 3), (128, 4, 7)])
 def test_no_limit_where_no_more_blocks_fit(columns, warps, stages):
     module = matmul(F16, F32, (128, columns, 32), multiple=16)
-    assert ".maxnreg" not in compile_kernel(module, "sm_90", Options(warps, stages=stages)).ptx
+    assert ".maxnreg" not in compile_kernel(module, "sm_90", Options(warps, num_stages=stages)).ptx
 
 
 def test_two_blocks_have_room_for_their_slots():
     """Two slots of 48 KiB, not three; as many as are asked for."""
     module, machine = matmul(F16, F32, (128, 256, 64), multiple=16), target("sm_90")
     few, many = (
-        run_pipeline(module, machine, Options(num_warps=8, stages=stages), None).memory.size
+        run_pipeline(module, machine, Options(num_warps=8, num_stages=stages), None).memory.size
         for stages in (None, 3)
     )
     assert few == 2 * 49152 and many == 3 * 49152
@@ -61,13 +61,13 @@ def test_small_products_have_no_limit(warps):
 def test_a_limit_that_a_target_cannot_keep_is_refused():
     for registers in (0, 24, 256):
         with pytest.raises(CompileError, match="registers must be in 32 to 255") as caught:
-            compile_kernel(matmul(F16, F32, BLOCK), "sm_90", Options(registers=registers))
+            compile_kernel(matmul(F16, F32, BLOCK), "sm_90", Options(max_registers=registers))
         assert caught.value.code == "TIR0708"
 
 
 def test_a_limit_that_spills_goes():
     found = compile_kernel(
-        matmul(F16, F32, BLOCK, multiple=16), "sm_90", Options(num_warps=4, stages=3)
+        matmul(F16, F32, BLOCK, multiple=16), "sm_90", Options(num_warps=4, num_stages=3)
     )
     tighter = found.ptx.replace(".maxnreg 167", ".maxnreg 128")
     assert tighter != found.ptx
@@ -78,11 +78,11 @@ def test_a_limit_that_spills_goes():
 
 def test_the_index_of_a_thread_is_read_in_the_loop_and_behind_it():
     found = compile_kernel(
-        matmul(F16, F32, BLOCK, multiple=16), "sm_90", Options(num_warps=4, stages=3)
+        matmul(F16, F32, BLOCK, multiple=16), "sm_90", Options(num_warps=4, num_stages=3)
     )
     assert len(re.findall(r"mov.u32 t, %tid.x", found.llvm)) == 2
     free = compile_kernel(
-        matmul(F16, F32, BLOCK, multiple=16), "sm_90", Options(num_warps=4, prefetch=True)
+        matmul(F16, F32, BLOCK, multiple=16), "sm_90", Options(num_warps=4, prefetch_operands=True)
     )
     assert "mov.u32 t, %tid.x" not in free.llvm
 
@@ -92,5 +92,5 @@ def test_positions_computed_again_mean_the_same(k):
     module = matmul(F16, F32, BLOCK, multiple=16)
     given = arrays(F16, F32, 144, 96, k, False)
     expected = run(tileir.interpret, module, (2, 1), given)
-    found = run(SimtExecutor().launch, module, (2, 1), given, num_warps=4, stages=3)
+    found = run(SimtExecutor().launch, module, (2, 1), given, num_warps=4, num_stages=3)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)

@@ -96,11 +96,11 @@ class Figures:
     barriers: int
 
 
-def image_loads(c: Convolution, text: str, *, windows: bool) -> Figures:
+def image_loads(c: Convolution, text: str, *, stage_halo: bool) -> Figures:
     """The figures for an image of 64 x 64, 4 warps."""
-    counts = launched(c, (64, 64), text, num_warps=4, windows=windows)
+    counts = launched(c, (64, 64), text, num_warps=4, stage_halo=stage_halo)
     tiles = [t for op, t in counts.by_op.items() if op.mnemonic == "load" and _is_tile(op)]
-    options = {"num_warps": 4, "windows": windows}
+    options = {"num_warps": 4, "stage_halo": stage_halo}
     compiled = compile_kernel(parse(text), "sm_80", options)
     blocks = c.grid((64, 64))[0] * c.grid((64, 64))[1]
     barriers = sum(t.barriers for t in counts.by_op.values())
@@ -129,5 +129,5 @@ def test_tile_and_halo_are_loaded_once(name):
     """Before and after: as the document saw it of Triton, every window from global memory; and
     staged."""
     c, text = CASES[name], (FOLDER / f"{name}.tir").read_text()
-    before, after = (image_loads(c, text, windows=on) for on in (False, True))
+    before, after = (image_loads(c, text, stage_halo=on) for on in (False, True))
     assert (before, after) == FIGURES[name]

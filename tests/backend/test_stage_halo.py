@@ -106,7 +106,7 @@ def total(counts: Counts, what: str) -> int:
 @pytest.mark.parametrize("c", CASES, ids=range(len(CASES)))
 @pytest.mark.parametrize("warps", [1, 4])
 def test_threads_agree_and_touch_fewer_sectors(c, warps):
-    before, after = (launched(c, num_warps=warps, windows=on) for on in (False, True))
+    before, after = (launched(c, num_warps=warps, stage_halo=on) for on in (False, True))
     assert total(after, "sectors") < total(before, "sectors")
     assert total(after, "accesses") < total(before, "accesses")
     blocks = c.grid(SHAPE)[0] * c.grid(SHAPE)[1]
@@ -268,7 +268,7 @@ def test_a_tile_of_windows_is_staged_as_what_it_holds_once():
     found: list[int] = []
     for windows in (False, True):
         y, counts = np.full(192, np.nan, np.float32), Counts()
-        options = {"counts": counts, "num_warps": 2, "windows": windows}
+        options = {"counts": counts, "num_warps": 2, "stage_halo": windows}
         SimtExecutor().launch(module, None, (3,), [x, k, y, n], **options)
         assert (y == expected).all()
         found.append(total(counts, "sectors"))

@@ -23,7 +23,7 @@ def hopper() -> None:
 
 
 def on_gpu(module: Any, grid: int, given: list[Any], seed: int) -> None:
-    GpuExecutor().launch(module, None, grid, given, watch_waits=True)
+    GpuExecutor().launch(module, None, grid, given, wait_timeout=True)
 
 
 @pytest.mark.parametrize(("run", "name"), [(four, "cluster"), (two, "remote")])
@@ -40,8 +40,8 @@ def test_products(name: str, ranks: int, persistent: bool) -> None:
     for shape in ((64, 64, 4096), (72, 136, 32), (130, 64, 16), (640, 2048, 512), (40, 24, 1040)):
         given, found, wanted = arguments(name, shape)
         GpuExecutor().launch(
-            module, None, tiles(module, shape), given, split=ranks, persistent=persistent,
-            watch_waits=True,
+            module, None, tiles(module, shape), given, split_k=ranks, persistent=persistent,
+            wait_timeout=True,
         )  # fmt: skip
         exact = found.astype(np.float64)
         near = 0.0 if name not in ("halves", "f16", "e4m3") else 2e-3
@@ -57,7 +57,7 @@ def test_multicast(name: str, ranks: int, pingpong: bool) -> None:
         given, found, wanted = arguments(name, shape)
         made = GpuExecutor().launch(
             module, None, tiles(module, shape), given, multicast=ranks, pingpong=pingpong,
-            watch_waits=True,
+            wait_timeout=True,
         )  # fmt: skip
         assert made.plan.cluster == (ranks, 1, 1)
         exact = found.astype(np.float64)
@@ -80,7 +80,7 @@ def test_multicast_of_large_tiles(ranks: int) -> None:
         found = np.full((m, n), np.nan, np.float32)
         given = [*factors, found.reshape(-1), m, n, k]
         count = -(-m // 128) * -(-n // 256)
-        GpuExecutor().launch(module, None, count, given, multicast=ranks, watch_waits=True)
+        GpuExecutor().launch(module, None, count, given, multicast=ranks, wait_timeout=True)
         assert np.array_equal(found, wanted)
 
 
@@ -91,7 +91,7 @@ def test_runs_are_the_same_bits() -> None:
     seen = set()
     for _ in range(10):
         z = np.zeros(m * n, np.float16)
-        GpuExecutor().launch(module, None, 100, [x, y, z, m, n, k], split=4)
+        GpuExecutor().launch(module, None, 100, [x, y, z, m, n, k], split_k=4)
         seen.add(z.tobytes())
     assert len(seen) == 1
 
@@ -106,5 +106,5 @@ def test_clusters_of_16() -> None:
     found = np.zeros((128, 64), np.float32)
     given = [x.astype(np.float16).reshape(-1), y.astype(np.float16).reshape(-1), found.reshape(-1)]
     module = matmul(128, 64, 64, F16, F32, F32)
-    GpuExecutor().launch(module, None, 1, [*given, 128, 64, 2048], split=16, watch_waits=True)
+    GpuExecutor().launch(module, None, 1, [*given, 128, 64, 2048], split_k=16, wait_timeout=True)
     assert np.array_equal(found, x @ y)

@@ -27,7 +27,7 @@ def hopper() -> None:
 def test_products(product: Product) -> None:
     arguments, expected = product.arguments(1)
     arguments[2][:] = np.nan if arguments[2].dtype.kind == "f" else -1
-    GpuExecutor().launch(product.module(), "product", 1, arguments, watch_waits=True)
+    GpuExecutor().launch(product.module(), "product", 1, arguments, wait_timeout=True)
     assert np.array_equal(arguments[2].astype(np.float64), expected)
 
 
@@ -42,5 +42,5 @@ def test_a_ring(shape: tuple[int, int, int], watched: bool) -> None:
         c = np.full((m, n), np.nan, np.float16)
         grid = -(-m // 128), -(-n // 64)
         arguments = [*held, c.reshape(-1), m, n, k]
-        GpuExecutor().launch(parse(corpus("ring")), None, grid, arguments, watch_waits=watched)
+        GpuExecutor().launch(parse(corpus("ring")), None, grid, arguments, wait_timeout=watched)
         assert np.array_equal(c, a @ b)

@@ -41,13 +41,14 @@ def loop(attributes="", latch=""):
 
 @pytest.mark.parametrize(
     ("attributes", "latch", "options", "words", "line"),
-    [("", "", {"stages": 5}, "stages = 5 is not followed: 1 is used", 2),
+    [("", "", {"num_stages": 5}, "num_stages = 5 is not followed: 1 is used", 2),
      ("", " {stages = 3}", {}, "stages = 3 of the loop is not followed: 1 is used", 15),
      ("", " {unroll = 4}", {}, "unroll = 4 of the loop is not followed: 1 is used", 15),
-     ("", "", {"prefetch": True}, "prefetch = True is not followed", 2),
-     ("", "", {"roles": True}, "roles = True is not followed: the kernel has no dots", 2),
+     ("", "", {"prefetch_operands": True}, "prefetch_operands = True is not followed", 2),
+     ("", "", {"warp_specialize": True},
+      "warp_specialize = True is not followed: the kernel has no dots", 2),
      ("", "", {"persistent": True}, "persistent = True is not followed", 2),
-     ("", "", {"split": 2}, "split = 2 is not followed", 2),
+     ("", "", {"split_k": 2}, "split_k = 2 is not followed", 2),
      ("multicast = 2", "", {}, "multicast = 2 is not followed", 2),
      ("num_ctas = 2", "", {}, "num_ctas = 2 is not followed: `cluster`", 2),
      ("max_registers = 64", "", {}, "max_registers = 64 is not followed", 2)],
@@ -58,22 +59,22 @@ def test_a_request_that_is_not_followed_is_remarked_upon(attributes, latch, opti
 
 
 def test_nothing_is_said_of_what_is_followed():
-    assert not unfollowed(loop(), num_warps=2, stages=1, registers=64, optimize=1)
+    assert not unfollowed(loop(), num_warps=2, num_stages=1, max_registers=64, opt_level=1)
     assert not unfollowed(MATMUL)
-    assert not unfollowed(MATMUL, stages=3)
-    assert not unfollowed(MATMUL, "sm_80", stages=3)
+    assert not unfollowed(MATMUL, num_stages=3)
+    assert not unfollowed(MATMUL, "sm_80", num_stages=3)
 
 
 def test_stages_that_do_not_fit():
-    (remark,) = unfollowed(MATMUL, stages=1_000_000)
-    assert "stages = 1000000 is not followed: 6 are used" in remark.message
+    (remark,) = unfollowed(MATMUL, num_stages=1_000_000)
+    assert "num_stages = 1000000 is not followed: 6 are used" in remark.message
 
 
 def test_roles_need_a_target_that_has_them():
-    (remark,) = unfollowed(MATMUL, "sm_80", roles=True)
+    (remark,) = unfollowed(MATMUL, "sm_80", warp_specialize=True)
     assert "sm_80 has no products by warpgroups" in remark.message
-    (remark,) = unfollowed(MATMUL, "sm_90a", roles=False, persistent=True)
-    assert remark.message == "persistent = True is not followed: roles = False"
+    (remark,) = unfollowed(MATMUL, "sm_90a", warp_specialize=False, persistent=True)
+    assert remark.message == "persistent = True is not followed: warp_specialize = False"
 
 
 def test_what_spills_says_how_much(tmp_path, capsys):

@@ -26,9 +26,11 @@ importlib.import_module("tileir.backend")  # registers its passes
 ROOT = Path(__file__).parents[2]
 PASSES = sorted(p.name for p in all_passes())
 PREREQUISITES = {
-    "allocate": "default,assign-layouts", "barriers": "default,assign-layouts,allocate-shared",
+    "allocate-shared": "default,assign-layouts",
+    "insert-barriers": "default,assign-layouts,allocate-shared",
     "remove-conversions": "default,assign-layouts", "conditional-row-max": "default,assign-layouts",
-    "async-pipeline": "default,scalarize-pointer-steps", "roles": "default,infer-descriptors",
+    "async-pipeline": "default,scalarize-pointer-steps",
+    "warp-specialize": "default,infer-descriptors",
 }  # fmt: skip
 """What passes of the backend follow; the others follow `default`."""
 DEFECTS = ("TIR0606", "TIR0607", "TIR0608", "TIR0714")

@@ -139,7 +139,7 @@ def outputs(module, trips):
 def test_pipelined_loops_mean_the_same(name, stages):
     text, loads = LOOPS[name]
     module = parse(text)
-    result = run(module, f"prefetch-loads{{stages={stages}}}")
+    result = run(module, f"prefetch-loads{{num-stages={stages}}}")
     assert not result.remarks
     assert print_module(result.module).count("= load") == stages * loads
     tidy = run(result.module, "simplify,cse,simplify-cfg,dce").module
@@ -155,21 +155,21 @@ def test_what_runs_ahead_may_be_undefined_past_the_end():
     text = last(CARRIED).replace("[0, entry]", "[2147483643, entry]")
     module = parse(text.replace("%j, %n", "%j, 2147483647"))
     for stages in STAGES:
-        changed = run(module, f"prefetch-loads{{stages={stages}}}").module
+        changed = run(module, f"prefetch-loads{{num-stages={stages}}}").module
         assert changed is not module
         assert outputs(changed, 4) == outputs(module, 4)
 
 
 def test_stages_that_no_thread_has_registers_for():
     module = parse(LOOPS["last, carried"][0])
-    result = run(module, "prefetch-loads{stages=1000000000000}")
+    result = run(module, "prefetch-loads{num-stages=1000000000000}")
     assert result.module is module
     assert "1000000000000 stages, of 256 at most" in result.remarks[0].message
 
 
 def test_a_pass_run_twice_leaves_pipelined_loops_alone():
-    module = run(parse(LOOPS["last, carried"][0]), "prefetch-loads{stages=3}").module
-    assert run(module, "prefetch-loads{stages=3}").module is module
+    module = run(parse(LOOPS["last, carried"][0]), "prefetch-loads{num-stages=3}").module
+    assert run(module, "prefetch-loads{num-stages=3}").module is module
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product((2, 4), repeat=2)))
@@ -177,7 +177,7 @@ def test_loops_ask_for_their_own_number_of_stages(first, second):
     text = NESTED.replace("inner, next\n", f"inner, next {{stages = {first}}}\n")
     text = text.replace("outer, exit\n", f"outer, exit {{stages = {second}}}\n")
     module = parse(text)
-    changed = run(module, "prefetch-loads{stages=1}").module
+    changed = run(module, "prefetch-loads{num-stages=1}").module
     assert print_module(changed).count("= load") == first + second
     for trips in (1, 3, 6):
         assert outputs(changed, trips) == outputs(module, trips)

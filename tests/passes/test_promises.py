@@ -22,7 +22,7 @@ from tileir.textual import parse, print_module
 from tileir.types import Scalar, element_of
 
 PASSES = sorted(
-    {*PIPELINE, "fold", "prefetch-loads", "prefetch-loads{stages=4}", "licm{max-depth=1}"}
+    {*PIPELINE, "fold", "prefetch-loads", "prefetch-loads{num-stages=4}", "licm{max-depth=1}"}
 )
 PROGRAMS = 60
 HERE = Path(__file__).parent
@@ -84,7 +84,7 @@ def size(module: Module) -> int:
 
 @pytest.mark.parametrize("stride", few_or_all(8, 2))
 @pytest.mark.parametrize(
-    "pipeline", ["default", "default,prefetch-loads", "licm,prefetch-loads{stages=3}"]
+    "pipeline", ["default", "default,prefetch-loads", "licm,prefetch-loads{num-stages=3}"]
 )
 def test_programs_stop_growing(pipeline, stride):
     for number, module in enumerate(modules(stride)):

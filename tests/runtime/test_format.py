@@ -116,9 +116,10 @@ def test_errors_say_what_would_help(softmax):
     ("name", "value"),
     [
         ("num_warps", 2.5), ("num_warps", "4"), ("num_warps", True), ("num_warps", -1),
-        ("stages", -1), ("registers", [32]), ("lines", "no"), ("windows", None), ("optimize", 9),
-        ("split", 1.0), ("unmapped", (1, "x")), ("permit", "asm"), ("libraries", (1,)),
-        ("lines", np.array([1, 2])), ("optimize", np.array(1)), ("optimize", 1.0),
+        ("num_stages", -1), ("max_registers", [32]), ("line_info", "no"),
+        ("stage_halo", None), ("opt_level", 9),
+        ("split_k", 1.0), ("non_tma_alignments", (1, "x")), ("permit", "asm"), ("libraries", (1,)),
+        ("line_info", np.array([1, 2])), ("opt_level", np.array(1)), ("opt_level", 1.0),
     ],
 )  # fmt: skip
 def test_values_that_options_do_not_have_are_refused(softmax, name, value):
@@ -127,9 +128,9 @@ def test_values_that_options_do_not_have_are_refused(softmax, name, value):
 
 
 def test_options_may_be_numbers_of_numpy(softmax):
-    options = {"num_warps": np.int64(2), "stages": np.int32(2)}
+    options = {"num_warps": np.int64(2), "num_stages": np.int32(2)}
     made = compile(softmax.tir_at("input"), "sm_90a", options)
-    plain = compile(softmax.tir_at("input"), "sm_90a", {"num_warps": 2, "stages": 2})
+    plain = compile(softmax.tir_at("input"), "sm_90a", {"num_warps": 2, "num_stages": 2})
     assert dumps(made) == dumps(plain)
 
 

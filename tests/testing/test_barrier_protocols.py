@@ -33,7 +33,7 @@ from tileir.testing.barrier_protocols.needless import reason, reasons
         product("split-k", PIPELINES["split-k"], (130, 72, 72)),
         product("multicast", PIPELINES["multicast"], (130, 72, 72)),
         product("warp-specialize", PIPELINES["warp-specialize"]),
-        generated("two results", WarpSpecializeOptions(slots=2), TWO_RESULTS),
+        generated("two results", WarpSpecializeOptions(num_stages=2), TWO_RESULTS),
     ],
     ids=lambda case: case.name,
 )

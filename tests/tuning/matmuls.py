@@ -52,7 +52,7 @@ SPACE = Space(
         Parameter("N", (32, 64, 128)),
         Parameter("K", (32, 64)),
         Parameter("num_warps", (2, 4, 8), Role.OPTION),
-        Parameter("stages", (2, 3, 4), Role.OPTION),
+        Parameter("num_stages", (2, 3, 4), Role.OPTION),
     )
 )
 

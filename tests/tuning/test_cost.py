@@ -38,7 +38,7 @@ H200 (benchmarks/matmul.py, 2026-11-21)."""
 def point(text):
     tiles, warps, stages = text.split()
     m, n, k = map(int, tiles.split("x"))
-    return {"M": m, "N": n, "K": k, "num_warps": int(warps[1:]), "stages": int(stages[1:])}
+    return {"M": m, "N": n, "K": k, "num_warps": int(warps[1:]), "num_stages": int(stages[1:])}
 
 
 @pytest.mark.parametrize("size", MEASURED)
@@ -243,7 +243,7 @@ def test_a_product_holds_sixteen_steps_of_its_factors(depth):
 def test_factors_are_read_from_shared_memory_in_every_step():
     """Two warps read each half of A and of B, and the first sixteen steps before the loop."""
     machine = target("sm_80")
-    done = run_pipeline(make(64, 64, 64), machine, Options(num_warps=4, stages=2), None)
+    done = run_pipeline(make(64, 64, 64), machine, Options(num_warps=4, num_stages=2), None)
     for steps in (1, 64):
         found = use_of(done, machine, attrs.evolve(WORK, steps=steps))
         assert found.fragments == steps * (64 + 16) * (64 + 64) * 2 * 2
@@ -261,7 +261,7 @@ def test_shapes_are_chosen_without_running_any():
 
 
 def test_where_nothing_fits_the_first_reason_is_told():
-    large = {"M": 256, "N": 256, "K": 128, "num_warps": 8, "stages": 5}
+    large = {"M": 256, "N": 256, "K": 128, "num_warps": 8, "num_stages": 5}
     with pytest.raises(TuneError, match="no point fits on sm_86; K=128,M=256"):
         ranked(problem(512), "sm_86", {}, [large])
 

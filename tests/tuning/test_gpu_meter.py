@@ -10,7 +10,7 @@ from tileir.backend.tuning.problem import numbers_in
 from tileir.errors import CompileError
 
 METER = GpuMeter("sm_90")
-POINT = {"M": 64, "N": 64, "K": 32, "num_warps": 4, "stages": 3}
+POINT = {"M": 64, "N": 64, "K": 32, "num_warps": 4, "num_stages": 3}
 
 
 def test_a_survey_knows_work_needs_and_time():
@@ -51,7 +51,7 @@ def test_kernels_of_roles_take_their_tiles_one_after_the_other():
 def test_what_needs_too_much_is_refused_before_code_is_written():
     point = {**POINT, "M": 256, "N": 256, "K": 128}
     with pytest.raises(CompileError) as error:
-        METER.survey(problem(1024).job({**point, "stages": 5}), {})
+        METER.survey(problem(1024).job({**point, "num_stages": 5}), {})
     assert error.value.code == "TIR0708"
 
 

@@ -23,7 +23,7 @@ from tileir.backend.tuning.tune_at_launch import measured_here
 from tileir.measuring import Candidate
 
 SIZE = 64
-POINT = {"M": 64, "N": 64, "K": 32, "num_warps": 4, "stages": 3}
+POINT = {"M": 64, "N": 64, "K": 32, "num_warps": 4, "num_stages": 3}
 
 
 class Driver:

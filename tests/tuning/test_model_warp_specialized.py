@@ -44,7 +44,9 @@ def launched_as(numbers: dict[str, int], options: dict[str, Any], **tile: Any) -
     module = matmul(**{"bm": 128, "bn": 128, "bk": 64, **tile})
 
     def make(units: tuple[int, ...]) -> LoweredKernel:
-        return run_pipeline(module, SM90, attrs.evolve(Options(**options), unmapped=units), None)
+        return run_pipeline(
+            module, SM90, attrs.evolve(Options(**options), non_tma_alignments=units), None
+        )
 
     return launched(make, numbers)
 
@@ -98,7 +100,7 @@ def test_threads_load_what_no_map_can_have() -> None:
 
 
 def test_clusters_and_turns() -> None:
-    shared = roles_in(64, 64, 16384, {"split": 8, "persistent": False}, bm=64, bn=16, bk=128)
+    shared = roles_in(64, 64, 16384, {"split_k": 8, "persistent": False}, bm=64, bn=16, bk=128)
     assert (shared.cluster, shared.remote, shared.alone) == (8, 64 * 16 * 4, False)
     cast = roles_in(4096, 4096, 4096, {"multicast": 2})
     assert (cast.together, cast.cluster, cast.requests) == (2, 1, 192)
@@ -126,7 +128,7 @@ def test_what_is_launched() -> None:
     assert unknown.maps == () and unknown.footprint is None
     without = launched_as({"m": 0, "n": 128, "k": 256}, {})  # which a guard refuses
     assert without.maps == ()
-    plain = launched_as({"m": 64, "n": 128, "k": 256}, {"roles": False})
+    plain = launched_as({"m": 64, "n": 128, "k": 256}, {"warp_specialize": False})
     assert plain.maps == () and plain.footprint is None
 
 
@@ -184,7 +186,7 @@ def test_memory_and_power_are_limits() -> None:
 
 def test_blocks_that_share_an_instance() -> None:
     """Few deep instances gain by a cluster, many do not, and neither do shallow ones."""
-    alone = attrs.evolve(ROLES, requests=128.0, slots=4)
+    alone = attrs.evolve(ROLES, requests=128.0, num_stages=4)
     shared = attrs.evolve(alone, cluster=8, remote=16384.0)
     assert found(shared, DEEP, 1).seconds < 0.5 * found(alone, DEEP, 1).seconds
     assert found(shared, DEEP, 1).parts["meeting"] > 1.2e-6
@@ -201,10 +203,10 @@ def test_products_by_warpgroups_are_ranked_as_they_were_measured() -> None:
         (64, 128, 64): 251.0, (64, 64, 64): 357.8,
     }  # fmt: skip
     meter, numbers = GpuMeter("sm_90a"), numbers_in(inputs(4096))
-    wanted = problem(4096, problem(4096).space.with_choices(num_warps=(None,), stages=(None,)))
+    wanted = problem(4096, problem(4096).space.with_choices(num_warps=(None,), num_stages=(None,)))
     expected: dict[Any, float] = {}
     for m, n, k in measured:
-        chosen = {"M": m, "N": n, "K": k, "num_warps": None, "stages": None}
+        chosen = {"M": m, "N": n, "K": k, "num_warps": None, "num_stages": None}
         expected[m, n, k] = meter.survey(wanted.job(chosen), numbers).seconds or 0.0
     assert min(expected, key=lambda t: expected[t]) == (128, 256, 64)
     assert all(0.7 < expected[t] * 1e6 / measured[t] < 1.4 for t in measured)

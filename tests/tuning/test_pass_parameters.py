@@ -31,18 +31,18 @@ def names(*given, **options):
 
 def test_passes_declare_choices_of_their_options():
     found = {p.name: p.choices for p in declared()}
-    assert {"stages", "prefetch", "num_warps", *SWITCHES.values()} <= found.keys()
+    assert {"num_stages", "prefetch_operands", "num_warps", *SWITCHES.values()} <= found.keys()
     by_pass = {o.keyword: o.choices for o in lookup("async-pipeline").options}
-    assert set(by_pass["stages"]) <= set(found["stages"])
+    assert set(by_pass["num_stages"]) <= set(found["num_stages"])
     assert found["num_warps"] == (1, 2, 4, 8, 16)
 
 
 def test_what_makes_no_difference_is_left_out():
     assert names(parse(COPY)) == {"num_warps": (1, 2, 4, 8, 16)}
     product = names(make(64, 64, 64), "sm_90")
-    assert "num_warps" in product and "stages" in product
-    assert "roles" not in product
-    assert "roles" in names(make(64, 64, 64), "sm_90a")
+    assert "num_warps" in product and "num_stages" in product
+    assert "warp_specialize" not in product
+    assert "warp_specialize" in names(make(64, 64, 64), "sm_90a")
 
 
 def test_what_is_given_is_not_tried():

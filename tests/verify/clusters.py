@@ -41,7 +41,10 @@ WRONG = [
     ("TIR0229", _STAGE + "«define kernel void @k() {\nentry:\n  %r = gpu.cluster_rank i32\n"
                 "  ret\n}\n"),
     ("TIR0222", "«define kernel void @k() {cluster = 3} {\nentry:\n  ret\n}\n"),
-    ("TIR0222", "«define kernel void @k() {split = 0} {\nentry:\n  ret\n}\n"),
+    ("TIR0222", "«define kernel void @k() {split_k = 0} {\nentry:\n  ret\n}\n"),
+    ("TIR0222", "«define kernel void @k() {warp_specialize = 0} {\nentry:\n  ret\n}\n"),
+    ("TIR0222", '«define kernel void @k() {pingpong = "no"} {\nentry:\n  ret\n}\n'),
+    ("TIR0222", "«define kernel void @k() {persistent = -1} {\nentry:\n  ret\n}\n"),
     ("TIR0222", "«define kernel void @k() {cluster = true} {\nentry:\n  ret\n}\n"),
 ]  # fmt: skip
 

@@ -13,6 +13,11 @@ ATTRIBUTE = "cluster"
 SIZES = (1, 2, 4, 8, 16)
 """Blocks of a cluster; 16 needs leave (CUDA C++ Programming Guide, "Thread Block Clusters")."""
 
+PERSISTENT = "persistent"
+"""Of a kernel: false asks for one block per program instance. A number is written by the pass
+`persist`: the kernel loops over instances, that many at once, and its last parameters are the
+extents of the grid of instances."""
+
 ARRIVE, WAIT = "gpu.cluster_arrive", "gpu.cluster_wait"
 RANKED = frozenset(
     {"gpu.cluster_rank", ARRIVE, WAIT, "gpu.cluster_load", "gpu.cluster_scatter",
@@ -28,6 +33,13 @@ def ranks(module: Module, kernel: Function) -> int:
     if not isinstance(stated, int) or stated < 2 or module.stage is None:
         return 1
     return stated if any(map(uses_cluster_rank, module.functions.values())) else 1
+
+
+def persistent_instances(function: Function) -> int:
+    """Program instances that a block, or a cluster, of a persistent kernel takes at once; 0 for a
+    kernel without a loop over instances. `true` and `false` are requests to the compiler."""
+    stated = function.attributes.get(PERSISTENT, 0)
+    return stated if isinstance(stated, int) and not isinstance(stated, bool) else 0
 
 
 def uses_cluster_rank(function: Function) -> bool:

@@ -17,6 +17,7 @@ from tileir.ops.memory import Load
 from tileir.ops.shape import Splat
 from tileir.passes.cfg_edit import add_preheader, copy_op, fresh, map_edges, with_arguments
 from tileir.passes.loop_slice import Slice
+from tileir.refusal import Refusal
 from tileir.rewrite import rewrite
 from tileir.types import I1, Type, with_element
 from tileir.values import Constant, Operand, Value, constant
@@ -34,13 +35,15 @@ class Schedule(Slice):
             if op.effects.value & (Effects.WRITE | Effects.SYNC).value
         ]  # fmt: skip
 
-    def schedule(self, op: Load) -> str | None:
+    def schedule(self, op: Load) -> Refusal | None:
         """Take a load along; why that cannot be done."""
         for writer in self.writers:
             if aliases(self.function).may_change(writer, op):
-                return f"{writer.mnemonic} in the loop may change what is read"
+                return Refusal(
+                    f"{writer.mnemonic} in the loop may change what is read", writer.location
+                )
         if self.homes.get(cast(Value, op.pointer)) not in self.loop.blocks:
-            return "the address is the same in every iteration"
+            return Refusal("the address is the same in every iteration")
         why = self.add(op)
         if why is None:
             self.loads.append(op)

@@ -18,6 +18,7 @@ from tileir.ops.arith import Xor
 from tileir.ops.memory import Load
 from tileir.ops.program import Hint
 from tileir.passes.cfg_edit import copy_op
+from tileir.refusal import Refusal
 from tileir.types import I1
 from tileir.values import Operand, Value, constant
 
@@ -41,21 +42,21 @@ class Slice:
 
     # What is in it --------------------------------------------------------------------------
 
-    def add(self, op: Load, *, reads: bool = False) -> str | None:
+    def add(self, op: Load, *, reads: bool = False) -> Refusal | None:
         """Take what a load depends on along; why that cannot be done. `reads`: other loads, too,
         which the caller has to mask."""
         home = self.homes[op.results[0]]
         if not dominance(self.function).dominates(home, self.latch):
-            return "the load does not run in every iteration"
+            return Refusal("the load does not run in every iteration")
         if self.tested_first and home == self.loop.header:
-            return "the load runs before the loop's test"
+            return Refusal("the load runs before the loop's test")
         before = dict(self.state), dict(self.slice)
         why = self.take(list(op.inputs), reads)
         if why is not None:
             self.state, self.slice = before
         return why
 
-    def take(self, wanted: list[Operand], reads: bool = False) -> str | None:
+    def take(self, wanted: list[Operand], reads: bool = False) -> Refusal | None:
         """Take what `wanted` depend on along; why that cannot be done."""
         while wanted:
             operand = wanted.pop()
@@ -64,7 +65,7 @@ class Slice:
             op = self.origin.get(operand)
             if op is None:
                 if operand not in self.header.parameters:
-                    return "the address depends on control flow within the loop"
+                    return Refusal("the address depends on control flow within the loop")
                 if operand not in self.state:
                     self.state[operand] = None
                     wanted.append(self._following(operand))
@@ -72,7 +73,8 @@ class Slice:
                 plain = isinstance(op, Load) and not op.volatile and op.predicate is None
                 known = isinstance(op, Hint) and self._says_nothing_new(op)
                 if op.effects is not Effects.PURE and not known and not (reads and plain):
-                    return f"{op.mnemonic}, which the address depends on, has effects"
+                    why = f"{op.mnemonic}, which the address depends on, has effects"
+                    return Refusal(why, op.location)
                 self.slice[op] = None
                 wanted.extend(op.operands)
         return None

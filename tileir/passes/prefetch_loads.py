@@ -12,11 +12,12 @@ from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.memory import Load
 from tileir.passes.load_lookahead import Schedule
-from tileir.passmanager.registry import PassResult, pass_, remark
+from tileir.passmanager.registry import PassResult, pass_
+from tileir.refusal import Refusal
 
 
 @pass_("prefetch-loads")
-def prefetch_loads(function: Function, *, stages: int = 2) -> PassResult:
+def prefetch_loads(function: Function, *, num_stages: int = 2) -> PassResult:
     """Issue the loads of a loop `stages - 1` iterations before their values are needed.
 
     With d = stages - 1: before the loop, the loads of iterations 0 to d - 1 are issued; in the
@@ -75,7 +76,7 @@ def prefetch_loads(function: Function, *, stages: int = 2) -> PassResult:
     remarks: list[Diagnostic] = []
     done: list[str] = []
     for header in tuple(loops(function).by_header):
-        changed = _pipelined(function, loops(function).by_header[header], stages, remarks)
+        changed = _pipelined(function, loops(function).by_header[header], num_stages, remarks)
         if changed is not function:
             done.append(header)
         function = changed
@@ -100,29 +101,32 @@ def _marked(function: Function, done: list[str]) -> Function:
     return function.with_blocks(blocks)
 
 
-def _pipelined(function: Function, loop: Loop, stages: int, remarks: list[Diagnostic]) -> Function:
+def _pipelined(
+    function: Function, loop: Loop, num_stages: int, remarks: list[Diagnostic]
+) -> Function:
     inner = loops(function).innermost
     own = (label for label in loop.order if inner[label] == loop.header)
     loads = [op for label in own for op in function.blocks[label].ops if _moving(op)]
-    wanted = stages
+    wanted = num_stages
     if loop.latch is not None:
         asked = getattr(function.blocks[loop.latch].terminator, "stages", None)
-        wanted = stages if asked is None else asked
+        wanted = num_stages if asked is None else asked
     if not loads or wanted < 2:
         return function
     reason = _obstacle(loop)
     if wanted > _MOST_STAGES:
-        reason = f"{wanted} stages, of {_MOST_STAGES} at most"
+        reason = Refusal(f"{wanted} stages, of {_MOST_STAGES} at most")
     schedule = Schedule(function, loop, wanted - 1) if reason is None else None
     if schedule is not None:
         reason = schedule.take([schedule.condition])
+    if reason is not None:
+        remarks.extend(reason.remark("TIR0653", "not pipelined", op.location) for op in loads)
     if schedule is None or reason is not None:
-        remarks.extend(remark("TIR0653", f"not pipelined: {reason}", op.location) for op in loads)
         return function
     for op in loads:
         why = schedule.schedule(cast(Load, op))
         if why is not None:
-            remarks.append(remark("TIR0653", f"not pipelined: {why}", op.location))
+            remarks.append(why.remark("TIR0653", "not pipelined", op.location))
     return schedule.apply() if schedule.loads else function
 
 
@@ -134,10 +138,10 @@ def _moving(op: Op) -> bool:
     return isinstance(op, Load) and not op.volatile and op.predicate is None
 
 
-def _obstacle(loop: Loop) -> str | None:
+def _obstacle(loop: Loop) -> Refusal | None:
     """What keeps a whole loop from being pipelined."""
     if loop.latch is None:
-        return "the loop has several back edges"
+        return Refusal("the loop has several back edges")
     if len(loop.exits) != 1 or loop.exits[0][0] not in (loop.latch, loop.header):
-        return "the loop leaves from elsewhere than its header or its end"
+        return Refusal("the loop leaves from elsewhere than its header or its end")
     return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from numbers import Integral, Rational, Real
 from typing import Any
 
-from tileir.analysis.clusters import ATTRIBUTE, SIZES
+from tileir.analysis.clusters import ATTRIBUTE, PERSISTENT, SIZES
 from tileir.errors import Diagnostic, Location
 from tileir.field import is_text
 from tileir.ir import Function, Global, Module, Parameter, usual_space
@@ -138,7 +138,10 @@ def _bad_alignment(alignment: Any) -> bool:
     return not _is_whole(alignment) or alignment < 0 or alignment & (alignment - 1) != 0
 
 
-_POSITIVE = ("num_warps", "num_ctas", "num_stages", "max_registers", "split", "multicast")
+_POSITIVE = ("num_warps", "num_ctas", "num_stages", "max_registers", "split_k", "multicast")
+
+
+_SWITCHES = ("warp_specialize", PERSISTENT, "pingpong")
 
 
 def _check_settings(function: Function) -> Iterator[Diagnostic]:
@@ -146,6 +149,12 @@ def _check_settings(function: Function) -> Iterator[Diagnostic]:
         value = function.attributes.get(name, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             message = f"{name} of @{function.name} must be a positive integer, not {value!r}"
+            yield Diagnostic("TIR0222", message, function.location)
+    for name in _SWITCHES:
+        value = function.attributes.get(name, False)
+        counted = name == PERSISTENT and _is_whole(value) and value > 0
+        if not isinstance(value, bool) and not counted:
+            message = f"{name} of @{function.name} must be true or false, not {value!r}"
             yield Diagnostic("TIR0222", message, function.location)
     blocks = function.attributes.get(ATTRIBUTE, 1)
     if not _is_whole(blocks) or blocks not in SIZES:

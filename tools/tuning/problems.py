@@ -94,7 +94,7 @@ class Grid:
 def _factory_space(found: Source, wish: Wish) -> Space:
     """What the file declares, or the paper's choices for it."""
     if found.listed:
-        options = {"num_warps", "stages", "registers"}
+        options = {"num_warps", "num_stages", "max_registers"}
         parameters = tuple(
             Parameter(n, c, Role.OPTION if n in options else Role.MAKE)
             for n, c in found.tunables.items()

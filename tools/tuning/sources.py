@@ -224,8 +224,8 @@ def _python(file: str, name: str | None, given: list[str]) -> Source:
 
 def _point(config: Any) -> dict[str, Any]:
     """A configuration of Triton's, with the compiler's options under our names."""
-    names = {"num_warps": config.num_warps, "stages": config.num_stages,
-             "registers": config.maxnreg}  # fmt: skip
+    names = {"num_warps": config.num_warps, "num_stages": config.num_stages,
+             "max_registers": config.maxnreg}  # fmt: skip
     return {**config.kwargs, **{k: v for k, v in names.items() if v is not None}}
 
 

@@ -302,7 +302,7 @@ def _launched(launch: PreparedLaunch) -> Any:
 def _compiler_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Those of a launch that are the GPU's compiler's."""
     most = options.get("maxnreg")
-    return {} if most is None else {"registers": most}
+    return {} if most is None else {"max_registers": most}
 
 
 _ABOUT = frozenset({"on", "warmup", "grid"})

@@ -75,7 +75,9 @@ class Program:
         """The executor `mode`, which looks for what a program does wrong."""
         runner, parameters = executor(mode), self._parameters
         bounded = mode == "interpreter"
-        options: dict[str, Any] = {} if bounded else {"roles": False, "permit": ("inline_asm",)}
+        options: dict[str, Any] = (
+            {} if bounded else {"warp_specialize": False, "permit": ("inline_asm",)}
+        )
 
         def launch(grid: Extents, values: Sequence[Any]) -> None:
             arguments = [

@@ -21,7 +21,7 @@ def test_cells(part):
     for each in chosen[part::PARTS]:
         found = each.arguments()
         with np.errstate(all="ignore"):
-            CpuExecutor().launch(each.module(), each.kernel, 1, found, optimize=1, threads=1)
+            CpuExecutor().launch(each.module(), each.kernel, 1, found, opt_level=1, threads=1)
             assert differences(each, interpreted(each), found) == "", each.name
 
 
@@ -30,5 +30,5 @@ def test_generated_programs(seed):
     program = case(SIMT, seed).program
     with np.errstate(all="ignore"):
         wanted = interpreter("ieee")(program, seed)
-        found = launcher(CpuExecutor(), optimize=1, threads=2)(program, seed)
+        found = launcher(CpuExecutor(), opt_level=1, threads=2)(program, seed)
     assert violation(found, wanted) is None

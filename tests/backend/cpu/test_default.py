@@ -57,7 +57,7 @@ def test_native_code_is_the_default() -> None:
 def test_what_was_compiled_is_compiled_once() -> None:
     module, x = parse(SCALE), np.ones(64, np.float32)
     first, second = (executor("cpu").launch(module, None, 1, [x]) for _ in range(2))
-    other = executor("cpu").launch(module, None, 1, [x], optimize=1)
+    other = executor("cpu").launch(module, None, 1, [x], opt_level=1)
     assert first is second and other is not first
 
 

@@ -126,7 +126,7 @@ def test_launches_after_a_fork() -> None:
         while not stop.is_set():
             number += 1
             text = FAILS.replace("i32 1\n  ret", f"i32 {number % 7}\n  ret")
-            cpu.launch(parse(text), "k", 64, [np.zeros(64, np.int32), -1], optimize=1)
+            cpu.launch(parse(text), "k", 64, [np.zeros(64, np.int32), -1], opt_level=1)
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:

@@ -49,7 +49,7 @@ def test_code_of_a_ring() -> None:
     assert "setmaxnreg.dec.sync.aligned.u32 40;" in made.ptx
     assert "setmaxnreg.inc.sync.aligned.u32 232;" in made.ptx
     assert made.ptx.count(".param .align 64 .b8") == 3
-    watched = compile_kernel(parse(RING), "sm_90a", {"watch_waits": True})
+    watched = compile_kernel(parse(RING), "sm_90a", {"wait_timeout": True})
     assert "globaltimer" in watched.ptx and "globaltimer" not in made.ptx
     assert watched.assembled.warnings == ()
 

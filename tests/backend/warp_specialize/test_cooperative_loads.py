@@ -23,8 +23,9 @@ from tileir.backend.warp_specialize.options import WarpSpecializeOptions
 from tileir.backend.warp_specialize.register_operands import is_row
 from tileir.builder import F16, F32
 from tileir.interp import interpret
-from tileir.ir import Module
+from tileir.ir import Function, Module
 from tileir.passmanager import run
+from tileir.refusal import Refusal
 from tileir.testing.kernels import matmul
 from tileir.textual import parse, print_module
 from tileir.types import Tile
@@ -293,11 +294,13 @@ def test_turns_are_of_instances_that_hand_nothing_on() -> None:
         matmul(64, 64, 32), f"{FRONT},persist,warp-specialize{{warps=4}},defer-wgmma-waits"
     ).module.functions
     member = alternate_instances(math["matmul.math"], 0)
-    assert not isinstance(member, str) and member is not None
+    assert isinstance(member, Function)
     single = run(
         matmul(64, 64, 32), f"{FRONT},warp-specialize{{warps=4}},defer-wgmma-waits"
     ).module.functions
-    assert alternate_instances(single["matmul.math"], 0) in (
+    refusal = alternate_instances(single["matmul.math"], 0)
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason in (
         "there is no loop over instances around its products",
         "an instance hands on what it computes",
     )
@@ -316,7 +319,7 @@ entry:
 }
 """
     found = alternate_instances(parse(text).functions["math"], 0)
-    assert found == "there is no loop over instances around its products"
+    assert found == Refusal("there is no loop over instances around its products")
 
 
 @pytest.mark.parametrize("persistent", [None, True, False])
@@ -336,11 +339,16 @@ def test_whether_a_block_works_for_many_instances(persistent: bool | None) -> No
 def test_what_is_asked_of_the_compiler_reaches_the_roles(persistent: bool | None) -> None:
     machine = target("sm_90a")
     found = _started(
-        matmul(64, 64, 32), "matmul", machine, Options(persistent=persistent), machine.shared_bytes
+        matmul(64, 64, 32),
+        "matmul",
+        machine,
+        Options(persistent=persistent),
+        machine.shared_bytes,
+        None,
     )
     assert found.made and ("persistent" in attributes(found.module)) == (persistent is not False)
-    for options in (Options(roles=False), Options(num_warps=4)):
-        front = _started(matmul(64, 64, 32), "matmul", machine, options, machine.shared_bytes)
-        assert front.made == (options.roles is not False)
+    for options in (Options(warp_specialize=False), Options(num_warps=4)):
+        front = _started(matmul(64, 64, 32), "matmul", machine, options, machine.shared_bytes, None)
+        assert front.made == (options.warp_specialize is not False)
     old = target("sm_90")
-    assert not _started(matmul(64, 64, 32), "matmul", old, Options(), old.shared_bytes).made
+    assert not _started(matmul(64, 64, 32), "matmul", old, Options(), old.shared_bytes, None).made

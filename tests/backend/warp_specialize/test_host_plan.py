@@ -6,7 +6,7 @@ import pytest
 
 from tileir.backend import compile as compile_
 from tileir.backend.runtime.format import dumps, loads
-from tileir.backend.tma.host_plan import UNMAPPED, HostPlan, MapRecipe
+from tileir.backend.tma.host_plan import NON_TMA_ALIGNMENTS, HostPlan, MapRecipe
 from tileir.ir import Function
 from tileir.passmanager import run
 from tileir.testing.kernels import attention, matmul
@@ -65,7 +65,7 @@ def test_arguments_that_a_map_cannot_have(arguments: tuple[int, ...]) -> None:
 def test_bytes_that_rows_are_multiples_of_where_threads_copy(
     arguments: tuple[int, ...], units: tuple[int, ...] | None
 ) -> None:
-    assert plan(matmul(64, 64, 32)).unmapped(arguments) == units
+    assert plan(matmul(64, 64, 32)).non_tma_alignments(arguments) == units
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_threads_stand_in_for_maps_of_whole_parameters_with_elements(
     """None where maps can have it, where no parameter says what to compile for, and where there is
     nothing to copy."""
     recipe = MapRecipe("f16", 2, (64, 32), 2, "zero", "a0", ("a1", "a2"), ("a3", 1), parameter)
-    assert HostPlan(4, (), (), (recipe,)).unmapped(numbers) == units
+    assert HostPlan(4, (), (), (recipe,)).non_tma_alignments(numbers) == units
 
 
 def test_kernels_without_maps_have_a_plan_where_threads_stand_in_for_them() -> None:
     kernel = matmul(64, 64, 32).kernel(None)
     assert HostPlan.of(kernel) is None
-    attributes = {**kernel.attributes, UNMAPPED: (2, 2, 2, 0, 0, 0)}
+    attributes = {**kernel.attributes, NON_TMA_ALIGNMENTS: (2, 2, 2, 0, 0, 0)}
     found = HostPlan.of(kernel.evolve(attributes=attributes))
     assert found is not None and found.maps == () and found.resolved((0,) * 6) == ()
 

@@ -54,7 +54,9 @@ def test_in_turns(ranks: int) -> None:
     shape = (130, 200, 72)
     for seed in range(2):
         given, found, wanted = arguments("f16", shape)
-        launched(KINDS["f16"][0], shape, given, multicast=ranks, pingpong=True, stages=2, seed=seed)
+        launched(
+            KINDS["f16"][0], shape, given, multicast=ranks, pingpong=True, num_stages=2, seed=seed
+        )
         assert np.array_equal(found.astype(np.float64), wanted), seed
 
 
@@ -214,7 +216,7 @@ def causal() -> Module:
     ("module", "options", "why"),
     [
         (KINDS["f16"][0], {"multicast": 2, "persistent": False}, "a block works for one instance"),
-        (KINDS["f16"][0], {"multicast": 2, "split": 2}, "split-K is on"),
+        (KINDS["f16"][0], {"multicast": 2, "split_k": 2}, "split-K is on"),
         (KINDS["f16"][0], {"multicast": 3}, "clusters have 2, 4, 8, 16 blocks"),
         (causal(), {"multicast": 2}, "which slots are filled and read follows from the instance"),
         (matmul(64, 32, 8, F32, F32, F32, precision="tf32", transposed=True),
@@ -233,7 +235,7 @@ def test_what_is_not_shared(module: Module, options: dict[str, Any], why: str) -
 # Protocols ----------------------------------------------------------------------------------------
 
 PASSES = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors,"
-PASSES += "cluster-instances,warp-specialize{stages=2},defer-wgmma-waits,multicast"
+PASSES += "cluster-instances,warp-specialize{num-stages=2},defer-wgmma-waits,multicast"
 TEXT = print_module(run(matmul(64, 64, 32), PASSES).module)
 ENDING = "  gpu.join\n  gpu.cluster_arrive\n  gpu.cluster_wait\n"
 

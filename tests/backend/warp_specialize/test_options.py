@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tileir.analysis.clusters import persistent_instances
 from tileir.backend.compile import LoweredKernel, run_pipeline
 from tileir.backend.options import Options
 from tileir.backend.target import target
@@ -28,24 +29,27 @@ def shape(found: LoweredKernel) -> tuple[int, int, bool]:
     kernel = found.stages["barriers"].functions["matmul"]
     attributes = kernel.attributes
     roles = sum(isinstance(op, Role) for op in kernel.ops)
-    return roles, int(attributes.get("cluster", 1)), "persistent" in attributes  # type: ignore[arg-type]
+    return roles, int(attributes.get("cluster", 1)), persistent_instances(kernel) > 0  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("attributes", "options", "wanted"),
     [
         ({}, {}, (2, 1, True)),
-        ({"roles": False}, {}, (0, 1, False)),
-        ({"roles": False}, {"roles": True}, (2, 1, True)),
-        ({}, {"roles": False}, (0, 1, False)),
-        ({"once": True}, {}, (2, 1, False)),
-        ({"once": True}, {"persistent": True}, (2, 1, True)),
+        ({"warp_specialize": False}, {}, (0, 1, False)),
+        ({"warp_specialize": False}, {"warp_specialize": True}, (2, 1, True)),
+        ({}, {"warp_specialize": False}, (0, 1, False)),
+        ({"persistent": False}, {}, (2, 1, False)),
+        ({"persistent": False}, {"persistent": True}, (2, 1, True)),
+        ({"persistent": True}, {}, (2, 1, True)),
+        ({"persistent": True}, {"persistent": False}, (2, 1, False)),
+        ({"persistent": True, "multicast": 2}, {}, (2, 2, True)),
         ({"pingpong": True}, {}, (3, 1, True)),
         ({"pingpong": True}, {"pingpong": False}, (2, 1, True)),
         ({}, {"pingpong": True}, (3, 1, True)),
         ({"multicast": 2}, {}, (2, 2, True)),
         ({"multicast": 2}, {"multicast": 4}, (2, 4, True)),
-        ({"split": 2}, {}, (2, 2, True)),
+        ({"split_k": 2}, {}, (2, 2, True)),
     ],
     ids=str,
 )
@@ -57,7 +61,7 @@ def test_options_win_over_attributes(
 
 def test_blocks_that_share_the_depth_load_for_themselves() -> None:
     """Nothing else becomes of it, and one remark says why."""
-    alone, both = made({}, split=2), made({}, split=2, multicast=2)
+    alone, both = made({}, split_k=2), made({}, split_k=2, multicast=2)
     texts = [print_module(found.stages["barriers"]) for found in (alone, both)]
     assert texts[0] == texts[1]
     more = [note.message for note in both.notes if note not in alone.notes]

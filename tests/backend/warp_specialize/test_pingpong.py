@@ -22,7 +22,7 @@ from tileir.passmanager import run
 from tileir.testing.kernels import attention, matmul
 
 FRONT = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
-PERSISTENT = f"{FRONT},persist,warp-specialize{{stages=2,warps=4}}"
+PERSISTENT = f"{FRONT},persist,warp-specialize{{num-stages=2,warps=4}}"
 
 
 def starts(module: Module) -> list[tuple[str, int, int]]:
@@ -83,17 +83,17 @@ def test_roles_that_are_started() -> None:
     assert "matmul.math" not in made.functions
 
 
-@pytest.mark.parametrize("unmapped", [(), (2, 2, 0, 0, 0, 0)])
-def test_registers_are_shared_out(unmapped: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("non_tma_alignments", [(), (2, 2, 0, 0, 0, 0)])
+def test_registers_are_shared_out(non_tma_alignments: tuple[int, ...]) -> None:
     """In eights (PTX ISA, setmaxnreg), no more than a multiprocessor has; where threads load what
     tensor maps cannot, they have more of them."""
-    options = Options(pingpong=True, unmapped=unmapped)
+    options = Options(pingpong=True, non_tma_alignments=non_tma_alignments)
     done = run_pipeline(matmul(64, 32, 32), target("sm_90a"), options, None)
     roles = [op for op in done.stages["barriers"].kernel(None).ops if isinstance(op, Role)]
     counts = [role.registers for role in roles]
     assert len(counts) == 3 and all(n and n % 8 == 0 and 24 <= n <= 256 for n in counts)
     assert sum(32 * role.warps * (role.registers or 0) for role in roles) <= 65536
-    assert (min(counts) > 64) == bool(unmapped)
+    assert (min(counts) > 64) == bool(non_tma_alignments)
 
 
 @pytest.mark.parametrize(

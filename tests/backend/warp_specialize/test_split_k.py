@@ -62,7 +62,7 @@ def test_products(name: str, ranks: int) -> None:
         shape = SHAPES[index]
         given, found, wanted = arguments(name, (*shape[:2], -(-shape[2] // 16) * 16))
         SimtExecutor().launch(
-            module, None, tiles(module, shape), given, target="sm_90a", split=ranks, seed=index,
+            module, None, tiles(module, shape), given, target="sm_90a", split_k=ranks, seed=index,
             persistent=bool(index % 2),
         )  # fmt: skip
         assert np.array_equal(found.astype(np.float64), wanted), shape
@@ -71,7 +71,7 @@ def test_products(name: str, ranks: int) -> None:
 def test_odd_depths_take_the_kernel_without_tensor_maps() -> None:
     module = KINDS["f16"][0]
     given, found, wanted = arguments("f16", (64, 64, 77))
-    SimtExecutor().launch(module, None, 1, given, target="sm_90a", split=4)
+    SimtExecutor().launch(module, None, 1, given, target="sm_90a", split_k=4)
     assert np.array_equal(found.astype(np.float64), wanted)
 
 
@@ -84,7 +84,7 @@ def test_sums_are_the_same_in_any_order() -> None:
     for seed in range(5):
         z = np.zeros((m, n), np.float16)
         given = [x.reshape(-1), y.reshape(-1), z.reshape(-1), m, n, k]
-        SimtExecutor().launch(module, None, 1, given, target="sm_90a", split=4, seed=seed)
+        SimtExecutor().launch(module, None, 1, given, target="sm_90a", split_k=4, seed=seed)
         seen.add(z.tobytes())
     assert len(seen) == 1
     assert np.allclose(z.astype(np.float32), x.astype(np.float32) @ y.astype(np.float32), 2e-3, 0.1)
@@ -93,7 +93,7 @@ def test_sums_are_the_same_in_any_order() -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_code(name: str) -> None:
     for ranks in (2, 8):
-        made = compile_kernel(KINDS[name][0], "sm_90a", {"split": ranks})
+        made = compile_kernel(KINDS[name][0], "sm_90a", {"split_k": ranks})
         found = made.assembled
         assert (found.spills, found.stack, found.warnings) == (0, 0, ())
         assert made.metadata.cluster == (ranks, 1, 1)
@@ -104,7 +104,7 @@ def test_code(name: str) -> None:
 
 def test_what_is_launched() -> None:
     """Clusters work for many instances; the kernel without tensor maps has none."""
-    made = compile_kernel(KINDS["f16"][0], "sm_90a", {"split": 4})
+    made = compile_kernel(KINDS["f16"][0], "sm_90a", {"split_k": 4})
     plan = HostPlan.from_text(str(made.stages["barriers"].metadata["host.plan0"]))
     assert plan.persistent and made.metadata.blocks((33, 1, 1)) == (132, 1, 1)
     assert made.fallback is not None and made.fallback.metadata.cluster == (1, 1, 1)
@@ -113,10 +113,10 @@ def test_what_is_launched() -> None:
 def test_the_attribute_of_a_kernel() -> None:
     module = KINDS["f16"][0]
     kernel = module.kernel(None)
-    asked = kernel.evolve(attributes={**kernel.attributes, "split": 2})
+    asked = kernel.evolve(attributes={**kernel.attributes, "split_k": 2})
     module = module.with_functions({kernel.name: asked})
     assert compile_kernel(module, "sm_90a").metadata.cluster == (2, 1, 1)
-    assert compile_kernel(module, "sm_90a", {"split": 1}).metadata.cluster == (1, 1, 1)
+    assert compile_kernel(module, "sm_90a", {"split_k": 1}).metadata.cluster == (1, 1, 1)
 
 
 class Processors:
@@ -128,7 +128,7 @@ class Processors:
 
 def test_the_launcher_chooses() -> None:
     """A tile of great depth is shared; a shallow one, and many, are not."""
-    kernel = Kernel(compile_kernel(KINDS["f16"][0], "sm_90a", {"split": 0}))
+    kernel = Kernel(compile_kernel(KINDS["f16"][0], "sm_90a", {"split_k": 0}))
     cuda: Any = Processors()
     deep = kernel.divided(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384])
     assert deep is not None and deep.compiled.plan.cluster == (8, 1, 1)
@@ -141,7 +141,7 @@ def test_the_launcher_chooses() -> None:
 
 def test_a_depth_is_shared_where_that_takes_a_tenth_less(monkeypatch: pytest.MonkeyPatch) -> None:
     module, given = KINDS["f16"][0], [1, 2, 3, 64, 64, 16384]
-    plan = compile_kernel(module, "sm_90a", {"split": 0}).plan
+    plan = compile_kernel(module, "sm_90a", {"split_k": 0}).plan
     for eight, ranks in ((0.2, 8), (0.89, 8), (0.91, 1), (0.99, 1), (1.0, 1), (1.5, 1)):
 
         def seconds(
@@ -162,7 +162,7 @@ def test_threads_as_a_launcher_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("tileir.backend.tuning.choose_split_k.best_ranks", two)
     given, found, wanted = arguments("f16", (64, 64, 96))
-    SimtExecutor().launch(KINDS["f16"][0], None, 1, given, target="sm_90a", split=0)
+    SimtExecutor().launch(KINDS["f16"][0], None, 1, given, target="sm_90a", split_k=0)
     assert np.array_equal(found.astype(np.float64), wanted)
     ((grid, numbers, processors),) = asked
     assert grid == (1, 1, 1) and numbers[3:] == [64, 64, 96] and processors == 132
@@ -196,7 +196,8 @@ done:
 REFUSED = [
     ("%j = add i32 %i, 16", "%j = mul i32 %i, 16", 2, "does not count up"),
     ("{predicate = slt}", "{predicate = ne}", 2, "goes on while its count is ne"),
-    ("  %j = add", "  descriptor_store %f, %t, 0, 0\n  %j = add", 2, "more than to add"),
+    ("  %j = add", "  descriptor_store %f, %t, 0, 0\n  %j = add", 2,
+     "effects besides the accumulation"),
     ("  %j = add", "  %u = fmul f32<64, 16> %s, 2.0\n  %j = add", 2, "neither counted nor added"),
     ("  br loop\ndone", "  %h = mul i32 %j, 2\n  br loop\ndone", 2, "neither counted nor added to"),
     ("descriptor_store %f, %s, 0, 0", "%z = fneg f32<64, 16> 1.0\n  descriptor_store %f, %z, 0, 0",

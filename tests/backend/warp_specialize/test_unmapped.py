@@ -45,7 +45,7 @@ def with_units(module: Module, units: tuple[int, ...], passes: str = "warp-speci
     """The roles of a product, of which `units` says what no tensor map has."""
     early = run(module, FRONT).module
     kernel = early.functions["matmul"]
-    marked = kernel.evolve(attributes={**kernel.attributes, "unmapped": units})
+    marked = kernel.evolve(attributes={**kernel.attributes, "non_tma_alignments": units})
     return run(early.with_functions({"matmul": marked}), passes).module
 
 
@@ -92,7 +92,7 @@ def test_few_slots_in_any_order(seed: int) -> None:
     arguments = problem(66, 61, 107, True)
     SimtExecutor().launch(
         matmul(64, 64, 16, transposed=True), "matmul", (2, 1, 1), arguments, target="sm_90a",
-        seed=seed, stages=2,
+        seed=seed, num_stages=2,
     )  # fmt: skip
     check(arguments, True)
 
@@ -149,7 +149,7 @@ def plan() -> HostPlan:
     ),
 )
 def test_what_maps_cannot_have(arguments: tuple[int, ...], units: Any) -> None:
-    assert plan().unmapped(arguments) == units
+    assert plan().non_tma_alignments(arguments) == units
 
 
 def test_kernels_for_arguments_are_compiled_once() -> None:
@@ -159,11 +159,11 @@ def test_kernels_for_arguments_are_compiled_once() -> None:
     assert found is not None and found is made.suited(units)
     assert [m.parameter for m in found.host.maps] == [0]  # type: ignore[union-attr]
     assert found.suited(units) is None
-    assert found.tir_at("barriers").functions["matmul"].attributes["unmapped"] == units
+    assert found.tir_at("barriers").functions["matmul"].attributes["non_tma_alignments"] == units
 
 
 def test_rows_of_eight_bytes_are_read_at_once() -> None:
-    made = compile_(matmul(64, 64, 32), "sm_90a", {"unmapped": (8, 8, 8)})
+    made = compile_(matmul(64, 64, 32), "sm_90a", {"non_tma_alignments": (8, 8, 8)})
     assert "ld.global.v2.b32" in made.ptx and "st.global.v2.b32" in made.ptx
     assert "ld.global.b16" not in made.ptx and "st.global.b16" not in made.ptx
     found = made.assembled
@@ -173,7 +173,7 @@ def test_rows_of_eight_bytes_are_read_at_once() -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("pingpong", (False, True))
 def test_threads_that_load_keep_registers(pingpong: bool) -> None:
-    options = {"unmapped": (0, 2, 2), "pingpong": pingpong}
+    options = {"non_tma_alignments": (0, 2, 2), "pingpong": pingpong}
     made = compile_(matmul(64 if pingpong else 128, 128, 64), "sm_90a", options)
     assert "setmaxnreg.dec.sync.aligned.u32 104" in made.ptx
     assert "setmaxnreg.inc.sync.aligned.u32 200" in made.ptx

@@ -65,7 +65,7 @@ def agree(
         near(values[place])
     if _on_hopper():
         values = given()
-        GpuExecutor().launch(module, name, tuple(grid), values, watch_waits=True)
+        GpuExecutor().launch(module, name, tuple(grid), values, wait_timeout=True)
         near(values[place])
 
 

@@ -149,7 +149,7 @@ def test_blocks_share_the_channels() -> None:
     found = np.full((images, k, h, width), np.nan, np.float16)
     arguments = [turned, w, found, table.increments, table.sides, h, width, c, k]
     module = shifts.shifted(64, 32, 16)
-    SimtExecutor().launch(module, "shift", (1, 1, 1), arguments, target="sm_90a", split=2)
+    SimtExecutor().launch(module, "shift", (1, 1, 1), arguments, target="sm_90a", split_k=2)
     np.testing.assert_allclose(found, wanted, atol=2e-2)
 
 

@@ -57,7 +57,7 @@ def test_boxes_of_pixels_are_rows():
     wide = np.pad(x.astype(np.float32), ((0, 0), (1, 1), (1, 1), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (1, 2))
     expected = np.einsum("nxycrs,rsco->nxyo", windows, k.astype(np.float32))
-    for options in ({}, {"target": "sm_90a", "roles": False}, {"target": "sm_80"}):
+    for options in ({}, {"target": "sm_90a", "warp_specialize": False}, {"target": "sm_80"}):
         found = program.run({a: x, w: k}, "simt" if options else "interpreter", **options)[out]
         assert (found == expected).all(), options
 

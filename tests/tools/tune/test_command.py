@@ -77,12 +77,12 @@ def test_candidates_are_ranked_without_a_gpu(capsys):
         "--try",
         "num_warps=2,4",
         "--try",
-        "stages=2,3",
+        "num_stages=2,3",
     )
     status, printed = run(capsys, *words, "--database", ":memory:", "--processes", "1")
     assert status == 0
     assert printed.out.startswith("4 candidates, 0 left out")
-    assert "num_warps=4,stages=3" in printed.out
+    assert "num_stages=3,num_warps=4" in printed.out
 
 
 @pytest.mark.parametrize(

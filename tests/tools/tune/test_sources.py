@@ -87,8 +87,8 @@ def test_choices_are_numbers_and_words():
 def test_a_module_has_the_compilers_parameters():
     problem = problem_of(EXAMPLE, None, Wish(tried={"num_warps": (2, 4)}))
     names = {p.name: p.choices for p in problem.space.parameters}
-    assert names.keys() == {"stages", "num_warps"}
-    assert names["num_warps"] == (2, 4) and {1, 2, 3, 4} <= set(names["stages"])
+    assert names.keys() == {"num_stages", "num_warps"}
+    assert names["num_warps"] == (2, 4) and {1, 2, 3, 4} <= set(names["num_stages"])
     assert problem.job(next(iter(problem.space))).grid == (5, 6)
     assert problem.within == {
         "a": pytest.approx(3.8e-6, rel=0.1),
