@@ -7,7 +7,7 @@ A ROW is named as in `measured.py`, or is a file of such names, a line each; `--
 whose committed results are below their targets, the farthest below first. Each is profiled in a
 process of its own, on as many GPUs at once as `--gpus` says; rows that `--out` has from before stay
 there. `--list` names rows and their ratios, `--show` prints what was measured, `--docs` writes it
-into docs/performance.md. Our variant is the best of the committed results.
+into docs/reference/profiles.md. Our variant is the best of the committed results.
 
 The profiler empties the caches before every kernel, and times kernels alone: what lies between
 those of one call is not counted, so that times differ from the benchmarks'. `ratio` is theirs.
@@ -37,6 +37,7 @@ import ncu
 import tables
 from limiters import Facts, facts, limiter, stall
 
+DOCS = tables.HERE.parent / "docs" / "reference" / "profiles.md"
 EMPTY = "spin_kernel"
 """In the name of the empty kernel before each of the two calls."""
 MARKED = "profiled "
@@ -192,7 +193,7 @@ def _figure(value: float | None, unit: str = "", form: str = "{:.0f}") -> str:
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
-    """The table of docs/performance.md."""
+    """The table of docs/reference/profiles.md."""
     return tables.markdown([HEADINGS, *(line for each in rows for line in lines(each))])
 
 
@@ -244,7 +245,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--ncu", default=shutil.which("ncu") or "/usr/local/cuda/bin/ncu")
     parser.add_argument("--list", action="store_true", help="name the rows, do nothing else")
     parser.add_argument("--show", action="store_true", help="print what --out has")
-    parser.add_argument("--docs", action="store_true", help="write it into docs/performance.md")
+    parser.add_argument("--docs", action="store_true", help="write docs/reference/profiles.md")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     return parser
 
@@ -262,7 +263,7 @@ def main() -> int:
         for each in rows if options.show else ():
             show(each)
         if options.docs:
-            tables.DOCS.write_text(documented(tables.DOCS.read_text(), rows))
+            DOCS.write_text(documented(DOCS.read_text(), rows))
         return 0
     names = chosen(options)
     if options.list:

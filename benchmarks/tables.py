@@ -1,4 +1,4 @@
-"""Tables of docs/performance.md from what was measured: `benchmarks/results/*.json`.
+"""Tables of docs/reference/performance.md and README, from `benchmarks/results/*.json`.
 
     python benchmarks/tables.py [products attention ...]        all, where none is named
 
@@ -15,9 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import result_tables
+
 HERE = Path(__file__).parent
-DOCS = HERE.parent / "docs" / "performance.md"
+DOCS = HERE.parent / "docs" / "reference" / "performance.md"
 LENGTHS = (512, 2048, 8192, 16384)
+README = HERE.parent / "README.md"
 END = "<!-- end of table -->"
 
 Lines = Iterable[tuple[str, ...]]
@@ -151,7 +154,7 @@ def memory() -> Iterator[tuple[str, ...]]:
 TABLES: dict[str, Callable[[], Lines]] = {
     "products": products, "attention": attention,
     "attention_f8": lambda: attention("attention_f8.json"), "gradients": gradients,
-    "convolutions": convolutions, "memory": memory,
+    "convolutions": convolutions, "memory": memory, **result_tables.TABLES,
 }  # fmt: skip
 
 
@@ -159,11 +162,19 @@ def main() -> int:
     """Write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="*", help=", ".join(TABLES))
-    text = DOCS.read_text()
-    for name in parser.parse_args().tables or TABLES:
-        text = replaced(text, f"<!-- table: {name} -->", END, markdown(TABLES[name]()))
-    DOCS.write_text(text)
+    names = parser.parse_args().tables or TABLES
+    for page in (DOCS, README):
+        text = page.read_text()
+        for name in names:
+            if page is DOCS or mark(name) in text:
+                text = replaced(text, mark(name), END, markdown(TABLES[name]()))
+        page.write_text(text)
     return 0
+
+
+def mark(name: str) -> str:
+    """What stands before the table `name`."""
+    return f"<!-- table: {name} -->"
 
 
 if __name__ == "__main__":

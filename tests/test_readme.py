@@ -47,7 +47,7 @@ def test_the_tour_runs(capsys):
     text = block("llvm")
     scope = {"text": text}
     exec(compile(block("python"), "README.md", "exec"), scope)
-    assert (scope["x"] == 2 * np.arange(100)).all()
+    assert (scope["x"] == 2 * np.arange(128)).all()
     assert tileir.textual.print_module(scope["module"]) == text
     assert ".entry double" in capsys.readouterr().out
 

@@ -288,7 +288,7 @@ def test_a_missing_profiler_is_an_error_of_the_row(ncu, tmp_path):
 
 
 def test_the_documentation_has_what_was_profiled(profiles, measured):
-    text, path = profiles.tables.DOCS.read_text(), measured.RESULTS / "profiles.json"
+    text, path = profiles.DOCS.read_text(), measured.RESULTS / "profiles.json"
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
     assert profiles.BEGIN in text and profiles.END in text
     assert profiles.documented(text, rows) == text, "run: python benchmarks/profiles.py --docs"

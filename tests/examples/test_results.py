@@ -1,5 +1,7 @@
 """Results of benchmarks: merged row by row, and in the documentation as they are in the files."""
 
+import re
+
 import pytest
 
 
@@ -13,13 +15,44 @@ def merge(benchmarks):
     return benchmarks("merge")
 
 
-QUICK = ("attention", "attention_f8", "gradients", "convolutions", "memory")
-"""Tables that ask no cost model."""
+ASKS_THE_COST_MODEL = {"products"}
+"""Tables whose check takes a minute."""
+FIGURE = re.compile(r"(?<![\w.³x-])\d+\.\d{2,}(?![\w.])")
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_the_documentation_has_what_was_measured(tables, name):
-    assert tables.markdown(tables.TABLES[name]()) in tables.DOCS.read_text()
+def test_the_documentation_has_what_was_measured(tables):
+    text = tables.DOCS.read_text()
+    names = re.findall(r"<!-- table: (\w+) -->", text)
+    assert sorted(names) == sorted(tables.TABLES)
+    for name in sorted(set(names) - ASKS_THE_COST_MODEL):
+        table = tables.markdown(tables.TABLES[name]())
+        assert f"{tables.mark(name)}\n\n{table}\n\n{tables.END}" in text, name
+
+
+@pytest.mark.slow
+def test_the_documentation_has_what_the_cost_model_chooses(tables):
+    for name in ASKS_THE_COST_MODEL:
+        assert tables.markdown(tables.TABLES[name]()) in tables.DOCS.read_text()
+
+
+def test_readme_has_what_was_measured(tables):
+    text = tables.README.read_text()
+    names = re.findall(r"<!-- table: (\w+) -->", text)
+    assert names
+    for name in names:
+        table = tables.markdown(tables.TABLES[name]())
+        assert f"{tables.mark(name)}\n\n{table}\n\n{tables.END}" in text, name
+
+
+@pytest.mark.parametrize("page", ["DOCS", "README"])
+def test_measurements_stand_in_tables_that_are_checked(tables, page):
+    """Figures of prose would not be compared with the results, and were wrong before."""
+    text = re.sub(
+        r"<!-- table.*?<!-- end of table -->", "", getattr(tables, page).read_text(), flags=re.S
+    )
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    versions = re.compile(r"(torch|Triton|numpy|xDSL|nvJitLink|TileLang|Python|CUDA|to) [\d.]+")
+    assert FIGURE.findall(versions.sub("", prose)) == []
 
 
 def test_marks_that_are_missing_are_an_error(tables):

@@ -1,0 +1,212 @@
+"""More tables of docs/reference/performance.md, and the summary that README has as well.
+
+Each function gives the lines of a table, the headings first; `tables.py` writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+Lines = Iterator[tuple[str, ...]]
+
+
+def load(name: str) -> Any:
+    """The content of a file of results."""
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    """The rows of a file of results."""
+    content = load(name)
+    return content["rows"] if "rows" in content else content["lines"]
+
+
+# The summary --------------------------------------------------------------------------------------
+
+
+def ratios(name: str, key: str = "ratio", **only: Any) -> list[float]:
+    """The ratios of the rows whose fields have the values `only`."""
+    return [row[key] for row in rows(name) if all(row.get(k) == v for k, v in only.items())]
+
+
+def _cube(size: list[int]) -> bool:
+    return len(set(size)) == 1
+
+
+def summary() -> Lines:
+    """A line per group: how many problems, the geometric mean of our ratios, their range."""
+    yield ("group", "peer", "problems", "ratio: mean", "range")
+    matmuls = rows("products")
+    groups: tuple[tuple[str, str, list[float]], ...] = (
+        ("matmul f16, square", "cuBLAS", [r["ratio"] for r in matmuls if _cube(r["size"])]),
+        ("matmul f16, other shapes", "cuBLAS",
+         [r["ratio"] for r in matmuls if not _cube(r["size"])]),
+        ("attention bf16, forward", "cuDNN, FlashAttention", ratios("attention")),
+        ("attention bf16, gradients", "cuDNN", ratios("attention_backward")),
+        ("convolution f16, channels last", "cuDNN", ratios("workloads_nhwc")),
+        ("convolution f16, channels first", "cuDNN", ratios("workloads_nchw")),
+        ("matmul with epilogue", "torch, torch.compile", ratios("workloads_epilogue")),
+        ("memory-bound kernels", "torch.compile, Triton", ratios("memory")),
+        ("CPU, 2 cores", "numpy", [r["ratio"] for r in load("cpu")["rows"].values()]),
+    )  # fmt: skip
+    for name, peer, found in groups:
+        mean = math.exp(math.fsum(map(math.log, found)) / len(found))
+        span = f"{min(found):.2f} to {max(found):.2f}"
+        yield (name, peer, str(len(found)), f"{mean:.2f}", span)
+
+
+# The library, compiling, launching ----------------------------------------------------------------
+
+
+def library() -> Lines:
+    """Medians: ours and xDSL's time for an op, or for a process."""
+    yield ("task", "xDSL", "tileir", "ratio")
+    for task, times in load("library")["seconds"].items():
+        theirs, ours = median(times["xdsl"]), median(times["tileir"])
+        unit, scale = ("ms", 1e3) if task == "start-up" else ("us/op", 1e6)
+        yield (task, *(f"{t * scale:.3g} {unit}" for t in (theirs, ours)), f"{theirs / ours:.1f}")
+
+
+def compile_time() -> Lines:
+    """Milliseconds of the processor for a kernel in a warm process, and a process's first one."""
+    yield ("kernel", "build", "lower", "emit", "LLVM", "assemble", "all", "Triton", "ratio",
+           "TileLang", "ratio")  # fmt: skip
+    content = load("compile_time")
+    for name, row in content["kernels sm_90a"].items():
+        ours = [row[part] for part in ("build", "lower", "emit", "llvm", "assemble", "total")]
+        peers = (row["triton"], row["tilelang"])
+        cells = [c for p in peers for c in (f"{p['total']:,.0f}", f"{p['ratio']:.3f}")]
+        yield (name, *(f"{x:.1f}" for x in ours), *cells)
+    first = content["fresh sm_90a"]
+    totals = [1e3 * first[f"{who} total"] for who in ("tileir", "triton", "tilelang")]
+    cells = [c for t in totals[1:] for c in (f"{t:,.0f}", f"{totals[0] / t:.3f}")]
+    yield ("first kernel of a process", *[""] * 5, f"{totals[0]:.0f}", *cells)
+
+
+def growth() -> Lines:
+    """Milliseconds for programs of 4,000 and 32,000 ops."""
+    yield ("shape", "4,000 ops, ms", "32,000 ops, ms", "ratio")
+    for name, row in load("compile_time")["growth"].items():
+        times = (row[count]["total"] for count in ("4000", "32000"))
+        yield (name, *(f"{t:,.0f}" for t in times), f"{row['ratio']:.1f}")
+
+
+def launching() -> Lines:
+    """Microseconds of a launch."""
+    yield ("launch", "5 arguments, us", "19 arguments, us")
+    five, nineteen = load("launch")["k5"], load("launch")["k19"]
+    for name in five:
+        yield (name, f"{five[name]['median']:.2f}", f"{nineteen[name]['median']:.2f}")
+
+
+def cpu() -> Lines:
+    """Milliseconds on a CPU."""
+    yield ("task", "numpy, ms", "tileir, ms", "ratio")
+    for name, row in load("cpu")["rows"].items():
+        times = (f"{1e3 * row[who]:.2f}" for who in ("numpy", "ours"))
+        yield (name, *times, f"{row['ratio']:.2f}")
+
+
+def tuning() -> Lines:
+    """Seconds that tuning takes, and what it finds."""
+    yield ("search", "seconds", "candidates measured", "choice", "us")
+    content = load("tuning")
+    names = {"triton": "Triton's autotuner", "everything": "tileir, every candidate",
+             "usual": "tileir tune", "resumed": "tileir, killed and resumed"}  # fmt: skip
+    for key, name in names.items():
+        run = content[key]
+        best = run["best"]
+        if isinstance(best, str):
+            best = {k: int(v) for k, v in (item.split("=") for item in best.split(","))}
+        count = run.get("measured", run.get("candidates", run.get("outcomes")))
+        tile = f"{best['M']}x{best['N']}x{best['K']}, {best['num_warps']} warps"
+        choice = f"{tile}, {best['stages']} stages"
+        yield (name, f"{run['seconds']:.1f}", str(count), choice, f"{run['microseconds']:.1f}")
+
+
+# Kernels ------------------------------------------------------------------------------------------
+
+
+def matmul_types() -> Lines:
+    """Ratios of square products of other types, whose operands are contiguous along K."""
+    yield ("size", "bf16", "e4m3", "int8", "tf32")
+    found = {(r["problem"].split()[0], r["size"][0]): r["ratio"]
+             for name in ("products_bf16", "products_others") for r in rows(name)
+             if r["problem"].endswith("NT") and _cube(r["size"])}  # fmt: skip
+    for size in sorted({size for kind, size in found if kind == "f8"}):
+        cells = (found.get((kind, size)) for kind in ("bf16", "f8", "i8", "tf32"))
+        yield (f"{size}³", *(f"{c:.3f}" if c else "" for c in cells))
+
+
+def matmul_odd() -> Lines:
+    """Ratios of f16 products whose extents no tile divides, or that no tensor map describes."""
+    yield ("m x n x k", "NN", "NT")
+    found = {(r["problem"], tuple(r["size"])): r["ratio"] for r in rows("products_odd")}
+    for size in dict.fromkeys(size for _, size in found):
+        cells = (found.get((f"f16 {way}", size)) for way in ("NN", "NT"))
+        yield ("x".join(map(str, size)), *(f"{c:.3f}" if c else "" for c in cells))
+
+
+def matmul() -> Lines:
+    """Products of rows by rows through `mma.sync` and multiply-adds."""
+    yield ("type", "size", "TFLOP/s", "/cuBLAS", "/Triton", "variant")
+    for row in rows("matmul"):
+        variant = row["best"]["tileir"][0].removeprefix("tileir ")
+        figures = (f"{row[f'ratio_{peer}']:.2f}" for peer in ("cublas", "triton"))
+        rate = f"{row['teraflops']['tileir']:.1f}"
+        yield (row["type"], str(row["size"]), rate, *figures, variant)
+
+
+def workload(group: str) -> Callable[[], Lines]:
+    """Ratios of a group of workloads, each with its best peer."""
+
+    def lines() -> Lines:
+        yield ("problem", "peer", "tile", "ratio")
+        for row in rows(f"workloads_{group}"):
+            yield (row["name"], row["peer"], row["best"], f"{row['ratio']:.2f}")
+
+    return lines
+
+
+def thesis() -> Lines:
+    """Kernels of Decoupled Triton, by schedules made by hand and found by the search."""
+    yield ("kernel", "sizes", "peer", "ratio", "ratio, found schedule")
+    for row in rows("thesis"):
+        sizes = "x".join(map(str, row["sizes"].values()))
+        figures = (row.get(key) for key in ("ratio", "ratio_auto"))
+        yield (row["name"], sizes, row["peer"], *(f"{f:.2f}" if f else "" for f in figures))
+
+
+def softmax() -> Lines:
+    """Softmax of rows."""
+    yield ("shape", "type", "us", "TB/s", "/Triton", "/torch")
+    for row in rows("softmax"):
+        figures = (f"{row[key]:.2f}" for key in ("ratio", "ratio_torch"))
+        us, rate = row["microseconds"]["tileir"], row["terabytes_per_second"]
+        shape = "x".join(map(str, row["shape"]))
+        yield (shape, row["dtype"], f"{us:.2f}", f"{rate:.2f}", *figures)
+
+
+def registers() -> Lines:
+    """Registers of a thread."""
+    yield ("kernel", "block", "warps", "ptxas: tileir", "Triton", "nvJitLink: tileir", "Triton")
+    for row in rows("registers"):
+        cells = (str(row[who][tool][0])
+                 for tool in ("ptxas", "nvjitlink") for who in ("tileir", "triton"))  # fmt: skip
+        yield (row["name"], str(row["block"]), str(row["warps"]), *cells)
+
+
+TABLES: dict[str, Callable[[], Lines]] = {
+    "summary": summary, "library": library, "compile_time": compile_time, "growth": growth,
+    "launching": launching, "cpu": cpu, "tuning": tuning, "matmul_types": matmul_types,
+    "matmul_odd": matmul_odd, "matmul": matmul, "thesis": thesis, "softmax": softmax,
+    "registers": registers,
+    **{name: workload(name) for name in ("epilogue", "quantised", "sparse", "shift")},
+}  # fmt: skip

@@ -1,0 +1,231 @@
+"""Pages that are written whenever the site is built: passes, options, errors, commands, the API.
+
+    python docs/_site/generate.py [FOLDER]        default: docs/reference
+
+What is public is what `__all__` of the packages in `PACKAGES` lists.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PACKAGES = (
+    "tileir", "tileir.textual", "tileir.builder", "tileir.builder.contraction", "tileir.verify",
+    "tileir.interp", "tileir.passmanager", "tileir.machine", "tileir.std", "tileir.backend",
+    "tileir.backend.tuning", "tileir.frontends.triton", "tileir.frontends.ttir",
+    "tileir.frontends.triton_c", "tileir.frontends.decoupled", "tileir.frontends.te",
+    "tileir.frontends.tensor_comprehensions", "tileir.frontends.tile", "tileir.testing",
+    "tileir.testing.reduction",
+)  # fmt: skip
+GENERATED = "Generated from the sources; do not edit.\n"
+
+
+def write(folder: Path) -> None:
+    """Write every generated page below `folder`, where its text has changed."""
+    pages = {
+        "passes.md": passes(), "options.md": options(), "errors.md": errors(),
+        "commands.md": commands(), "api/index.md": api_index(),
+    }  # fmt: skip
+    for package in PACKAGES:
+        pages[f"api/{package}.md"] = api(package)
+    for name, text in pages.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+# Passes, options, errors, commands ----------------------------------------------------------------
+
+
+def passes() -> str:
+    """Every registered pass with its options and documentation."""
+    from tileir.passmanager.registry import all_passes
+
+    parts = ["# Passes\n", GENERATED]
+    parts += ["Run them with `tileir-opt FILE -p 'NAME,NAME{option=value}'`.\n"]
+    for item in all_passes():
+        parts.append(f"## {item.name}\n\nTakes: {item.level}.\n")
+        parts += [
+            f"- `{o.name}`: `{_type_name(o.type)}`, default `{o.default!r}`" for o in item.options
+        ]
+        parts.append("\n" + markdown(inspect.getdoc(item.function) or "") + "\n")
+    return "\n".join(parts)
+
+
+def _type_name(kind: Any) -> str:
+    return getattr(kind, "__name__", str(kind))
+
+
+def options() -> str:
+    """The options of the backend: name, type, default, and what they mean."""
+    from tileir.backend import Options
+
+    parts = [
+        "# Options of the backend\n",
+        GENERATED,
+        "| option | type | default |",
+        "| --- | --- | --- |",
+    ]
+    for name, parameter in inspect.signature(Options).parameters.items():
+        kind = str(Options.__annotations__.get(name, "")).replace("|", "\\|")
+        parts.append(f"| `{name}` | {kind} | `{parameter.default!r}` |")
+    parts += ["", markdown(inspect.getdoc(Options) or ""), ""]
+    return "\n".join(parts)
+
+
+def errors() -> str:
+    """Every error code with its title and explanation, a section per range."""
+    from tileir import error_codes
+
+    ranges = re.search(r"One file per range:(.*?)\n\n", (error_codes.__doc__ or "") + "\n\n", re.S)
+    titles = dict(re.findall(r"(\d\d)xx ([^,.]+)", ranges[1].replace("\n", " ") if ranges else ""))
+    parts = ["# Error codes\n", GENERATED, "`tileir explain CODE` prints the same text.\n"]
+    last = ""
+    for code, (title, text) in error_codes.CODES.items():
+        if code[3:5] != last:
+            last = code[3:5]
+            parts.append(f"## {last}xx: {titles.get(last, 'others')}\n")
+        parts.append(f"**{code}: {_escaped(title)}.** {markdown(text)}\n")
+    return "\n".join(parts)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("*", "\\*").replace("<", "\\<")
+
+
+def commands() -> str:
+    """The help of every command."""
+    from tileir.tools import main, opt_options
+
+    parts = ["# Commands\n", GENERATED]
+    for name, line in main.COMMANDS.items():
+        parser = argparse.ArgumentParser(
+            prog=f"tileir {name}", formatter_class=_Fixed, description=f"{line}."
+        )
+        main._command(name).add_arguments(parser)
+        parts.append(f"## tileir {name}\n\n```text\n{parser.format_help()}```\n")
+    parser = opt_options.parser()
+    parser.formatter_class = _Fixed
+    parts.append(f"## tileir-opt\n\n```text\n{parser.format_help()}```\n")
+    return "\n".join(parts)
+
+
+class _Fixed(argparse.RawDescriptionHelpFormatter):
+    """Help of one width, whatever the terminal's."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28, width=92)
+
+
+# The API ------------------------------------------------------------------------------------------
+
+
+def api_index() -> str:
+    """The list of packages."""
+    parts = ["# Python API\n", GENERATED, "What `__all__` of these packages lists is public.\n"]
+    parts += ["```{toctree}", *PACKAGES, "```", ""]
+    return "\n".join(parts)
+
+
+def api(name: str) -> str:
+    """The page of one package."""
+    package = importlib.import_module(name)
+    parts = [f"# {name}\n", markdown(inspect.getdoc(package) or ""), ""]
+    parts += [f"```{{py:currentmodule}} {name}\n```\n"]
+    for public in sorted(package.__all__):
+        parts.append("\n".join(entry(public, getattr(package, public))) + "\n")
+    return "\n".join(parts)
+
+
+def entry(name: str, item: Any) -> Iterator[str]:
+    """The directive of a class, function or value."""
+    if inspect.ismodule(item):
+        yield f"- `{name}`: {first_line(item)}"
+    elif inspect.isclass(item):
+        yield f":::::{{py:class}} {name}{signature(item)}\n"
+        yield documentation(item)
+        for member, value in sorted(vars(item).items()):
+            if not member.startswith("_") and documented(value):
+                yield from member_entry(member, value)
+        yield ":::::"
+    elif callable(item):
+        yield f":::::{{py:function}} {name}{signature(item)}\n\n{documentation(item)}\n:::::"
+    else:
+        yield f":::::{{py:data}} {name}\n\nA `{type(item).__name__}`.\n:::::"
+
+
+def documented(value: Any) -> bool:
+    """Whether a member of a class is a method or property with documentation."""
+    target = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+    kinds = (property, type(documented))
+    return isinstance(target, kinds) and bool(inspect.getdoc(target))
+
+
+def member_entry(name: str, value: Any) -> Iterator[str]:
+    """The directive of a method or property."""
+    if isinstance(value, property):
+        yield f"::::{{py:property}} {name}\n\n{documentation(value)}\n::::\n"
+        return
+    target = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+    heading = f"{name}{signature(target, method=True)}"
+    yield f"::::{{py:method}} {heading}\n\n{documentation(target)}\n::::\n"
+
+
+def signature(item: Any, method: bool = False) -> str:
+    """Names of the parameters and defaults that are short."""
+    try:
+        parameters = list(inspect.signature(item).parameters.values())
+    except (ValueError, TypeError):
+        return "()"
+    if method and parameters and parameters[0].name in ("self", "cls"):
+        parameters = parameters[1:]
+    plain = [p.replace(annotation=p.empty, default=_short(p)) for p in parameters]
+    return str(inspect.Signature(plain))
+
+
+class _Ellipsis:
+    def __repr__(self) -> str:
+        return "..."
+
+
+def _short(parameter: inspect.Parameter) -> Any:
+    """The default, or `...` where its text is long or differs between processes."""
+    text = repr(parameter.default)
+    simple = parameter.default is parameter.empty or (len(text) < 24 and "<" not in text)
+    return parameter.default if simple else _Ellipsis()
+
+
+def first_line(item: Any) -> str:
+    return markdown(inspect.getdoc(item) or "").partition("\n")[0]
+
+
+def documentation(item: Any) -> str:
+    return markdown(inspect.getdoc(item) or "")
+
+
+def markdown(text: str) -> str:
+    """A docstring as Markdown: outside of code, what would be a link or markup is itself."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if part.startswith("`") else _plain(part) for part in parts)
+
+
+def _plain(text: str) -> str:
+    lines = []
+    for line in text.split("\n"):
+        if not line.startswith("    "):
+            line = re.sub(r"(?<!\*)\*(?!\*)|(?<!\w)_(?=\w)|[<\[]", r"\\\g<0>", line)
+            line = re.sub(r"^(#+|[=~-]{3,})", r"\\\1", line)
+        lines.append(line)
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1] / "reference")

@@ -1,0 +1,104 @@
+"""Links of the documentation lead to pages and headings that exist; every page is in a menu."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+GENERATED = {"passes", "options", "errors", "commands", "api/index"}
+"""Pages of docs/reference that are written when the site is built (docs/_site/generate.py)."""
+
+
+def written() -> list[Path]:
+    """Pages that are committed."""
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]
+    reference = DOCS / "reference"
+    made = {reference / f"{name}.md" for name in GENERATED}
+    return [p for p in pages if p not in made and p.parent != reference / "api"]
+
+
+def prose(page: Path) -> str:
+    """The text without fenced code."""
+    return re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.M | re.S)
+
+
+def links(page: Path) -> Iterator[tuple[str, str]]:
+    """Paths and headings of links and pictures within the repository."""
+    text = re.sub(r"`[^`]*`", "code", prose(page))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" not in target:
+            path, _, heading = target.partition("#")
+            yield path, heading
+
+
+def headings(page: Path) -> set[str]:
+    """Headings as hosts of repositories and MyST spell them in addresses."""
+    found = re.findall(r"^#+ (.*)$", prose(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", line.strip().lower()).replace(" ", "-") for line in found}
+
+
+@pytest.mark.parametrize("page", written(), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    for path, heading in links(page):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name}: {path}"
+        if heading:
+            assert heading in headings(target), f"{page.name}: {path}#{heading}"
+
+
+def entries(page: Path) -> set[Path]:
+    """Pages that the menus of a page name, with patterns filled in."""
+    found: set[Path] = set()
+    for block in re.findall(r"^```\{toctree\}\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
+        names = [line for line in block.splitlines() if line and not line.startswith(":")]
+        for name in names:
+            found |= set(page.parent.glob(f"{name}.md"))
+            missing = not list(page.parent.glob(f"{name}.md")) and name not in GENERATED
+            assert not missing, f"{page.name}: {name}"
+    return found
+
+
+def test_every_page_is_in_a_menu_but_decisions() -> None:
+    listed = {DOCS / "index.md"}
+    queue = list(listed)
+    while queue:
+        new = entries(queue.pop()) - listed
+        listed |= new
+        queue += new
+    pages = {p for p in written() if p.is_relative_to(DOCS)}
+    assert {p for p in pages - listed if p.parent.name != "decisions"} == set()
+    assert not {p for p in listed if p.parent.name in ("decisions", "pictures")}
+
+
+def test_the_quick_starts_of_the_entry_page_run() -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / "index.md").read_text(), re.M | re.S)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "index.md", "exec"), {"__name__": "page"})
+
+
+ARCHITECTURE = (DOCS / "explanation" / "architecture.md").read_text()
+READ_FOR = {"a load become PTX": 8, "become `wgmma` with TMA": 20, "get this layout": 6}
+"""Questions of the architecture page, and how many files a reader opens at most."""
+
+
+def test_the_files_of_the_map_exist() -> None:
+    folders = "tileir|textual|builder|backend|frontends|tools|testing|tileir_triton"
+    paths = re.findall(rf"`((?:{folders})/[\w/*.]*)`", ARCHITECTURE)
+    assert len(paths) > 50
+    assert [path for path in paths if not list(ROOT.glob(path.rstrip("/")))] == []
+
+
+@pytest.mark.parametrize("question", READ_FOR)
+def test_few_files_answer_a_question(question: str) -> None:
+    section = ARCHITECTURE.split(f"{question}", 1)[1].split("\n**")[0].split("\n`tileir-opt")[0]
+    stated = re.search(r"\*\* (\d+) files", section)
+    assert stated
+    listed = {int(number) for number in re.findall(r"(?<![\w.])(\d+)\. `", section)}
+    assert listed == set(range(1, int(stated[1]) + 1))
+    assert len(listed) <= READ_FOR[question]
