@@ -7,7 +7,7 @@ A ROW is named as in `measured.py`, or is a file of such names, a line each; `--
 whose committed results are below their targets, the farthest below first. Each is profiled in a
 process of its own, on as many GPUs at once as `--gpus` says; rows that `--out` has from before stay
 there. `--list` names rows and their ratios, `--show` prints what was measured, `--docs` writes it
-into docs/performance.md. Our variant is the best of the committed results.
+into docs/reference/performance.md. Our variant is the best of the committed results.
 
 The profiler empties the caches before every kernel, and times kernels alone: what lies between
 those of one call is not counted, so that times differ from the benchmarks'. `ratio` is theirs.
@@ -192,7 +192,7 @@ def _figure(value: float | None, unit: str = "", form: str = "{:.0f}") -> str:
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
-    """The table of docs/performance.md."""
+    """The table of docs/reference/performance.md."""
     return tables.markdown([HEADINGS, *(line for each in rows for line in lines(each))])
 
 
@@ -244,7 +244,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--ncu", default=shutil.which("ncu") or "/usr/local/cuda/bin/ncu")
     parser.add_argument("--list", action="store_true", help="name the rows, do nothing else")
     parser.add_argument("--show", action="store_true", help="print what --out has")
-    parser.add_argument("--docs", action="store_true", help="write it into docs/performance.md")
+    parser.add_argument(
+        "--docs", action="store_true", help="write it into docs/reference/performance.md"
+    )
     parser.add_argument("--one", help=argparse.SUPPRESS)
     return parser
 

@@ -1,4 +1,4 @@
-"""Tables of docs/performance.md from what was measured: `benchmarks/results/*.json`.
+"""Tables of docs/reference/performance.md from what was measured: `benchmarks/results/*.json`.
 
     python benchmarks/tables.py [products attention ...]        all, where none is named
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-DOCS = HERE.parent / "docs" / "performance.md"
+DOCS = HERE.parent / "docs" / "reference" / "performance.md"
 LENGTHS = (512, 2048, 8192, 16384)
 END = "<!-- end of table -->"
 

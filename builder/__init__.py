@@ -8,7 +8,7 @@
         (x + i).store(b.maximum((x + i).load(i < n), 0.0), i < n)
     module = b.module()
 
-See `docs/builder.md`.
+See `docs/reference/builder.md`.
 """
 
 if __name__ != "tileir.builder":

@@ -6,7 +6,7 @@
 A folder holds `programs.tir.gz` (modules between lines `; -----`: one for every op by attribute
 value by element type, of `tileir.ops.matrix`), `language.tir` (by hand: what is no op), for both
 `results.json.gz` (per module and kernel the arguments, and what a run left of them or the code of
-its error), and `schema.json`. The promise they keep is in docs/stability.md.
+its error), and `schema.json`. The promise they keep is in docs/reference/stability.md.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ def test_public_functions_and_classes_are_documented():
 
 
 def test_every_op_has_a_meaning_or_none_outside_its_context():
-    """`gpu.` ops mean something to a block of threads only (docs/architecture.md)."""
+    """`gpu.` ops mean something to a block of threads only (docs/explanation/architecture.md)."""
     without = {
         cls.mnemonic
         for cls in all_ops()

@@ -1,7 +1,7 @@
 """Reader of the spelling of the MAPL 2019 paper (Listings 5, 6 and 7), which leaves out what
 follows from the rest of the text: types, labels, terminators, declarations.
 
-Only what differs from the canonical text is here; `docs/grammar.md` lists it.
+Only what differs from the canonical text is here; `docs/reference/grammar.md` lists it.
 """
 
 from __future__ import annotations

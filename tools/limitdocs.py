@@ -1,4 +1,4 @@
-"""Write `docs/limits.md`: `python -m tileir.tools.limitdocs [PATH]`.
+"""Write `docs/reference/limits.md`: `python -m tileir.tools.limitdocs [PATH]`.
 
 Everything in its tables comes from the code that checks it; a test holds the page up to date.
 """
@@ -16,7 +16,7 @@ from tileir.textual import lexer, types
 
 _HEAD = """# Limits
 
-Made by `python -m tileir.tools.limitdocs docs/limits.md`; do not edit.
+Made by `python -m tileir.tools.limitdocs docs/reference/limits.md`; do not edit.
 
 A program is text, and text from anywhere may ask for anything. What would exhaust memory or time
 is refused with an error at the place that asks for it (`TIR1601`, or `TIR0708` where it is the

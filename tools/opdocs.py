@@ -1,4 +1,4 @@
-"""Write `docs/ops.md` from the op classes: `python -m tileir.tools.opdocs [PATH]`.
+"""Write `docs/reference/ops.md` from the op classes: `python -m tileir.tools.opdocs [PATH]`.
 
 Everything on the page is declared by the classes; a test holds the page up to date.
 """
@@ -87,7 +87,7 @@ def _implied(text: str) -> tuple[str, ...]:
 
 _HEAD = """# Ops
 
-Made by `python -m tileir.tools.opdocs docs/ops.md` from the op classes; do not edit.
+Made by `python -m tileir.tools.opdocs docs/reference/ops.md` from the op classes; do not edit.
 
 Every op is written `%r = mnemonic TYPE operands {attribute = value}`. Operands are values,
 literals or `undef`, in the order listed; `none` stands for an absent one before others. One type

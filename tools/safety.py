@@ -16,7 +16,7 @@ def add_safety(group: Any) -> None:
     """Declare `--limit` and `--no-isolate`."""
     group.add_argument(
         "--limit", action="append", default=[], metavar="NAME=VALUE", type=_limit,
-        help="raise or lower a limit, e.g. operations=262144 (docs/limits.md)",
+        help="raise or lower a limit, e.g. operations=262144 (docs/reference/limits.md)",
     )  # fmt: skip
     group.add_argument(
         "--no-isolate", action="store_true",

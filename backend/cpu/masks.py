@@ -2,7 +2,7 @@
 
 A mask whose first 8 or 16 lanes are another mask's, the others off, is `kmovb %k1, %k2` or
 `kmovw`, which clears the bits above. Where both masks are spilled, the register allocator takes it
-for a copy and stores the first mask twice (LLVM 22.1, docs/cpu.md): lanes that are off access
+for a copy and stores the first mask twice (LLVM 22.1, docs/explanation/cpu.md): lanes that are off access
 memory. LLVM makes it of shuffles with zeros, which its optimiser makes of `and`. Here they become
 `and` again.
 """

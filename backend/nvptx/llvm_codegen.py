@@ -91,7 +91,7 @@ _Pipeline: TypeAlias = Callable[[Any, Any, Any, int], None]
 
 def _pipeline_for(text: str, level: int) -> _Pipeline:
     """The least that makes as good code of `text` as LLVM's whole pipeline, as instructions of the
-    assembler, those in loops and registers tell (docs/performance.md)."""
+    assembler, those in loops and registers tell (docs/reference/performance.md)."""
     if not level:
         return _optimize
     if not any(word in text for word in (*_JOINS, _PRODUCT, "mma.sync")):

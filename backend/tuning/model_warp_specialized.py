@@ -18,7 +18,7 @@ for what is touched first, nor than power allows for so many operations.
 
 Constants hold for one H200: times in seconds, sizes in bytes, rates in units a second. Where
 nothing else is said they were fitted at once to 5213 measurements of 109 problems
-(benchmarks/results/products*.json) and rounded. `docs/tuning.md` says what they are worth.
+(benchmarks/results/products*.json) and rounded. `docs/explanation/tuning.md` says what they are worth.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
     program = Program((stage,), (c,))
     program.run({a: left, b: right})[c]
 
-See `docs/builder.md`.
+See `docs/reference/builder.md`.
 """
 
 from __future__ import annotations

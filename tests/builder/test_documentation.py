@@ -1,11 +1,11 @@
-"""The code of docs/builder.md runs, block after block, as its reader would run it."""
+"""The code of docs/reference/builder.md runs, block after block, as its reader would run it."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "builder.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "builder.md"
 
 
 def test_the_page_runs() -> None:

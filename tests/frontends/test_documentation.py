@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "frontends"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference" / "frontends"
 PAGES = sorted(page for page in FOLDER.glob("*.md") if page.stem != "listings")
 
 
@@ -23,6 +23,8 @@ def test_the_page_runs(page: Path, tmp_path: Path) -> None:
 
 
 def test_there_is_a_page_for_every_frontend() -> None:
-    folder = PAGES[0].parents[2] / "frontends"
+    folder = PAGES[0].parents[3] / "frontends"
     names = {p.name for p in folder.iterdir() if (p / "__init__.py").exists()}
-    assert names == {p.stem for p in PAGES}
+    guides = {"triton_backend": "how-to/triton-users.md"}
+    assert all((FOLDER.parents[1] / guide).exists() for guide in guides.values())
+    assert names == {p.stem for p in PAGES} | set(guides)

@@ -7,7 +7,7 @@ import re
 import runpy
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "targeting-tileir.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "targeting-tileir.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
 
 

@@ -1,4 +1,4 @@
-"""The code of docs/interpreter.md runs, block after block, as its reader would run it."""
+"""The code of docs/explanation/interpreter.md runs, block after block, as its reader would run it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tileir.error_codes import CODES
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "interpreter.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "interpreter.md"
 
 
 def test_the_page_runs() -> None:

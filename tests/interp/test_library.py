@@ -223,7 +223,7 @@ def test_sigmoid_of_the_library() -> None:
     np.testing.assert_allclose(x, expected, rtol=4e-7, atol=1e-38)
 
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "std.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "std.md"
 
 
 def test_every_function_is_on_its_page() -> None:

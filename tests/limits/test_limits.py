@@ -14,7 +14,7 @@ from tileir.tools.limitdocs import page
 from tileir.tools.main import main
 from tileir.tools.opt import main as opt
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "limits.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "limits.md"
 TEXT = """tir 1.0
 define kernel void @k(f32* %x) {
 entry:

@@ -11,7 +11,7 @@ from tileir.textual import parse, print_module
 from tileir.tools.opdocs import Example, example, page
 
 NAMED = {o.mnemonic: o for o in all_ops() if not o.mnemonic.startswith("gpu.")}
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "ops.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "ops.md"
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -286,10 +286,10 @@ def test_committed_pictures_are_what_is_drawn(picture, kernel):
 
 
 def test_every_picture_is_committed_and_shown():
-    page = (PICTURES_FOLDER.parent / "pictures.md").read_text("utf-8")
+    page = (PICTURES_FOLDER.parent / "reference" / "pictures.md").read_text("utf-8")
     wanted = {f"{k}-{p}.{'html' if p == 'passes' else 'svg'}" for k in KERNELS for p in PICTURES}
     assert all(f"pictures/{name}" in page for name in wanted)
-    pages = "".join(p.read_text("utf-8") for p in PICTURES_FOLDER.parent.glob("*.md"))
+    pages = "".join(p.read_text("utf-8") for p in PICTURES_FOLDER.parent.rglob("*.md"))
     committed = {path.name for path in PICTURES_FOLDER.iterdir()}
     assert wanted <= committed
     assert all(f"pictures/{name}" in pages for name in committed)

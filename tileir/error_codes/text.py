@@ -5,7 +5,7 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "TIR0001": (
         "unexpected text",
-        "Something else should stand at this place. `docs/grammar.md` has the whole grammar; an op "
+        "Something else should stand at this place. `docs/reference/grammar.md` has the whole grammar; an op "
         "ends with its line.",
     ),
     "TIR0002": (
@@ -13,7 +13,7 @@ CODES: dict[str, tuple[str, str]] = {
         "A module begins with the version it is written in: a line `tir 1.0`, before which only "
         "comments may stand.",
     ),
-    "TIR0003": ("unknown op", "No op has this name; `docs/ops.md` lists all."),
+    "TIR0003": ("unknown op", "No op has this name; `docs/reference/ops.md` lists all."),
     "TIR0004": (
         "unknown or impossible type",
         "Types are scalars (`i32`, `f16`), pointers (`f32*`), tiles of either (`f32<64, 128>`), "

@@ -30,7 +30,7 @@ Results: TypeAlias = dict[str, dict[str, str]]
 
 ROOT = Path(__file__).resolve().parents[3]
 FILE = Path(__file__).parent / "results.json"
-PAGE = ROOT / "docs" / "frontends" / "listings.md"
+PAGE = ROOT / "docs" / "reference" / "frontends" / "listings.md"
 
 SEEDS = {
     "000": "MAPL 2019: Triton, an intermediate language and compiler for tiled neural networks",
