@@ -22,8 +22,8 @@ _LIST_GLOBALS = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 @attrs.frozen(eq=False)
 class Code:
-    """Machine code, loaded: `run` and `list_globals` of `tileir.backend.cpu.emit`, and the
-    optimised LLVM IR it was made of."""
+    """Machine code, loaded: `run` and `list_globals` of `tileir.backend.cpu.emit`, and its
+    optimised LLVM IR."""
 
     run: Any
     list_globals: Any
@@ -47,7 +47,7 @@ def load(text: str, optimize: int = 3, task: Task | None = None) -> Code:
 
 
 def generated(text: str, optimize: int) -> tuple[bytes, str]:
-    """Object code of the module `text`, and the LLVM IR it was made of. Raises as `load`."""
+    """Object code of the module `text`, and its LLVM IR. Raises as `load`."""
     binding = loaded()
     machine = _machine(binding, optimize)
     module = _optimised(binding, machine, text, optimize)
@@ -85,16 +85,16 @@ def _optimised(binding: Any, machine: Any, text: str, optimize: int) -> Any:
     tuning.slp_vectorization = tuning.loop_vectorization = False
     builder = binding.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
-    optimized = without_partial_masks(made := str(module))
-    return module if optimized == made else binding.parse_assembly(optimized)
+    optimized = without_partial_masks(unoptimized := str(module))
+    return module if optimized == unoptimized else binding.parse_assembly(optimized)
 
 
 def _machine(binding: Any, optimize: int) -> Any:
-    found = binding.Target.from_triple(binding.get_process_triple())
+    target = binding.Target.from_triple(binding.get_process_triple())
     features = binding.get_host_cpu_features()
     if "x86" in binding.get_process_triple() and not features.get("f16c"):
         message = "this CPU lacks F16C, which conversions of f16 are made of"
         raise CompileError(Diagnostic("TIR0704", message))
-    return found.create_target_machine(
+    return target.create_target_machine(
         cpu=binding.get_host_cpu_name(), features=features.flatten(), opt=optimize, jit=True
     )
