@@ -65,7 +65,8 @@ class Options:
     with an error, to debug kernels.
     `line_info`: the machine code says which line of the program each instruction comes from, for
     profilers and sanitizers.
-    `limits`: names and values in place of those in force (`tileir.limits`, docs/reference/limits.md).
+    `limits`: names and values in place of the current ones (`tileir.limits`,
+    docs/reference/limits.md).
     `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
 
     num_warps: int | None = None

@@ -1,7 +1,7 @@
-"""The part of the thread interface that sm_90 adds: what runs beside the threads.
+"""The part of the thread interface that sm_90 adds: asynchronous copies, mbarriers and wgmma.
 
-Offsets are bytes of shared memory. `chosen` is an i1 that holds in one thread of those that run the
-function, None where one thread runs it.
+Offsets are bytes of shared memory. `chosen` is an i1 that is true in one thread of those that run
+the function, None where one thread runs it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Handle: TypeAlias = Any
 @attrs.frozen
 class TensorMapHandle:
     """A tensor map: number `number` of the kernel's, of blocks of type `block`, copied by boxes of
-    `box` elements in panels of 16 << `swizzle` bytes; what lies outside is NaN where `nan`."""
+    `box` elements in panels of 16 << `swizzle` bytes. Elements out of bounds are NaN if `nan`,
+    otherwise zero."""
 
     number: int
     block: Tile
@@ -33,8 +34,9 @@ class TensorMapHandle:
 
 @attrs.frozen
 class WgmmaStep:
-    """One instruction of a product: its first sum, and how far its factors are from the first, in
-    bytes of shared memory, or in registers for an A that lies there. `first`: its sum begins."""
+    """One wgmma instruction: its first accumulator register, and the offsets of its operands from
+    the first ones, in bytes of shared memory, or in registers for an A in registers. `first`: its
+    accumulator starts at zero."""
 
     sums: int
     a: int
@@ -43,7 +45,7 @@ class WgmmaStep:
 
 
 class AsyncUnits(Protocol):
-    """What a rule may do with the units of sm_90 beside the threads."""
+    """The operations of sm_90's asynchronous units that a rule may emit."""
 
     def tensor_map(
         self,
@@ -72,7 +74,7 @@ class AsyncUnits(Protocol):
         ...
 
     def mbarrier_arrive(self, offset: Handle, when: Handle | None) -> None:
-        """Each warp arrives once, after its lanes have met, where the i1 `when` holds."""
+        """Each warp arrives once, after its lanes have synchronized, where the i1 `when` holds."""
         ...
 
     def mbarrier_wait(self, offset: Handle, parity: Handle) -> None:
@@ -104,15 +106,15 @@ class AsyncUnits(Protocol):
         ...
 
     def async_fence(self) -> None:
-        """Order this thread's accesses of shared memory before those of units beside it."""
+        """Order this thread's accesses of shared memory before those of the asynchronous proxy."""
         ...
 
     def shared_address(self, offset: Handle) -> Handle:
-        """The address in shared memory, an i32, as matrix descriptors hold it."""
+        """The shared-memory address, an i32, as matrix descriptors encode it."""
         ...
 
     def group(self) -> Handle:
-        """Index of the warpgroup, an i32, known to be uniform."""
+        """Index of the warpgroup, a uniform i32."""
         ...
 
     def group_barrier(self) -> None:
@@ -120,35 +122,36 @@ class AsyncUnits(Protocol):
         ...
 
     def named_barrier_sync(self) -> None:
-        """Wait for this warpgroup's turn."""
+        """Wait until this warpgroup may proceed in the ping-pong order."""
         ...
 
     def named_barrier_arrive(self, *, begin: bool) -> None:
-        """Let the next warpgroup have its turn; `begin`: the last warpgroup alone does so."""
+        """Let the next warpgroup proceed; with `begin`, only the last warpgroup does so."""
         ...
 
     def where_any(
         self, condition: Handle, element: Element, values: Sequence[Handle],
         body: Callable[[], Sequence[Handle]],
     ) -> list[Handle]:  # fmt: skip
-        """What `body` gives in warps where `condition` holds in a lane, in others `values`, which
-        it would give there, too."""
+        """The results of `body` in warps where `condition` holds in a lane; in others `values`,
+        which `body` would return there as well."""
         ...
 
     def wgmma(
-        self, kind: WgmmaInstruction, products: Sequence[WgmmaStep], a: Handle | Sequence[Handle],
+        self, kind: WgmmaInstruction, steps: Sequence[WgmmaStep], a: Handle | Sequence[Handle],
         b: Handle, c: Sequence[Handle] | None,
     ) -> list[Handle]:  # fmt: skip
-        """Begin a group of products, added to `c` (None for zero). Factors are matrix descriptors
-        (PTX ISA, "Matrix Descriptor Format"), A or its registers."""
+        """Issue a group of wgmma instructions that accumulate into `c` (None for zero). Operands
+        are matrix descriptors (PTX ISA, "Matrix Descriptor Format"), A or its registers."""
         ...
 
     def wgmma_wait(self, element: Element, values: Sequence[Handle], pending: int) -> list[Handle]:
-        """`values`, sums of products, once at most `pending` of the newest groups are under way."""
+        """The accumulators `values`, after at most `pending` of the newest groups remain in
+        flight."""
         ...
 
     def order(self, value: Handle) -> None:
-        """Begin nothing that stands behind before `value`, an f32, has been computed."""
+        """Keep later ops after the computation of `value`, an f32."""
         ...
 
     def role(self, lowering: Any, op: Any) -> None:

@@ -24,9 +24,10 @@ class ClusterOps(Protocol):
         ...
 
     def cluster_arrive(self, *, first: bool) -> None:
-        """Every thread of the block is here, by its kernel; what it did comes before what any
-        thread of the cluster does behind its next `cluster_wait`. At `first`, it began barriers
-        and did nothing else to memory."""
+        """Arrive at the cluster barrier with every thread of the block. Earlier accesses of the
+        block are ordered before accesses of any thread of the cluster after its next
+        `cluster_wait`. At `first`, the block has initialized mbarriers and accessed no other
+        memory."""
         ...
 
     def cluster_wait(self) -> None:
@@ -50,13 +51,14 @@ class ClusterOps(Protocol):
         ...
 
     def arrive_remote(self, offset: Handle, rank: Handle, when: Handle | None) -> None:
-        """The thread arrives at the barrier at `offset` in block `rank` where the i1 `when` holds;
-        what it has seen, those see that come behind `remote_wait`."""
+        """The thread arrives at the mbarrier at `offset` in block `rank` where the i1 `when` holds.
+        The writes it has observed are visible after `remote_wait`."""
         ...
 
     def arrive_everywhere(self, offset: Handle, when: Handle | None) -> None:
-        """As `mbarrier_arrive`, at the barrier at `offset` of every block. Copies that threads of
-        those begin behind a wait for the phase come after what the warp has read, and no more."""
+        """As `mbarrier_arrive`, at the mbarrier at `offset` of every block. Copies that threads of
+        those blocks issue after a wait for the phase are ordered after the reads of the warp
+        only."""
         ...
 
     def tma_multicast(

@@ -35,7 +35,7 @@ def convert(
 def conversion_bytes(source: Tile, target: Layout) -> int:
     """Shared memory that a conversion needs."""
     plan = conversion(source, target)
-    return plan.round_bytes if isinstance(plan, Staging) else 0
+    return plan.bytes_at_once if isinstance(plan, Staging) else 0
 
 
 @cache
@@ -47,9 +47,9 @@ def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | 
         return tuple(renamed)
     size = source.element.bytes
     staged = staging(source.layout, target, source.shape, size)
-    found = exchange(source.layout, target, _most_packed(source.element))
-    if found is not None and _shuffling(found, source) <= staged.cost() + _WAITING:
-        return found
+    shuffles = exchange(source.layout, target, _most_packed(source.element))
+    if shuffles is not None and _shuffling(shuffles, source) <= staged.cost() + _WAITING:
+        return shuffles
     return staged
 
 
@@ -57,18 +57,20 @@ def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | 
 def within_warps(source: Tile, target: Layout) -> bool:
     """Whether a conversion goes through shared memory, where every one of several warps reads what
     its own lanes wrote and nothing else: it waits for no other, nor overwrites what others read."""
-    plan, held = conversion(source, target), source.layout
-    if not isinstance(plan, Staging) or plan.rounds > 1 or held.repeats != target.repeats:
+    plan, source_layout = conversion(source, target), source.layout
+    if not isinstance(plan, Staging) or plan.rounds > 1 or source_layout.repeats != target.repeats:
         return False
-    if held.atom_extents != target.atom_extents or any(r.axis != "register" for r in held.repeats):
+    if source_layout.atom_extents != target.atom_extents or any(
+        r.axis != "register" for r in source_layout.repeats
+    ):
         return False
-    if any(n > covered for n, covered in zip(held.extents, plan.covered, strict=True)):
+    if any(n > covered for n, covered in zip(source_layout.extents, plan.covered, strict=True)):
         return False
-    mine, theirs = (flat_columns(it, ("register", "lane")) for it in (held, target))
+    mine, theirs = (flat_columns(it, ("register", "lane")) for it in (source_layout, target))
     alone = Span.of(mine)
     if any(v not in alone for v in theirs) or len(Span.of(theirs)) < len(alone):
         return False
-    warps = [flat_columns(it, ("warp",)) for it in (held, target)]
+    warps = [flat_columns(it, ("warp",)) for it in (source_layout, target)]
     several = 0 < len(warps[0]) == len(warps[1])
     if not several or not all(map(alone.copy().add, warps[0])):
         return False
@@ -96,21 +98,22 @@ def _most_packed(element: Element) -> int:
 
 
 def register_permutation(source: Layout, target: Layout, shape: Vector) -> list[int] | None:
-    """For every register of `target` the register of `source` of the same thread that holds its
-    element, when threads agree. Padding may come from anywhere."""
-    if not _threads_agree(source, target):
+    """For every register of `target`, the register of `source` of the same thread that contains its
+    element, if the two layouts place elements in the same threads. Padding may come from any
+    register."""
+    if not _same_threads(source, target):
         return None
     where = {v: r for r, v in enumerate(source.registers)}
-    found: list[int] = []
+    permutation: list[int] = []
     for coordinate in target.registers:
         register = where.get(coordinate)
         if register is None and all(a < n for a, n in zip(coordinate, shape, strict=True)):
             return None
-        found.append(0 if register is None else register)
-    return found
+        permutation.append(0 if register is None else register)
+    return permutation
 
 
-def _threads_agree(source: Layout, target: Layout) -> bool:
+def _same_threads(source: Layout, target: Layout) -> bool:
     """Whether every thread starts where it does in the other, or, replicating in the target,
     somewhere its own registers reach."""
     return source.thread_part == target.thread_part
@@ -118,8 +121,8 @@ def _threads_agree(source: Layout, target: Layout) -> bool:
 
 @attrs.frozen
 class Placement:
-    """Row-major addresses of a tile in shared memory from byte `base`, with `pad` bytes after
-    every row so that columns do not meet in one bank."""
+    """Row-major addresses of a tile in shared memory from byte `base`, with `pad` bytes after every
+    row so that columns do not conflict in one bank."""
 
     element: Element
     strides: Vector
@@ -128,7 +131,7 @@ class Placement:
 
 
 def placement(tile: Tile, base: int = 0) -> Placement:
-    """Where the elements of `tile` lie in shared memory."""
+    """The placement of the elements of `tile` in shared memory."""
     size, strides = tile.element.bytes, [0] * len(tile.shape)
     step = size
     for dim in reversed(range(len(tile.shape))):
@@ -140,7 +143,7 @@ def placement(tile: Tile, base: int = 0) -> Placement:
 
 
 def address(lowering: Lowering, place: Placement, layout: Layout, register: int) -> str:
-    """Byte offset in shared memory of the element a register holds: an i32."""
+    """Byte offset in shared memory of the element of a register: an i32."""
     thread, fixed = lowering.thread, place.base
     total: str | None = None
     for dim, stride in enumerate(place.strides):
@@ -158,10 +161,10 @@ def address(lowering: Lowering, place: Placement, layout: Layout, register: int)
 
 
 def store_tile(lowering: Lowering, fragment: Fragment, tile: Tile, base: int) -> None:
-    """Write a tile to shared memory from byte `base`; padding is left out, and of threads that
-    hold the same element the first writes it."""
+    """Write a tile to shared memory from byte `base`. Padding is left out; the first owner of an
+    element writes it."""
     place, thread = placement(tile, base), lowering.thread
-    first = lowering.first_holder(tile.layout)
+    first = lowering.first_owner(tile.layout)
     for register, handle in enumerate(fragment):
         inside = lowering.inside(tile.layout, tile.shape, register)
         if inside == "false":
@@ -177,17 +180,17 @@ def store_tile(lowering: Lowering, fragment: Fragment, tile: Tile, base: int) ->
 
 def load_tile(lowering: Lowering, tile: Tile, base: int) -> Fragment:
     """Read a tile from shared memory; padding reads the first element."""
-    place, thread, found = placement(tile, base), lowering.thread, list[str]()
+    place, thread, values = placement(tile, base), lowering.thread, list[str]()
     for register in range(tile.layout.size("register")):
         inside = lowering.inside(tile.layout, tile.shape, register)
         if inside == "false":
-            found.append(thread.constant(tile.element, 0))
+            values.append(thread.constant(tile.element, 0))
             continue
         at = address(lowering, place, tile.layout, register)
         if inside is not None:
             at = thread.select(I32, inside, at, thread.integer(base))
-        found += thread.load_shared(tile.element, 1, at)
-    return found
+        values += thread.load_shared(tile.element, 1, at)
+    return values
 
 
 def in_layout(tile: Tile, layout: Layout) -> Tile:

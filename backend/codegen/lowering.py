@@ -32,11 +32,11 @@ Fragment: TypeAlias = list[str]
 """The handles of one thread for a value: one per register."""
 
 REMATERIALIZED_BLOCKS = "recomputing"
-"""The attribute of a function that names the blocks in which positions are computed anew."""
+"""The attribute of a function that names the blocks in which positions are rematerialized."""
 
 Axes: TypeAlias = tuple[str, ...]
 THREADS: Axes = ("lane", "warp")
-"""What a thread's index is made of."""
+"""The components of a thread's index."""
 
 Rule: TypeAlias = "Callable[[Lowering, Any], list[Fragment]]"
 
@@ -47,10 +47,10 @@ def third_party_rules() -> Mapping[str, Rule]:
     group `tileir.rules`. They add ops and replace no rule."""
     from importlib.metadata import entry_points  # slow, and needed for ops without a rule only
 
-    found: dict[str, Rule] = {}
+    rules: dict[str, Rule] = {}
     for point in entry_points(group="tileir.rules"):
-        found.update(point.load())
-    return found
+        rules.update(point.load())
+    return rules
 
 
 @attrs.define
@@ -71,7 +71,7 @@ class Lowering:
     leaving: str | None = None
     """The label where `ret` goes; None where it returns."""
     bound: dict[Value, Op] = attrs.field(init=False, factory=dict)
-    """What defines, in the caller, what parameters hold."""
+    """The caller's definitions of the parameters."""
     values: dict[Value, Fragment] = attrs.field(init=False, factory=dict)
     _labels: dict[str, str] = attrs.field(init=False, factory=dict)
     _edges: dict[str, list[tuple[str, list[str]]]] = attrs.field(init=False, factory=dict)
@@ -113,9 +113,9 @@ class Lowering:
         )
 
     def inside(self, layout: Layout, shape: Vector, register: int) -> str | None:
-        """Whether a register holds an element of a tile of `shape` and not padding: an i1, None
-        where that is certain, `false` where it certainly does not."""
-        found: str | None = None
+        """Whether a register contains an element of a tile of `shape` and not padding: an i1, None
+        if always, `false` if never."""
+        condition: str | None = None
         for dim, (extent, size) in enumerate(zip(layout.extents, shape, strict=True)):
             if extent <= size:
                 continue
@@ -127,17 +127,19 @@ class Lowering:
                     continue
             at = self.coordinate(layout, register, dim)
             here = self.thread.compare("ult", I32, at, self.thread.integer(size))
-            found = here if found is None else self.thread.binary("and", I1, found, here)
-        return found
+            condition = (
+                here if condition is None else self.thread.binary("and", I1, condition, here)
+            )
+        return condition
 
-    def first_holder(self, layout: Layout | None) -> str | None:
-        """Whether this thread is the first of those that hold the same elements: an i1, None
-        where no element is held twice. A scalar is held by all."""
-        return _first_holder(self, layout)
+    def first_owner(self, layout: Layout | None) -> str | None:
+        """Whether this thread is the first owner of its elements: an i1, None where no element is
+        replicated. Every thread owns a scalar."""
+        return _compute_first_owner(self, layout)
 
     def chosen(self) -> str | None:
         """Whether this thread does what one thread does: an i1, None where there is one."""
-        return None if self.alone else _first_holder(self, None)
+        return None if self.alone else _compute_first_owner(self, None)
 
     def origin(self, operand: Operand) -> Op | None:
         """The op that defines `operand`, here or in the kernel that started this role."""
@@ -211,7 +213,7 @@ def scalar_of(type: Type) -> Element:
 def _thread_offset(
     thread: LlvmThread, layout: Layout, dim: int, axes: Axes = THREADS
 ) -> str | None:
-    """Sum of what `axes` contribute to the coordinate along `dim`."""
+    """The contribution of `axes` to the coordinate along `dim`."""
     key = f"offset {layout.thread_part} {dim} {axes}"
     return thread.once(key, lambda: _offset_text(thread, layout, dim, axes) or "") or None
 
@@ -267,8 +269,8 @@ def _scaled_bit(thread: LlvmThread, index: str, bit: int, step: int) -> str:
 
 
 def _overlap(layout: Layout, dim: int) -> bool:
-    """Whether bits of registers, lanes and warps meet in the coordinate along `dim`, so that it
-    is no sum of their parts."""
+    """Whether bits of registers, lanes and warps overlap in the coordinate along `dim`, so that it
+    is not the sum of their contributions."""
     seen = 0
     for axis in ("register", "lane", "warp"):
         for vector in layout.atom(axis):
@@ -305,7 +307,7 @@ def _swizzled(thread: LlvmThread, layout: Layout, register: int, dim: int) -> st
     return thread.binary("add", I32, total, thread.integer(high)) if high else total
 
 
-def _first_holder(lowering: Lowering, layout: Layout | None) -> str | None:
+def _compute_first_owner(lowering: Lowering, layout: Layout | None) -> str | None:
     thread = lowering.thread
     free = {"lane": 31, "warp": -1}
     digits: list[tuple[str, int, int]] = []

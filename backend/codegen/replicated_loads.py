@@ -1,8 +1,8 @@
-"""Of threads that hold the same elements, which have to know them.
+"""Which owners of replicated elements need their values.
 
-Where a tile has fewer elements than the block has threads, some hold what others hold. The first
-of them alone stores it; so what only leads to stores, element by element, need not be loaded by
-the others.
+Where a tile has fewer elements than the block has threads, elements are replicated. Only the first
+owner stores an element. A load that only leads to stores, element by element, is therefore not
+needed in the others.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from tileir.values import Value
 
 @cached
 def loads_by_first_owner(function: Function) -> frozenset[Op]:
-    """The loads of tiles that only the first thread that holds an element has to make, and volatile
-    loads, of which it tells the others: memory may change between two threads' loads."""
+    """The loads of tiles that only the first owner of an element needs, and volatile loads, which
+    the first owner broadcasts: memory may change between two threads' loads."""
     needed: set[Value] = set()
-    found: set[Op] = set()
+    loads: set[Op] = set()
     for label in reversed(cfg(function).order):
         for op in reversed(function.blocks[label].ops):
             tile = op.mnemonic == "load" and isinstance(op.results[0].type, Tile)
             changing = bool(op.results) and getattr(op, "volatile", False)
             if changing or (tile and _unneeded(op, needed)):
-                found.add(op)
-            needed.update(_told(op, needed))
-    return frozenset(found)
+                loads.add(op)
+            needed.update(_broadcast_loads(op, needed))
+    return frozenset(loads)
 
 
-def _told(op: Op, needed: set[Value]) -> Iterator[Value]:
-    """Operands of `op` that every thread that holds them has to know."""
+def _broadcast_loads(op: Op, needed: set[Value]) -> Iterator[Value]:
+    """Operands of `op` that all their owners need."""
     alone = op.mnemonic == "store" or (
         _unneeded(op, needed)
         and (op.mnemonic == "load" or (op.elementwise and op.effects is Effects.PURE))

@@ -30,16 +30,16 @@ def within(lowering: Lowering, op: Any, thread: Any) -> Lowering:
     """The lowering of the function of role `op` for `thread`, its parameters bound to what the
     kernel passes."""
     function = lowering.module.functions[op.callee]
-    made = type(lowering)(
+    inner = type(lowering)(
         lowering.module, function, lowering.target, thread, AccessWidths(function),
         lowering.scratch, lowering.rules, op.warps, alone=by_one(function),
     )  # fmt: skip
     for parameter, argument in zip(function.parameters, op.arguments, strict=True):
-        made.values[parameter.value] = [thread.taken(x) for x in lowering.fragment(argument)]
+        inner.values[parameter.value] = [thread.taken(x) for x in lowering.fragment(argument)]
         origin = lowering.origin(argument)
         if origin is not None:
-            made.bound[parameter.value] = origin
-    return made
+            inner.bound[parameter.value] = origin
+    return inner
 
 
 def number_of(lowering: Lowering, op: Op) -> int:
@@ -55,28 +55,28 @@ def number_of(lowering: Lowering, op: Op) -> int:
 
 
 def group_barriers(lowering: Lowering, op: Any) -> dict[str, int]:
-    """The first of the numbers of barriers that warpgroups of role `op` have to themselves, by what
-    for: behind those of the roles, and of roles before, as far as these are used."""
+    """The first number of the named barriers that the warpgroups of role `op` use alone, by
+    purpose. They come after those between roles, and after those of earlier roles."""
     roles: list[Any] = [x for x in lowering.function.ops if x.mnemonic == op.mnemonic]
-    last, found = len(roles), dict[str, int]()
+    last, barriers = len(roles), dict[str, int]()
     for role in roles:
         ops = tuple(lowering.module.functions[role.callee].ops)
         names = {x.mnemonic for x in ops if x.mnemonic in _OF_GROUPS}
-        used = [n for n in names if n != "gpu.barrier" or any(map(_meets_near, ops))]
+        used = [n for n in names if n != "gpu.barrier" or any(map(_needs_named_barrier, ops))]
         for name in sorted(used):
             if role is op:
-                found[name] = last + 1
+                barriers[name] = last + 1
             last += role.warps // WARPS
     if last > MOST_BARRIERS:
         raise lowering.refuse(op, f"{last} barriers are needed, and there are {MOST_BARRIERS}")
-    return found
+    return barriers
 
 
 _OF_GROUPS = ("gpu.barrier", "gpu.named_barrier_sync")
 """Ops that wait for warpgroups of a role."""
 
 
-def _meets_near(op: Any) -> bool:
+def _needs_named_barrier(op: Any) -> bool:
     return op.mnemonic == "gpu.barrier" and op.warpgroup
 
 
@@ -93,17 +93,19 @@ def _by_one(op: Op) -> bool:
 
 def role_functions(functions: Any, kernel: Function) -> dict[str, Op]:
     """The functions of the roles of `kernel`, by name, with the op that starts each."""
-    found: dict[str, Op] = {}
+    role_ops: dict[str, Op] = {}
     for op in kernel.ops:
         if op.mnemonic == "gpu.role":
-            found[cast(Any, op).callee] = op
-    return {name: op for name, op in found.items() if name in functions}
+            role_ops[cast(Any, op).callee] = op
+    return {name: op for name, op in role_ops.items() if name in functions}
 
 
 def origin_in(kernel: Function, role: Op, function: Function) -> dict[Any, Op]:
-    """What of `kernel` defines what the parameters of the function of `role` hold."""
-    made = definitions(kernel)
+    """The values of `kernel` that the parameters of the function of `role` stand for."""
+    defining_ops = definitions(kernel)
     arguments = cast(Any, role).arguments
     return {
-        p.value: made[a] for p, a in zip(function.parameters, arguments, strict=True) if a in made
+        p.value: defining_ops[a]
+        for p, a in zip(function.parameters, arguments, strict=True)
+        if a in defining_ops
     }

@@ -1,8 +1,8 @@
-"""The thread interface: what a lowering rule may do.
+"""The thread interface: the operations that a lowering rule may emit.
 
-A rule turns the per-thread values of an op's operands into those of its results. It is written
-against this interface alone, for one thread, with warp-wide and block-wide operations where
-threads meet. A handle stands for one value of one thread; what it is is the machine's business
+A rule maps the per-thread values of an op's operands to those of its results. It is written against
+this interface alone, for one thread, with warp-wide and block-wide operations where threads
+synchronize. A handle stands for one value of one thread. Its representation belongs to the machine
 (for LLVM, the text of an operand; for a simulator, an array over all threads).
 
 Element types are those of the IR. Names of arithmetic are LLVM's (LangRef, "Instruction
@@ -30,9 +30,9 @@ Handle: TypeAlias = Any
 
 @attrs.frozen
 class Access:
-    """How a global access is made: `cache` and `eviction` are PTX operators without the dot, ''
+    """Attributes of a global access. `cache` and `eviction` are PTX operators without the dot, ''
     for the default; `volatile` accesses are neither removed nor merged; `constant` loads read
-    what nothing writes while the kernel runs."""
+    memory that nothing writes while the kernel runs."""
 
     cache: str = ""
     eviction: str = ""
@@ -114,8 +114,8 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def convert(self, name: str, source: Element, target: Element, a: Handle) -> Handle:
-        """Cast instruction `name`; the identity where both types are one machine type.
-        `fptosi.sat` and `fptoui.sat` hold the result within the range, NaN giving 0."""
+        """Cast instruction `name`; the identity where both types are one machine type. `fptosi.sat`
+        and `fptoui.sat` clamp the result to the range; NaN becomes 0."""
         ...
 
     def instruction(
@@ -152,16 +152,16 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def warp(self) -> Handle:
-        """Index of the warp in its block, an i32, known to be uniform."""
+        """Index of the warp in its block, a uniform i32."""
         ...
 
     def recomputing(self) -> AbstractContextManager[None]:
-        """While it lasts, positions are computed anew from the index of the thread, so that no
-        register holds them before or behind."""
+        """While the context is active, positions are rematerialized from the thread index, so that
+        no register holds them before or after."""
         ...
 
     def keeping(self) -> AbstractContextManager[None]:
-        """While it lasts, positions are those that registers hold throughout."""
+        """While the context is active, positions stay in registers."""
         ...
 
     def program_id(self, axis: int) -> Handle:
@@ -210,7 +210,7 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
     def compare_exchange(
         self, element: Element, pointer: Handle, expected: Handle, desired: Handle, order: Order
     ) -> Handle:
-        """Write `desired` where memory holds `expected`; the old value."""
+        """Write `desired` where memory contains `expected`; return the old value."""
         ...
 
     def load_atomic(self, element: Element, pointer: Handle, order: Order) -> Handle:
@@ -245,11 +245,11 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
     def store_shared_if(
         self, condition: Handle, element: Element, offset: Handle, values: Sequence[Handle]
     ) -> None:
-        """`store_shared` by the threads of which `condition` holds, an i1, without a branch."""
+        """`store_shared` by the threads for which `condition`, an i1, is true, without a branch."""
         ...
 
     def allot_private(self, element: Element, count: int) -> Handle:
-        """Room for `count` elements of this thread's own, of which nothing is written."""
+        """Private memory for `count` elements of this thread, uninitialized."""
         ...
 
     def load_private(
@@ -277,7 +277,8 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         self, element: Element, transposed: bool, offset: Handle, constant: int,
         values: Sequence[Handle],
     ) -> None:  # fmt: skip
-        """What `load_matrix` would give as `values` to shared memory, by the whole warp."""
+        """Store `values`, as `load_matrix` would return them, to shared memory, by the whole
+        warp."""
         ...
 
     def mma(
@@ -285,7 +286,7 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         signed: tuple[bool, bool],
     ) -> list[Handle]:  # fmt: skip
         """The matrix instruction `kind`, by the whole warp; elements of fragments in order.
-        `signed` tells of the factors of integers."""
+        `signed` applies to integer operands."""
         ...
 
     def round_tf32(self, a: Handle) -> Handle:
@@ -294,10 +295,10 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
 
     def copy_async(
         self, size: int, offset: Handle, constant: int, pointer: Handle, mask: Handle | None,
-        held: Handle | None,
+        predicate: Handle | None,
     ) -> None:  # fmt: skip
         """Begin to copy `size` (4, 8 or 16) bytes from global `pointer` to byte `offset` +
-        `constant` of shared memory, zeros where not `mask`; nothing where not `held`."""
+        `constant` of shared memory, zeros where not `mask`; nothing where not `predicate`."""
         ...
 
     def commit_copies(self) -> None:
@@ -310,11 +311,11 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def barrier(self) -> None:
-        """Wait for every thread of the block; their memory accesses are ordered across it."""
+        """Wait for every thread of the block; the barrier orders their memory accesses."""
         ...
 
     def warp_barrier(self) -> None:
-        """Wait for every thread of the warp; their memory accesses are ordered across it."""
+        """Wait for every thread of the warp; the barrier orders their memory accesses."""
         ...
 
     def when(
@@ -327,8 +328,8 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         self, count: int, elements: Sequence[Element], initial: Sequence[Handle],
         body: Callable[[Handle, list[Handle]], Sequence[Handle]],
     ) -> list[Handle]:  # fmt: skip
-        """What is carried after `count` rounds (1 or more) of `body`, which gets the round, an
-        i32, and what is carried so far."""
+        """The carried values after `count` iterations (1 or more) of `body`, which takes the
+        iteration number, an i32, and the carried values."""
         ...
 
     def trap(self) -> None:

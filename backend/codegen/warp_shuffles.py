@@ -1,15 +1,15 @@
-"""Moving a tile between lanes of a warp by shuffles, planned over GF(2).
+"""Layout conversions within a warp by shuffles, planned over GF(2).
 
-Where a warp holds the same elements in both layouts, register and lane of the source are a linear
+Where a warp owns the same elements in both layouts, register and lane of the source are a linear
 map of register and lane of the target:
 
     source register = a(register) ^ b(lane)        source lane = c(register) ^ d(lane)
 
-One shuffle gives every lane one register of one lane, so in every round target lanes must read
-different source lanes, and each source lane must know which register to give. Round `j` therefore
+One shuffle sends one register of a lane to each lane, so in every step target lanes must read
+different source lanes, and each source lane must know the register to send. Step `j` therefore
 fills register `j ^ n(lane)`, with `n` chosen so that `d ^ c n` is invertible. Both the register
-given and the register filled then differ between lanes by a linear function of the lane: that is
-undone by exchanging pairs of registers where a bit of the lane is set, before and after.
+sent and the register filled then differ between lanes by a linear function of the lane. Exchanges
+of pairs of registers where a bit of the lane is set undo this, before and after.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Swap:
 
 @attrs.frozen
 class ShufflePlan:
-    """One plan, for the registers of one repetition. `packed` registers, a power of two, travel
-    in one word: `source` and `target` list registers word by word, in the order in which words
-    are numbered. `before` acts on source words. Round `j` gives word `given[j]` of lane
-    `lanes(lane) ^ masks[j]`; `after` acts on the words that came, by round."""
+    """One plan, for the registers of one repetition. `packed` registers, a power of two, move in
+    one word: `source` and `target` list registers word by word, in the order in which words are
+    numbered. `before` acts on source words. Step `j` sends word `given[j]` of lane `lanes(lane) ^
+    masks[j]`; `after` acts on the received words, by step."""
 
     packed: int
     source: tuple[tuple[int, ...], ...]
@@ -52,7 +52,7 @@ class ShufflePlan:
 
     @property
     def moves_lanes(self) -> bool:
-        """Whether what a round reads is more than an exclusive or of the lane's number."""
+        """Whether the source lane of a step is more than an exclusive or of the lane number."""
         return self.lanes != tuple(1 << i for i in range(LANE_BITS))
 
     @property
@@ -76,22 +76,22 @@ def exchange(source: Layout, target: Layout, most_packed: int = 1) -> ShufflePla
     if any(r.axis == "lane" for r in source.repeats):
         return None
     mine, theirs = (list(flat_columns(it, ("register",))) for it in (source, target))
-    lanes, wanted = (list(flat_columns(it, ("lane",))) for it in (source, target))
+    lanes, target_lanes = (list(flat_columns(it, ("lane",))) for it in (source, target))
     if kernel(mine) or kernel(theirs):
         return None
-    for vectors in _shared(mine, theirs, lanes, wanted, most_packed):
+    for vectors in _shared(mine, theirs, lanes, target_lanes, most_packed):
         here, there = _word_basis(mine, vectors), _word_basis(theirs, vectors)
-        found = _planned(_Sides(vectors, here, there, lanes, wanted))
-        if found is not None:
-            return found
+        plan = _planned(_Sides(vectors, here, there, lanes, target_lanes))
+        if plan is not None:
+            return plan
     return None
 
 
 def _shared(
-    mine: list[int], theirs: list[int], lanes: list[int], wanted: list[int], most: int
+    mine: list[int], theirs: list[int], lanes: list[int], target_lanes: list[int], most: int
 ) -> list[list[int]]:
-    """Vectors that registers of both sides hold, to be packed: as many as fit a word, then none."""
-    common = independent(intersection(mine, theirs), independent([*lanes, *wanted]))
+    """Vectors that registers of both sides own, to be packed: as many as fit a word, then none."""
+    common = independent(intersection(mine, theirs), independent([*lanes, *target_lanes]))
     count = min(len(common), most.bit_length() - 1)
     return [common[:n] for n in range(count, -1, -1)]
 
@@ -113,9 +113,9 @@ class _Basis:
 
 def _word_basis(registers: list[int], packed: list[int]) -> _Basis:
     masks = [solve(registers, v) for v in packed]
-    held = tuple(m for m in masks if m is not None)
-    words = complement(held, len(registers))
-    return _Basis(held, tuple(words), tuple(apply(registers, w) for w in words))
+    basis = tuple(m for m in masks if m is not None)
+    words = complement(basis, len(registers))
+    return _Basis(basis, tuple(words), tuple(apply(registers, w) for w in words))
 
 
 @attrs.frozen
@@ -135,20 +135,20 @@ def _planned(sides: _Sides) -> ShufflePlan | None:
     (a, c), (b, d) = split
     n = _spread(c, d)
     lanes = [x ^ apply(c, m) for x, m in zip(d, n, strict=True)]
-    given = [x ^ apply(a, m) for x, m in zip(b, n, strict=True)]
-    if any(apply(given, z) for z in kernel(lanes)):
+    source_bits = [x ^ apply(a, m) for x, m in zip(b, n, strict=True)]
+    if any(apply(source_bits, z) for z in kernel(lanes)):
         return None
-    sent = _through(given, lanes)
-    rounds = range(1 << len(sides.target.words))
+    sent = _through(source_bits, lanes)
+    steps = range(1 << len(sides.target.words))
     return ShufflePlan(
         1 << len(sides.packed),
         tuple(map(sides.source.registers, range(1 << len(sides.source.words)))),
-        tuple(map(sides.target.registers, rounds)),
+        tuple(map(sides.target.registers, steps)),
         _swaps(sent),
         _swaps(n),
-        tuple(apply(a, j) ^ apply(sent, apply(c, j)) for j in rounds),
+        tuple(apply(a, j) ^ apply(sent, apply(c, j)) for j in steps),
         tuple(lanes),
-        tuple(apply(c, j) for j in rounds),
+        tuple(apply(c, j) for j in steps),
     )
 
 
@@ -156,11 +156,11 @@ def _relation(
     sides: _Sides,
 ) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]] | None:
     """Source register and lane for every bit of the target's register and lane. A lane bit that
-    selects nothing in the source is chosen so that lanes read apart."""
+    selects nothing in the source is chosen so that lanes read distinct lanes."""
     columns = [*sides.packed, *sides.source.vectors, *sides.lanes]
     start = len(sides.packed)
     count = len(sides.source.words)
-    found: list[tuple[list[int], list[int]]] = []
+    relation: list[tuple[list[int], list[int]]] = []
     for vectors in (sides.target.vectors, sides.wanted):
         registers, lanes = list[int](), list[int]()
         for v in vectors:
@@ -171,9 +171,9 @@ def _relation(
                 return None
             registers.append(mask >> start & ((1 << count) - 1))
             lanes.append(mask >> (start + count))
-        found.append((registers, lanes))
-    registers, lanes = found[1]
-    return found[0], (registers, _apart(lanes, _idle(sides)))
+        relation.append((registers, lanes))
+    registers, lanes = relation[1]
+    return relation[0], (registers, _distinct_lanes(lanes, _idle(sides)))
 
 
 def _idle(sides: _Sides) -> list[int]:
@@ -182,7 +182,7 @@ def _idle(sides: _Sides) -> list[int]:
     return [i for i, v in enumerate(sides.lanes) if not span.add(v)]
 
 
-def _apart(lanes: list[int], idle: list[int]) -> list[int]:
+def _distinct_lanes(lanes: list[int], idle: list[int]) -> list[int]:
     """The source lanes to read, with bits that select nothing used to read different ones, where
     that can be each lane's own."""
     lost = kernel(lanes)
@@ -212,11 +212,11 @@ def _spread(c: Sequence[int], d: Sequence[int]) -> list[int]:
     return [apply(images, m) for m in masks if m is not None]
 
 
-def _through(given: list[int], lanes: list[int]) -> list[int]:
-    """What is given as a function of the lane that gives; zero for lanes that nobody reads."""
+def _through(bits: list[int], lanes: list[int]) -> list[int]:
+    """The sent word as a function of the sending lane; zero for lanes that nobody reads."""
     kept = independent(lanes)
     basis = [*kept, *complement(kept, len(lanes))]
-    images = [given[lanes.index(v)] if i < len(kept) else 0 for i, v in enumerate(basis)]
+    images = [bits[lanes.index(v)] if i < len(kept) else 0 for i, v in enumerate(basis)]
     masks = [solve(basis, 1 << i) for i in range(len(lanes))]
     return [apply(images, m) for m in masks if m is not None]
 

@@ -18,9 +18,9 @@ _ROOT_HALF = 0x3F3504F3
 def exp2(x: Term) -> Term:
     """2 to the power `x`: of its fraction by a polynomial, scaled so that denormals come out
     rounded."""
-    held = x.call("maximumnum", -252.0).call("minimumnum", 252.0)
-    whole = held.call("rint")
-    value = horner(held - whole, _EXP2)
+    clamped = x.call("maximumnum", -252.0).call("minimumnum", 252.0)
+    whole = clamped.call("rint")
+    value = horner(clamped - whole, _EXP2)
     return where(x.compare("uno", x), x, exponential32.scaled(value, whole.whole()))
 
 

@@ -1,4 +1,4 @@
-"""What a launch on the CPU is given: numbers as their bits, arrays as where they are."""
+"""Arguments of a launch on the CPU: numbers as their bits, arrays as their addresses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Array = np.ndarray[Any, Any]
 
 @attrs.frozen(eq=False)
 class Passed:
-    """The word that an argument is for the code, and the arrays that it may access by it: the one
-    that was given, and those that pointers in that point into. None for an address, of which
-    nothing is known, and for a number."""
+    """The word that an argument is for the code, and the arrays it may access through it: the
+    argument, and the arrays that its pointers point into. None for an address without known bounds,
+    and for a number."""
 
     value: int
     name: str = ""

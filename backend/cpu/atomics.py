@@ -19,7 +19,7 @@ from tileir.types import BF16, F16, I1, I32, AddressSpace, Element, Pointer, Sca
 _ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
 _SMALL = {"fadd": ("binary", "fadd")}
 _EXTREMES = {"fmax": ("intrinsic", "maximumnum"), "fmin": ("intrinsic", "minimumnum")}
-"""LLVM's atomic ops of these names do not tell zeros of different signs apart."""
+"""LLVM's atomic ops of these names do not distinguish zeros of different signs."""
 
 
 class Atomics(Memory):
@@ -47,33 +47,33 @@ class Atomics(Memory):
         text = f"load atomic {bits}, {place} monotonic, align {element.bytes}"
         first, before = self.emit(text), self.label
         head, done = self.fresh_label("retry"), self.fresh_label("done")
-        old, again = self.fresh(), self.fresh()
+        old, retry = self.fresh(), self.fresh()
         self.line(f"br label %{head}")
         self.start(head)
         at = len(self.lines)
         self.lines.append("")
         new = getattr(self, how[0])(how[1], element, self._as(plain, bits, old), x)
-        wanted = self._as(bits, plain, new)
-        both = self.emit(f"cmpxchg {place}, {bits} {old}, {bits} {wanted} acq_rel monotonic")
-        self.line(f"{again} = extractvalue {{ {bits}, i1 }} {both}, 0")
-        made = self.emit(f"extractvalue {{ {bits}, i1 }} {both}, 1")
-        self.lines[at] = f"  {old} = phi {bits} [ {first}, %{before} ], [ {again}, %{self.label} ]"
-        self.line(f"br i1 {made}, label %{done}, label %{head}")
+        new_bits = self._as(bits, plain, new)
+        both = self.emit(f"cmpxchg {place}, {bits} {old}, {bits} {new_bits} acq_rel monotonic")
+        self.line(f"{retry} = extractvalue {{ {bits}, i1 }} {both}, 0")
+        succeeded = self.emit(f"extractvalue {{ {bits}, i1 }} {both}, 1")
+        self.lines[at] = f"  {old} = phi {bits} [ {first}, %{before} ], [ {retry}, %{self.label} ]"
+        self.line(f"br i1 {succeeded}, label %{done}, label %{head}")
         self.start(done)
-        return self._as(plain, bits, again)
+        return self._as(plain, bits, retry)
 
-    def _as(self, kind: str, given: str, x: str) -> str:
-        """`x`, of the LLVM type `given`, as one of `kind`, of as many bits."""
-        return x if kind == given else self.emit(f"bitcast {given} {x} to {kind}")
+    def _as(self, kind: str, source: str, x: str) -> str:
+        """`x`, of the LLVM type `source`, as one of `kind`, of as many bits."""
+        return x if kind == source else self.emit(f"bitcast {source} {x} to {kind}")
 
     def add_vector(
         self, element: Element, pointer: Lanes, values: Sequence[Lanes], order: Order
     ) -> list[Lanes]:
-        kind, found = Pointer(element, AddressSpace(order.space)), list[Lanes]()
+        kind, results = Pointer(element, AddressSpace(order.space)), list[Lanes]()
         for i, value in enumerate(values):
             place = self.advance(kind, pointer, self.integer(i), I32)
-            found.append(self.atomic("fadd", element, place, value, order))
-        return found
+            results.append(self.atomic("fadd", element, place, value, order))
+        return results
 
     def compare_exchange(
         self, element: Element, pointer: Lanes, expected: Lanes, desired: Lanes, order: Order
@@ -91,8 +91,8 @@ class Atomics(Memory):
                 for x in (self.lane_of(element, v, lane) for v in (expected, desired))
             )
             text = f"cmpxchg {place}, {bits} {old}, {bits} {new} {word} {failing}"
-            found = self.emit(f"extractvalue {{ {bits}, i1 }} {self.emit(text)}, 0")
-            return found if bits == plain else self.emit(f"bitcast {bits} {found} to {plain}")
+            loaded = self.emit(f"extractvalue {{ {bits}, i1 }} {self.emit(text)}, 0")
+            return loaded if bits == plain else self.emit(f"bitcast {bits} {loaded} to {plain}")
 
         return self._each_lane(element, one)
 
@@ -140,15 +140,16 @@ class Atomics(Memory):
         self._each_lane(None, one)
 
     def _each_lane(self, element: Scalar | Pointer | None, one: Callable[[str], str]) -> Lanes:
-        """What `one` makes of every lane that runs, given its number; zero for others."""
-        held = self.held(None)
-        if isinstance(held, VectorValue) and held.ones is not None and len(held.ones) == 1:
-            return one(str(min(held.ones)))
+        """The results of `one` for every active lane, which is called with its number; zero for
+        others."""
+        active = self.held(None)
+        if isinstance(active, VectorValue) and active.ones is not None and len(active.ones) == 1:
+            return one(str(min(active.ones)))
         kind = "i1" if element is None else scalar_type(element)
         head, inside = self.fresh_label("lanes"), self.fresh_label("lane")
         latch, done = self.fresh_label("next"), self.fresh_label("done")
         lane, carried, joined = self.fresh(), self.fresh(), self.fresh()
-        mask, before = self.mask(held), self.label
+        mask, before = self.mask(active), self.label
         self.line(f"br label %{head}")
         self.start(head)
         at = len(self.lines)
@@ -168,8 +169,8 @@ class Atomics(Memory):
         whole = f"<{WIDTH} x {kind}>"
         self.line(f"{joined} = phi {whole} [ {carried}, %{head} ], [ {held_now}, %{last} ]")
         following = self.emit(f"add i32 {lane}, 1")
-        again = self.emit(f"icmp ult i32 {following}, {WIDTH}")
-        self.line(f"br i1 {again}, label %{head}, label %{done}")
+        more = self.emit(f"icmp ult i32 {following}, {WIDTH}")
+        self.line(f"br i1 {more}, label %{head}, label %{done}")
         self.lines[at] = (
             f"  {lane} = phi i32 [ 0, %{before} ], [ {following}, %{latch} ]\n"
             f"  {carried} = phi {whole} [ zeroinitializer, %{before} ], [ {joined}, %{latch} ]"

@@ -1,9 +1,8 @@
-"""Accesses that are checked before they are made: whether they lie in the array of the parameter
-or in the global that their pointer comes from, or, where that is not known, in any of the launch.
+"""Bounds checks before accesses: against the array or global that a pointer is derived from, or, if
+that is unknown, against all memory of the launch.
 
-Neighbouring lanes are one comparison. Where it does not hold, as at a masked end, every lane is
-checked that is to access memory (`checks`); where one of those lies outside, the kernel says which,
-and the instance ends.
+Neighbouring lanes take one comparison. If it fails, as at a masked end, every active lane is
+checked (`checks`). If one is out of bounds, the kernel reports it, and the instance ends.
 """
 
 from __future__ import annotations
@@ -90,9 +89,9 @@ class BoundsChecked(Atomics, HostCallbacks):
         after, kind = self.fresh_label("inside"), Pointer(I8, AddressSpace(space))
         near = self._near(guard, size, pointer, kind, writes)
         if near:
-            apart = self.fresh_label("apart")
-            self.line(f"br i1 {near}, label %{after}, label %{apart}")
-            self.start(apart)
+            out_of_bounds = self.fresh_label("apart")
+            self.line(f"br i1 {near}, label %{after}, label %{out_of_bounds}")
+            self.start(out_of_bounds)
         if isinstance(pointer, VectorValue) or (isinstance(pointer, AffineValue) and pointer.given):
             places = self._number(vector_type(kind), self.wide(kind, pointer), vector_type(I64))
             name, at = "each", f"{vector_type(I64)} {places}"
@@ -116,7 +115,7 @@ class BoundsChecked(Atomics, HostCallbacks):
         """Whether all lanes surely access what they may; '' where that takes checking each."""
         if guard.record is None or isinstance(pointer, VectorValue):
             return ""
-        base, step, given = (pointer, 0, "") if isinstance(pointer, str) else (
+        base, step, offset = (pointer, 0, "") if isinstance(pointer, str) else (
             pointer.base, pointer.step, pointer.given)  # fmt: skip
         low, reach = self._number(scalar_type(kind), base, "i64"), abs(step) * (WIDTH - 1)
         if step < 0:
@@ -126,7 +125,7 @@ class BoundsChecked(Atomics, HostCallbacks):
         self.declare("declare i64 @llvm.usub.sat.i64(i64, i64)")
         starts = self.emit(f"call i64 @llvm.usub.sat.i64(i64 {extent}, i64 {reach + size - 1})")
         inside = self.emit(f"icmp ult i64 {self.emit(f'sub i64 {low}, {first}')}, {starts}")
-        return self.emit(f"and i1 {inside}, {given}") if given else inside
+        return self.emit(f"and i1 {inside}, {offset}") if offset else inside
 
     def _bound(self, record: int, word: int) -> str:
         """A word of a record, loaded where the function begins."""
@@ -141,10 +140,10 @@ class BoundsChecked(Atomics, HostCallbacks):
     def _at_entry(self, key: str, load: str, place: Sequence[str]) -> str:
         """What `load` reads at `place`, once, before anything else of the function."""
         if key not in self.known_at_entry:
-            at, found = self.fresh(), self.fresh()
+            at, fault = self.fresh(), self.fresh()
             self.at_entry.append(f"  {at} = {place[0]}")
-            self.at_entry.append(f"  {found} = {load} {at}, align 8, !invariant.load !0")
-            self.known_at_entry[key] = found
+            self.at_entry.append(f"  {fault} = {load} {at}, align 8, !invariant.load !0")
+            self.known_at_entry[key] = fault
         return self.known_at_entry[key]
 
     def _record(self, guard: Guard) -> str:
@@ -155,12 +154,12 @@ class BoundsChecked(Atomics, HostCallbacks):
         return self.emit(f"getelementptr i64, ptr {self._records()}, i64 {guard.record * RECORD}")
 
     def _beyond(
-        self, name: str, at: str, guard: Guard, size: int, held: Lanes | None, writes: bool
+        self, name: str, at: str, guard: Guard, size: int, active: Lanes | None, writes: bool
     ) -> str:
-        """Whether a lane of `held` accesses what it may not, which is then said."""
+        """Whether a lane of `active` is out of bounds, which is then reported."""
         thread: Any = self
-        lanes = "-1" if held is None else self.emit(
-            f"bitcast {vector_type(I1)} {self.mask(held)} to i32")  # fmt: skip
+        lanes = "-1" if active is None else self.emit(
+            f"bitcast {vector_type(I1)} {self.mask(active)} to i32")  # fmt: skip
         ids = ", ".join(f"i32 {thread.program_id(axis)}" for axis in range(3))
         number = len(self.sites)
         self.sites.append(_site(guard, size, writes))
@@ -171,12 +170,12 @@ class BoundsChecked(Atomics, HostCallbacks):
 
 
 def _site(guard: Guard, size: int, writes: bool) -> Site:
-    def answer(calls: Calls, given: list[Array], held: Array) -> None:
-        at = int(given[0][held[0]]) & (1 << 64) - 1
+    def answer(calls: Calls, inputs: list[Array], active: Array) -> None:
+        at = int(inputs[0][active[0]]) & (1 << 64) - 1
         assert calls.bounds is not None
         code, where = calls.bounds.fault(guard.record, at, size, writes)
         calls.fail(
-            f"{instance_of(given[1:])} {guard.op} of {size} bytes at {where}", code, guard.location
+            f"{instance_of(inputs[1:])} {guard.op} of {size} bytes at {where}", code, guard.location
         )
 
     return Site((*["int64"], *["int32"] * 3), answer)

@@ -1,8 +1,8 @@
-"""Which tiles of a function lie in buffers: sums of products, which stay where the product adds to
-them, over the edges of loops too; and factors, which are put there once, where they are made.
+"""Assignment of tiles to buffers: accumulators, which stay in place across dots and loop edges, and
+operands of dots, which are packed once, at their definition.
 
-Values share a buffer if one becomes the other by a product or an edge and no two of them are alive
-at once, as registers are coalesced (Chaitin, "Register allocation & spilling via graph coloring",
+Values share a buffer if one becomes the other by a dot or an edge and no two of them are live at
+once, as in register coalescing (Chaitin, "Register allocation & spilling via graph coloring",
 1982).
 """
 
@@ -27,9 +27,8 @@ PRODUCT, SLICE = "cpu.dot", "cpu.slice"
 
 @attrs.frozen
 class OperandForm:
-    """How products read a factor: as elements of `work`, which integers become by their sign, f32
-    rounded to TF32 where that is asked for; `panels`: as a second factor; `turned`: what is read is
-    the transpose."""
+    """How dots read an operand: as elements of `work`, with integers converted by their sign and
+    f32 rounded to TF32 if requested; `panels`: as operand B; `turned`: transposed."""
 
     work: Element
     signed: bool
@@ -40,8 +39,8 @@ class OperandForm:
 
 @attrs.frozen
 class BufferAssignment:
-    """Of values, the number of the buffer they lie in, and the factors they are; and the ops whose
-    results nobody reads, since factors are put as they were before them."""
+    """The buffer number of accumulators, the operand forms of values, and the ops with unused
+    results, since operands are packed from the sources of these ops."""
 
     sums: Mapping[Value, int]
     factors: Mapping[Value, tuple[OperandForm, ...]]
@@ -49,28 +48,28 @@ class BufferAssignment:
 
 
 def work_of(op: Any) -> Element:
-    """The type that a product is added in."""
+    """The type of accumulation."""
     total = element_of(op.c.type)
     assert isinstance(total, Element)
     return F32 if total is F16 else total
 
 
 def factors_of(op: Any) -> tuple[OperandForm, OperandForm]:
-    """How a product reads its factors."""
+    """How a dot reads its operands."""
     work, rounded = work_of(op), op.precision.value == "tf32"
     return OperandForm(work, op.lhs_signed, rounded, False), OperandForm(
         work, op.rhs_signed, rounded, True
     )
 
 
-def source_of(function: Function, operand: Any, factor: OperandForm) -> tuple[Any, OperandForm]:
-    """The tile that is to be put where a product reads `operand`: what that is the transpose of, or
-    has in another layout."""
+def source_of(function: Function, operand: Any, form: OperandForm) -> tuple[Any, OperandForm]:
+    """The tile to pack for the use `operand` of a dot: the source of a transpose or of a layout
+    conversion."""
     while (op := _seen_through(definitions(function).get(operand))) is not None:
         operand = op.inputs[0]
         if op.mnemonic == "trans":
-            factor = attrs.evolve(factor, turned=not factor.turned)
-    return operand, factor
+            form = attrs.evolve(form, turned=not form.turned)
+    return operand, form
 
 
 def _seen_through(op: Any) -> Op | None:
@@ -83,45 +82,45 @@ def _seen_through(op: Any) -> Op | None:
 
 
 def _unread(function: Function) -> frozenset[Op]:
-    """What only leads to factors, and is seen through."""
-    found: set[Op] = set()
+    """The ops that only feed operands, and are looked through."""
+    unread: set[Op] = set()
     for label in reversed(cfg(function).order):
         for op in reversed(function.blocks[label].ops):
             if _seen_through(op) is not None and all(
-                user in found or (user.mnemonic == PRODUCT and user.inputs[2] is not value)
+                user in unread or (user.mnemonic == PRODUCT and user.inputs[2] is not value)
                 for value in op.results
                 for user in uses(function).get(value, ())
             ):
-                found.add(op)
-    return frozenset(found)
+                unread.add(op)
+    return frozenset(unread)
 
 
 @cached
 def assign_buffers(function: Function) -> BufferAssignment:
-    """The homes of tiles in `function`."""
-    products = [op for op in function.ops if op.mnemonic == PRODUCT]
-    if not products:
+    """The buffer assignment of `function`."""
+    dots = [op for op in function.ops if op.mnemonic == PRODUCT]
+    if not dots:
         return BufferAssignment({}, {}, frozenset())
-    factors: dict[Value, dict[OperandForm, None]] = {}
-    for op in products:
+    operand_forms: dict[Value, dict[OperandForm, None]] = {}
+    for op in dots:
         for operand, read in zip(op.inputs, factors_of(op), strict=False):
-            value, factor = source_of(function, operand, read)
+            value, form = source_of(function, operand, read)
             if type(value) is Value:
-                factors.setdefault(value, {})[factor] = None
-    read = {v: tuple(found) for v, found in factors.items()}
-    return BufferAssignment(_sums(function, products), read, _unread(function))
+                operand_forms.setdefault(value, {})[form] = None
+    read = {v: tuple(forms) for v, forms in operand_forms.items()}
+    return BufferAssignment(_sums(function, dots), read, _unread(function))
 
 
-def _sums(function: Function, products: list[Op]) -> dict[Value, int]:
-    held = [op.results[0] for op in products if element_of(op.results[0].type) is work_of(op)]
-    classes = _CoalescingClasses({v: {v} for v in held}, _alive_at(function))
-    pairs = [(op.results[0], op.inputs[2]) for op in products if op.results[0] in classes.members]
+def _sums(function: Function, dots: list[Op]) -> dict[Value, int]:
+    accumulators = [op.results[0] for op in dots if element_of(op.results[0].type) is work_of(op)]
+    classes = _CoalescingClasses({v: {v} for v in accumulators}, _alive_at(function))
+    pairs = [(op.results[0], op.inputs[2]) for op in dots if op.results[0] in classes.members]
     for one, other in pairs:
         classes.join(one, other)
     while any(classes.join(a, p) or classes.join(p, a) for p, a in _passed(function)):
         """Until nothing changes: what an edge joins, another may go on from."""
-    numbers = {id(members): i for i, members in enumerate(classes.members.values())}
-    return {v: numbers[id(members)] for v, members in classes.members.items()}
+    numbers = {id(group): i for i, group in enumerate(classes.members.values())}
+    return {v: numbers[id(group)] for v, group in classes.members.items()}
 
 
 def _passed(function: Function) -> Iterator[tuple[Value, Value]]:
@@ -141,12 +140,12 @@ class _CoalescingClasses:
     members: dict[Value, set[Value]]
     alive: Mapping[Value, frozenset[Value]]
 
-    def join(self, held: Any, other: Any) -> bool:
-        """Give `other` the buffer of `held`, which has one, unless it has it already or may not;
+    def join(self, live: Any, other: Any) -> bool:
+        """Assign the buffer of `live` to `other`, unless it has it already or interferes; return
         whether that changed anything."""
-        if held not in self.members or type(other) is not Value or other.type != held.type:
+        if live not in self.members or type(other) is not Value or other.type != live.type:
             return False
-        ours, theirs = self.members[held], self.members.get(other, {other})
+        ours, theirs = self.members[live], self.members.get(other, {other})
         if ours is theirs or any(self._clash(a, b) for a in ours for b in theirs):
             return False
         ours |= theirs
@@ -159,17 +158,17 @@ class _CoalescingClasses:
 
 def _alive_at(function: Function) -> dict[Value, frozenset[Value]]:
     """The tiles that are alive where each is defined, other than itself."""
-    found: dict[Value, frozenset[Value]] = {}
+    live_values: dict[Value, frozenset[Value]] = {}
     for label in cfg(function).order:
         block = function.blocks[label]
         alive = set(_tiles(liveness(function).leaving[label]))
         for op in reversed(block.ops):
             defined = set(_tiles(op.results))
-            found.update({v: frozenset((alive | defined) - {v}) for v in defined})
+            live_values.update({v: frozenset((alive | defined) - {v}) for v in defined})
             alive -= defined
             alive.update(_tiles(v for v in op.operands if type(v) is Value))
-        found.update(_at_start(block, alive))
-    return found
+        live_values.update(_at_start(block, alive))
+    return live_values
 
 
 def _at_start(block: Block, alive: set[Value]) -> dict[Value, frozenset[Value]]:

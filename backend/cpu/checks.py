@@ -1,12 +1,12 @@
-"""Functions in LLVM IR that check every lane of an access; outside of the code of kernels, which
-would be twice as long.
+"""Functions in LLVM IR that check every lane of an access. They are outside of the code of kernels,
+which would otherwise double in size.
 
-A record of what a pointer may access is six words: the first byte; how many bytes from there may be
-read, and written, as long as whole rows are looked at, 0 where every lane has to be; whether
-anything may be written; the address of the regions and their number. A region is five: its first
-byte, its bytes, whether it may be written, and where there are bytes between its elements the
-number of its dimensions and their address. A dimension is two, the distance in bytes and the
-extent, outer ones first, and behind them is how many bytes follow one another.
+A record of the memory that a pointer may access is six words: the first byte; how many bytes from
+there may be read, and written, as long as whole rows are checked, 0 where every lane must be;
+whether anything may be written; the address of the regions and their number. A region is five
+words: its first byte, its bytes, whether it may be written, and, where there are gaps between its
+elements, the number of its dimensions and their address. A dimension is two words, the distance in
+bytes and the extent, outer ones first, followed by the number of contiguous bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from tileir.backend.cpu.lane_values import WIDTH
 
 SLOT = 256
-"""Bytes for the values that all lanes give a site."""
+"""Bytes of the values that all lanes pass to a site."""
 RECORD, REGION = 6, 5
 """Words of each."""
 
@@ -33,10 +33,10 @@ def _spread(name: str) -> str:
     )
 
 
-def _put(kind: str, value: str, slot: int) -> str:
-    place = f"%slot{slot}"
+def _put(kind: str, value: str, offset: int) -> str:
+    place = f"%slot{offset}"
     return (
-        f"  {place} = getelementptr i8, ptr %buffer, i64 {slot * SLOT}\n"
+        f"  {place} = getelementptr i8, ptr %buffer, i64 {offset * SLOT}\n"
         f"  store {kind} {value}, ptr {place}, align 8"
     )
 
@@ -210,5 +210,5 @@ each:
 FUNCTIONS = "\n".join((
     "declare i32 @llvm.cttz.i32(i32, i1)", _WITHIN, _BETWEEN, _EACH, _ROW, "!0 = !{}"
 ))  # fmt: skip
-"""`beyond.each` and `beyond.row`: whether a lane accesses what it may not, given all addresses or
-the first and their distance; which is then said by a site."""
+"""`beyond.each` and `beyond.row`: whether a lane is out of bounds, by all addresses or by the first
+and their distance. A site then reports it."""

@@ -16,7 +16,7 @@ from tileir.backend.cpu.emit import emit, global_bytes
 from tileir.backend.cpu.host_callbacks import Calls, Site
 from tileir.backend.cpu.jit import Code, load
 from tileir.backend.cpu.launch import WORDS, Launch
-from tileir.backend.cpu.private import Room
+from tileir.backend.cpu.private import PrivateBuffer
 from tileir.backend.cpu.regions import Bounds, Region
 from tileir.backend.cpu.thread_pool import parallel_for, processors
 from tileir.backend.isolation import Task
@@ -41,7 +41,7 @@ CPU = Target(
 """One warp in lockstep, whose shared memory is on the stack of its thread."""
 
 COMPILING = threading.RLock()
-"""Held while code is made, so that nobody forks meanwhile."""
+"""Taken during code generation, so that no thread forks meanwhile."""
 hold_at_fork(COMPILING, Level.COMPILE)
 _HOST = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
 
@@ -62,7 +62,7 @@ class CpuKernel:
     sites: tuple[Site, ...]
     opt_level: int
     checked: bool = True
-    """Whether accesses are checked before they are made."""
+    """Whether accesses are checked."""
     private: int = 0
     """Bytes that the lanes of an instance have to themselves."""
     isolate: bool = False
@@ -95,29 +95,29 @@ class CpuKernel:
         self, grid: int | Sequence[int], arguments: Sequence[Any], threads: int | None = None,
         *, memory: Sequence[Array] = (), time_limit: float | None = None,
     ) -> list[str]:  # fmt: skip
-        """Run for every instance of `grid` on `threads` threads (None: one for each processor that
-        this thread may run on), given numbers and, for pointers, arrays or addresses; what was
-        printed, a line each. Arrays are read and written where they are. Nothing is known of the
-        memory behind an address: accesses through it are not checked. `memory` are arrays that
-        pointers which the kernel loads or computes may point into, besides `arguments`.
-        `time_limit` is in seconds; None: none.
+        """Run every instance of `grid` on `threads` threads (None: one for each processor that this
+        thread may run on). Arguments are numbers and, for pointers, arrays or addresses. Returns
+        the printed lines. Arrays are read and written in place. Accesses through addresses are not
+        checked, since the extent of their memory is unknown. `memory` lists arrays, besides
+        `arguments`, that loaded or computed pointers may point into. `time_limit` is in seconds;
+        None: none.
 
         Raises `LaunchError`: TIR0710 where grid or arguments do not fit, TIR0713 where an assertion
-        failed, TIR0501 where an access would be outside of its array and TIR0508 where it would
-        write to one that is read-only, unless accesses are not checked; TIR0725 where the time
-        limit was reached. Raises what the handlers of signals do.
+        failed, TIR0501 where an access would be out of bounds and TIR0508 where it would write to a
+        read-only array, unless accesses are not checked; TIR0725 where the time limit was reached.
+        Raises what the handlers of signals do.
         """
         extents = extents_of(grid)
         parameters = self.module.functions[self.kernel].parameters
-        given = [pass_argument(p, v) for p, v in zip(parameters, arguments, strict=True)]
-        values, bounds = [x.value for x in given], self._bounds(given, memory)
+        passed = [pass_argument(p, v) for p, v in zip(parameters, arguments, strict=True)]
+        values, bounds = [x.value for x in passed], self._bounds(passed, memory)
         return self.run(extents, values, bounds, threads, time_limit)
 
     def run(
         self, extents: tuple[int, int, int], values: Sequence[int], bounds: Bounds,
         threads: int | None = None, time_limit: float | None = None,
     ) -> list[str]:  # fmt: skip
-        """A call, given the bits of all arguments and the bounds of their memory."""
+        """A call, with the bits of all arguments and the bounds of their memory."""
         calls = Calls(Launch(limit=time_limit), bounds, extents)
         words, host = calls.launch.words, _HOST(lambda i, at: self._serve(calls, i, at))
         words[WORDS["host"]] = ctypes.cast(host, ctypes.c_void_p).value
@@ -126,7 +126,7 @@ class CpuKernel:
 
         def part(first: int, last: int) -> None:
             if not calls.launch.stops(first):
-                room = Room(self.private)
+                room = PrivateBuffer(self.private)
                 packed = (ctypes.c_uint64 * (len(values) + 1))(*values, room.address)
                 begin = time.perf_counter_ns()
                 run(words, packed, first, last, *extents)
@@ -150,29 +150,29 @@ class CpuKernel:
 
     def _globals(self) -> list[Region]:
         """The memory of the globals."""
-        known = self.module.globals.values()
-        if not known:
+        variables = self.module.globals.values()
+        if not variables:
             return []
-        at = (ctypes.c_uint64 * len(known))()
+        at = (ctypes.c_uint64 * len(variables))()
         self.code.list_globals(at)
         return [
             Region(f"@{g.name}", first, global_bytes(g), not g.constant)
-            for g, first in zip(known, at, strict=True)
+            for g, first in zip(variables, at, strict=True)
         ]
 
-    def _bounds(self, given: Sequence[Passed], memory: Sequence[Array]) -> Bounds:
+    def _bounds(self, passed: Sequence[Passed], memory: Sequence[Array]) -> Bounds:
         if not self.checked:
             return _NO_BOUNDS
-        key = tuple([x.key for x in given])
-        for known, found in [] if memory else tuple(self._known):
-            if known == key:
-                return found
-        more = [r for x in given for r in x.more()]
+        key = tuple([x.key for x in passed])
+        for regions, bounds in [] if memory else tuple(self._known):
+            if regions == key:
+                return bounds
+        more = [r for x in passed for r in x.more()]
         more += [Region.of(f"memory[{i}]", array) for i, array in enumerate(memory)]
-        found = Bounds.of([*(x.region() for x in given), *self._globals()], more)
+        bounds = Bounds.of([*(x.region() for x in passed), *self._globals()], more)
         if not memory:
-            self._known[:] = [(key, found)]
-        return found
+            self._known[:] = [(key, bounds)]
+        return bounds
 
     def _serve(self, calls: Calls, site: int, address: int) -> int:
         self.sites[site].serve(calls, address)
@@ -189,13 +189,12 @@ def compile(
     generated by a process of its own (`tileir.backend.isolation`). `recorder` is as of
     `tileir.backend.compile`. Machine code is kept in `store`, and taken from there.
 
-    Raises `CompileError`: TIR0706 for an op that no CPU runs, TIR0707 for a kernel that is not
-    there.
+    Raises `CompileError`: TIR0706 for an op that no CPU runs, TIR0707 for a missing kernel.
     """
     run = lowered(module, kernel, permit=permit, recorder=recorder)
-    made = emit(run.module, run.kernel, SharedMemoryPlan.of(run.function), CPU, checked)
+    code = emit(run.module, run.kernel, SharedMemoryPlan.of(run.function), CPU, checked)
     return CpuKernel(
-        run.module, run.kernel, made.text, made.sites, opt_level, checked, made.private,
+        run.module, run.kernel, code.text, code.sites, opt_level, checked, code.private,
         chosen(isolate), store,
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
-"""Matrix products on a CPU: factors and sums lie in buffers on the stack (`assign_buffers`), and a
+"""Matmuls on a CPU: operands and accumulators are in buffers on the stack (`assign_buffers`), and a
 function of the module multiplies them.
 
-The factors are widened to the type that products are added in, which is exact.
+The operands are widened to the type of accumulation, which is exact.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CpuDot(Dot):
 
 
 class BufferSlice(ExtractSlice):
-    """An `extract_slice` of a tile that lies in a buffer."""
+    """An `extract_slice` of a tile in a buffer."""
 
     mnemonic = SLICE
 
@@ -49,19 +49,19 @@ def layout_free_dots(function: Function) -> Function:
 
 
 def buffered_tiles(function: Function) -> frozenset[Value]:
-    """The tiles of `function` that lie in buffers where products add to them."""
+    """The accumulators of `function` that are in buffers."""
     return frozenset(assign_buffers(layout_free_dots(function)).sums)
 
 
 def direct_slices(function: Function) -> Function:
-    """`function`, whose dots are `layout_free_dots`, with slices of tiles that lie in buffers as
+    """`function`, whose dots are `layout_free_dots`, with slices of tiles in buffers replaced by
     ops that read them there."""
-    sums = assign_buffers(function).sums
+    accumulators = assign_buffers(function).sums
 
     def direct(op: Any, walk: Walk) -> Any:
-        return _as(BufferSlice, op) if op.value in sums and op.strides is None else op
+        return _as(BufferSlice, op) if op.value in accumulators and op.strides is None else op
 
-    return rewrite(function, {"extract_slice": direct}) if sums else function
+    return rewrite(function, {"extract_slice": direct}) if accumulators else function
 
 
 def _as(kind: type[Any], op: Any) -> Any:
@@ -69,14 +69,14 @@ def _as(kind: type[Any], op: Any) -> Any:
     return kind(**{f.name: getattr(op, f.name) for f in attrs.fields(type(op)) if f.init})
 
 
-def read_as(thread: Any, element: Element, factor: OperandForm, x: Any) -> Any:
-    """An element of a factor as products read it."""
-    if element is not factor.work:
+def read_as(thread: Any, element: Element, form: OperandForm, x: Any) -> Any:
+    """An operand element as dots read it."""
+    if element is not form.work:
         if element.is_integer:
-            x = thread.convert("sext" if factor.signed else "zext", element, I32, x)
+            x = thread.convert("sext" if form.signed else "zext", element, I32, x)
         else:
-            x = float_to_float(thread, element, factor.work, x, "rn", False)
-    return thread.round_tf32(x) if factor.rounded else x
+            x = float_to_float(thread, element, form.work, x, "rn", False)
+    return thread.round_tf32(x) if form.rounded else x
 
 
 def _dot(lowering: Any, op: Any) -> list[Fragment]:
@@ -84,30 +84,32 @@ def _dot(lowering: Any, op: Any) -> list[Fragment]:
     total, work = scalar_of(op.c.type), work_of(op)
     first, second = factors_of(op)
     a, b = lowering.factor(op.a, first), lowering.factor(op.b, second)
-    sums, held = lowering.home(op.result), total is work
-    if not held:
-        sums = Matrix(thread.fresh(), work, op.c.type.shape).allocate(thread)
+    accumulator, in_place = lowering.home(op.result), total is work
+    if not in_place:
+        accumulator = Matrix(thread.fresh(), work, op.c.type.shape).allocate(thread)
     if is_zero(op.c):
-        sums.clear(thread)
-    elif not held or lowering.home(op.c) is not sums:
+        accumulator.clear(thread)
+    elif not in_place or lowering.home(op.c) is not accumulator:
         for register, x in enumerate(lowering.fragment(op.c)):
-            wide = x if held else float_to_float(thread, total, work, x, "rn", False)
-            sums.put(lowering, op.c.type, register, wide)
-    sizes = (sums.shape[-2], sums.pitch, a.shape[-1], a.pitch)
-    call(thread, product_function(thread, work), (a, b, sums), sizes)
-    if held:
+            wide = x if in_place else float_to_float(thread, total, work, x, "rn", False)
+            accumulator.put(lowering, op.c.type, register, wide)
+    sizes = (accumulator.shape[-2], accumulator.pitch, a.shape[-1], a.pitch)
+    call(thread, product_function(thread, work), (a, b, accumulator), sizes)
+    if in_place:
         lowering.settle_whole(op.result)
         return [[]]
-    found = [thread.convert("fptrunc", work, total, x) for x in sums.get(lowering, op.c.type)]
-    for register, x in enumerate(found):
+    values = [
+        thread.convert("fptrunc", work, total, x) for x in accumulator.get(lowering, op.c.type)
+    ]
+    for register, x in enumerate(values):
         lowering.settle(op.result, register, x)
     lowering.settled(op.result)
-    return [found]
+    return [values]
 
 
 def _slice(lowering: Any, op: Any) -> list[Fragment]:
-    """A slice from where the tile lies; of one that, with its layout, lies nowhere, from where it
-    is put for this."""
+    """A slice from the buffer of the tile; a tile without a buffer is written to a temporary
+    one."""
     thread: Any = lowering.thread
     kind: Any = op.value.type
     whole = lowering.home(op.value)
@@ -119,18 +121,18 @@ def _slice(lowering: Any, op: Any) -> list[Fragment]:
 
 
 def _load(lowering: Any, op: Any) -> list[Fragment]:
-    """As everywhere; what lies in buffers is put there register by register, so that registers do
-    not run out."""
-    found: Fragment = []
+    """Load as everywhere else. Results in buffers are stored register by register, to limit
+    register pressure."""
+    values: Fragment = []
     for group, parts in loaded(lowering, op):
         for register, x in zip(group, parts, strict=True):
             lowering.settle(op.result, register, x)
-        found += parts
+        values += parts
     lowering.settled(op.result)
-    return [found]
+    return [values]
 
 
 RULES: dict[str, Rule] = {PRODUCT: _dot, "load": _load, SLICE: _slice}
 
 STORING = frozenset({PRODUCT, "load"})
-"""Ops whose rules put their results where they lie."""
+"""Ops whose rules write their results to the buffers."""

@@ -1,8 +1,8 @@
 """A module of LLVM IR for one kernel on a CPU, and the functions it calls.
 
 `run(launch, arguments, first, last, gx, gy, gz)` runs program instances `first` to `last` of the
-grid, x the fastest; each argument lies in 8 bytes of its own, behind them the address of memory for
-what lanes keep (`Written.private`). `launch` is where the words of `launch.py` are.
+grid, x the fastest. Each argument occupies 8 bytes, followed by the address of the private memory
+of lanes (`Written.private`). `launch` is the address of the words of `launch.py`.
 `list_globals(found)` writes the addresses of globals, in order.
 """
 
@@ -75,11 +75,11 @@ def emit(
     private = 0
     whole = [function, *reachable_functions(module, function)]
     calls = expanded_size(whole) > limits.current().operations
-    for found in whole:
+    for part in whole:
         thread = CpuThread()
         thread.calls = calls
         thread.sites = sites
-        definitions.append(_function(module, found, plan, target, thread, table, kernel, checked))
+        definitions.append(_function(module, part, plan, target, thread, table, kernel, checked))
         declarations.update(thread.declarations)
         private += thread.private_bytes
     parts = (
@@ -101,29 +101,29 @@ GLOBAL_BYTES = 1 << 28
 
 def _check_globals(module: Module) -> None:
     total = 0
-    for found in module.globals.values():
-        total += global_bytes(found)
-        if total > GLOBAL_BYTES or found.alignment > GLOBAL_BYTES:
+    for variable in module.globals.values():
+        total += global_bytes(variable)
+        if total > GLOBAL_BYTES or variable.alignment > GLOBAL_BYTES:
             message = (
-                f"@{found.name} brings the globals of the module to {total} bytes; on a CPU they "
-                f"have at most {GLOBAL_BYTES}: pass an array as an argument instead"
+                f"@{variable.name} brings the globals of the module to {total} bytes; on a CPU "
+                f"they have at most {GLOBAL_BYTES}: pass an array as an argument instead"
             )
-            raise CompileError(Diagnostic("TIR0708", message, found.location))
+            raise CompileError(Diagnostic("TIR0708", message, variable.location))
 
 
-def global_bytes(found: Global) -> int:
+def global_bytes(variable: Global) -> int:
     """Bytes of a global."""
-    element: Any = found.element
-    return found.count * element.bytes
+    element: Any = variable.element
+    return variable.count * element.bytes
 
 
 def _list_globals(module: Module) -> str:
     lines: list[str] = []
-    for i, found in enumerate(module.globals.values()):
-        space = int(found.space)
+    for i, variable in enumerate(module.globals.values()):
+        space = int(variable.space)
         kind = f"ptr addrspace({space})" if space else "ptr"
         lines.append(f"  %at{i} = getelementptr i64, ptr %found, i64 {i}")
-        name = f"@{global_name(found.name)}"
+        name = f"@{global_name(variable.name)}"
         lines.append(f"  store i64 ptrtoint ({kind} {name} to i64), ptr %at{i}")
     body = "\n".join((*lines, "  ret void"))
     return f"define void @list_globals(ptr %found) #0 {{\n{body}\n}}"
@@ -177,7 +177,7 @@ def _given(function: Function) -> list[str]:
 def _run(kernel: Function) -> str:
     """The loop over program instances."""
     loaded = "\n".join(_arguments(kernel))
-    given = ", ".join(_given(kernel))
+    parameters = ", ".join(_given(kernel))
     counts = "i32 %gx, i32 %gy, i32 %gz"
     return f"""define void @run(ptr %launch, ptr %arguments, i64 %first, i64 %last, {counts}) #0 {{
 entry:
@@ -194,7 +194,7 @@ loop:
   %px = trunc i64 %x to i32
   %py = trunc i64 %y to i32
   %pz = trunc i64 %z to i32
-  call void {own_symbol(kernel)}({given})
+  call void {own_symbol(kernel)}({parameters})
   %next = add i64 %index, 1
   %again = icmp ult i64 %next, %last
   br i1 %again, label %on, label %done

@@ -47,12 +47,12 @@ class CpuExecutor:
     ) -> CpuKernel:
         """Compile `kernel` and run it on all processors. Options are those of
         `tileir.backend.cpu.compile`, those of `CpuKernel`: `threads`, `memory`, `time_limit`; and
-        `output`, a list that printed lines are added to. Arrays are read and written where they
-        are, but for those that are not aligned to their elements: of these the elements that the
-        kernel changed are copied back.
+        `output`, a list to which printed lines are appended. Arrays are read and written in place,
+        except those that are not aligned to their elements: the elements that the kernel changed
+        are copied back.
 
-        Accesses are checked before they are made (`checked = False`: they are not, which is
-        faster). Raises `CompileError`, and `LaunchError` as `CpuKernel` does.
+        Accesses are checked first (`checked = False`: not, which is faster). Raises `CompileError`,
+        and `LaunchError` as `CpuKernel` does.
         """
         threads, output = options.pop("threads", None), options.pop("output", None)
         launching = {n: options.pop(n) for n in ("memory", "time_limit") if n in options}
@@ -61,8 +61,8 @@ class CpuExecutor:
         function = module.functions[compiled.kernel]
         values = expanded(function, ordered(module, compiled.kernel, arguments))
         spans = Span.each(v for v in values if _is_copied(v, compiled.checked))
-        given = [spans[id(v)].elements if id(v) in spans else v for v in values]
-        printed = compiled(extents, given, threads, **launching)
+        passed = [spans[id(v)].elements if id(v) in spans else v for v in values]
+        printed = compiled(extents, passed, threads, **launching)
         for span in spans.values():
             span.write_back()
         if output is None:
@@ -79,7 +79,7 @@ class CpuExecutor:
         remember: bool = False,
     ) -> list[float | TileirError]:
         """Seconds of each candidate by the host's clock (`tileir.measuring`)."""
-        from tileir.backend.tuning.cpu import CpuMeter  # the tuner, for those who tune
+        from tileir.backend.tuning.cpu import CpuMeter  # imported only for tuning
         from tileir.backend.tuning.tune_at_launch import measured_here
 
         return measured_here(CpuMeter(), candidates, arguments, remember=remember)
@@ -87,12 +87,12 @@ class CpuExecutor:
 
 def _compiled(module: Module, kernel: str | None, **options: Any) -> CpuKernel:
     """`compile` of `tileir.backend.cpu`, once for a module and options."""
-    known, key = _kernels(module), (kernel, *sorted(options.items()))
-    if key not in known:
+    kernels, key = _kernels(module), (kernel, *sorted(options.items()))
+    if key not in kernels:
         with COMPILING:
-            if key not in known:
-                known[key] = compile_kernel(module, kernel, **options)
-    return known[key]
+            if key not in kernels:
+                kernels[key] = compile_kernel(module, kernel, **options)
+    return kernels[key]
 
 
 @cached
@@ -102,8 +102,8 @@ def _kernels(module: Module) -> dict[Any, CpuKernel]:
 
 
 def _is_copied(value: Any, checked: bool) -> bool:
-    """Whether a launch works on a copy of `value`: an array whose elements no instruction may
-    access where they are, or one that must not be written where nobody checks that."""
+    """Whether a launch works on a copy of `value`: an array with misaligned elements, or a
+    read-only one if accesses are not checked."""
     if not isinstance(value, np.ndarray):
         return False
     return not value.flags.aligned or not (checked or value.flags.writeable)

@@ -1,8 +1,7 @@
-"""What a kernel on a CPU asks of Python: instructions that it has no code for, printing, failing.
+"""Calls from a kernel on a CPU to Python: instructions without code, printing, failing.
 
-A place in the code that asks is a site. It puts its values into a buffer, a slot of 256 bytes for
-each, has the function `host` of the launch called with its number, and reads the result from the
-first slot.
+A calling place in the code is a site. It stores its values in a buffer, 256 bytes for each, calls
+the function `host` of the launch with its number, and reads the result from the first 256 bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Array = np.ndarray[Any, Any]
 
 @attrs.define(eq=False)
 class Calls:
-    """What was said and what failed during a launch on a grid of `extents`."""
+    """The printed text and failures of a launch on a grid of `extents`."""
 
     launch: Launch = attrs.field(factory=Launch)
     bounds: Bounds | None = None
@@ -54,7 +53,7 @@ class Calls:
 
     def first_failure(self) -> Diagnostic | None:
         """What failed in the first of the instances in which something did."""
-        return min(self.failures, key=lambda found: _instance(found.message), default=None)
+        return min(self.failures, key=lambda failure: _instance(failure.message), default=None)
 
     def fail(
         self, message: str, code: str = "TIR0713", location: Location | None = None
@@ -69,7 +68,7 @@ class Calls:
 
 @attrs.frozen(eq=False)
 class Site:
-    """A place that asks: the numpy types of what it gives, and what is done."""
+    """A site: the numpy types of its values, and its handler."""
 
     given: tuple[Any, ...]
     answer: Callable[[Calls, list[Array], Array], Array | None]
@@ -78,19 +77,19 @@ class Site:
         """Answer the code that waits, with the buffer at `address`."""
         size = SLOT * (len(self.given) + 1)
         raw = np.frombuffer(memoryview((ctypes.c_char * size).from_address(address)), np.uint8)
-        slots = [raw[SLOT * i : SLOT * (i + 1)] for i in range(len(self.given) + 1)]
+        fields = [raw[SLOT * i : SLOT * (i + 1)] for i in range(len(self.given) + 1)]
         values = [
-            np.array(slot[: WIDTH * np.dtype(kind).itemsize].view(kind))
-            for kind, slot in zip(self.given, slots[1:], strict=True)
+            np.array(field[: WIDTH * np.dtype(kind).itemsize].view(kind))
+            for kind, field in zip(self.given, fields[1:], strict=True)
         ]
         try:
-            found = self.answer(calls, values, np.flatnonzero(slots[0][:WIDTH]))
+            results = self.answer(calls, values, np.flatnonzero(fields[0][:WIDTH]))
         except Exception as error:  # goes no further: the caller is machine code
             calls.fail(f"{type(error).__name__}: {error}")
             return
-        if found is not None:
-            whole = np.ascontiguousarray(np.broadcast_to(found, (WIDTH,)))
-            slots[0][: whole.nbytes] = whole.view(np.uint8)
+        if results is not None:
+            whole = np.ascontiguousarray(np.broadcast_to(results, (WIDTH,)))
+            fields[0][: whole.nbytes] = whole.view(np.uint8)
 
 
 class HostCallbacks(Numbers):
@@ -106,8 +105,8 @@ class HostCallbacks(Numbers):
         """The answer of `site` to the values of all lanes."""
         place, size = self.fresh(), SLOT * (len(operands) + 1)
         self.at_entry.append(f"  {place} = alloca [{size} x i8], align 64")
-        held = self.cast("zext", "i1", "i8", I1, VectorValue(self.mask(self.active)))
-        self.line(f"store {vector_type(I8)} {held}, ptr {place}, align 1")
+        active = self.cast("zext", "i1", "i8", I1, VectorValue(self.mask(self.active)))
+        self.line(f"store {vector_type(I8)} {active}, ptr {place}, align 1")
         for i, (element, x) in enumerate(operands, start=1):
             kind, value = vector_type(element), self.wide(element, x)
             if element.bits < 8:
@@ -134,13 +133,13 @@ class HostCallbacks(Numbers):
             return FORMULAS[name](Term(thread, F32, values[0])).handle
         if word.startswith("div.full"):
             return self.binary("fdiv", F32, values[0], values[1])
-        if found := re.fullmatch(r"mul\.hi\.([su])(32|64)", word):
-            return self._high_product(found[1] == "s", result, values)
+        if match := re.fullmatch(r"mul\.hi\.([su])(32|64)", word):
+            return self._high_product(match[1] == "s", result, values)
         apply = ptx(word, DTYPES[str(result)])
 
-        def answer(_: Calls, given: list[Array], held: Array) -> Array:
+        def answer(_: Calls, inputs: list[Array], active: Array) -> Array:
             with np.errstate(all="ignore"):
-                return apply(*given)
+                return apply(*inputs)
 
         return self.ask(Site(tuple(_dtype(e) for e, _ in operands), answer), operands, result)
 
@@ -176,7 +175,7 @@ class HostCallbacks(Numbers):
         if "clock64" in text:
             self.declare("declare i64 @llvm.readcyclecounter()")
             return self.emit("call i64 @llvm.readcyclecounter()")
-        site = Site((), lambda calls, given, held: np.array(time.time_ns()))
+        site = Site((), lambda calls, inputs, active: np.array(time.time_ns()))
         return self.lane_of(I64, self.ask(site, (), I64), "0")
 
     # Speaking and failing -----------------------------------------------------------------------
@@ -185,8 +184,8 @@ class HostCallbacks(Numbers):
         texts = [p if isinstance(p, str) else (p.hexadecimal, p.unsigned) for p in parts]
         shown = [_shown(self, p) for p in parts if not isinstance(p, str)]
 
-        def answer(calls: Calls, given: list[Array], held: Array) -> None:
-            calls.say([_line(texts, given, lane) for lane in held.tolist()])
+        def answer(calls: Calls, inputs: list[Array], active: Array) -> None:
+            calls.say([_line(texts, inputs, lane) for lane in active.tolist()])
 
         self.ask(Site(tuple(_dtype(e) for e, _ in shown), answer), shown, None)
 
@@ -195,8 +194,8 @@ class HostCallbacks(Numbers):
         thread: Any = self
         ids = [(I32, thread.program_id(axis)) for axis in range(3)]
 
-        def answer(calls: Calls, given: list[Array], held: Array) -> None:
-            calls.fail(f"{instance_of(given)} {place}{message}")
+        def answer(calls: Calls, inputs: list[Array], active: Array) -> None:
+            calls.fail(f"{instance_of(inputs)} {place}{message}")
 
         self.ask(Site(tuple(_dtype(e) for e, _ in ids), answer), ids, None)
 
@@ -234,8 +233,8 @@ def instance_of(ids: Sequence[Array]) -> str:
 
 def _instance(line: str) -> tuple[int, int, int]:
     """The place in the grid of the instance that a line begins with, x the fastest."""
-    found = re.match(r"\((\d+), (\d+), (\d+)\)", line)
-    return (0, 0, 0) if found is None else (int(found[3]), int(found[2]), int(found[1]))
+    match = re.match(r"\((\d+), (\d+), (\d+)\)", line)
+    return (0, 0, 0) if match is None else (int(match[3]), int(match[2]), int(match[1]))
 
 
 def _dtype(element: Element) -> Any:
@@ -258,17 +257,17 @@ def _shown(thread: Numbers, part: Number) -> tuple[Element, Lanes]:
     return I64, thread.convert(part.widened, element, I64, part.handle)
 
 
-def _line(texts: Sequence[str | tuple[bool, bool]], given: list[Array], lane: int) -> str:
-    numbers, found = iter(given), list[str]()
+def _line(texts: Sequence[str | tuple[bool, bool]], inputs: list[Array], lane: int) -> str:
+    numbers, words = iter(inputs), list[str]()
     for text in texts:
         if isinstance(text, str):
-            found.append(text)
+            words.append(text)
             continue
         value = next(numbers)[lane]
         if value.dtype.kind == "f":
-            found.append(f"{value:.9g}")
+            words.append(f"{value:.9g}")
         else:
             hexadecimal, unsigned = text
             number = int(value) & (1 << 64) - 1 if hexadecimal or unsigned else int(value)
-            found.append(hex(number) if hexadecimal else str(number))
-    return "".join(found)
+            words.append(hex(number) if hexadecimal else str(number))
+    return "".join(words)

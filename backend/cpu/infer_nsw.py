@@ -1,5 +1,5 @@
-"""Sums and products of integers that never wrap say so: what lanes access is then one behind the
-other for certain, and no other code has to stand ready."""
+"""Mark integer additions and multiplications that never wrap: accesses of lanes are then provably
+contiguous, and no fallback code is needed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _SAID = {Overflow.NONE: Overflow.NSW, Overflow.NUW: Overflow.BOTH}
 
 def infer_nsw(function: Function) -> Function:
     """`function`, in which ops whose signed result never wraps promise that."""
-    found = ranges(function).exact
+    exact = ranges(function).exact
 
     def said(op: Any, walk: Walk) -> Any:
         return op.evolve(overflow=_SAID[op.overflow]) if op in promising else op
 
-    promising = {op for op in found if getattr(op, "overflow", None) in _SAID}
+    promising = {op for op in exact if getattr(op, "overflow", None) in _SAID}
     kinds = {op.mnemonic for op in promising}
     return rewrite(function, dict.fromkeys(kinds, said)) if promising else function

@@ -53,13 +53,13 @@ class Integers(Values):
             and ("nsw" in flags or (number(x.base) is not None and number(y.base) is not None))
         ):
             long = self.shared(name, I64, x.long, y.long)
-        given = self.both(x.given or None, y.given or None)
+        term = self.both(x.given or None, y.given or None)
         slow: Callable[[], str] | None = None
-        if given is not None:
+        if term is not None:
             slow = lambda: self._slowly(name, element, x, y)  # noqa: E731
-        if step == 0 and given is None:
+        if step == 0 and term is None:
             return base
-        return AffineValue(base, step, long, str(given or ""), slow)
+        return AffineValue(base, step, long, str(term or ""), slow)
 
     def _folded(self, name: str, element: Element, a: str, b: str) -> str | None:
         x, y = number(a), number(b)
@@ -75,8 +75,10 @@ class Integers(Values):
 
     def shared(self, name: str, element: Element, a: str, b: str) -> str:
         """`name` of two operands that all lanes share."""
-        found = self._folded(name, element, a, b)
-        return found if found is not None else self.emit(f"{name} {scalar_type(element)} {a}, {b}")
+        shared = self._folded(name, element, a, b)
+        return (
+            shared if shared is not None else self.emit(f"{name} {scalar_type(element)} {a}, {b}")
+        )
 
     def _as_linear(self, element: Element, x: str | AffineValue) -> AffineValue:
         if isinstance(x, AffineValue):
@@ -100,8 +102,8 @@ class Integers(Values):
             return AffineValue(short, a.step, "", a.given, slow)
         if (source, target) != (I32, I64) or name not in ("sext", "zext"):
             return None
-        known = number(a.long) if a.long else None
-        if name == "zext" and (known is None or known < 0 or known + _LAST * a.step < 0):
+        constant = number(a.long) if a.long else None
+        if name == "zext" and (constant is None or constant < 0 or constant + _LAST * a.step < 0):
             return None
         if a.long:
             slow = (lambda: self._cast_slowly(name, I32, I64, a)) if a.given else None
@@ -164,11 +166,11 @@ class Integers(Values):
         start, by = self._as_linear(I64, pointer), self._as_linear(I64, index)
         text = f"getelementptr {unit}, {scalar_type(kind)} {start.base}, i64 {by.base}"
         base = start.base if number(by.base) == 0 else self.emit(text)
-        step, given = start.step + size * by.step, self.both(start.given or None, by.given or None)
-        if step == 0 and given is None:
+        step, term = start.step + size * by.step, self.both(start.given or None, by.given or None)
+        if step == 0 and term is None:
             return base
-        slow = (lambda: self._moved_slowly(kind, pointer, index, unit)) if given else None
-        return AffineValue(base, step, "", str(given or ""), slow)
+        slow = (lambda: self._moved_slowly(kind, pointer, index, unit)) if term else None
+        return AffineValue(base, step, "", str(term or ""), slow)
 
     def _moved_slowly(self, kind: Pointer, pointer: Lanes, index: Lanes, unit: str) -> str:
         start, by = f"{scalar_type(kind)} {pointer}", f"i64 {index}"

@@ -41,8 +41,8 @@ class Code:
     @cached_property
     def optimized(self) -> str:
         """LLVM IR as optimised."""
-        binding = loaded()
-        return str(_optimised(binding, _machine(binding, self.opt_level), self.text, self.opt_level))
+        binding, level = loaded(), self.opt_level
+        return str(_optimised(binding, _machine(binding, level), self.text, level))
 
 
 def load(

@@ -37,9 +37,9 @@ class VectorValue:
 class AffineValue:
     """`base + step * lane`, in the arithmetic of its type, which wraps.
 
-    `long` is an i64 that the base is the low part of, such that no lane's value wraps, '' where
-    that is not known. `given` is an i1, shared by all lanes, under which the form holds, '' for
-    always; where it does not hold, `slow` writes the vector.
+    `long` is an i64 of which the base is the low part, such that no lane's value wraps, '' if
+    unknown. `given` is an i1, uniform over the lanes, under which the form is valid, '' for always;
+    otherwise `slow` computes the vector.
     """
 
     base: str

@@ -1,8 +1,8 @@
-"""What the code of a launch and Python share: words that the code polls, and what it calls.
+"""The words that a launch's code polls, and the functions it calls in Python.
 
-Code polls `WORD` after every iteration of a loop and every call, and leaves where `attend` says so
-(`HELPERS`). A watching thread makes long launches attend every `_TICK` seconds, so that the
-processor's main thread runs Python's signal handlers, Ctrl-C among them, and a time limit holds.
+Code polls `WORD` after every iteration of a loop and every call, and returns where `attend`
+requests it (`HELPERS`). A watchdog thread makes long launches attend every `_TICK` seconds, so that
+the main thread runs Python's signal handlers, Ctrl-C among them, and a time limit is kept.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ from tileir.values import Operand, Value, is_zero
 
 @attrs.define
 class CpuLowering(Lowering):
-    """A lowering whose tiles are vectors, and whose scalars all lanes share. `checked`: accesses
-    are checked before they are made."""
+    """A lowering with tiles as vectors and scalars uniform over the lanes. `checked`: accesses are
+    checked first."""
 
     checked: bool = attrs.field(default=False, kw_only=True)
     kernel: str = attrs.field(default="", kw_only=True)
@@ -45,17 +45,17 @@ class CpuLowering(Lowering):
         if op in assign_buffers(self.function).unread:
             return [[]]
         with self._guarded(op):
-            found = super().lower(op)
+            lowered = super().lower(op)
         self._write_edges()
         if op.mnemonic not in STORING:
-            for value, fragment in zip(op.results, found, strict=True):
+            for value, fragment in zip(op.results, lowered, strict=True):
                 self._settle_all(value, fragment)
         machine: Any = self.thread
         return [
             fragment
             if isinstance(value.type, Tile)
             else [machine.shared_by_all(scalar_of(value.type), x) for x in fragment]
-            for value, fragment in zip(op.results, found, strict=True)
+            for value, fragment in zip(op.results, lowered, strict=True)
         ]
 
     def lower_inlined(self, op: Op) -> list[Fragment]:
@@ -72,14 +72,14 @@ class CpuLowering(Lowering):
         machine.guard = outer
 
     def _guard(self, op: Op) -> Guard | None:
-        """What `op` may access: the memory that the pointer it is given comes from."""
+        """The memory that `op` may access: that of the pointer operand."""
         if not op.effects & (Effects.READ | Effects.WRITE) or not op.inputs:
             return None
         return Guard(self._record_of(op.inputs[0]), op.mnemonic, op.location)
 
     def _record_of(self, pointer: Operand) -> int | None:
-        """The number of the record of the parameter or global that `pointer` comes from; None where
-        that is not known, as in functions, which several pointers may be given to."""
+        """The record number of the parameter or global that `pointer` is derived from; None where
+        it is unknown, as in functions, whose arguments may vary."""
         parameters = self.function.parameters
         if not self.function.kernel:
             return self._global_of(pointer)
@@ -103,75 +103,73 @@ class CpuLowering(Lowering):
     # Tiles in buffers ---------------------------------------------------------------------------
 
     def fragment(self, operand: Operand) -> Fragment:
-        home = self.home(operand)
-        if home is None:
+        buffer = self.home(operand)
+        if buffer is None:
             return super().fragment(operand)
-        return home.get(self, operand.type)  # type: ignore[arg-type]
+        return buffer.get(self, operand.type)  # type: ignore[arg-type]
 
     def home(self, operand: Operand) -> Matrix | None:
-        """The buffer where a sum of products lies; None for what lies in registers."""
+        """The buffer of an accumulator; None for values in registers."""
         number = assign_buffers(self.function).sums.get(operand)  # type: ignore[arg-type]
         if number is None:
             return None
         if number not in self._sums:
             kind: Any = operand.type
-            found = Matrix(self.thread.fresh(), scalar_of(kind), kind.shape)
-            self._sums[number] = found.allocate(self.thread)
+            matrix = Matrix(self.thread.fresh(), scalar_of(kind), kind.shape)
+            self._sums[number] = matrix.allocate(self.thread)
         return self._sums[number]
 
-    def factor(self, operand: Operand, factor: OperandForm) -> Matrix:
-        """The buffer where products read `operand`."""
-        value, found = source_of(self.function, operand, factor)
+    def factor(self, operand: Operand, form: OperandForm) -> Matrix:
+        """The buffer from which dots read `operand`."""
+        value, source_form = source_of(self.function, operand, form)
         if isinstance(value, Value):
-            return self._place(value, found).read
-        place = self._placed(value, found)
+            return self._place(value, source_form).read
+        place = self._placed(value, source_form)
         for register, x in enumerate(self.fragment(value)):
-            self._put(place, value, found, register, x)
+            self._put(place, value, source_form, register, x)
         place.finish(self.thread)
         return place.read
 
-    def _place(self, value: Value, factor: OperandForm) -> PackedOperand:
-        found = self._factors.get((value, factor))
-        if found is None:
-            found = self._factors[value, factor] = self._placed(value, factor)
-        return found
+    def _place(self, value: Value, form: OperandForm) -> PackedOperand:
+        matrix = self._factors.get((value, form))
+        if matrix is None:
+            matrix = self._factors[value, form] = self._placed(value, form)
+        return matrix
 
-    def _placed(self, operand: Operand, factor: OperandForm) -> PackedOperand:
+    def _placed(self, operand: Operand, form: OperandForm) -> PackedOperand:
         kind: Any = operand.type
-        return allocate_packed(
-            self.thread, kind, factor.work, panels=factor.panels, turned=factor.turned
-        )
+        return allocate_packed(self.thread, kind, form.work, panels=form.panels, turned=form.turned)
 
     def settle(self, value: Value, register: int, x: Any) -> None:
-        """Put a register of `value` into the buffers where it lies."""
-        for factor in assign_buffers(self.function).factors.get(value, ()):
-            self._put(self._place(value, factor), value, factor, register, x)
-        home = self.home(value)
-        if home is not None:
-            home.put(self, value.type, register, x)  # type: ignore[arg-type]
+        """Write a register of `value` to its buffers."""
+        for form in assign_buffers(self.function).factors.get(value, ()):
+            self._put(self._place(value, form), value, form, register, x)
+        buffer = self.home(value)
+        if buffer is not None:
+            buffer.put(self, value.type, register, x)  # type: ignore[arg-type]
 
     def settled(self, value: Value) -> None:
         """All registers of `value` have been put."""
-        for factor in assign_buffers(self.function).factors.get(value, ()):
-            self._place(value, factor).finish(self.thread)
+        for form in assign_buffers(self.function).factors.get(value, ()):
+            self._place(value, form).finish(self.thread)
 
     def settle_whole(self, value: Value) -> None:
-        """Put all of `value`, which is known, where products read it."""
-        for factor in assign_buffers(self.function).factors.get(value, ()):
-            place = self._place(value, factor)
+        """Write all of `value`, which is complete, to its operand buffers."""
+        for form in assign_buffers(self.function).factors.get(value, ()):
+            place = self._place(value, form)
             for register, x in enumerate(self.fragment(value)):
-                self._put(place, value, factor, register, x)
+                self._put(place, value, form, register, x)
             place.finish(self.thread)
 
     def _put(
-        self, place: PackedOperand, operand: Operand, factor: OperandForm, register: int, x: Any
+        self, place: PackedOperand, operand: Operand, form: OperandForm, register: int, x: Any
     ) -> None:
-        x = read_as(self.thread, scalar_of(operand.type), factor, x)
+        x = read_as(self.thread, scalar_of(operand.type), form, x)
         place.put.put(self, operand.type, register, x)  # type: ignore[arg-type]
 
     def _settle_all(self, value: Value, fragment: Fragment) -> None:
-        found = assign_buffers(self.function)
-        if value in found.factors or value in found.sums:
+        buffers = assign_buffers(self.function)
+        if value in buffers.factors or value in buffers.sums:
             for register, x in enumerate(fragment):
                 self.settle(value, register, x)
             self.settled(value)
@@ -221,7 +219,7 @@ class CpuLowering(Lowering):
         return self._noted(successor, self._passed(successor))
 
     def _moving(self, successor: Successor) -> list[tuple[Value, Operand]]:
-        """Parameters that lie in buffers, with arguments that do not lie there."""
+        """Parameters in buffers, with arguments outside of them."""
         parameters = self.function.blocks[successor.label].parameters
         return [
             (p, a)
@@ -254,11 +252,11 @@ class CpuLowering(Lowering):
                 (p, None if is_zero(a) else self.fragment(a)) for p, a in self._moving(successor)
             ]
             for parameter, fragment in stored:
-                home: Any = self.home(parameter)
+                buffer: Any = self.home(parameter)
                 if fragment is None:
-                    home.clear(self.thread)
+                    buffer.clear(self.thread)
                 else:
-                    home.put_all(self, parameter.type, fragment)
+                    buffer.put_all(self, parameter.type, fragment)
             self.thread.line(f"br {self._noted(successor, handles)}")
         self._waiting.clear()
 
@@ -276,7 +274,7 @@ class CpuLowering(Lowering):
 
 
 def _return(lowering: Lowering, op: Any) -> list[Fragment]:
-    """`ret`, of values as functions are declared to give them."""
+    """`ret`, with the types that functions are declared to return."""
     kinds = [scalar_type(v.type) for v in op.values]
     handles = [lowering.scalar(v) for v in op.values]
     if len(handles) <= 1:
@@ -311,8 +309,8 @@ def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:
             machine.inlined_ops += size
             return _inlined(outer, function, [x for _, x in operands])
         if shared:
-            given: Any = [(t, x) for t, x in operands]
-            return list(_called(machine, function, results, given))
+            inputs: Any = [(t, x) for t, x in operands]
+            return list(_called(machine, function, results, inputs))
         return _lane_by_lane(machine, function, results, operands)
 
     return call
@@ -376,25 +374,25 @@ def _lane_by_lane(
     elements = [scalar_of(t) for t in results]
     wide = [(scalar_of(t), VectorValue(machine.wide(scalar_of(t), x))) for t, x in operands]
     mask = machine.mask(machine.active)
-    found = [(e, VectorValue("zeroinitializer")) for e in elements]
+    collected = [(e, VectorValue("zeroinitializer")) for e in elements]
     runs = [(I1, VectorValue(mask))]
 
     def step(lane: Any, carried: list[Any]) -> list[Any]:
-        given: Any = [
+        inputs: Any = [
             (t, machine.lane_of(e, x, lane)) for (t, _), (e, x) in zip(operands, wide, strict=True)
         ]
-        held = machine.lane_of(I1, runs[0][1], lane)
-        made = machine.when(
-            held, elements, lambda: list(_called(machine, function, results, given))
+        active = machine.lane_of(I1, runs[0][1], lane)
+        values = machine.when(
+            active, elements, lambda: list(_called(machine, function, results, inputs))
         )
         return [
             VectorValue(machine.emit(
                 f"insertelement {vector_type(e)} {c}, {scalar_type(e)} {x}, i32 {lane}"
             ))
-            for e, c, x in zip(elements, carried, made, strict=True)
+            for e, c, x in zip(elements, carried, values, strict=True)
         ]  # fmt: skip
 
-    return machine.loop(WIDTH, elements, [x for _, x in found], step)
+    return machine.loop(WIDTH, elements, [x for _, x in collected], step)
 
 
 def parameters_of(function: Function) -> Mapping[str, str]:

@@ -1,10 +1,10 @@
-"""A defect of LLVM's code generator for AVX-512 that optimised code is kept clear of.
+"""Workaround for a defect of LLVM's code generator for AVX-512.
 
-A mask whose first 8 or 16 lanes are another mask's, the others off, is `kmovb %k1, %k2` or
-`kmovw`, which clears the bits above. Where both masks are spilled, the register allocator takes it
-for a copy and stores the first mask twice (LLVM 22.1, docs/explanation/cpu.md): lanes that are off access
-memory. LLVM makes it of shuffles with zeros, which its optimiser makes of `and`. Here they become
-`and` again.
+A mask that keeps the first 8 or 16 lanes of another mask is `kmovb %k1, %k2` or `kmovw`, which
+clears the bits above. Where both masks are spilled, the register allocator treats it as a copy and
+stores the first mask twice (LLVM 22.1, docs/explanation/cpu.md): inactive lanes access memory. LLVM
+selects it for shuffles with zeros, which its optimiser creates from `and`. This module turns them
+back into `and`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _SHUFFLE = re.compile(
 
 
 def without_partial_masks(text: str) -> str:
-    """LLVM IR with `and` in place of shuffles that keep lanes of a mask where they are, and turn
-    others off."""
+    """LLVM IR with `and` in place of shuffles that clear lanes of a mask and keep the others in
+    place."""
     return _SHUFFLE.sub(_replaced, text) if " x i1> " in text else text
 
 
-def _replaced(found: re.Match[str]) -> str:
-    indent, name, count, mask, other, lanes = found.groups()
+def _replaced(match: re.Match[str]) -> str:
+    indent, name, count, mask, other, lanes = match.groups()
     width, kept = int(count), list[int]()
     zeros = ["false"] * width if other == "zeroinitializer" else re.findall(r"i1 (\w+)", other)
     for lane, source in enumerate(re.findall(r"i32 (\w+)", lanes)):
         if source == str(lane):
             kept.append(lane)
         elif source != "poison" and (int(source) < width or zeros[int(source) - width] == "true"):
-            return found[0]
+            return match[0]
     ones = ", ".join(f"i1 {str(lane in kept).lower()}" for lane in range(width))
     return f"{indent}{name} = and <{width} x i1> {mask}, <{ones}>"

@@ -1,4 +1,4 @@
-"""Tiles that lie in buffers on the stack, as factors and sums of products do."""
+"""Tiles in buffers on the stack: operands and accumulators of dots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tileir.types import I32, AddressSpace, Element, Pointer, Tile
 class Matrix:
     """A buffer for a tile: rows of `pitch` elements, a multiple of the lanes. In `panels`, the
     first `WIDTH` columns of all rows come before the next ones. `shape` is that of the rows; of a
-    tile that lies `across`, they are the columns."""
+    tile stored `across`, transposed, they are the columns."""
 
     place: str
     element: Element
@@ -41,7 +41,7 @@ class Matrix:
         return self.shape[0] if len(self.shape) == 3 else 1
 
     def allocate(self, thread: Any) -> Matrix:
-        """Itself, with room on the stack."""
+        """Itself, allocated on the stack."""
         kind = f"[{self.batch * self.count} x {scalar_type(self.element)}]"
         thread.at_entry.append(f"  {self.place} = alloca {kind}, align 64")
         return self
@@ -82,18 +82,18 @@ class Matrix:
     def get(self, lowering: Lowering, tile: Tile) -> Fragment:
         """All registers of a tile."""
         thread: Any = lowering.thread
-        found: Fragment = []
+        values: Fragment = []
         for register in range(tile.layout.size("register")):
             mask = lowering.inside(tile.layout, tile.shape, register)
             if mask == "false":
-                found.append(thread.constant(self.element, 0))
+                values.append(thread.constant(self.element, 0))
             else:
                 at = self._address(lowering, tile, register)
-                found.append(thread.load_elements(self.element, at, mask))
-        return found
+                values.append(thread.load_elements(self.element, at, mask))
+        return values
 
     def _address(self, lowering: Lowering, tile: Tile, register: int) -> Any:
-        """Where the element of a register lies."""
+        """The address of the element of a register."""
         thread: Any = lowering.thread
         index = _index(thread, self._terms(lowering, tile, register))
         kind = Pointer(self.element, AddressSpace.GENERIC)
@@ -120,7 +120,7 @@ class Matrix:
 
 
 def _index(thread: Any, terms: Iterable[tuple[Any, int]]) -> Any:
-    """The element that lies at coordinates, each with the distance of neighbours along it."""
+    """The elements at coordinates, each with the distance of neighbours along it."""
     index: Any = "0"
     for at, distance in terms:
         term = thread.binary("mul", I32, at, thread.integer(distance), "nsw nuw")
@@ -132,19 +132,20 @@ def call(thread: Any, name: str, matrices: Sequence[Matrix], sizes: Sequence[int
     """Call a function of the module on every matrix of a batch: where they begin, and `sizes`."""
     for i in range(matrices[-1].batch):
         places = [m.matrix(thread, i) for m in matrices]
-        given = ", ".join([*(f"ptr {p}" for p in places), *(f"i64 {n}" for n in sizes)])
-        thread.line(f"call void {name}({given})")
+        arguments = ", ".join([*(f"ptr {p}" for p in places), *(f"i64 {n}" for n in sizes)])
+        thread.line(f"call void {name}({arguments})")
 
 
 @attrs.frozen
 class PackedOperand:
-    """Where a factor is put, and where products read it: if that is not the same, its transpose."""
+    """The buffer to which an operand is written, and the one that dots read: its transpose if they
+    differ."""
 
     put: Matrix
     read: Matrix
 
     def finish(self, thread: Any) -> None:
-        """All of the factor has been put."""
+        """The operand is complete."""
         if self.put is not self.read:
             _transpose(thread, self.put, self.read)
 
@@ -152,10 +153,10 @@ class PackedOperand:
 def allocate_packed(
     thread: Any, tile: Tile, element: Element, *, panels: bool, turned: bool
 ) -> PackedOperand:
-    """Room for a factor whose elements registers of `tile` hold; of its transpose if `turned`.
+    """Allocate an operand whose elements are in registers of `tile`; its transpose if `turned`.
 
-    Rows whose elements neighbouring lanes hold are put as rows. Where products want columns, they
-    are transposed there by blocks; rows and columns that are no whole blocks are put as columns.
+    Rows whose elements are in neighbouring lanes are written as rows. Where dots read columns, they
+    are transposed by blocks; rows and columns beyond whole blocks are written as columns.
     """
 
     def matrix(shape: tuple[int, ...], panels: bool, across: bool) -> Matrix:
@@ -171,7 +172,7 @@ def allocate_packed(
 
 
 def _lies_across(tile: Tile) -> bool:
-    """Whether neighbouring lanes hold neighbours of a column."""
+    """Whether neighbouring lanes own neighbours of a column."""
     lanes = tile.layout.atom("lane")  # type: ignore[union-attr]
     return bool(lanes) and lanes[0][-2:] == (1, 0)
 

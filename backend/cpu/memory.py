@@ -1,8 +1,8 @@
 """Memory accesses of the thread interface on the lanes of a CPU's vectors.
 
-Lanes whose addresses are neighbours are read and written by one instruction on a vector, under a
-mask where some are off; addresses of which that is not known are looked at when the code runs.
-Other lanes gather and scatter. Shared memory is a buffer on the stack.
+Lanes with contiguous addresses take one vector instruction, under a mask where some are inactive.
+Addresses without static knowledge are examined at run time. Other lanes gather and scatter. Shared
+memory is a buffer on the stack.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Memory(Numbers):
     ) -> list[Lanes]:  # fmt: skip
         if mask == "false":
             return list(other) if other is not None else [self.constant(element, 0)] * count
-        held = self.held(mask)
+        active = self.held(mask)
         self._keep_in_place(access)
-        found = self._load(element, count, pointer, held, space, access.volatile)
+        values = self._load(element, count, pointer, active, space, access.volatile)
         self._keep_in_place(access)
         if mask in (None, "true") or other is None:
-            return found
+            return values
         assert mask is not None
-        return [self.select(element, mask, x, y) for x, y in zip(found, other, strict=True)]
+        return [self.select(element, mask, x, y) for x, y in zip(values, other, strict=True)]
 
     def store_global(
         self, element: Element, pointer: Lanes, values: Sequence[Lanes], mask: Lanes | None,
@@ -69,8 +69,8 @@ class Memory(Numbers):
 
     def load_elements(self, element: Element, pointer: Lanes, mask: Lanes | None) -> Lanes:
         """An element for every lane, from memory of the program's own."""
-        (found,) = self._load(element, 1, pointer, self.held(mask), 0, False)
-        return found
+        (value,) = self._load(element, 1, pointer, self.held(mask), 0, False)
+        return value
 
     def store_elements(
         self, element: Element, pointer: Lanes, value: Lanes, mask: Lanes | None
@@ -90,29 +90,29 @@ class Memory(Numbers):
     # Loads --------------------------------------------------------------------------------------
 
     def _load(
-        self, element: Element, count: int, pointer: Lanes, held: Lanes | None, space: int,
+        self, element: Element, count: int, pointer: Lanes, active: Lanes | None, space: int,
         volatile: bool,
     ) -> list[Lanes]:  # fmt: skip
         kind, size = stored_type(element), element.bytes
         if isinstance(pointer, str):
-            return self._load_one(element, count, pointer, held, space, volatile)
+            return self._load_one(element, count, pointer, active, space, volatile)
         places = self._places(pointer, size * count, space)
         whole = f"<{WIDTH} x {kind}>"
         if places is None:
-            raw = self._gather(kind, count, size, pointer, held, space)
+            raw = self._gather(kind, count, size, pointer, active, space)
         elif places[0] == "":
-            raw = self._load_row(kind, count, size, places[1], held, space)
+            raw = self._load_row(kind, count, size, places[1], active, space)
         else:
             near, far = places
             raw = self.either(
                 near, [whole] * count,
-                lambda: self._load_row(kind, count, size, far, held, space),
-                lambda: self._gather(kind, count, size, pointer, held, space),
+                lambda: self._load_row(kind, count, size, far, active, space),
+                lambda: self._gather(kind, count, size, pointer, active, space),
             )  # fmt: skip
         return [self._from_memory(element, VectorValue(x)) for x in raw]
 
     def _load_one(
-        self, element: Element, count: int, pointer: str, held: Lanes | None, space: int,
+        self, element: Element, count: int, pointer: str, active: Lanes | None, space: int,
         volatile: bool,
     ) -> list[Lanes]:  # fmt: skip
         """From an address that all lanes share."""
@@ -126,10 +126,10 @@ class Memory(Numbers):
             ]  # fmt: skip
 
         zero = "null" if kind.startswith("ptr") else ("0.0" if kind in _SUFFIX else "0")
-        if held is None:
+        if active is None:
             raw = read()
         else:
-            raw = self.either(self.any_of(held), [kind] * count, read, lambda: [zero] * count)
+            raw = self.either(self.any_of(active), [kind] * count, read, lambda: [zero] * count)
         return [self._from_memory(element, x) for x in raw]
 
     def _beside(self, pointer: str, offset: int, space: int) -> str:
@@ -156,19 +156,19 @@ class Memory(Numbers):
         return self.emit(f"xor i1 {some}, true"), first
 
     def _load_row(
-        self, kind: str, count: int, size: int, first: str, held: Lanes | None, space: int
+        self, kind: str, count: int, size: int, first: str, active: Lanes | None, space: int
     ) -> list[str]:
         """Vectors of every lane's first, second, ... neighbour."""
         number, place = WIDTH * count, f"{_pointer(space)} {first}"
         whole = f"<{number} x {kind}>"
-        if held is None:
+        if active is None:
             row = self.emit(f"load {whole}, {place}, align {size}")
         else:
             name = f"@llvm.masked.load.{_mangled(number, kind)}.p{space}"
             self.declare(
                 f"declare {whole} {name}({_pointer(space)}, i32, <{number} x i1>, {whole})"
             )
-            mask = self._widened(self.mask(held), count)
+            mask = self._widened(self.mask(active), count)
             row = self.emit(
                 f"call {whole} {name}({place}, i32 {size}, <{number} x i1> {mask}, "
                 f"{whole} zeroinitializer)"
@@ -181,15 +181,15 @@ class Memory(Numbers):
         ]
 
     def _gather(
-        self, kind: str, count: int, size: int, pointer: Lanes, held: Lanes | None, space: int
+        self, kind: str, count: int, size: int, pointer: Lanes, active: Lanes | None, space: int
     ) -> list[str]:
         whole, places = f"<{WIDTH} x {kind}>", f"<{WIDTH} x {_pointer(space)}>"
         name = self._gathering(kind, size, whole, places, space)
-        found: list[str] = []
+        lanes: list[str] = []
         for i in range(count):
-            at, mask = self._each_beside(pointer, i * size, space), self.mask(held)
-            found.append(self.emit(f"call {whole} {name}({places} {at}, {vector_type(I1)} {mask})"))
-        return found
+            at, mask = self._each_beside(pointer, i * size, space), self.mask(active)
+            lanes.append(self.emit(f"call {whole} {name}({places} {at}, {vector_type(I1)} {mask})"))
+        return lanes
 
     def _gathering(self, kind: str, size: int, whole: str, places: str, space: int) -> str:
         """A function that reads an element at each of `places`. What CPUs have no instruction for
@@ -224,38 +224,38 @@ class Memory(Numbers):
     # Stores -------------------------------------------------------------------------------------
 
     def _store(
-        self, element: Element, pointer: Lanes, values: Sequence[Lanes], held: Lanes | None,
+        self, element: Element, pointer: Lanes, values: Sequence[Lanes], active: Lanes | None,
         space: int, volatile: bool,
     ) -> None:  # fmt: skip
         kind, size, count = stored_type(element), element.bytes, len(values)
         raw = [self.to_memory(element, x) for x in values]
         if isinstance(pointer, str):
-            self._store_one(element, pointer, raw, held, space, volatile)
+            self._store_one(element, pointer, raw, active, space, volatile)
             return
         wide = [self._wide_raw(kind, x) for x in raw]
         places = self._places(pointer, size * count, space)
         if places is None:
-            self._scatter(kind, size, pointer, wide, held, space)
+            self._scatter(kind, size, pointer, wide, active, space)
         elif places[0] == "":
-            self._store_row(kind, size, places[1], wide, held, space)
+            self._store_row(kind, size, places[1], wide, active, space)
         else:
             near, far = places
 
             def together() -> None:
-                self._store_row(kind, size, far, wide, held, space)
+                self._store_row(kind, size, far, wide, active, space)
 
             def apart() -> None:
-                self._scatter(kind, size, pointer, wide, held, space)
+                self._scatter(kind, size, pointer, wide, active, space)
 
             self.either(near, (), _nothing(together), _nothing(apart))
 
     def _store_one(
-        self, element: Element, pointer: str, raw: Sequence[Lanes], held: Lanes | None,
+        self, element: Element, pointer: str, raw: Sequence[Lanes], active: Lanes | None,
         space: int, volatile: bool,
     ) -> None:  # fmt: skip
         """To an address that all lanes share: the last of those that run writes."""
         kind, word = stored_type(element), "store volatile" if volatile else "store"
-        last = self._last_lane(held) if any(isinstance(x, VectorValue) for x in raw) else "0"
+        last = self._last_lane(active) if any(isinstance(x, VectorValue) for x in raw) else "0"
 
         def write() -> Sequence[str]:
             for i, x in enumerate(raw):
@@ -265,33 +265,33 @@ class Memory(Numbers):
                 self.line(f"{word} {kind} {one}, {place}, align {element.bytes}")
             return ()
 
-        if held is None or (isinstance(held, VectorValue) and held.ones):
+        if active is None or (isinstance(active, VectorValue) and active.ones):
             write()
         else:
-            self.either(self.any_of(held), (), write, lambda: ())
+            self.either(self.any_of(active), (), write, lambda: ())
 
-    def _last_lane(self, held: Lanes | None) -> str:
-        if held is None or isinstance(held, str):
+    def _last_lane(self, active: Lanes | None) -> str:
+        if active is None or isinstance(active, str):
             return str(WIDTH - 1)
-        if isinstance(held, VectorValue) and held.ones:
-            return str(max(held.ones))
-        bits = self.emit(f"bitcast {vector_type(I1)} {self.wide(I1, held)} to i{WIDTH}")
+        if isinstance(active, VectorValue) and active.ones:
+            return str(max(active.ones))
+        bits = self.emit(f"bitcast {vector_type(I1)} {self.wide(I1, active)} to i{WIDTH}")
         self.declare("declare i32 @llvm.ctlz.i32(i32, i1)")
         zeros = self.emit(f"call i32 @llvm.ctlz.i32(i32 {bits}, i1 false)")
         return self.emit(f"and i32 {self.emit(f'sub i32 31, {zeros}')}, 31")
 
     def _store_row(
-        self, kind: str, size: int, first: str, values: list[str], held: Lanes | None, space: int
+        self, kind: str, size: int, first: str, values: list[str], active: Lanes | None, space: int
     ) -> None:
         count = len(values)
         number, place = WIDTH * count, f"{_pointer(space)} {first}"
         row, whole = self._interleaved(kind, values), f"<{number} x {kind}>"
-        if held is None:
+        if active is None:
             self.line(f"store {whole} {row}, {place}, align {size}")
             return
         name = f"@llvm.masked.store.{_mangled(number, kind)}.p{space}"
         self.declare(f"declare void {name}({whole}, {_pointer(space)}, i32, <{number} x i1>)")
-        mask = self._widened(self.mask(held), count)
+        mask = self._widened(self.mask(active), count)
         self.line(f"call void {name}({whole} {row}, {place}, i32 {size}, <{number} x i1> {mask})")
 
     def _interleaved(self, kind: str, values: list[str]) -> str:
@@ -304,13 +304,13 @@ class Memory(Numbers):
         return self._shuffled(f"<{number} x {kind}>", even, odd, lanes)
 
     def _scatter(
-        self, kind: str, size: int, pointer: Lanes, values: list[str], held: Lanes | None,
+        self, kind: str, size: int, pointer: Lanes, values: list[str], active: Lanes | None,
         space: int,
     ) -> None:  # fmt: skip
         whole, places = f"<{WIDTH} x {kind}>", f"<{WIDTH} x {_pointer(space)}>"
         name = self._scattering(kind, size, whole, places, space)
         for i, value in enumerate(values):
-            at, mask = self._each_beside(pointer, i * size, space), self.mask(held)
+            at, mask = self._each_beside(pointer, i * size, space), self.mask(active)
             self.line(f"call void {name}({whole} {value}, {places} {at}, {vector_type(I1)} {mask})")
 
     def _scattering(self, kind: str, size: int, whole: str, places: str, space: int) -> str:
@@ -327,13 +327,13 @@ class Memory(Numbers):
     # Values in memory ---------------------------------------------------------------------------
 
     def _from_memory(self, element: Element, x: str | VectorValue) -> Lanes:
-        """`x` as it lies in memory: values of less than 8 bits in a byte."""
+        """`x` as stored in memory: values of less than 8 bits in a byte."""
         if element.bits >= 8:
             return x
         return self.cast("trunc", "i8", scalar_type(element), I8, x)
 
     def to_memory(self, element: Element, x: Lanes) -> str | VectorValue:
-        """`x` as it is to lie in memory."""
+        """`x` as it is stored in memory."""
         if element.bits < 8:
             x = self.cast("zext", scalar_type(element), "i8", element, x)
         return x if isinstance(x, (str, VectorValue)) else VectorValue(self.wide(element, x))

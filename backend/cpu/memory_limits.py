@@ -9,7 +9,7 @@ from tileir.ir import Module
 from tileir.limits import exceeded, size_of
 
 _LARGE = 1 << 24
-"""Bytes of globals that any process has room for."""
+"""Bytes of globals that any process can allocate."""
 
 
 def check_memory(module: Module) -> None:

@@ -1,8 +1,6 @@
-"""The function that multiplies matrices: a block of sums in registers, which vectors of the second
-factor's columns and one number of each row of the first are multiplied into, step by step of the
-depth (Van Zee and van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality",
-2015).
-"""
+"""The matmul microkernel: a block of accumulators in registers, updated with vectors of B's columns
+and one number of each row of A, step by step of K (Van Zee and van de Geijn, "BLIS: A Framework for
+Rapidly Instantiating BLAS Functionality", 2015)."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from tileir.types import Element
 
 @attrs.frozen
 class Kernel:
-    """Products of an element type: `rows` by `columns` sums are in registers at most."""
+    """Matmuls of an element type: at most `rows` by `columns` accumulators are in registers."""
 
     element: Element
     rows: int
@@ -30,24 +28,24 @@ class Kernel:
 
     @property
     def whole(self) -> str:
-        """LLVM's type of a row of sums."""
+        """LLVM's type of a row of accumulators."""
         return f"<{self.columns} x {self.kind}>"
 
 
 def kernel_for(element: Element) -> Kernel:
-    """The largest block whose sums, with a row of the second factor, fit this machine's registers:
-    columns for two of them, or 16."""
-    found = registers()
-    columns = min(WIDTH, max(16, 2 * found.bytes // element.bytes))
-    row = columns * element.bytes // found.bytes
+    """The largest block whose accumulators, with a row of B, fit this machine's registers: columns
+    for two of them, or 16."""
+    name = registers()
+    columns = min(WIDTH, max(16, 2 * name.bytes // element.bytes))
+    row = columns * element.bytes // name.bytes
     rows = 8
-    while rows > 1 and (rows + 1) * row + 1 > found.count:
+    while rows > 1 and (rows + 1) * row + 1 > name.count:
         rows //= 2
     return Kernel(element, rows, columns)
 
 
 def product_function(thread: Any, element: Element) -> str:
-    """The name of the function that adds the product of A and B to C, noted for the module."""
+    """The name of the function that adds A B to C; the module will define it."""
     kernel = kernel_for(element)
     if not element.is_integer:
         whole, name = kernel.whole, _fma(kernel)
@@ -62,8 +60,8 @@ def _fma(kernel: Kernel) -> str:
 
 
 def _text(name: str, kernel: Kernel) -> str:
-    """C [rows, columns] += A [rows, depth] B [depth, columns], where B lies in panels of `WIDTH`
-    columns: for every panel, which stays in the first cache, blocks of rows, then of half as many,
+    """C [rows, columns] += A [rows, depth] B [depth, columns], with B in panels of `WIDTH` columns:
+    for every panel, which stays in the first-level cache, blocks of rows, then of half as many,
     down to one."""
     parts = [
         f"define internal void {name}(ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %rows, "
@@ -148,7 +146,7 @@ def _rows_text(kernel: Kernel, n: int, before: str, start: str, after: str) -> l
 
 
 def _added(kernel: Kernel, n: int, k: int) -> list[str]:
-    """The sum of row `k` with the product of this step."""
+    """The accumulator of row `k` plus the product of this step."""
     whole = kernel.whole
     if kernel.element.is_integer:
         return [

@@ -1,7 +1,7 @@
 """Arithmetic of the thread interface on the lanes of a CPU's vectors.
 
-Floats of 16 bits are computed in f32 (sums, products, quotients and roots of 16-bit floats
-rounded twice are rounded once), and rounded by `rounding.py`.
+Floats of 16 bits are computed in f32 (rounding f32 sums, products, quotients and roots of 16-bit
+floats again is correct), and rounded by `rounding.py`.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Numbers(Integers):
         single = all(isinstance(x, str) for x in operands)
         kind = scalar_type(element) if single else vector_type(element)
         suffix = mangled(element) if single else f"v32{mangled(element)}"
-        given = [x if single else self.wide(element, x) for x in operands]
+        inputs = [x if single else self.wide(element, x) for x in operands]
         types = ", ".join([kind] * len(operands)) + (", i1" if extra else "")
         self.declare(f"declare {kind} @llvm.{name}.{suffix}({types})")
-        arguments = ", ".join(f"{kind} {x}" for x in given) + extra
+        arguments = ", ".join(f"{kind} {x}" for x in inputs) + extra
         word = f"call {flags} " if flags else "call "
-        found = self.emit(f"{word}{kind} @llvm.{name}.{suffix}({arguments})")
-        return found if single else VectorValue(found)
+        result = self.emit(f"{word}{kind} @llvm.{name}.{suffix}({arguments})")
+        return result if single else VectorValue(result)
 
     def scaled(self, element: Element, a: Lanes, power: Lanes) -> Lanes | None:
         """By AVX-512's `vscalef`; LLVM has a call for each lane where there is none."""
@@ -81,10 +81,10 @@ class Numbers(Integers):
             wide = [self.convert("fpext", element, F64, x) for x in operands]
             return self.convert("fptrunc", F64, element, self._odd_fma(*wide))
         wide = [self.convert("fpext", element, F32, x) for x in operands]
-        found = self.intrinsic(name, F32, *wide)
+        result = self.intrinsic(name, F32, *wide)
         if name in ("minimumnum", "maximumnum"):
-            found = self._number_of(wide[0], wide[1], found)
-        return self.convert("fptrunc", F32, element, found)
+            result = self._number_of(wide[0], wide[1], result)
+        return self.convert("fptrunc", F32, element, result)
 
     def _number_of(self, a: Lanes, b: Lanes, both: Lanes) -> Lanes:
         """`both`, or the one that is a number where the other is NaN: LLVM narrows the intrinsic to
@@ -94,8 +94,8 @@ class Numbers(Integers):
         return self.select(F32, first, b, self.select(F32, second, a, both))
 
     def _odd_fma(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
-        """`a * b + c` of f64, whose product is exact, rounded to odd: rounding the result again
-        is rounding once (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums")."""
+        """`a * b + c` of f64, whose product is exact, rounded to odd, so that a second rounding is
+        correct (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums")."""
         product = self.binary("fmul", F64, a, b)
         total = self.binary("fadd", F64, product, c)
         part = self.binary("fsub", F64, total, product)
@@ -125,9 +125,9 @@ class Numbers(Integers):
         if element in _SMALL:
             a, b = (self.convert("fpext", element, F32, x) for x in (a, b))
             return self.compare(predicate, F32, a, b)
-        known = self.known_comparison(predicate, element, a, b)
-        if known is not None:
-            return known
+        constant = self.known_comparison(predicate, element, a, b)
+        if constant is not None:
+            return constant
         word = "fcmp" if element.is_float else "icmp"
         return self.apply(f"{word} {predicate}", element, a, b)
 
@@ -182,11 +182,11 @@ class Numbers(Integers):
     def _from_small(self, source: Element, target: Element, a: Lanes) -> Lanes:
         if source is F16:
             half = self.cast("bitcast", "i16", "half", source, a)
-            found = self.cast("fpext", "half", "float", source, half)
+            wide = self.cast("fpext", "half", "float", source, half)
         else:
             long = self.cast("zext", "i16", "i32", source, a)
-            found = self.convert("bitcast", I32, F32, self.binary("shl", I32, long, "16"))
-        return found if target is F32 else self.convert("fpext", F32, target, found)
+            wide = self.convert("bitcast", I32, F32, self.binary("shl", I32, long, "16"))
+        return wide if target is F32 else self.convert("fpext", F32, target, wide)
 
     def _to_small(self, name: str, source: Element, target: Element, a: Lanes) -> Lanes:
         if name != "fptrunc":
@@ -220,7 +220,7 @@ class Numbers(Integers):
         return self.convert(name, I64, F64, self.select(I64, short, a, cut))
 
     def _odd(self, a: Lanes) -> Lanes:
-        """An f64 as an f32 rounded to odd, so that rounding it again is rounding once."""
+        """An f64 as an f32 rounded to odd, so that a second rounding is correct."""
         near = self.cast("fptrunc", "double", "float", F64, a)
         back = self.cast("fpext", "float", "double", F32, near)
         bits = self.convert("bitcast", F32, I32, near)

@@ -1,5 +1,5 @@
-"""Memory of the lanes' own on a CPU: vectors of all lanes' elements, one behind the other, in
-memory that comes with the call. Tiles of megabytes are too much for a stack."""
+"""Private memory of lanes on a CPU: vectors of all lanes' elements, one after the other, in memory
+that the caller passes. Tiles of megabytes do not fit a stack."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Private(Memory):
         return place
 
     def load_private(self, element: Element, count: int, place: Lanes, index: Lanes) -> list[Lanes]:
-        found: list[Lanes] = []
+        values: list[Lanes] = []
         for at in self._vectors(element, count, place, index):
-            found += self._load(element, 1, at, None, 0, False)
-        return found
+            values += self._load(element, 1, at, None, 0, False)
+        return values
 
     def store_private(
         self, element: Element, place: Lanes, index: Lanes, values: Sequence[Lanes]
@@ -52,10 +52,10 @@ class Private(Memory):
             )
 
 
-class Room:
-    """Memory of `size` bytes for as long as the object lives, at an `address` that vectors may
-    have. Pages that nobody touches take none. Raises `LaunchError` (TIR0708) where there is not as
-    much."""
+class PrivateBuffer:
+    """Memory of `size` bytes for the lifetime of the object, at an `address` that is aligned for
+    vectors. Untouched pages take no memory. Raises `LaunchError` (TIR0708) where the memory is not
+    available."""
 
     def __init__(self, size: int) -> None:
         try:

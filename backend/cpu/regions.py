@@ -1,5 +1,5 @@
-"""Which memory a launch may access, as its code looks it up (`checks`): the arrays that it was
-given, and the globals of the module."""
+"""The memory that a launch may access, as its code looks it up (`checks`): the arrays of the
+arguments, and the globals of the module."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Region:
 
     @staticmethod
     def anywhere(name: str) -> Region:
-        """Memory behind an address that was given as a number, of which nothing is known."""
+        """Memory at an address that was passed as a number, with unknown bounds."""
         return Region(name, 0, _ALL)
 
     @property
     def end(self) -> int:
-        """The address behind its last byte."""
+        """The address past its last byte."""
         return self.first + self.size
 
 
@@ -59,22 +59,22 @@ def address(array: np.ndarray[Any, Any]) -> int:
 def _rows(array: np.ndarray[Any, Any]) -> tuple[tuple[tuple[int, int], ...], int]:
     """Dimensions with bytes between, outer ones first, and bytes that follow one another."""
     run, reach = array.itemsize, array.itemsize
-    found: list[tuple[int, int]] = []
+    rows: list[tuple[int, int]] = []
     strides = zip(map(abs, array.strides), array.shape, strict=True)
     for stride, count in sorted(s for s in strides if s[0] and s[1] > 1):
-        if stride < reach:  # rows that overlap: nothing is said of what lies between
+        if stride < reach:  # overlapping rows: gaps between them are not checked
             return (), 0
-        if stride == run and not found:
+        if stride == run and not rows:
             run *= count
         else:
-            found.append((stride, count))
+            rows.append((stride, count))
         reach = stride * (count - 1) + reach
-    return tuple(reversed(found)), run
+    return tuple(reversed(rows)), run
 
 
 @attrs.frozen(eq=False)
 class Record:
-    """What a pointer may access: the regions of a parameter or global, `own` first said."""
+    """The memory that a pointer may access: the regions of a parameter or global, `own` first."""
 
     own: Region
     regions: tuple[Region, ...]
@@ -93,23 +93,23 @@ class Bounds:
 
     @staticmethod
     def of(owns: Sequence[Region | None], more: Iterable[Region] = ()) -> Bounds:
-        """The bounds of parameters and globals with memory `owns`; pointers of which it is not
-        known where they come from may access it and `more`."""
-        given = [x for x in owns if x is not None]
-        grouped = {id(x): group for group in _overlapping(given) for x in group}
-        found = tuple(None if x is None else _record(x, grouped[id(x)]) for x in owns)
+        """The bounds of parameters and globals with memory `owns`; pointers of unknown origin may
+        access all of it and `more`."""
+        present = [x for x in owns if x is not None]
+        grouped = {id(x): group for group in _overlapping(present) for x in group}
+        records_of = tuple(None if x is None else _record(x, grouped[id(x)]) for x in owns)
         every = Region("", 0, 0)
-        everything = Record(every, (*given, *more))
-        memory, addresses = _written(found, everything)
-        return Bounds(found, everything, memory, addresses)
+        everything = Record(every, (*present, *more))
+        memory, addresses = _written(records_of, everything)
+        return Bounds(records_of, everything, memory, addresses)
 
     def fault(self, record: int | None, at: int, size: int, writes: bool) -> tuple[str, str]:
-        """The code of an access of `size` bytes at the address `at` that may not be made, and
-        where it is."""
-        found = self.everything if record is None else self.records[record]
-        assert found is not None
-        hit = next((r for r in found.regions if r.first <= at and at + size <= r.end), None)
-        own = found.own if record is not None else hit
+        """The error code of an out-of-bounds access of `size` bytes at the address `at`, and its
+        region."""
+        regions = self.everything if record is None else self.records[record]
+        assert regions is not None
+        hit = next((r for r in regions.regions if r.first <= at and at + size <= r.end), None)
+        own = regions.own if record is not None else hit
         if own is None:
             return "TIR0501", f"{at:#x}, which is in no array of the launch"
         place = f"byte {_signed(at - own.first)} of {own.name}"
@@ -125,7 +125,7 @@ def _signed(distance: int) -> int:
 
 
 def _overlapping(regions: Sequence[Region]) -> list[list[Region]]:
-    """`regions` grouped by shared memory, where something is known of it."""
+    """`regions` with known bounds, grouped by shared memory."""
     if len(regions) == 1:
         return [[regions[0]]]
     groups = [[x] for x in regions if not x.size or x.size == _ALL]
@@ -148,9 +148,11 @@ def _record(own: Region, group: list[Region]) -> Record:
     return Record(own, (own, *(x for x in group if x is not own)))
 
 
-def _written(found: Sequence[Record | None], everything: Record) -> tuple[Any, tuple[int, int]]:
-    """Records, their regions and dimensions as words, one behind the other; where they begin."""
-    listed = [*found, everything]
+def _written(
+    record_list: Sequence[Record | None], everything: Record
+) -> tuple[Any, tuple[int, int]]:
+    """Records, their regions and dimensions as words, one after the other, with their addresses."""
+    listed = [*record_list, everything]
     regions = [r for x in listed if x is not None for r in x.regions]
     start = RECORD * len(listed)
     rows = start + REGION * (len(regions) + 1)
@@ -175,7 +177,7 @@ def _written(found: Sequence[Record | None], everything: Record) -> tuple[Any, t
     words[: len(head)] = head
     words[start : start + len(table)] = table
     words[rows : rows + len(tail)] = tail
-    return words, (base, base + 8 * RECORD * len(found))
+    return words, (base, base + 8 * RECORD * len(record_list))
 
 
 _NOTHING = (0,) * RECORD

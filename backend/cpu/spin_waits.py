@@ -1,7 +1,7 @@
 """Kernels whose instances may wait for one another.
 
-An instance runs to its end on one thread before that thread begins another, so one that waits for
-what a later one does would wait for ever. The interpreter takes turns.
+A thread runs one instance to its end before the next, so an instance that waits for a later one
+would wait forever. The interpreter interleaves them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir.backend.codegen.emit.conversion import side_by_side, taken_apart
+from tileir.backend.codegen.emit.conversion import side_by_side, unpack_word
 from tileir.backend.cpu.bounds_checks import BoundsChecked
 from tileir.backend.cpu.lane_values import (
     WIDTH,
@@ -44,7 +44,7 @@ class CpuThread(BoundsChecked, Private):
         return side_by_side(self, element, values)
 
     def unpack(self, element: Element, word: Lanes) -> list[Lanes]:
-        return taken_apart(self, element, word, 32 // element.bits)
+        return unpack_word(self, element, word, 32 // element.bits)
 
     # Where the lanes are ------------------------------------------------------------------------
 
@@ -67,7 +67,7 @@ class CpuThread(BoundsChecked, Private):
     def global_address(self, kind: Pointer, name: str) -> Lanes:
         return f"@{global_name(name)}"
 
-    # Where they meet ----------------------------------------------------------------------------
+    # Synchronization ----------------------------------------------------------------------------
 
     def shuffle_xor(self, element: Element, a: Lanes, mask: int) -> Lanes:
         if isinstance(a, str):
@@ -87,8 +87,8 @@ class CpuThread(BoundsChecked, Private):
         self.at_entry.append(f"  {place} = alloca {kind}, align 64")
         self.line(f"store {kind} {self.to_memory(element, a)}, ptr {place}, align 64")
         at = self.advance(generic, place, self.binary("and", I32, lane, "31"), I32)
-        (found,) = self._load(element, 1, at, None, 0, False)
-        return found
+        (value,) = self._load(element, 1, at, None, 0, False)
+        return value
 
     def _picked(self, a: Lanes, lane: Lanes) -> Lanes:
         """Bits of a mask by lane."""
@@ -117,19 +117,20 @@ class CpuThread(BoundsChecked, Private):
         assert self.active is not None
         constant = isinstance(condition, VectorValue) and condition.ones is not None
         if constant and outer is None:
-            found = list(body())
+            results = list(body())
         else:
-            found = self._branch(self.any_of(self.active), elements, body)
+            results = self._branch(self.any_of(self.active), elements, body)
         self.active = outer
         zeros = (self.constant(e, 0) for e in elements)
         return [
-            self.select(e, condition, x, z) for e, x, z in zip(elements, found, zeros, strict=True)
+            self.select(e, condition, x, z)
+            for e, x, z in zip(elements, results, zeros, strict=True)
         ]
 
     def _branch(
         self, condition: str, elements: Sequence[Element], body: Callable[[], Sequence[Lanes]]
     ) -> list[Lanes]:
-        """`body` where one condition of all lanes holds, else zeros."""
+        """`body` where a condition, uniform over the lanes, holds, else zeros."""
         kinds, outcome = list[str](), list[list[Lanes]]()
         before, inside, after = self.label, self.fresh_label("then"), self.fresh_label("after")
         self.line(f"br i1 {condition}, label %{inside}, label %{after}")
@@ -147,12 +148,12 @@ class CpuThread(BoundsChecked, Private):
         last = self.label
         self.line(f"br label %{after}")
         self.start(after)
-        found: list[Lanes] = []
+        results: list[Lanes] = []
         for element, kind, x, one in zip(elements, kinds, raw, single, strict=True):
             zero = self.constant(element, 0) if one else "zeroinitializer"
             joined = self.emit(f"phi {kind} [ {x}, %{last} ], [ {zero}, %{before} ]")
-            found.append(joined if one else VectorValue(joined))
-        return found
+            results.append(joined if one else VectorValue(joined))
+        return results
 
     def loop(
         self, count: int, elements: Sequence[Element], initial: Sequence[Lanes],
@@ -166,16 +167,16 @@ class CpuThread(BoundsChecked, Private):
         self.start(head)
         place = len(self.lines)
         self.lines.append("")
-        found = list(body(index, [VectorValue(x) for x in carried]))
-        last = [self.wide(e, x) for e, x in zip(elements, found, strict=True)]
+        results = list(body(index, [VectorValue(x) for x in carried]))
+        last = [self.wide(e, x) for e, x in zip(elements, results, strict=True)]
         following = self.emit(f"add nuw nsw i32 {index}, 1")
-        again = self.emit(f"icmp ult i32 {following}, {count}")
+        more = self.emit(f"icmp ult i32 {following}, {count}")
         phis = [f"  {index} = phi i32 [ 0, %{before} ], [ {following}, %{self.label} ]"]
         for name, element, a, b in zip(carried, elements, first, last, strict=True):
             kind = vector_type(element)
             phis.append(f"  {name} = phi {kind} [ {a}, %{before} ], [ {b}, %{self.label} ]")
         self.lines[place] = "\n".join(phis)
-        self.line(f"br i1 {again}, label %{head}, label %{exit_}")
+        self.line(f"br i1 {more}, label %{head}, label %{exit_}")
         self.start(exit_)
         return [VectorValue(x) for x in last]
 
@@ -183,16 +184,16 @@ class CpuThread(BoundsChecked, Private):
 
     def copy_async(
         self, size: int, offset: Lanes, constant: int, pointer: Lanes, mask: Lanes | None,
-        held: Lanes | None,
+        predicate: Lanes | None,
     ) -> None:  # fmt: skip
-        self._check(size, pointer, self.both(mask, held), AddressSpace.GLOBAL)
+        self._check(size, pointer, self.both(mask, predicate), AddressSpace.GLOBAL)
         words = size // 4
-        copied = self._load(F32, words, pointer, self.held(self.both(mask, held)), 1, False)
+        copied = self._load(F32, words, pointer, self.held(self.both(mask, predicate)), 1, False)
         place = self.binary("add", I32, offset, self.integer(constant), "nsw")
-        self._store(F32, self._place(place), copied, self.held(held), 0, False)
+        self._store(F32, self._place(place), copied, self.held(predicate), 0, False)
 
     def commit_copies(self) -> None:
-        """Copies are done when they are made."""
+        """Copies are synchronous."""
 
     def wait_copies(self, pending: int) -> None:
-        """Copies are done when they are made."""
+        """Copies are synchronous."""

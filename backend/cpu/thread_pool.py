@@ -1,9 +1,9 @@
-"""A grid shared out among threads of this machine's processors.
+"""A grid distributed over threads of this machine's processors.
 
-The threads stay, since starting one takes as long as a small kernel. A system wakes them where it
-likes, on a machine of few processors often where the launching thread runs, and moves one away
-milliseconds later: two threads then take turns on one processor for as long as most kernels run. So
-they are kept off the processor that launches, where there is another.
+The threads persist, since starting one takes as long as a small kernel. A system wakes them on any
+processor, on a machine of few processors often on that of the launching thread, and moves one away
+milliseconds later: two threads then share one processor for as long as most kernels run. They are
+therefore kept off the launching processor, where there is another.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Values(Body):
         )
 
     def shared_by_all(self, element: Element, x: Lanes) -> str:
-        """The value of `x`, which every lane holds."""
+        """The value of `x`, broadcast to all lanes."""
         return self.lane_of(element, x, "0")
 
     # Masks --------------------------------------------------------------------------------------
@@ -100,20 +100,20 @@ class Values(Body):
 
     def held(self, mask: Lanes | None) -> Lanes | None:
         """The lanes that run and are in `mask`; None for all."""
-        found = self.both(self.active, mask)
-        return None if found == "true" else found
+        condition = self.both(self.active, mask)
+        return None if condition == "true" else condition
 
-    def mask(self, held: Lanes | None) -> str:
-        """`held` as the operand of a vector of i1."""
-        return EVERYWHERE if held is None else self.wide(I1, held)
+    def mask(self, condition: Lanes | None) -> str:
+        """`condition` as the operand of a vector of i1."""
+        return EVERYWHERE if condition is None else self.wide(I1, condition)
 
-    def any_of(self, held: Lanes) -> str:
-        """Whether there is a lane in `held`."""
-        if isinstance(held, str):
-            return held
+    def any_of(self, condition: Lanes) -> str:
+        """Whether there is a lane in `condition`."""
+        if isinstance(condition, str):
+            return condition
         name = f"@llvm.vector.reduce.or.v{WIDTH}i1"
         self.declare(f"declare i1 {name}({vector_type(I1)})")
-        return self.emit(f"call i1 {name}({vector_type(I1)} {self.wide(I1, held)})")
+        return self.emit(f"call i1 {name}({vector_type(I1)} {self.wide(I1, condition)})")
 
     # Control flow -------------------------------------------------------------------------------
 
@@ -128,13 +128,13 @@ class Values(Body):
         ways = [self.fresh_label("then"), self.fresh_label("else")]
         after = self.fresh_label("after")
         self.line(f"br i1 {condition}, label %{ways[0]}, label %{ways[1]}")
-        found: list[tuple[Sequence[str], str]] = []
+        incoming: list[tuple[Sequence[str], str]] = []
         for label, body in zip(ways, (then, otherwise), strict=True):
             self.start(label)
-            found.append((body(), self.label))
+            incoming.append((body(), self.label))
             self.line(f"br label %{after}")
         self.start(after)
-        (left, one), (right, other) = found
+        (left, one), (right, other) = incoming
         return [
             self.emit(f"phi {kind} [ {a}, %{one} ], [ {b}, %{other} ]")
             for kind, a, b in zip(kinds, left, right, strict=True)

@@ -1,4 +1,4 @@
-"""Arrays as the memory they lie in: kernels see addresses and strides, not elements in order."""
+"""Arrays as spans of memory: kernels see addresses and strides, not elements in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Span:
     data: np.ndarray[Any, Any]
     offset: int
     before: np.ndarray[Any, Any]
-    """`data` as it was when it was made."""
+    """`data` as it was at construction."""
 
     @staticmethod
     def of(array: np.ndarray[Any, Any]) -> Span:
@@ -40,11 +40,11 @@ class Span:
     def each(arrays: Iterable[Any]) -> dict[int, Span]:
         """The memory of every array among `arrays`, by `id`: one copy of what several share, at
         the distances they have, so that what is written to one is there for the others."""
-        found: dict[int, Span] = {}
+        spans: dict[int, Span] = {}
         unique = list({id(a): a for a in arrays if isinstance(a, np.ndarray)}.values())
         for group in _sharing(unique):
             if len(group) == 1:
-                found[id(group[0])] = Span.of(group[0])
+                spans[id(group[0])] = Span.of(group[0])
                 continue
             low = byte_bounds(group[0])[0] // _ALIGNED * _ALIGNED
             data = np.zeros(max(byte_bounds(a)[1] for a in group) - low, np.uint8)
@@ -52,8 +52,8 @@ class Span:
                 _elements(array, data, array.ctypes.data - low)[...] = array
             before = data.copy()
             for array in group:
-                found[id(array)] = Span(array, data, array.ctypes.data - low, before)
-        return found
+                spans[id(array)] = Span(array, data, array.ctypes.data - low, before)
+        return spans
 
     @property
     def elements(self) -> np.ndarray[Any, Any]:
@@ -61,8 +61,8 @@ class Span:
         return _elements(self.array, self.data, self.offset)
 
     def write_back(self) -> None:
-        """Copy every element that has changed since the copy was made into `array`. Raises
-        LaunchError (TIR0710) where that is read-only."""
+        """Copy every element that has changed since construction into `array`. Raises LaunchError
+        (TIR0710) where that is read-only."""
         if not self.array.size:
             return
         new, old = (_bytes(_elements(self.array, data, self.offset)) for data in

@@ -78,8 +78,8 @@ class Loaded:
 
     def launch(self, name: str, grid: Sequence[int], arguments: Sequence[Any]) -> None:
         """Run one kernel on copies of numpy arrays, wait, and copy back."""
-        plan, held = self.batch.plans[name], list[int]()
-        values = [self._held(held, a) if isinstance(a, np.ndarray) else a for a in arguments]
+        plan, buffers = self.batch.plans[name], list[int]()
+        values = [self._held(buffers, a) if isinstance(a, np.ndarray) else a for a in arguments]
         try:
             self._run(plan, grid, values)
             for array, address in zip(arguments, values, strict=True):
@@ -88,20 +88,20 @@ class Loaded:
                     self.cuda.to_host(whole.ctypes.data, address, whole.nbytes)
                     array[...] = whole
         finally:
-            for address in held:
+            for address in buffers:
                 self.cuda.free(address)
 
-    def _held(self, held: list[int], array: Array) -> int:
+    def _held(self, buffers: list[int], array: Array) -> int:
         address = self.cuda.allocate(max(array.nbytes, 1))
-        held.append(address)
+        buffers.append(address)
         whole = np.ascontiguousarray(array)
         self.cuda.to_device(address, whole.ctypes.data, whole.nbytes)
         return address
 
     def _run(self, plan: Metadata, grid: Sequence[int], values: Sequence[Any]) -> None:
         name = plan.symbol.encode()
-        found = self.cuda.cuda.cuModuleGetFunction(self._module, name)
-        function = self.cuda.check(found, "cuModuleGetFunction")
+        handle = self.cuda.cuda.cuModuleGetFunction(self._module, name)
+        function = self.cuda.check(handle, "cuModuleGetFunction")
         if plan.dynamic:
             self.cuda.allow_shared(function, plan.shared)
         shared = plan.shared if plan.dynamic else 0

@@ -22,12 +22,12 @@ def driver() -> Driver:
         from cuda.bindings import driver as cuda  # pyright: ignore
     except ImportError as error:
         raise _error("launching needs cuda-bindings: pip install 'tileir[cu13]'") from error
-    found = Driver(cuda)
+    instance = Driver(cuda)
     try:
-        found.check(cuda.cuInit(0), "cuInit")
+        instance.check(cuda.cuInit(0), "cuInit")
     except RuntimeError as error:
         raise _error(f"no CUDA driver: {error}") from error
-    return found
+    return instance
 
 
 def available() -> str | None:
@@ -69,9 +69,11 @@ class Driver:
         device = self.check(self.cuda.cuCtxGetDevice(), "cuCtxGetDevice")
         kinds = self.cuda.CUdevice_attribute
         names = ("MAJOR", "MINOR")
-        found = [getattr(kinds, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{n}") for n in names]
+        attributes = [getattr(kinds, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{n}") for n in names]
         get = self.cuda.cuDeviceGetAttribute
-        major, minor = (self.check(get(kind, device), "cuDeviceGetAttribute") for kind in found)
+        major, minor = (
+            self.check(get(kind, device), "cuDeviceGetAttribute") for kind in attributes
+        )
         return major, minor
 
     def multiprocessors(self) -> int:
@@ -91,8 +93,8 @@ class Driver:
                 raise
             code = compiled.ptx.encode() + b"\0"
         module = self.check(self.cuda.cuModuleLoadData(code), "cuModuleLoadData")
-        found = self.cuda.cuModuleGetFunction(module, kernel.encode())
-        return self.check(found, "cuModuleGetFunction")
+        function = self.cuda.cuModuleGetFunction(module, kernel.encode())
+        return self.check(function, "cuModuleGetFunction")
 
     def allow_shared(self, function: Any, size: int) -> None:
         """Let `function` have `size` bytes of shared memory per block."""
@@ -105,14 +107,14 @@ class Driver:
         self.check(self.cuda.cuFuncSetAttribute(function, kind, 1), "cuFuncSetAttribute")
 
     def clusters(self, function: Any, size: int, threads: int, shared: int) -> int:
-        """Clusters of `size` blocks of `threads` that `function` has room for at once: not all
-        multiprocessors lie beside others."""
+        """The number of clusters of `size` blocks of `threads` of `function` that are resident at
+        once: clusters stay within groups of multiprocessors."""
         config = self.cuda.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = size, 1, 1
         config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
         config.sharedMemBytes = shared
-        found = self.cuda.cuOccupancyMaxActiveClusters(function, config)
-        return self.check(found, "cuOccupancyMaxActiveClusters")
+        count = self.cuda.cuOccupancyMaxActiveClusters(function, config)
+        return self.check(count, "cuOccupancyMaxActiveClusters")
 
     def launch(
         self, function: Any, grid: Sequence[int], threads: int, shared: int, stream: int,
@@ -130,11 +132,11 @@ class Driver:
     ) -> Callable[[int], None]:
         """A function of a stream that starts a grid of blocks of `threads`."""
         pointers = (ctypes.c_void_p * max(1, len(values)))(*map(ctypes.addressof, values))
-        where, held = ctypes.addressof(pointers), (pointers, tuple(values))
+        where, kept_alive = ctypes.addressof(pointers), (pointers, tuple(values))
         x, y, z = grid
         launch, check = self.cuda.cuLaunchKernel, self.check
 
-        def start(stream: int, _held: Any = held) -> None:
+        def start(stream: int, _held: Any = kept_alive) -> None:
             done = launch(function, x, y, z, threads, 1, 1, shared, stream, where, 0)
             if int(done[0]):
                 check(done, "cuLaunchKernel")
@@ -146,7 +148,7 @@ class Driver:
         return int(self.check(self.cuda.cuMemAlloc(size), "cuMemAlloc"))
 
     def free(self, address: int) -> None:
-        """Give back what `allocate` gave."""
+        """Free memory from `allocate`."""
         self.check(self.cuda.cuMemFree(address), "cuMemFree")
 
     def to_device(self, address: int, host: int, size: int) -> None:

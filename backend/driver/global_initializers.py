@@ -15,7 +15,7 @@ from tileir.backend.nvptx.text import global_name
 
 @attrs.frozen(eq=False)
 class GlobalInitializers:
-    """What globals hold, by name."""
+    """The contents of globals, by name."""
 
     _values: dict[str, Any] = attrs.field(factory=dict)
 

@@ -26,7 +26,7 @@ def gpu() -> Gpu:
 
 
 def gpu_target() -> str:
-    """The target of the current GPU. Raises `LaunchError` (TIR0711) for one that is not known."""
+    """The target of the current GPU. Raises `LaunchError` (TIR0711) for an unknown one."""
     major, minor = driver().capability()
     for name in (f"sm_{major}{minor}a", f"sm_{major}{minor}", f"sm_{major}0"):
         if name in TARGETS:
@@ -49,8 +49,8 @@ class Gpu:
         cuda = self.cuda.cuda
         self.cuda.context()
         kind = cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-        status, found = cuda.cuPointerGetAttribute(kind, address)
-        return None if int(status) else int(found)
+        status, owner = cuda.cuPointerGetAttribute(kind, address)
+        return None if int(status) else int(owner)
 
     def current(self) -> int:
         """The number of the GPU that this thread works with; the first one where it is new."""
@@ -60,12 +60,13 @@ class Gpu:
     def launch(
         self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
     ) -> int | Callable[[int], None]:
-        """Launch a `tileir.backend.driver.launch.Kernel`; its handle on that GPU, or what launches
-        it again for these words, on a stream. Raises LaunchError (TIR0711)."""
+        """Launch a `tileir.backend.driver.launch.Kernel`. Returns its handle on that GPU, or a
+        function that repeats the launch for these words on a stream. Raises LaunchError
+        (TIR0711)."""
         kinds = [kind for p in kernel.compiled.plan.parameters for kind in p.words]
         with self.on(device):
-            found = kernel.start(self.cuda, grid, c_values(kinds, words), stream)
-        return found if isinstance(found, int) else partial(self._again, device, found)
+            result = kernel.start(self.cuda, grid, c_values(kinds, words), stream)
+        return result if isinstance(result, int) else partial(self._again, device, result)
 
     def _again(self, device: int, start: Callable[[int], None], stream: int) -> None:
         with self.on(device):

@@ -38,10 +38,10 @@ _PORTABLE = 8
 
 
 class Kernel:
-    """A compiled kernel, loaded when it is first launched on a device.
+    """A compiled kernel, loaded on its first launch on a device.
 
-    Launches go to the device and the stream of the arrays they are given. Safe to use from several
-    threads."""
+    Launches use the device and the stream of their arrays. Thread-safe.
+    """
 
     def __init__(self, compiled: CompiledKernel) -> None:
         self.compiled = compiled
@@ -56,9 +56,9 @@ class Kernel:
         self._dispatcher: Dispatcher | None = None
 
     def __getitem__(self, grid: int | Sequence[int]) -> Callable[..., None]:
-        """This kernel with a grid of 1 to 3 extents: a function of the kernel's arguments in
-        order, and `stream`, which does nothing where an extent is 0. Keep it where the same grid
-        is launched again. Raises LaunchError (TIR0710)."""
+        """This kernel with a grid of 1 to 3 extents: a function of the kernel's arguments in order,
+        and `stream`. It does nothing where an extent is 0. Keep it to launch the same grid
+        repeatedly. Raises LaunchError (TIR0710)."""
         extents: Any = grid if type(grid) is tuple else (grid,)
         if {*map(type, extents)} != {int} or len(extents) > 3 or min(extents) < 1:
             extents = extents_of(grid)
@@ -67,13 +67,12 @@ class Kernel:
         return partial((self._dispatcher or self._dispatching()).call, extents)
 
     def fill(self, name: str, values: Any) -> None:
-        """Let the module's global `name` hold `values`, an array of the host of its type, in every
-        launch from now on. Raises LaunchError (TIR0710) where there is none, or it has another
-        size."""
+        """Set the module's global `name` to `values`, a host array of its type, for every launch
+        from now on. Raises LaunchError (TIR0710) where there is none, or its size differs."""
         plan = self.compiled.plan
         if name not in plan.globals:
-            known = ", ".join(plan.globals) or "none"
-            raise launch_error(f"@{plan.kernel} has no global {name}; there are: {known}")
+            names = ", ".join(plan.globals) or "none"
+            raise launch_error(f"@{plan.kernel} has no global {name}; there are: {names}")
         self._filled.note(name, values)
         with self._lock:
             for context, function in self._functions.items():
@@ -94,31 +93,31 @@ class Kernel:
     def function(self, cuda: Driver) -> Any:
         """The driver's handle of the kernel in the current context, its globals filled."""
         context = cuda.context()
-        found = self._functions.get(context)
-        if found is None:
+        function = self._functions.get(context)
+        if function is None:
             with self._lock:
                 if context not in self._functions:
-                    made = self._load(cuda)
-                    self._filled.into(cuda, context, made)
-                    self._functions[context] = made
-            found = self._functions[context]
-        return found
+                    loaded = self._load(cuda)
+                    self._filled.into(cuda, context, loaded)
+                    self._functions[context] = loaded
+            function = self._functions[context]
+        return function
 
     @cached_property
     def plain(self) -> Kernel:
-        """The kernel for arguments that tensor maps cannot have. Raises LaunchError (TIR0710)
-        where the program is made of them."""
-        found = self.compiled.fallback
-        if found is None:
+        """The fallback kernel for arguments that tensor maps cannot describe. Raises LaunchError
+        (TIR0710) where the program itself uses tensor maps."""
+        fallback = self.compiled.fallback
+        if fallback is None:
             raise launch_error("the arguments do not fit the kernel's tensor maps")
-        return Kernel(found)
+        return Kernel(fallback)
 
     def suited(self, units: tuple[int, ...] | None) -> Kernel:
         """The kernel for arguments that the host plan refuses; `units` as it says of them."""
         with self._lock:
             if units not in self._suited:
-                found = None if units is None else self.compiled.suited(units)
-                self._suited[units] = self.plain if found is None else Kernel(found)
+                variant = None if units is None else self.compiled.suited(units)
+                self._suited[units] = self.plain if variant is None else Kernel(variant)
             return self._suited[units]
 
     def divided(self, cuda: Driver, grid: Sequence[int], numbers: list[int]) -> Kernel | None:
@@ -141,10 +140,10 @@ class Kernel:
 
     def _of(self, ranks: int) -> Kernel | None:
         """This kernel, by `ranks` blocks; None where that is this one."""
-        found = None if ranks == 1 else self.compiled.divided(ranks)
-        if found is None:
+        variant = None if ranks == 1 else self.compiled.divided(ranks)
+        if variant is None:
             return None
-        return self._by_ranks.setdefault(ranks, Kernel(found))
+        return self._by_ranks.setdefault(ranks, Kernel(variant))
 
     def blocks(self, cuda: Driver) -> int:
         """Blocks, or clusters of them, that work at once, where each works for many program
@@ -155,39 +154,39 @@ class Kernel:
             self._blocks = max(1, processors // size)
             if size > 1:
                 shared = plan.shared if plan.dynamic else 0
-                held = cuda.clusters(self.function(cuda), size, plan.threads, shared)
-                self._blocks = max(1, min(self._blocks, held))
+                resident = cuda.clusters(self.function(cuda), size, plan.threads, shared)
+                self._blocks = max(1, min(self._blocks, resident))
         return self._blocks
 
     def map(self, cuda: Driver, values: MapValues) -> Any:
         """A tensor map, encoded when it is first asked for."""
-        found = self._maps.get(values)
-        if found is None:
+        tensor_map = self._maps.get(values)
+        if tensor_map is None:
             if len(self._maps) >= _MOST_MAPS:
                 self._maps.clear()
-            found = self._maps[values] = encoded(cuda, values)
-        return found
+            tensor_map = self._maps[values] = encoded(cuda, values)
+        return tensor_map
 
     def start(
         self, cuda: Driver, grid: Sequence[int], values: list[Any], stream: int
     ) -> int | Callable[[int], None]:
-        """Launch with C values in the current context; the handle, or, for a kernel with a host
-        plan, what launches it again for these values, on a stream. Raises `LaunchError` (TIR0711).
-        """
+        """Launch with C values in the current context. Returns the handle, or, for a kernel with a
+        host plan, a function that repeats the launch for these values on a stream. Raises
+        `LaunchError` (TIR0711)."""
         plan, host = self.compiled.plan, self.compiled.host
         if host is not None:
             numbers = [as_number(value) for value in values]
             other = self.divided(cuda, grid, numbers)
             if other is not None:
                 return other.start(cuda, grid, values, stream)
-            found = plan_launch(host, (*grid, 1, 1)[:3], numbers, self.blocks(cuda))
-            if found is None:
+            planned = plan_launch(host, (*grid, 1, 1)[:3], numbers, self.blocks(cuda))
+            if planned is None:
                 other = self.suited(host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments]))
                 launch = other.repeatable if other.compiled.host is None else other.start
                 return launch(cuda, grid, values, stream)
-            grid = found.grid
-            values = [*values, *(ctypes.c_int32(n) for n in found.extents)]
-            values += [self.map(cuda, each) for each in found.maps]
+            grid = planned.grid
+            values = [*values, *(ctypes.c_int32(n) for n in planned.extents)]
+            values += [self.map(cuda, each) for each in planned.maps]
             return self.repeatable(cuda, grid, values, stream)
         if plan.cluster != (1, 1, 1):
             return self.repeatable(cuda, grid, values, stream)
@@ -198,13 +197,13 @@ class Kernel:
     def repeatable(
         self, cuda: Driver, grid: Sequence[int], values: list[Any], stream: int
     ) -> Callable[[int], None]:
-        """Launch with C values, and what does so again."""
+        """Launch with C values; return a function that repeats it."""
         plan, function = self.compiled.plan, self.function(cuda)
-        again = cuda.prepared(
+        prepared = cuda.prepared(
             function, plan.blocks(grid), plan.threads, plan.shared if plan.dynamic else 0, values
         )
-        again(stream)
-        return again
+        prepared(stream)
+        return prepared
 
     def _load(self, cuda: Driver) -> Any:
         plan = self.compiled.plan
@@ -224,8 +223,8 @@ def pack(parameters: Sequence[Argument], arguments: Sequence[Any]) -> list[Any]:
     """Each argument as the C values that the kernel takes. Raises `LaunchError` (TIR0710)."""
     if len(parameters) != len(arguments):
         raise launch_error(f"the kernel takes {len(parameters)} arguments, not {len(arguments)}")
-    found: list[Any] = []
+    packed: list[Any] = []
     for parameter, argument in zip(parameters, arguments, strict=True):
         words = pack_argument(parameter, argument, 0, Policy()).words
-        found += c_values(parameter.words, words)
-    return found
+        packed += c_values(parameter.words, words)
+    return packed

@@ -38,5 +38,5 @@ def plan_launch(
 
 def as_number(value: Any) -> int:
     """An argument as plans take it: a C value as its number, a float as 0."""
-    found = getattr(value, "value", value)
-    return int(found) if isinstance(found, int) else 0
+    number = getattr(value, "value", value)
+    return int(number) if isinstance(number, int) else 0

@@ -24,7 +24,7 @@ def encoded(cuda: Driver, values: MapValues) -> Any:
     api, recipe = cuda.cuda, values.recipe
     box = box_of(recipe.block, recipe.size, recipe.swizzle)
     wide, narrow = api.cuuint64_t, api.cuuint32_t
-    made = api.cuTensorMapEncodeTiled(
+    status = api.cuTensorMapEncodeTiled(
         getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_KINDS[recipe.element]}"),
         len(box),
         values.address,
@@ -37,7 +37,7 @@ def encoded(cuda: Driver, values: MapValues) -> Any:
         api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
         _outside(api, recipe.padding),
     )
-    return _placed(cuda.check(made, f"cuTensorMapEncodeTiled of {values}"))
+    return _placed(cuda.check(status, f"cuTensorMapEncodeTiled of {values}"))
 
 
 def _reversed(kind: Any, numbers: Sequence[int]) -> list[Any]:
@@ -50,9 +50,9 @@ def _outside(api: Any, padding: str) -> Any:
     return getattr(api.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{word}")
 
 
-def _placed(found: Any) -> Any:
+def _placed(address: Any) -> Any:
     """A copy of the driver's map in an aligned buffer, as a C array that keeps it alive."""
-    room = ctypes.create_string_buffer(_SIZE + _ALIGNMENT)
-    start = -ctypes.addressof(room) % _ALIGNMENT
-    ctypes.memmove(ctypes.addressof(room) + start, int(found.getPtr()), _SIZE)
-    return (ctypes.c_uint8 * _SIZE).from_buffer(room, start)
+    buffer = ctypes.create_string_buffer(_SIZE + _ALIGNMENT)
+    start = -ctypes.addressof(buffer) % _ALIGNMENT
+    ctypes.memmove(ctypes.addressof(buffer) + start, int(address.getPtr()), _SIZE)
+    return (ctypes.c_uint8 * _SIZE).from_buffer(buffer, start)

@@ -35,8 +35,8 @@ class Stopwatch:
         longer than `budget` seconds in all; one more before does not count."""
         with self._events(2) as (start, end):
             first = self._batch(launch, [(start, end)])[0]
-        wanted = max(min(count, 3), min(count, int(budget / max(first, 1e-7))))
-        with self._events(2 * wanted) as events:
+        repetitions = max(min(count, 3), min(count, int(budget / max(first, 1e-7))))
+        with self._events(2 * repetitions) as events:
             return self._batch(launch, list(zip(events[::2], events[1::2], strict=True)))
 
     def _batch(self, launch: Callable[[], None], pairs: list[tuple[Any, Any]]) -> list[float]:
@@ -53,11 +53,11 @@ class Stopwatch:
     @contextmanager
     def _events(self, count: int) -> Generator[list[Any]]:
         cuda = self.cuda
-        made = [cuda.check(cuda.cuda.cuEventCreate(0), "cuEventCreate") for _ in range(count)]
+        events = [cuda.check(cuda.cuda.cuEventCreate(0), "cuEventCreate") for _ in range(count)]
         try:
-            yield made
+            yield events
         finally:
-            for event in made:
+            for event in events:
                 cuda.cuda.cuEventDestroy(event)
 
     def close(self) -> None:

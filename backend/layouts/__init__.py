@@ -1,1 +1,1 @@
-"""Who holds what: layouts of memory accesses, dots and everything between."""
+"""Layouts: which thread owns which element, for memory accesses, dots and everything between."""

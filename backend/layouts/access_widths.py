@@ -11,19 +11,19 @@ from tileir.types import Pointer, element_of, shape_of
 from tileir.values import Operand
 
 _WIDEST_BYTES = 64
-"""Four of the widest accesses: what one thread may hold side by side."""
+"""Four of the widest accesses: the most contiguous bytes that one thread may own."""
 
 
 @attrs.frozen
 class AccessWidths:
-    """Alignment facts of one function, as the memory rules need them: found when first asked for,
-    as many functions access memory by blocks of tensors alone."""
+    """Alignment facts of one function, as the memory rules need them. They are computed on first
+    use, since many functions access memory by blocks of tensors alone."""
 
     function: Function
 
     @property
     def facts(self) -> Alignments:
-        """What is known of every value."""
+        """The contiguity facts of every value."""
         return alignment(self.function)
 
     def runs(self, pointer: Operand) -> tuple[int, ...]:
@@ -63,7 +63,7 @@ class AccessWidths:
 
 
 class OneByOne(AccessWidths):
-    """Facts for lanes that hold neighbours: none holds two of them side by side."""
+    """Facts for lanes that own neighbouring elements: no lane owns two contiguous ones."""
 
     def width(self, op: Op, dim: int) -> int:
         return 1

@@ -49,8 +49,8 @@ class AnchorLayouts:
         wishes = [self._wish(op) for op in accesses(self.function)]
         wishes += [_wide(op.results[0].type) for op in _slices(self.function)]
         for shape, order, width in wishes:
-            found = self._orders.setdefault(shape, {})
-            found[order] = found.get(order, 0) + width
+            orders = self._orders.setdefault(shape, {})
+            orders[order] = orders.get(order, 0) + width
             self._widths[shape, order] = max(self._widths.get((shape, order), 1), width)
 
     def of(self, op: Op) -> Layout | None:
@@ -81,8 +81,8 @@ class AnchorLayouts:
         return self._wish(op)[2]
 
     def _layout(self, shape: Vector, order: Vector) -> Layout:
-        """As wide as accesses use, as long as that leaves every thread an element; tiles that are
-        reduced may be held by fewer warps, which then need not meet."""
+        """As wide as the accesses, as long as every thread still owns an element. Tiles that are
+        reduced may be owned by fewer warps, which then need no barrier."""
         if (shape, order) not in self._made:
             self._made[shape, order] = self._tiling(shape, order)
         return self._made[shape, order]
@@ -140,9 +140,9 @@ def is_access(op: Op) -> bool:
 
 
 def free_loads(anchors: AnchorLayouts) -> frozenset[Op]:
-    """Loads beside products by warpgroups that need not be read in their own layout, because they
-    have few elements, or no neighbours that a thread could read at once: so their elements need
-    not pass between threads, which then need not meet."""
+    """Loads next to wgmma that need no layout of their own, because they have few elements or no
+    neighbours for a vector access. Their elements then need not move between threads, which need no
+    barrier."""
     function, few = anchors.function, _LANES * anchors.num_warps
     if not any(op.mnemonic == "gpu.wgmma" for op in function.ops):
         return frozenset()
@@ -150,11 +150,11 @@ def free_loads(anchors: AnchorLayouts) -> frozenset[Op]:
         op
         for op in function.ops
         if (op.mnemonic == _STAGED or (op.mnemonic == "load" and is_access(op)))
-        and (prod(shape_of(op.results[0].type)) <= few or _apart(anchors, op))
+        and (prod(shape_of(op.results[0].type)) <= few or _is_strided(anchors, op))
     )
 
 
-def _apart(anchors: AnchorLayouts, op: Op) -> bool:
+def _is_strided(anchors: AnchorLayouts, op: Op) -> bool:
     """Whether a load finds no neighbours that a thread could read at once."""
     return op.mnemonic != _STAGED and anchors.width(op) == 1
 
@@ -170,7 +170,7 @@ def row_major(rank: int) -> Vector:
 
 
 def vector_run(layout: Layout, dim: int) -> int:
-    """How many neighbours along `dim` the first registers of a thread hold."""
+    """The number of neighbours along `dim` in the first registers of a thread."""
     length = 1
     for vector in layout.register:
         if vector[dim] != length or sum(vector) != length:

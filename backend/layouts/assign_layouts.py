@@ -1,11 +1,11 @@
-"""Layout assignment: which thread holds which element of every tile.
+"""Layout assignment: which thread owns which element of every tile.
 
 Memory accesses are anchors: their layout follows the direction in which addresses are contiguous
-and the width that alignment allows (the paper's coalescing, section 5.2.2). Values flow on in the
-layout they were made in. Values that are cheap to make again (ranges, splats, broadcasts and
-arithmetic on them alone) have no layout of their own: they are made in every layout in which
-they are asked for, so that address arithmetic never moves between threads. What remains is
-moved by `gpu.convert_layout`.
+and the width that alignment allows (the paper's coalescing, section 5.2.2). Values keep the layout
+of their definition. Values that are cheap to rematerialize (ranges, splats, broadcasts and
+arithmetic on them alone) have no layout of their own. They are rematerialized in every requested
+layout, so that address arithmetic never moves between threads. `gpu.convert_layout` converts the
+remaining values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loops, loops
 from tileir.backend.layouts.anchors import AnchorLayouts
 from tileir.backend.layouts.cost_model import PRIVATE, ComponentLayouts
-from tileir.backend.layouts.dot_layouts import DotLayoutMap, dot_homes
+from tileir.backend.layouts.dot_layouts import DotLayoutMap, dot_layouts_of
 from tileir.backend.layouts.join_split import HALVES, operand_layout_of
 from tileir.backend.layouts.layout_only_ops import is_layout_only, operand_layout
 from tileir.effects import Effects
@@ -37,10 +37,10 @@ def assign_layouts(function: Function, anchors: AnchorLayouts) -> Function:
 
 @attrs.define
 class _Assignment:
-    """One run. `homes` are the layouts of values that are not cheap, `asked` the layouts in
-    which each value is needed and the blocks that need it so, `made` the new value for an old one
-    in a layout, `free` the loads that follow what is made of them, `here` likewise where it was
-    converted in the block that is being rewritten."""
+    """One run. `homes` are the layouts of values that are not cheap, `asked` the requested layouts
+    of each value with the blocks that request them, `made` the new value of an old one in a layout,
+    `free` the loads that follow their operands' layout, `here` the same for conversions in the
+    block that is being rewritten."""
 
     function: Function
     anchors: AnchorLayouts
@@ -60,7 +60,7 @@ class _Assignment:
         for op in self.function.ops:
             for edge in op.successors:
                 self.edges.setdefault(edge.label, []).append(edge)
-        self.dots = dot_homes(self.function, self.anchors.num_warps)
+        self.dots = dot_layouts_of(self.function, self.anchors.num_warps)
         blocks = [self.function.blocks[label] for label in self.order]
         for block in blocks:
             for op in block.ops:
@@ -89,7 +89,7 @@ class _Assignment:
         return type(operand) is not Value or operand in self.cheap or not _is_tile(operand)
 
     def _source(self, op: Op) -> Layout | None:
-        """Home of the first operand that has one and the shape of the first operand."""
+        """The layout of the first operand that has one, and the shape of the first operand."""
         shape = shape_of(op.inputs[0].type) if op.inputs else ()
         for operand in op.inputs:
             if type(operand) is Value and operand in self.homes and shape_of(operand.type) == shape:
@@ -103,30 +103,30 @@ class _Assignment:
             return
         tiles = [r for r in op.results if _is_tile(r)]
         if tiles and tiles[0] in self.cheap:
-            wanted: list[Layout | None] = self._wanted(tiles)
+            layouts: list[Layout | None] = self._requested_layouts(tiles)
         else:
-            wanted = [self.homes[tiles[0]] if tiles else None]
-        for layout in wanted:
+            layouts = [self.homes[tiles[0]] if tiles else None]
+        for layout in layouts:
             for operand, needed in self._needs(op, layout):
                 if type(operand) is Value and needed is not None:
                     self.asked.setdefault(operand, {}).setdefault(needed, set()).add(label)
 
-    def _wanted(self, results: list[Value]) -> list[Layout | None]:
+    def _requested_layouts(self, results: list[Value]) -> list[Layout | None]:
         """The layouts that any of an op's results is asked for in."""
         return list({layout: None for r in results for layout in self.asked.get(r, {})})
 
     def _needs(self, op: Op, layout: Layout | None) -> list[tuple[Operand, Layout | None]]:
         """Each operand of `op` with the layout it is needed in when the result has `layout`."""
-        found: list[tuple[Operand, Layout | None]] = []
+        needs: list[tuple[Operand, Layout | None]] = []
         for index, operand in enumerate(op.inputs):
-            found.append((operand, self._needed(op, index, operand, layout)))
+            needs.append((operand, self._needed(op, index, operand, layout)))
         if op.predicate is not None:
             shape = shape_of(op.predicate.type)
-            like = next((n for v, n in found if shape and shape_of(v.type) == shape), layout)
-            found.append((op.predicate, like if shape else None))
+            like = next((n for v, n in needs if shape and shape_of(v.type) == shape), layout)
+            needs.append((op.predicate, like if shape else None))
         for edge in op.successors:
-            found += self._edge_needs(edge)
-        return found
+            needs += self._edge_needs(edge)
+        return needs
 
     def _edge_needs(self, edge: Successor) -> list[tuple[Operand, Layout | None]]:
         parameters = self.function.blocks[edge.label].parameters
@@ -150,8 +150,8 @@ class _Assignment:
         anchor = self.anchors.of(op)
         if anchor is not None:
             return layout if op in self.free else self._stored(op) or anchor
-        if (factor := self.dots.operand(op, index)) is not None:
-            return factor
+        if (dot_layout := self.dots.operand(op, index)) is not None:
+            return dot_layout
         if name == "reshape" and layout is not None and operand in self.cheap:
             same = layout.reshape(shape_of(op.results[0].type), operand.type.shape)
             return same or self.anchors.preferred(operand.type)
@@ -171,13 +171,13 @@ class _Assignment:
         return self.anchors.preferred(operand.type)
 
     def _stored(self, op: Op) -> Layout | None:
-        """The home of the value an op stores, where storing from there is as good."""
+        """The layout of the value that an op stores, where storing from it is as good."""
         if op.results:
             return None
         for operand in op.inputs[1:2]:
-            home = self.homes.get(operand) if type(operand) is Value else None
-            if home is not None and self.anchors.serves(op, home):
-                return home
+            stored_layout = self.homes.get(operand) if type(operand) is Value else None
+            if stored_layout is not None and self.anchors.serves(op, stored_layout):
+                return stored_layout
         return None
 
     # Rewriting --------------------------------------------------------------------------------
@@ -185,9 +185,9 @@ class _Assignment:
     def _parameters(self, block: Block) -> tuple[Value, ...]:
         new: list[Value] = []
         for old in block.parameters:
-            home = self.homes.get(old)
-            value = old if home is None else Value(_laid_out(old.type, home), old.name)
-            self.made[old, home] = value
+            assigned = self.homes.get(old)
+            value = old if assigned is None else Value(_laid_out(old.type, assigned), old.name)
+            self.made[old, assigned] = value
             new.append(value)
         return tuple(new)
 
@@ -203,7 +203,7 @@ class _Assignment:
                 continue
             tiles = [r for r in op.results if _is_tile(r)]
             if tiles and tiles[0] in self.cheap:
-                for layout in self._wanted(tiles):
+                for layout in self._requested_layouts(tiles):
                     self._make(op, layout, ops)
                 continue
             self._make(op, self.homes[tiles[0]] if tiles else None, ops)
@@ -230,10 +230,10 @@ class _Assignment:
                 arguments = tuple([self._operand(*next(needed), ops) for _ in edge.arguments])
                 changes[field.name] = Successor(edge.label, arguments)
         new = attrs.evolve(op, **changes, results=())
-        given = _given(new)
+        provided = _provided(new)
         named = tuple(
-            self._result(made, old, given or self.homes.get(old, layout))
-            for made, old in zip(new.results, op.results, strict=True)
+            self._result(new_result, old, provided or self.homes.get(old, layout))
+            for new_result, old in zip(new.results, op.results, strict=True)
         )
         ops.append(attrs.evolve(new, results=named))
         for old, value in zip(op.results, named, strict=True):
@@ -259,16 +259,16 @@ class _Assignment:
         self.made[old, planned] = value
 
     def _convert(self, old: Value, label: str, ops: list[Op]) -> None:
-        """Make `old`, which lives in its home and is defined in block `label`, in every other
-        layout it is asked for; where that is outside of a loop around `label` alone, it is made
-        there."""
-        home = self.homes.get(old)
-        if home is None:
+        """Convert `old`, which is defined in block `label`, from its layout to every other
+        requested one. The conversion is placed at the definition if that is outside of a loop
+        around the uses."""
+        assigned = self.homes.get(old)
+        if assigned is None:
             return
         depth = self.around.depth(label)
         for layout, labels in self.asked.get(old, {}).items():
-            if layout != home and any(self.around.depth(other) >= depth for other in labels):
-                self.made[old, layout] = self._converted(self.made[old, home], layout, ops)
+            if layout != assigned and any(self.around.depth(other) >= depth for other in labels):
+                self.made[old, layout] = self._converted(self.made[old, assigned], layout, ops)
 
     def _converted(self, value: Value, layout: Layout, ops: list[Op]) -> Value:
         from tileir.ops.gpu import ConvertLayout  # elementwise kernels need none
@@ -280,12 +280,12 @@ class _Assignment:
 
     def _operand(self, operand: Operand, layout: Layout | None, ops: list[Op]) -> Operand:
         if type(operand) is Value:
-            found = self.made.get((operand, layout)) or self.here.get((operand, layout))
-            if found is None:
+            converted = self.made.get((operand, layout)) or self.here.get((operand, layout))
+            if converted is None:
                 assert layout is not None
                 source = self.made[operand, self.homes[operand]]
-                found = self.here[operand, layout] = self._converted(source, layout, ops)
-            return found
+                converted = self.here[operand, layout] = self._converted(source, layout, ops)
+            return converted
         kind = operand.type if layout is None else _laid_out(operand.type, layout)
         if isinstance(operand, Constant):
             return Constant(kind, operand.bits)
@@ -298,7 +298,7 @@ def _follows(name: str, index: int) -> bool:
     return name == "inline_asm" or (name == "gather" and index == 1)
 
 
-def _given(op: Op) -> Layout | None:
+def _provided(op: Op) -> Layout | None:
     """The layout of the results of an op whose operands decide it."""
     if op.mnemonic != "reduce":
         return None
@@ -310,14 +310,14 @@ def _is_tile(operand: Operand) -> bool:
 
 
 def _of_scalars(op: Op) -> bool:
-    """Whether layouts say nothing of an op, which is then kept with what it is made of."""
+    """Whether layouts do not constrain an op, which is then kept with its operands."""
     return not any(map(_is_tile, op.results)) and not any(map(_is_tile, op.operands))
 
 
 def _laid_out(type: Type, layout: Layout) -> Type:
     if isinstance(type, Buffer):
-        held = Tile(type.tile.element, type.tile.shape, layout)
-        return Buffer(held, type.count, type.space)
+        tile_type = Tile(type.tile.element, type.tile.shape, layout)
+        return Buffer(tile_type, type.count, type.space)
     return Tile(type.element, type.shape, layout) if isinstance(type, Tile) else type
 
 

@@ -1,4 +1,4 @@
-"""The pass that gives every tile a layout."""
+"""The pass that assigns a layout to every tile."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from tileir.types import Descriptor, Tile
 
 @pass_("assign-layouts", choices={"warps": (1, 2, 4, 8, 16)})
 def assign_module_layouts(module: Module, *, warps: int = 0) -> PassResult:
-    """Say which thread holds which element of every tile, so that accesses are coalesced.
+    """Assign a layout (which thread owns which element) to every tile, so that accesses coalesce.
 
-    `warps` are the warps of a block: 0 for the kernel's `num_warps`, or 4 where it has none.
-    Kernels alone are changed. One that passes tiles to functions, or accesses tensors by
-    descriptors, is left, with a remark: `inline`, or the compiler, makes other ops of these before.
+    `warps` is the number of warps of a block: 0 for the kernel's `num_warps`, or 4 where it has
+    none. Only kernels change. A kernel that passes tiles to functions, or accesses tensors by
+    descriptors, is left with a remark: `inline`, or the compiler, lowers these ops first.
 
         ACCESS     neighbouring lanes access neighbouring addresses, as many at once as alignment
                    and masks allow (the paper's section 5.2.2)
         DOT        fragments of matrix instructions, or micro-tiles of every thread, cut as the
-                   kernel's attributes `micro` and `nano` say
+                   kernel's attributes `micro` and `nano` state
                    (`tileir.backend.layouts.hierarchical_tiling`)
-        SHARE      values that flow into one another share a layout, the one that needs the
-                   cheapest conversions where they meet ops that have no choice
-        AGAIN      ranges, splats, broadcasts and arithmetic on them are made in every layout they
-                   are needed in
+        SHARE      values that flow into one another share the layout with the cheapest conversions
+                   at ops with fixed layouts
+        AGAIN      ranges, splats, broadcasts and arithmetic on them are rematerialized in every
+                   requested layout
 
-    A remark tells of threads that hold nothing of their own, whatever the tile: a smaller block
-    would do.
+    A remark names threads that own only replicated elements in every tile: a smaller block would
+    do.
 
     before:
         define kernel void @copy(f32* aligned(16) %x, f32* aligned(16) %y) {
@@ -68,18 +68,18 @@ def assign_module_layouts(module: Module, *, warps: int = 0) -> PassResult:
     kernels: dict[str, Function] = {}
     for function in module.functions.values():
         if function.kernel:
-            early = next((op for op in function.ops if _comes_early(op)), None)
-            if early is None:
+            premature = next((op for op in function.ops if _precedes_layouts(op)), None)
+            if premature is None:
                 kernels[function.name] = _laid_out(function, warps)
             else:
-                remarks.append(_left(function, early))
+                remarks.append(_left(function, premature))
     if all(f is module.functions[name] for name, f in kernels.items()):
         return PassResult(module, tuple(remarks))
     laid_out = module.evolve(functions={**module.functions, **kernels}, stage="layouts")
     return PassResult(laid_out, (*remarks, *(r for f in kernels.values() for r in idle(f))))
 
 
-def _comes_early(op: Op) -> bool:
+def _precedes_layouts(op: Op) -> bool:
     """Whether `op` is one that the compiler has replaced before tiles get layouts."""
     if op.mnemonic == "call":
         return any(isinstance(v.type, Tile) for v in (*op.operands, *op.results))
@@ -96,11 +96,11 @@ def _left(function: Function, op: Op) -> Diagnostic:
 
 
 def _laid_out(function: Function, warps: int) -> Function:
-    """`function` with layouts, and the warps they are made for."""
+    """`function` with layouts, and the number of warps they are for."""
     if function.is_declaration:
         return function
     stated = function.attributes.get("num_warps")
     count = warps or (stated if isinstance(stated, int) else 4)
     check_warps(function, count)
-    found = assign_layouts(function, AnchorLayouts(function, AccessWidths(function), count))
-    return found.evolve(attributes={**found.attributes, "num_warps": count})
+    assigned = assign_layouts(function, AnchorLayouts(function, AccessWidths(function), count))
+    return assigned.evolve(attributes={**assigned.attributes, "num_warps": count})

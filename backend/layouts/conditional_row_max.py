@@ -26,12 +26,13 @@ from tileir.values import Operand, Value, constant
 
 @pass_("conditional-row-max")
 def conditional_row_max(function: Function) -> Function:
-    """Let a warp find the largest elements of rows only where one of its lanes holds one that
-    counts (`gpu.conditional_row_max`).
+    """Reduce row maxima only where a lane of the warp exceeds the current bound
+    (`gpu.conditional_row_max`), as in online softmax.
 
-    The largest element times a scale, chosen where that is more than a bound, is one of what lanes
-    hold; where none of theirs is more, the row's is not. Rows lie within warps, over several lanes.
-    Nor has what sums are multiplied by then, if it is chosen likewise, to be computed but there.
+    The scaled row maximum, if it exceeds a bound, is the value of one of the lanes; if no lane
+    exceeds the bound, neither does the row. Rows lie within warps, over several lanes. The factor
+    that rescales the accumulator, selected by the same condition, is computed under the condition
+    as well.
 
     before:
         stage "layouts"
@@ -63,18 +64,18 @@ def conditional_row_max(function: Function) -> Function:
         }
     """  # noqa: E501
     search = _Search(function, definitions(function), uses(function))
-    found: dict[Value, Replace] = {}
+    replacements: dict[Value, Replace] = {}
     for op in function.ops:
         raised = search.raised(op) if isinstance(op, Select) else None
         if raised is not None:
-            level, factor = raised.results
-            found[level] = Replace((level,), (raised,))
-            found[factor] = Replace((factor,))
-    if not found:
+            level, scale = raised.results
+            replacements[level] = Replace((level,), (raised,))
+            replacements[scale] = Replace((scale,))
+    if not replacements:
         return function
 
     def chosen(op: Op, _: Walk) -> Answer:
-        return found.get(op.results[0], op)
+        return replacements.get(op.results[0], op)
 
     return dce(rewrite(function, {Select.mnemonic: chosen}))
 
@@ -89,15 +90,15 @@ class _Search:
 
     def raised(self, choice: Select) -> ConditionalRowMax | None:
         """What `choice` becomes, with what depends on its condition."""
-        test, most, found = self._op(choice.condition), choice.otherwise, choice.then
+        test, most, then_value = self._op(choice.condition), choice.otherwise, choice.then
         if not (isinstance(test, FCmp) and test.predicate_ is FloatPredicate.OGT):
             return None
-        if test.lhs is not found or choice.condition is not test.results[0]:
+        if test.lhs is not then_value or choice.condition is not test.results[0]:
             return None
         if choice.predicate is not None or test.predicate is not None:
             return None
-        largest, scale = self._largest(found)
-        if largest is None or not self._only(found, (test, choice)):
+        largest, scale = self._largest(then_value)
+        if largest is None or not self._only(then_value, (test, choice)):
             return None
         others = [op for op in self.read[test.results[0]] if op is not choice]
         exponents = [self._exponent(op, choice) for op in others]
@@ -108,24 +109,24 @@ class _Search:
         kinds = {x.type for x in (most, scale, test.rhs, exponent, largest.results[0])}
         if len(kinds) > 1 or not _by_lanes(largest):
             return None
-        factor = others[0].results[0] if others else Value(most.type, "factor")
-        results = (choice.results[0], factor)
+        multiplier = others[0].results[0] if others else Value(most.type, "factor")
+        results = (choice.results[0], multiplier)
         (value,) = largest.values
         operands = (value, scale, test.rhs, most, exponent)
         return ConditionalRowMax(*operands, axis=largest.axis, results=results)
 
-    def _largest(self, found: Operand) -> tuple[Reduce | None, Operand]:
-        """The reduction that `found` is, times what."""
-        made, scale = self._op(found), cast(Operand, constant(found.type, 1.0))
-        if isinstance(made, FMul) and _plain(made):
-            for side, other in ((made.lhs, made.rhs), (made.rhs, made.lhs)):
+    def _largest(self, operand: Operand) -> tuple[Reduce | None, Operand]:
+        """The reduction that `operand` is, times what."""
+        op, scale = self._op(operand), cast(Operand, constant(operand.type, 1.0))
+        if isinstance(op, FMul) and _plain(op):
+            for side, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
                 reduced = self._op(side)
-                if isinstance(reduced, Reduce) and self._only(side, (made,)):
-                    made, scale = reduced, other
+                if isinstance(reduced, Reduce) and self._only(side, (op,)):
+                    op, scale = reduced, other
                     break
-        if not isinstance(made, Reduce) or made.predicate is not None:
+        if not isinstance(op, Reduce) or op.predicate is not None:
             return None, scale
-        return (made if made.combiner is Combiner.FMAXNUM else None), scale
+        return (op if op.combiner is Combiner.FMAXNUM else None), scale
 
     def _exponent(self, op: Op, choice: Select) -> Operand | None:
         """If `op` is 2 to the power of how much less a row's bound was, times a number, where it is
@@ -148,16 +149,16 @@ class _Search:
         return None
 
     def _is_there(self, operand: Operand, choice: Select) -> bool:
-        """Whether something that is read behind `choice` is there before it."""
+        """Whether a value that is used after `choice` is defined before it."""
         if not isinstance(operand, Value):
             return True
         owner = defining_blocks(self.function)
-        home, place = owner[operand], owner[choice.results[0]]
-        if home != place:
-            return dominance(self.function).dominates(home, place)
-        made = self._op(operand)
+        defining_block, place = owner[operand], owner[choice.results[0]]
+        if defining_block != place:
+            return dominance(self.function).dominates(defining_block, place)
+        op = self._op(operand)
         ops = self.function.blocks[place].ops
-        return made is None or ops.index(made) < ops.index(choice)
+        return op is None or ops.index(op) < ops.index(choice)
 
     def _is_less(self, op: Op | None, choice: Select) -> bool:
         """Whether `op` is how much less a bound was than it is from here on."""
@@ -179,7 +180,7 @@ def _plain(op: FMul | FSub) -> bool:
 
 
 def _by_lanes(op: Any) -> bool:
-    """Whether rows of f32 lie over lanes of a warp, and results as rows do."""
+    """Whether rows of f32 are distributed over lanes of a warp, and results as rows are."""
     kind, result = op.values[0].type, op.results[0].type
     if kind.element is not F32 or not isinstance(result, Tile) or kind.layout is None:
         return False

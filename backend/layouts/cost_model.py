@@ -1,11 +1,11 @@
-"""The layout of every value that is not made again where it is needed, by a cost model.
+"""The layout of every value that is not rematerialized, by a cost model.
 
-Values that flow into one another element by element, through arithmetic, branches and loops, are
-one component and share a layout, so that nothing moves inside it. Where a component meets an op
-that has no choice (a load, a store, a dot, an op that goes through shared memory) and whose layout
-is another, the tile is converted: that costs its bytes, a hundred times as much for every loop
-around. The layout with the least cost is taken. So conversions end up outside of loops, at the
-narrow side of a cast, and before a broadcast or after a reduction.
+Values that flow into one another element by element, through arithmetic, branches and loops, form a
+component with one layout, so that no conversion is inside it. Where a component reaches an op with
+another fixed layout (a load, a store, a dot, an op that goes through shared memory), the tile is
+converted. That costs its bytes, times a hundred for every surrounding loop. The layout with the
+least cost is chosen. Conversions thus end up outside of loops, at the narrow side of a cast, before
+a broadcast and after a reduction.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _DEEPEST = 4
 
 @attrs.frozen
 class LayoutPreference:
-    """An op that wants `layout`, and what it costs not to give it. A store takes others that
-    serve it as well."""
+    """A request of an op for `layout`, and the cost of another one. A store accepts further layouts
+    that are as good."""
 
     layout: Layout
     cost: int
@@ -60,7 +60,7 @@ class ComponentLayouts:
     fixed: dict[Value, Layout] = attrs.field(factory=dict)
     chosen: dict[Value, Layout | None] = attrs.field(factory=dict)
     free: frozenset[Op] = frozenset()
-    """Loads that are made in the layout in which they are asked for."""
+    """Loads that take the requested layout."""
 
     def homes(self, labels: Iterable[str], edges: Mapping[str, Sequence[Successor]]) -> dict[
         Value, Layout
@@ -154,14 +154,14 @@ class ComponentLayouts:
 
     def _see_dot(self, op: Op, results: list[Value], weight: int) -> None:
         for result in results:
-            wanted = self.dots.values.get(result)
-            if wanted is not None and not op.elementwise:
-                self.fixed[result] = wanted
-                self._vote(result, wanted, weight)
+            requested = self.dots.values.get(result)
+            if requested is not None and not op.elementwise:
+                self.fixed[result] = requested
+                self._vote(result, requested, weight)
         for index, operand in enumerate(op.inputs):
-            wanted = self.dots.operand(op, index)
-            if wanted is not None and self._counts(operand):
-                self._vote(cast(Value, operand), wanted, weight)
+            requested = self.dots.operand(op, index)
+            if requested is not None and self._counts(operand):
+                self._vote(cast(Value, operand), requested, weight)
 
     def _vote(self, value: Value, layout: Layout, weight: int, store: Op | None = None) -> None:
         tile = cast(Tile, value.type)
@@ -182,7 +182,7 @@ class ComponentLayouts:
         votes = [*self.votes.get(root, ()), *self._derived(root), *self._asked(root)]
         candidates = dict.fromkeys(v.layout for v in votes)
         if not candidates:
-            return self._wanted_by_takers(root) or self.anchors.preferred(tile)
+            return self._requested_by_users(root) or self.anchors.preferred(tile)
         return min(candidates, key=lambda c: sum(self._cost(v, c) for v in votes))
 
     def _cost(self, vote: LayoutPreference, layout: Layout) -> int:
@@ -204,58 +204,60 @@ class ComponentLayouts:
         if not self._is_free(root):
             return
         for value in (root, *(v for v in list(self.parents) if self._root(v) is root)):
-            found = self._demanded(value)
-            if found is not None:
-                yield LayoutPreference(found, cast(Tile, root.type).size)
+            demanded = self._demanded(value)
+            if demanded is not None:
+                yield LayoutPreference(demanded, cast(Tile, root.type).size)
                 return
 
     def _demanded(self, value: Value) -> Layout | None:
-        """The layout in which what is made of `value` is used."""
+        """The layout in which the values computed from `value` are used."""
         for op in uses(self.function).get(value, ()):
-            found = self._demand(op, cast(Tile, value.type)) if op.results else None
-            if found is not None:
-                return found
+            demand = self._demand(op, cast(Tile, value.type)) if op.results else None
+            if demand is not None:
+                return demand
         return None
 
     def _demand(self, op: Op, operand: Tile) -> Layout | None:
         result = op.results[0]
         if result in self.cheap:
-            found = self._demanded(result)
-            moved = found is not None and is_layout_only(op)
-            return operand_layout(op, operand, cast(Layout, found)) if moved else found
+            demanded = self._demanded(result)
+            moved = demanded is not None and is_layout_only(op)
+            return operand_layout(op, operand, cast(Layout, demanded)) if moved else demanded
         follows = op.elementwise or op in self.free
         if not self._counts(result) or not (follows or op.mnemonic == "reshape"):
             return None
-        if follows and self._is_free(result) and (found := self._demanded(result)) is not None:
-            return found
+        if follows and self._is_free(result) and (demanded := self._demanded(result)) is not None:
+            return demanded
         if result not in self.fixed and self.chosen.get(self._root(result), result) is None:
             return None
-        home = self.fixed.get(result) or self._layout(result)
-        return home if follows else home.reshape(shape_of(result.type), operand.shape)
+        assigned = self.fixed.get(result) or self._layout(result)
+        return assigned if follows else assigned.reshape(shape_of(result.type), operand.shape)
 
     def _is_free(self, value: Value) -> bool:
         """Whether `value` has the layout of a free load."""
         root = self._root(value)
         return any(self._root(op.results[0]) is root for op in self.free)
 
-    def _wanted_by_takers(self, root: Value) -> Layout | None:
+    def _requested_by_users(self, root: Value) -> Layout | None:
         """The layout from which a reshape of a component that may have any moves nothing."""
         for op in self.takers.get(root, ()):
             result = op.results[0]
             waits = self.chosen.get(self._root(result), result) is None
             if not self._counts(result) or (waits and result not in self.fixed):
                 continue
-            home = self.fixed.get(result) or self._layout(result)
+            assigned = self.fixed.get(result) or self._layout(result)
             if op.mnemonic in HALVES:
-                found = operand_layout_of(op, home)
+                operand_layout = operand_layout_of(op, assigned)
             else:
-                found = home.reshape(shape_of(result.type), shape_of(op.inputs[0].type))
-            if found is not None:
-                return found
+                operand_layout = assigned.reshape(
+                    shape_of(result.type), shape_of(op.inputs[0].type)
+                )
+            if operand_layout is not None:
+                return operand_layout
         return None
 
     def _is_decided(self, source: Operand, seen: Sequence[Value]) -> bool:
-        """Whether anything but what is made of it decides the layout of a value."""
+        """Whether users do not alone decide the layout of a value."""
         if not self._counts(source):
             return source not in self.cheap
         value = cast(Value, source)
@@ -272,17 +274,17 @@ class ComponentLayouts:
         tile = cast(Tile, source.type)
         if op.mnemonic != "reduce" and not self._is_decided(source, ()):
             return None  # it follows this one
-        home = self.anchors.preferred(tile)
+        assigned = self.anchors.preferred(tile)
         if self._counts(source):
             value = cast(Value, source)
-            if value not in self.fixed and self.chosen.get(self._root(value), home) is None:
+            if value not in self.fixed and self.chosen.get(self._root(value), assigned) is None:
                 return None
-            home = self.fixed.get(value) or self._layout(value)
+            assigned = self.fixed.get(value) or self._layout(value)
         if op.mnemonic == "reduce":
-            return home.slice(cast(Any, op).axis)
+            return assigned.slice(cast(Any, op).axis)
         if op.mnemonic in HALVES:
-            return result_layout(op, home)
-        return home.reshape(tile.shape, shape_of(op.results[0].type))
+            return result_layout(op, assigned)
+        return assigned.reshape(tile.shape, shape_of(op.results[0].type))
 
 
 def held(type: Type) -> Type:

@@ -1,8 +1,8 @@
 """Layouts of the operands and results of dots.
 
-A dot by `mma` holds fragments as the instruction wants them. A dot by multiply-adds gives every
-thread a micro-tile of C: its rows of A and columns of B, each once, at every k (the paper's
-section 5.2.1). Warps are spread over C so that the least is read.
+A dot by `mma` uses the fragments of the instruction. A dot by multiply-adds gives every thread a
+micro-tile of C: its rows of A and columns of B, each once, at every k (the paper's section 5.2.1).
+Warps are distributed over C so that the fewest bytes are read.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _LANES_M, _LANES_N = 8, 4
 
 @attrs.frozen
 class DotLayouts:
-    """The layouts of a dot's operands and result; `mma` is None for multiply-adds, whose
-    factors have layouts with all of K in registers."""
+    """The layouts of a dot's operands and result. `mma` is None for multiply-adds, whose operands A
+    and B have all of K in registers."""
 
     a: Layout
     b: Layout
@@ -38,7 +38,7 @@ class DotLayouts:
 
 @attrs.frozen
 class _Shape:
-    """A product [.., M, K] by [.., K, N] and how warps share it."""
+    """A matmul of [.., M, K] by [.., K, N] and its distribution over warps."""
 
     batch: int | None
     m: int
@@ -55,12 +55,12 @@ def layouts_of(
     take the result as its A; `nesting` says how multiply-adds cut a matrix C."""
     a, c = shape_of(op.a.type), shape_of(op.c.type)
     batch = c[0] if len(c) == 3 else None
-    found = instruction(_element(op.a), op.precision.value)
+    mma = instruction(_element(op.a), op.precision.value)
     m, n = c[-2:]
     cut = nesting if nesting is not None and nesting.fits(c) else _usual(_element(op.c).bits)
-    block = (found.m, found.n) if found else cut.micro
+    block = (mma.m, mma.n) if mma else cut.micro
     shape = _Shape(batch, m, n, a[-1], _spread(batch, m, n, block, num_warps, rows_first))
-    return _by_mma(shape, found) if found else _by_fma(shape, cut)
+    return _by_mma(shape, mma) if mma else _by_fma(shape, cut)
 
 
 def _usual(bits: int) -> Nesting:
@@ -69,8 +69,8 @@ def _usual(bits: int) -> Nesting:
     return Nesting((_LANES_M, _LANES_N * width), (1, width))
 
 
-def _element(factor: Any) -> Element:
-    return cast(Element, element_of(factor.type))
+def _element(operand: Any) -> Element:
+    return cast(Element, element_of(operand.type))
 
 
 def _spread(
@@ -107,8 +107,8 @@ def _by_mma(shape: _Shape, mma: MmaInstruction) -> DotLayouts:
 
 
 def _by_fma(shape: _Shape, cut: Nesting) -> DotLayouts:
-    """Neighbouring lanes differ in their column and read the same of A, those two apart in their
-    row and read the same of B."""
+    """Neighbouring lanes differ in their column and read the same elements of A. Lanes that differ
+    in their row read the same elements of B."""
     (tall, wide), (rows, columns) = cut.nano, cut.lanes
     nano = (*_bits(wide, 1, 1), *_bits(tall, 1, 0))
     across, down = _bits(columns, wide, 1), _bits(rows, tall, 0)
@@ -122,8 +122,8 @@ def _bits(count: int, step: int, dim: int) -> tuple[Vector, ...]:
 
 
 def operand_layouts(c: Layout, k: int) -> tuple[Layout, Layout]:
-    """Where threads hold what their elements of C, in layout `c`, need of A and of B at `k` steps
-    of K: each factor once, in registers, up to 4 neighbours along K first."""
+    """The layouts of A and B in which threads own what their elements of C, in layout `c`, need at
+    `k` steps of K: each element once, in registers, up to 4 neighbours along K first."""
     row, column = c.rank - 2, c.rank - 1
     a = c.slice(column).expand_dims(column)
     b = c.slice(row).expand_dims(row)
@@ -142,8 +142,8 @@ def _deepened(it: Layout, dim: int, count: int) -> Layout:
 def _assembled(
     shape: _Shape, atom: tuple[Any, Any], names: tuple[str, str], block: Vector
 ) -> Layout:
-    """The layout whose warps hold blocks that repeat in registers, each warp a part of its own
-    along dimensions of C; along others warps hold the same."""
+    """The layout of warps with blocks that repeat in registers. Along the dimensions of C warps own
+    disjoint parts; along others the parts are replicated."""
     first = 0 if shape.batch is None else 1
     extents = {"m": shape.m, "n": shape.n, "k": shape.k}
     ways = {"m": shape.warps[1], "n": shape.warps[2], "k": 1}
@@ -167,65 +167,65 @@ class DotLayoutMap:
 
     dots: Mapping[Op, DotLayouts]
     in_registers: Mapping[Op, bool]
-    """Whether a dot takes its factors in registers."""
+    """Whether a dot takes A and B in registers."""
     values: Mapping[Value, Layout]
     grouped: Mapping[tuple[Op, int], Layout] = attrs.field(factory=dict)
-    """Of products by warpgroups, by number of the operand."""
+    """The operand layouts of wgmma, by operand number."""
 
     def operand(self, op: Op, index: int) -> Layout | None:
-        """The layout that a dot takes its operand `index` in; None for other ops, and for
-        factors that the dot itself reads from shared memory."""
-        found = self.dots.get(op)
+        """The layout that a dot requires of its operand `index`; None for other ops, and for
+        operands that the dot reads from shared memory."""
+        layouts = self.dots.get(op)
         if (op, index) in self.grouped:
             return self.grouped[op, index]
-        if found is None or index > 2 or (index < 2 and not self.in_registers[op]):
+        if layouts is None or index > 2 or (index < 2 and not self.in_registers[op]):
             return None
-        return (found.a, found.b, found.c)[index]
+        return (layouts.a, layouts.b, layouts.c)[index]
 
 
-def dot_homes(function: Function, num_warps: int) -> DotLayoutMap:
-    """The layouts that dots of `function` give and take."""
-    made = definitions(function)
-    chained = set(_chained(function, made))
+def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
+    """The operand and result layouts of the dots of `function`."""
+    defining_ops = definitions(function)
+    chained = set(_chained(function, defining_ops))
     dots: dict[Op, DotLayouts] = {}
-    held: dict[Op, bool] = {}
+    memo: dict[Op, bool] = {}
     values: dict[Value, Layout] = {}
     incoming, nesting = _incoming(function), nesting_of(function)
     for op in function.ops:
         if op.mnemonic == "dot":
             first = op in chained
-            found = dots[op] = layouts_of(op, num_warps, rows_first=first, nesting=nesting)
-            values[op.results[0]] = found.c
-            _claim(op.inputs[2], found.c, values, made, incoming)
-            sources = [list(_loads(v, made, incoming)) for v in op.inputs[:2]]
-            held[op] = found.mma is not None or all(sources)
-            for source, kind in zip(sources, (found.a, found.b), strict=True):
-                if held[op]:
+            layouts = dots[op] = layouts_of(op, num_warps, rows_first=first, nesting=nesting)
+            values[op.results[0]] = layouts.c
+            _claim(op.inputs[2], layouts.c, values, defining_ops, incoming)
+            sources = [list(_loads(v, defining_ops, incoming)) for v in op.inputs[:2]]
+            memo[op] = layouts.mma is not None or all(sources)
+            for source, kind in zip(sources, (layouts.a, layouts.b), strict=True):
+                if memo[op]:
                     _claim_loads(source, kind, values)
     if not any(op.mnemonic == "gpu.wgmma_wait" for op in function.ops):
-        return DotLayoutMap(dots, held, values)
-    from tileir.backend.layouts.wgmma import group_homes  # seldom used
+        return DotLayoutMap(dots, memo, values)
+    from tileir.backend.layouts.wgmma import wgmma_layouts_of  # seldom used
 
-    sums, grouped = group_homes(function, num_warps)
-    return DotLayoutMap(dots, held, {**values, **sums}, grouped)
+    group_layouts, grouped = wgmma_layouts_of(function, num_warps)
+    return DotLayoutMap(dots, memo, {**values, **group_layouts}, grouped)
 
 
-def _chained(function: Function, made: Mapping[Value, Op]) -> Iterator[Op]:
+def _chained(function: Function, defining_ops: Mapping[Value, Op]) -> Iterator[Op]:
     """Dots whose result, element by element, is the A of another, and those others."""
     for op in function.ops:
         if op.mnemonic != "dot":
             continue
-        reached = list(_elementwise_sources(op.inputs[0], made))
+        reached = list(_elementwise_sources(op.inputs[0], defining_ops))
         if reached:
             yield op
             yield from reached
 
 
-def _elementwise_sources(operand: Operand, made: Mapping[Value, Op]) -> Iterator[Op]:
+def _elementwise_sources(operand: Operand, defining_ops: Mapping[Value, Op]) -> Iterator[Op]:
     waiting, seen = [operand], set[Operand]()
     while waiting:
         value = waiting.pop()
-        op = made.get(value) if isinstance(value, Value) else None
+        op = defining_ops.get(value) if isinstance(value, Value) else None
         if op is None or value in seen or not isinstance(value.type, Tile):
             continue
         seen.add(value)
@@ -236,65 +236,65 @@ def _elementwise_sources(operand: Operand, made: Mapping[Value, Op]) -> Iterator
 
 
 def _incoming(function: Function) -> Mapping[Value, list[Operand]]:
-    found: dict[Value, list[Operand]] = {}
+    incoming: dict[Value, list[Operand]] = {}
     for block in function.blocks.values():
         for edge in block.successors:
             target = function.blocks[edge.label].parameters
             for parameter, argument in zip(target, edge.arguments, strict=True):
-                found.setdefault(parameter, []).append(argument)
-    return found
+                incoming.setdefault(parameter, []).append(argument)
+    return incoming
 
 
 def _claim(
     operand: Operand,
-    home: Layout,
+    layout: Layout,
     values: dict[Value, Layout],
-    made: Mapping[Value, Op],
+    defining_ops: Mapping[Value, Op],
     incoming: Mapping[Value, list[Operand]],
 ) -> None:
-    """Give `home` to what a dot adds to: through parameters and elementwise ops."""
+    """Assign `layout` to the accumulator of a dot, through parameters and elementwise ops."""
     waiting: list[Operand] = [operand]
     while waiting:
         value = waiting.pop()
         if not isinstance(value, Value) or value in values:
             continue
-        op = made.get(value)
+        op = defining_ops.get(value)
         if op is None and value in incoming:
-            values[value] = home
+            values[value] = layout
             waiting += incoming[value]
         elif op is not None and op.elementwise:
-            values[value] = home
+            values[value] = layout
             waiting += [v for v in op.inputs if shape_of(v.type) == shape_of(value.type)]
 
 
 def _loads(
-    operand: Operand, made: Mapping[Value, Op], incoming: Mapping[Value, list[Operand]]
+    operand: Operand, defining_ops: Mapping[Value, Op], incoming: Mapping[Value, list[Operand]]
 ) -> Iterator[tuple[Value, bool]]:
-    """The values through which a factor comes from shared memory by ops of their own, and whether
-    they hold it transposed; none where it may come from elsewhere."""
+    """The values through which an operand comes from shared memory by ops of their own, and whether
+    they are transposed; none where it may come from elsewhere."""
     waiting: list[tuple[Operand, bool]] = [(operand, False)]
-    found: dict[Value, bool] = {}
+    memo: dict[Value, bool] = {}
     while waiting:
         value, turned = waiting.pop()
         if not isinstance(value, Value):
             return
-        if value in found:
+        if value in memo:
             continue
-        op = made.get(value)
-        found[value] = turned
+        op = defining_ops.get(value)
+        memo[value] = turned
         if op is None and value in incoming:
             waiting += [(v, turned) for v in incoming[value]]
         elif op is not None and op.mnemonic == "trans":
-            del found[value]
+            del memo[value]
             waiting.append((op.inputs[0], not turned))
         elif op is None or op.mnemonic != "gpu.local_load":
             return
-    yield from found.items()
+    yield from memo.items()
 
 
 def _claim_loads(
-    source: list[tuple[Value, bool]], home: Layout, values: dict[Value, Layout]
+    source: list[tuple[Value, bool]], layout: Layout, values: dict[Value, Layout]
 ) -> None:
-    """Let a factor that is read from shared memory be read as the dot takes it."""
+    """Let an operand from shared memory be loaded in the layout that the dot requires."""
     for value, turned in source:
-        values.setdefault(value, home.transpose((1, 0)) if turned else home)
+        values.setdefault(value, layout.transpose((1, 0)) if turned else layout)

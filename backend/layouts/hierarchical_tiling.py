@@ -1,9 +1,9 @@
-"""Nested tiles as a kernel asks for them (the paper's hierarchical tiling, section 5.2.1).
+"""Nested tiles that a kernel requests (the paper's hierarchical tiling, section 5.2.1).
 
-The attributes `micro` and `nano` of a kernel, one number per dimension, say what a warp holds side
-by side of a tile of that rank, and what a thread does: the lanes of a warp are `micro / nano`.
-They hold for results of multiply-adds, and where a kernel has no dot, for what it loads and
-stores. Where they are left out the compiler chooses.
+The attributes `micro` and `nano` of a kernel, one number per dimension, state the contiguous part
+of a tile of that rank for a warp and for a thread: the lanes of a warp are `micro / nano`. They
+apply to results of multiply-adds and, in a kernel without dots, to loads and stores. Without them
+the compiler chooses.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def nesting_of(function: Function) -> Nesting | None:
     Raises `CompileError` (TIR0708) where a micro-tile is not cut into as many nano-tiles as a
     warp has lanes.
     """
-    given = [function.attributes.get(name) for name in ("micro", "nano")]
-    if given == [None, None]:
+    stated = [function.attributes.get(name) for name in ("micro", "nano")]
+    if stated == [None, None]:
         return None
-    micro, nano = (_vector(function, value) for value in given)
+    micro, nano = (_vector(function, value) for value in stated)
     parts = [m // n if m % n == 0 else 0 for m, n in zip(micro, nano, strict=False)]
     if len(micro) != len(nano) or prod(parts) != _LANES:
         what = f"micro-tiles {list(micro)} of nano-tiles {list(nano)}"
@@ -56,11 +56,11 @@ def nesting_of(function: Function) -> Nesting | None:
 
 
 def _vector(function: Function, value: object) -> Vector:
-    found = (value,) if isinstance(value, int) else value
-    if not isinstance(found, tuple) or not found:
+    extents = (value,) if isinstance(value, int) else value
+    if not isinstance(extents, tuple) or not extents:
         raise _refused(function, f"micro and nano are numbers per dimension, not {value!r}")
-    whole = tuple(n for n in found if isinstance(n, int) and n > 0 and n & (n - 1) == 0)
-    if len(whole) != len(found):
+    whole = tuple(n for n in extents if isinstance(n, int) and n > 0 and n & (n - 1) == 0)
+    if len(whole) != len(extents):
         raise _refused(function, f"micro and nano are powers of two, not {value!r}")
     return whole
 

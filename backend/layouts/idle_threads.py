@@ -31,5 +31,5 @@ def idle(function: Function) -> Iterator[Diagnostic]:
 
 
 def _busy(it: Layout) -> int:
-    """Threads that hold elements that no thread before them holds."""
+    """Threads that own an element that no earlier thread owns."""
     return it.size("lane") * it.size("warp") // replication(it)

@@ -1,5 +1,5 @@
-"""Layouts of tiles made of two halves, so that joining, splitting and concatenating rename
-registers: the half is told by a digit of the register."""
+"""Layouts of tiles of two halves, in which joining, splitting and concatenating only rename
+registers: a digit of the register number selects the half."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ def _by_registers(whole: Layout, axis: int, step: int) -> bool:
     return all(sum(v) == v[axis] == step for v in moving)
 
 
-def result_layout(op: Op, home: Layout) -> Layout | None:
+def result_layout(op: Op, layout: Layout) -> Layout | None:
     """The layout of the result of a join, split or concatenation whose first operand has layout
-    `home`, so that nothing moves."""
+    `layout`, so that nothing moves."""
     any_: Any = op
     if op.mnemonic == "join":
-        return joined(home)
+        return joined(layout)
     if op.mnemonic == "split":
-        return unjoined(home)
+        return unjoined(layout)
     low, high = any_.low.type.shape, any_.high.type.shape
-    fits = low == high and home.extents[any_.axis] == low[any_.axis]
-    return stacked(home, any_.axis) if fits else None
+    fits = low == high and layout.extents[any_.axis] == low[any_.axis]
+    return stacked(layout, any_.axis) if fits else None
 
 
 def operand_layout_of(op: Op, result: Layout) -> Layout | None:
@@ -88,11 +88,13 @@ def stays(op: Op) -> bool:
     result, first = op.results[0].type, op.inputs[0].type
     if not isinstance(result, Tile) or not isinstance(first, Tile):
         return False
-    wanted = operand_layout_of(op, result.layout)
+    operand_layout = operand_layout_of(op, result.layout)
     operands = [v.type for v in op.inputs]
     if any(r.type is not result for r in op.results):
         return False
-    return wanted is not None and all(isinstance(t, Tile) and t.layout == wanted for t in operands)
+    return operand_layout is not None and all(
+        isinstance(t, Tile) and t.layout == operand_layout for t in operands
+    )
 
 
 def origin(op: Op, half: int, v: Vector) -> tuple[int, Vector]:

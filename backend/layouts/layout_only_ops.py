@@ -1,4 +1,4 @@
-"""Ops on shapes that move nothing between threads, and the layout of what they are made of."""
+"""Shape ops that move nothing between threads, and the layout of their operands."""
 
 from __future__ import annotations
 

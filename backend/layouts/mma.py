@@ -1,9 +1,9 @@
-"""Matrix instructions of a warp, `mma.sync`: their shapes, and which lane holds what.
+"""Matrix instructions of a warp, `mma.sync`: their shapes, and the elements of each lane.
 
 Fragments are those of PTX ISA, "Matrix Fragments for mma.m16n8k8 ... m16n8k32" and "m8n8k4 with
-.f64": with `e` elements to a 32-bit word, lane 4 g + t holds of A rows g and g + 8 at columns
-e t ... e t + e - 1 and the same 4 e further on, of B the same transposed, and of C rows g and
-g + 8 at columns 2 t and 2 t + 1.
+.f64". With `e` elements to a 32-bit word, lane 4 g + t owns rows g and g + 8 of A at columns e t
+... e t + e - 1 and the same 4 e further on, the transposed elements of B, and rows g and g + 8 of C
+at columns 2 t and 2 t + 1.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Vectors = tuple[Vector, ...]
 class MmaInstruction:
     """One instruction: C [m, n] += A [m, k] B [k, n].
 
-    `factor` is the type that fragments of A and B hold, `sum` that of C; `kind` is PTX's name of
-    the factor's type.
+    `factor` is the element type of the fragments of A and B, `sum` that of the accumulator; `kind`
+    is PTX's name of the operand type.
     """
 
     m: int
@@ -33,7 +33,7 @@ class MmaInstruction:
 
     @property
     def per_word(self) -> int:
-        """Factors in one register of the instruction: 32 bits, or one f64."""
+        """Operand elements in one register of the instruction: 32 bits, or one f64."""
         return max(1, 32 // self.factor.bits)
 
     @property
@@ -43,11 +43,11 @@ class MmaInstruction:
 
     def a(self) -> tuple[Vectors, Vectors]:
         """Vectors (m, k) of register bits and lane bits of A."""
-        return _factor(self, self.m, swap=False)
+        return _operand(self, self.m, swap=False)
 
     def b(self) -> tuple[Vectors, Vectors]:
         """Vectors (k, n) of register bits and lane bits of B."""
-        return _factor(self, self.n, swap=True)
+        return _operand(self, self.n, swap=True)
 
     def c(self) -> tuple[Vectors, Vectors]:
         """Vectors (m, n) of register bits and lane bits of C."""
@@ -55,7 +55,7 @@ class MmaInstruction:
         return ((0, 1), *rows), ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
 
 
-def _factor(mma: MmaInstruction, outer: int, *, swap: bool) -> tuple[Vectors, Vectors]:
+def _operand(mma: MmaInstruction, outer: int, *, swap: bool) -> tuple[Vectors, Vectors]:
     word = mma.per_word
     registers = [(0, 1 << i) for i in range(word.bit_length() - 1)]
     registers += [(8, 0)] * (outer == 16) + [(0, 4 * word)] * (mma.k == 8 * word)
@@ -72,15 +72,15 @@ _S8 = MmaInstruction(16, 8, 32, I8, I32, "s8")
 _F64 = MmaInstruction(8, 8, 4, F64, F64, "f64")
 
 
-def instruction(factor: Element, precision: str) -> MmaInstruction | None:
-    """The instruction for factors of a type; None where products need multiply-adds.
+def instruction(operand: Element, precision: str) -> MmaInstruction | None:
+    """The instruction for operands of a type; None where the dot takes multiply-adds.
 
-    8-bit floats are multiplied as f16, which holds them exactly: their own instruction adds with
-    fewer bits than f32 has.
+    8-bit floats are multiplied as f16, which represents them exactly: their own instruction
+    accumulates with fewer bits than f32 has.
     """
-    if factor is F32:
+    if operand is F32:
         return {"tf32": _TF32, "tf32x3": _TF32, "bf16x3": _BF16, "bf16x6": _BF16}.get(precision)
     small = {F16: _F16, BF16: _BF16, I8: _S8, F64: _F64}
-    if isinstance(factor, Scalar) and factor.is_float and factor.bits == 8:
+    if isinstance(operand, Scalar) and operand.is_float and operand.bits == 8:
         return _F16
-    return small.get(factor) if isinstance(factor, Scalar) else None
+    return small.get(operand) if isinstance(operand, Scalar) else None

@@ -24,16 +24,15 @@ _DEEPEST = 16
 
 @pass_("remove-conversions")
 def remove_conversions(function: Function) -> Function:
-    """Remove conversions between layouts that are not needed.
+    """Remove redundant layout conversions.
 
-        SAME       a conversion to the layout that a tile has is the tile
-        CHAIN      of two conversions one after the other the second is enough
+        SAME       a conversion to the layout of its source is the source
+        CHAIN      of two consecutive conversions the second suffices
         LITERAL    a literal has any layout
-        THROUGH    elementwise ops on tiles that were all converted from the layout their result
-                   is converted to are computed there
+        THROUGH    elementwise ops whose operands were all converted from the target layout of their
+                   result are computed in that layout
 
-    Conversions that nobody reads then go. Equal conversions are left to `cse`, those in loops to
-    `licm`.
+    Unused conversions are removed. Equal conversions are left to `cse`, those in loops to `licm`.
 
     before:
         stage "layouts"
@@ -57,33 +56,33 @@ def remove_conversions(function: Function) -> Function:
           ret
         }
     """
-    found = rewrite(function, {ConvertLayout.mnemonic: _converted})
-    return function if found is function else dce(found)
+    rewritten = rewrite(function, {ConvertLayout.mnemonic: _converted})
+    return function if rewritten is function else dce(rewritten)
 
 
 def _converted(op: Op, walk: Walk) -> Answer:
     source: Operand = cast(Any, op).source
-    wanted: Layout = cast(Any, op).layout
-    if cast(Tile, source.type).layout == wanted:
+    target: Layout = cast(Any, op).layout
+    if cast(Tile, source.type).layout == target:
         return source
     if isinstance(source, Constant):
         return Constant(op.results[0].type, source.bits)
     if isinstance(source, Undef):
         return Undef(op.results[0].type)
-    made = walk.definition(source)
-    if isinstance(made, ConvertLayout):
-        return ConvertLayout(made.source, layout=wanted)
-    work = _Remaking(wanted, walk)
-    found = work.before(source, 0)
-    if found is None:
+    defining_op = walk.definition(source)
+    if isinstance(defining_op, ConvertLayout):
+        return ConvertLayout(defining_op.source, layout=target)
+    work = _Remaking(target, walk)
+    value = work.before(source, 0)
+    if value is None:
         return op
-    alone = work.ops[-1].results == (found,)  # then it takes over the name of the conversion
-    return work.ops if alone else Replace((found,), tuple(work.ops))
+    alone = work.ops[-1].results == (value,)  # then it takes over the name of the conversion
+    return work.ops if alone else Replace((value,), tuple(work.ops))
 
 
 @attrs.define
 class _Remaking:
-    """Makes a value in layout `wanted` without converting: `ops` are what makes it."""
+    """Rematerializes a value in layout `wanted` without a conversion; `ops` are the new ops."""
 
     wanted: Layout
     walk: Walk
@@ -91,8 +90,8 @@ class _Remaking:
     known: dict[Value, Operand | None] = attrs.field(factory=dict)
 
     def before(self, operand: Operand, depth: int) -> Operand | None:
-        """What `operand` was converted from, or is made of, in the layout; None where that would
-        take a conversion."""
+        """The value `operand` in the layout, as it was before a conversion or rematerialized; None
+        where that would take a conversion."""
         if not isinstance(operand.type, Tile):
             return operand
         if not isinstance(operand, Value):
@@ -121,6 +120,6 @@ class _Remaking:
                 changes[field.name] = with_layout(old, self.wanted)
             elif field.kind in (FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS) and old:
                 return None
-        made = op.evolve(**changes, results=())
-        self.ops.append(made)
-        return made.results[op.results.index(value)]
+        new_op = op.evolve(**changes, results=())
+        self.ops.append(new_op)
+        return new_op.results[op.results.index(value)]

@@ -1,4 +1,5 @@
-"""How far neighbours lie apart along each dimension of a tile of pointers, where none touch."""
+"""The distance of neighbours along each dimension of a tile of pointers without contiguous
+elements."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from tileir.values import Operand, Value
 
 
 class StrideClass(IntEnum):
-    """What is known of neighbours: nearer ones first. A quotient or a remainder of an index moves
-    on as the index does most of the time; what a table says may lie anywhere; a stride is a
+    """Classes of distances between neighbours, the smallest first. A quotient or a remainder of an
+    index mostly advances with the index; the values of a table are arbitrary; a stride is a
     stride."""
 
     SAME = 0
@@ -30,7 +31,7 @@ class StrideClass(IntEnum):
 
 def distances(function: Function, pointer: Operand) -> list[StrideClass]:
     """By dimension of `pointer`, the farthest of the terms of the address."""
-    found = [StrideClass.SAME] * len(shape_of(pointer.type))
+    classes = [StrideClass.SAME] * len(shape_of(pointer.type))
     forms, origin = affine(function), definitions(function)
     for term in _terms(function, pointer):
         form, varying = forms.of(term), _varying(origin, term)
@@ -41,8 +42,8 @@ def distances(function: Function, pointer: Operand) -> list[StrideClass]:
                 step = StrideClass.LOOKED_UP if _looked_up(origin, term) else StrideClass.COMPUTED
             else:
                 step = StrideClass.SAME
-            found[dim] = max(found[dim], step)
-    return found
+            classes[dim] = max(classes[dim], step)
+    return classes
 
 
 def _of_stride(stride: Polynomial | None) -> StrideClass:
@@ -52,7 +53,7 @@ def _of_stride(stride: Polynomial | None) -> StrideClass:
 
 
 def _terms(function: Function, pointer: Operand) -> Iterator[Operand]:
-    """The tiles that an address is a sum of, as wide as the address."""
+    """The tiles whose sum is an address, as wide as the address."""
     forms, origin, waiting = affine(function), definitions(function), [pointer]
     while waiting:
         value = waiting.pop()

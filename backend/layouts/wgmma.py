@@ -1,7 +1,7 @@
-"""Matrix products by warpgroups (`gpu.wgmma`): how warps share them, as instructions and layouts.
+"""Warpgroup matmuls (`gpu.wgmma`): instructions, layouts, and their distribution over warps.
 
-PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_async": its shapes, and the
-types of its factors and sums.
+PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_async": shapes, and the types
+of operands and accumulators.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ WARPS = 4
 """Warps of a warpgroup."""
 
 ROWS, COLUMNS, DEPTH = 64, 8, 32
-"""Rows of a product, columns it is a multiple of, bytes along K of one instruction."""
+"""Rows of an instruction, the multiple of its columns, and its bytes along K."""
 
 _WIDEST = 256
 _NAMES = {F16: "f16", BF16: "bf16", F32: "tf32", F8E4M3: "e4m3", F8E5M2: "e5m2"}
-_SUMS = {F16: "f16", F32: "f32", I32: "s32"}
+_ACCUMULATORS = {F16: "f16", F32: "f32", I32: "s32"}
 _ADDED: dict[Element, tuple[Element, ...]] = {
     F16: (F16, F32), BF16: (F32,), F32: (F32,), F8E4M3: (F16, F32), F8E5M2: (F16, F32), I8: (I32,),
 }  # fmt: skip
-"""The sums of products of each factor."""
+"""The accumulator types of each operand type."""
 
 
 @attrs.frozen
 class WgmmaInstruction:
-    """`wgmma.mma_async.sync.aligned.m64nNkK`: names of its factors' types, the element of its sums;
-    `turned` factors lie in shared memory with their rows or columns contiguous, not K."""
+    """`wgmma.mma_async.sync.aligned.m64nNkK`: names of the operand types, and the element of the
+    accumulator. `turned` operands have rows or columns contiguous in shared memory, not K."""
 
     n: int
     left: str
@@ -58,12 +58,12 @@ class WgmmaInstruction:
 
     @property
     def bits(self) -> int:
-        """Bits of an element of a factor as it lies in shared memory."""
+        """Bits of an operand element in shared memory."""
         return {"f16": 16, "bf16": 16, "tf32": 32}.get(self.left, 8)
 
     @property
     def factor(self) -> Element:
-        """The element of the first factor."""
+        """The element of operand A."""
         return next((e for e, name in _NAMES.items() if name == self.left), I8)
 
     @property
@@ -75,18 +75,18 @@ class WgmmaInstruction:
     def name(self) -> str:
         """Its mnemonic in PTX."""
         shape = f"m{ROWS}n{self.n}k{self.k}"
-        types = f"{_SUMS[cast(Any, self.sum)]}.{self.left}.{self.right}"
+        types = f"{_ACCUMULATORS[cast(Any, self.sum)]}.{self.left}.{self.right}"
         return f"wgmma.mma_async.sync.aligned.{shape}.{types}"
 
     @property
     def sums(self) -> int:
-        """Elements of the sum that a thread holds."""
+        """Accumulator elements of a thread."""
         return self.n // 2
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """Operands behind the one that says whether to add: signs, which integers have not, and
-        the transpositions that 16-bit factors have."""
+        """The operands after scale-d: signs, which integers lack, and the transpositions of 16-bit
+        operands."""
         signs = () if self.sum is I32 else ("1", "1")
         return (*signs, *(str(int(t)) for t in self.turned)) if self.bits == 16 else signs
 
@@ -126,23 +126,23 @@ def warpgroup_grid(op: Any, num_warps: int) -> tuple[int, int]:
 
 
 def accumulator_layout(op: Any, num_warps: int) -> Layout:
-    """The layout of the sums of a `gpu.wgmma` or `gpu.wgmma_wait`."""
+    """The layout of the accumulator of a `gpu.wgmma` or `gpu.wgmma_wait`."""
     along, wide = warpgroup_grid(op, num_warps)
     return wgmma_result(shape_of(op.results[0].type), (4 * along, wide))
 
 
 def a_register_layout(op: Any, num_warps: int) -> Layout:
-    """The layout of the first factor of a `gpu.wgmma` from registers."""
+    """The layout of operand A of a `gpu.wgmma` from registers."""
     along, wide = warpgroup_grid(op, num_warps)
     element = cast(Element, element_of(op.a.type))
     return wgmma_operand(element, shape_of(op.a.type), (4 * along, wide))
 
 
-def group_homes(
+def wgmma_layouts_of(
     function: Function, num_warps: int
 ) -> tuple[Mapping[Any, Layout], Mapping[tuple[Op, int], Layout]]:
-    """The layouts that the products of `function` give their sums, by value, and take their
-    operands in, by op and number of the operand."""
+    """The accumulator layouts of the wgmma ops of `function`, by value, and their operand layouts,
+    by op and operand number."""
     values: dict[Any, Layout] = {}
     operands: dict[tuple[Op, int], Layout] = {}
     for op in function.ops:
@@ -157,11 +157,11 @@ def group_homes(
 
 def _columns(op: Any, n: int, element: Element) -> int:
     """Columns of one instruction: as many as there may be, the same in all."""
-    pieces = -(-n // _WIDEST)
-    while pieces * COLUMNS <= n:
-        if n % pieces == 0 and _fits(n // pieces, element):
-            return n // pieces
-        pieces += 1
+    count = -(-n // _WIDEST)
+    while count * COLUMNS <= n:
+        if n % count == 0 and _fits(n // count, element):
+            return n // count
+        count += 1
     raise _refused(op, f"{n} columns of {element} are no multiple of {COLUMNS}")
 
 

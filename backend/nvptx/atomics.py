@@ -26,7 +26,12 @@ _SCOPES = {"cta": ' syncscope("block")', "gpu": ' syncscope("device")', "sys": "
 _BITWISE = ("and", "or", "xor")
 _SIGNED = {"add": "add.u", "max": "max.s", "min": "min.s", "umax": "max.u", "umin": "min.u"}
 _COUNTING = {"uinc_wrap": "inc.u32", "udec_wrap": "dec.u32"}
-_SUMS = {"f16": "add.noftz.f16", "bf16": "add.noftz.bf16", "f32": "add.f32", "f64": "add.f64"}
+_ATOMIC_ADDS = {
+    "f16": "add.noftz.f16",
+    "bf16": "add.noftz.bf16",
+    "f32": "add.f32",
+    "f64": "add.f64",
+}
 _EXTREMES = {"fmax": "maximumnum", "fmin": "minimumnum"}
 _REGISTERS = {16: "h", 32: "r", 64: "l"}
 """Constraints of inline assembly by bits."""
@@ -52,15 +57,15 @@ class LlvmAtomics(LlvmMemory):
         if operation == "exch":
             operation = f"exch.b{element.bits}"
         text = f"atom{_qualifiers(order)}.{operation} $0, [$1], $2;"
-        found = self._asm(text, element.bits, pointer, [bits], element.bits, order)
-        return self._from_integer(element, found)
+        result = self._asm(text, element.bits, pointer, [bits], element.bits, order)
+        return self._from_integer(element, result)
 
     def _operation(self, name: str, element: Element) -> str | None:
         """The operation and type of the instruction; None where a loop takes its place."""
         if name == "xchg":
             return None if element.bits == 16 else "exch"
         if name == "fadd":
-            return None if element is BF16 and not self.bf16_atomics else _SUMS[str(element)]
+            return None if element is BF16 and not self.bf16_atomics else _ATOMIC_ADDS[str(element)]
         if name in _EXTREMES:
             return None
         if name in _BITWISE:
@@ -72,7 +77,7 @@ class LlvmAtomics(LlvmMemory):
     def _in_a_loop(
         self, name: str, element: Element, pointer: Handle, value: Handle, order: Order
     ) -> Handle:
-        """Compare and exchange until nobody came between."""
+        """Compare and exchange until no other thread has intervened."""
         kind = f"i{element.bits}"
         relaxed = attrs.evolve(order, semantics="relaxed")
         first, before = self._load_ordered(element.bits, pointer, relaxed), self.label
@@ -88,8 +93,8 @@ class LlvmAtomics(LlvmMemory):
             new = thread.binary("fadd", element, old, value)
         elif name in _EXTREMES:
             new = thread.intrinsic(_EXTREMES[name], element, old, value)
-        wanted = self._integer(element, new)
-        seen = self._exchange(element.bits, pointer, expected, wanted, order)
+        new_bits = self._integer(element, new)
+        seen = self._exchange(element.bits, pointer, expected, new_bits, order)
         same = self.emit(f"icmp eq {kind} {seen}, {expected}")
         self.lines[place] = (
             f"  {expected} = phi {kind} [ {first}, %{before} ], [ {seen}, %{self.label} ]"
@@ -118,24 +123,24 @@ class LlvmAtomics(LlvmMemory):
         text = f"atom{operation} {targets}, [${number}], {sources};"
         kinds = "i32" if number == 1 else f"{{{', '.join(['i32'] * number)}}}"
         whole = self._asm(text, 32, pointer, packed, 32, order, number)
-        found = [whole]
+        results = [whole]
         if number > 1:
-            found = [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
-        return self._unpack(element, len(values), word, found)
+            results = [self.emit(f"extractvalue {kinds} {whole}, {i}") for i in range(number)]
+        return self._unpack(element, len(values), word, results)
 
     def compare_exchange(
         self, element: Element, pointer: Handle, expected: Handle, desired: Handle, order: Order
     ) -> Handle:
         old, new = self._integer(element, expected), self._integer(element, desired)
-        found = self._exchange(element.bits, pointer, old, new, order)
-        return self._from_integer(element, found)
+        loaded = self._exchange(element.bits, pointer, old, new, order)
+        return self._from_integer(element, loaded)
 
     def _exchange(self, bits: int, pointer: Handle, old: Handle, new: Handle, order: Order) -> str:
         text = f"atom{_qualifiers(order)}.cas.b{bits} $0, [$1], $2, $3;"
         return self._asm(text, bits, pointer, [old, new], bits, order)
 
     def load_atomic(self, element: Element, pointer: Handle, order: Order) -> Handle:
-        if order.space == AddressSpace.CONSTANT:  # which nobody writes
+        if order.space == AddressSpace.CONSTANT:  # which is never written
             return self.load_global(element, 1, pointer, None, None, Access(), order.space)[0]
         return self._from_integer(element, self._load_ordered(element.bits, pointer, order))
 
@@ -179,12 +184,12 @@ class LlvmAtomics(LlvmMemory):
 
 
 def can_reduce(order: Order) -> bool:
-    """Whether an access whose old value nobody reads may be `red`, which acquires nothing."""
+    """Whether an access with an unused result may be `red`, which does not acquire."""
     return order.semantics in ("relaxed", "release")
 
 
 def _qualifiers(order: Order) -> str:
-    """Order, scope and state space, as PTX has them behind `atom`, `red`, `ld` and `st`."""
+    """Order, scope and state space, as PTX suffixes of `atom`, `red`, `ld` and `st`."""
     semantics = "relaxed" if order.fenced else order.semantics
     return f".{semantics}.{order.scope}{SPACES[order.space]}"
 

@@ -25,18 +25,18 @@ class LlvmClusters(LlvmHopper):
         return self.once("cluster rank", lambda: self._read("cluster.ctarank"))
 
     def cluster_arrive(self, *, first: bool) -> None:
-        self._meet("arrive.relaxed" if first else "arrive")
+        self._synchronize("arrive.relaxed" if first else "arrive")
 
     def cluster_wait(self) -> None:
-        self._meet("wait")
-        self._met = True
+        self._synchronize("wait")
+        self._has_synchronized = True
 
     def _read(self, register: str) -> Handle:
         """A special register."""
         self.declare(f"declare i32 @llvm.nvvm.read.ptx.sreg.{register}()")
         return self.emit(f"call i32 @llvm.nvvm.read.ptx.sreg.{register}()")
 
-    def _meet(self, what: str) -> None:
+    def _synchronize(self, what: str) -> None:
         name = f"@llvm.nvvm.barrier.cluster.{what}.aligned"
         self.declare(f"declare void {name}()")
         self.line(f"call void {name}()")
@@ -88,14 +88,14 @@ class LlvmClusters(LlvmHopper):
     def arrive_everywhere(self, offset: Handle, when: Handle | None) -> None:
         self.warp_barrier()
         lane = self.lane()
-        held = self.compare("ult", I32, lane, str(self.cluster))
+        condition = self.compare("ult", I32, lane, str(self.cluster))
         if when is not None:
-            held = self.binary("and", I1, when, held)
+            condition = self.binary("and", I1, when, condition)
         text = (
             "{ .reg .b32 there; @$2 mapa.shared::cluster.u32 there, $0, $1; "
             "@$2 mbarrier.arrive.shared::cluster.b64 _, [there]; }"
         )
-        self.together(text, [self._at(offset), ("r", "i32", lane), ("b", "i1", held)])
+        self.together(text, [self._at(offset), ("r", "i32", lane), ("b", "i1", condition)])
 
     def tma_multicast(
         self, map: Handle, offset: Handle, barrier: Handle, indices: Sequence[Handle],

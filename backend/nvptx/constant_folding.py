@@ -1,6 +1,6 @@
-"""Integer arithmetic on literals while text is written, so that LLVM has less to read.
+"""Integer arithmetic on literals while text is emitted, so that LLVM has less to parse.
 
-Only what needs no other instruction is done here: an operation of two literals, and operations
+Only folds without a new instruction are done here: an operation of two literals, and operations
 whose result is one of the operands.
 """
 

@@ -44,8 +44,9 @@ ROLE = "gpu.role"
 """Its function is lowered where it stands, not called."""
 
 _HALF = 256
-"""Threads above which a processor has registers for one block of roles: the assembler, told so,
-keeps in them what it would compute again."""
+"""The number of threads up to which a processor has enough registers for one warp-specialized
+block. Beyond it the block is declared alone, so that ptxas keeps values instead of recomputing
+them."""
 
 _FIRST = 8
 """Number of the attributes of the first kernel; those of the others follow."""
@@ -98,17 +99,17 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
     threads, cluster = unit.num_warps * target.lanes, _cluster(module, function, target)
     whole = [function, *reachable_functions(module, function)]
     calls = expanded_size(whole) > limits.current().operations
-    for found in whole:
-        thread = _thread(unit, found, threads, scope)
+    for part in whole:
+        thread = _thread(unit, part, threads, scope)
         thread.cluster = cluster
         thread.f8_conversion, thread.table = target.f8_conversion, table
         thread.bf16_atomics = target.bf16_atomics
-        offsets = unit.memory.offsets if found is function else {}
-        contiguity = AccessWidths(found)
+        offsets = unit.memory.offsets if part is function else {}
+        contiguity = AccessWidths(part)
         lowering = Lowering(
-            module, found, target, thread, contiguity, offsets, rules(), unit.num_warps
+            module, part, target, thread, contiguity, offsets, rules(), unit.num_warps
         )
-        inline = not (calls and found.inline is Inline.NEVER)
+        inline = not (calls and part.inline is Inline.NEVER)
         definitions.append(_function(lowering, _FIRST + index, inline))
         declarations.update(thread.declarations)
     bounds = f'"nvvm.reqntid"="{threads}"'
@@ -124,11 +125,11 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
 
 def _cluster(module: Module, function: Function, target: Target) -> int:
     """Blocks of a cluster. Raises CompileError (TIR0708)."""
-    found = ranks(module, function)
-    if found > 1 and not target.clusters:
-        message = f"a cluster of {found} blocks: {target.name} has none"
+    shape = ranks(module, function)
+    if shape > 1 and not target.clusters:
+        message = f"a cluster of {shape} blocks: {target.name} has none"
         raise CompileError(Diagnostic("TIR0708", message, function.location))
-    return found
+    return shape
 
 
 def _thread(unit: KernelUnit, function: Function, threads: int, scope: str) -> LlvmThread:
@@ -146,7 +147,7 @@ class _OneWarp(LlvmThread):
     """A thread of a block of one warp."""
 
     def barrier(self) -> None:
-        """The lanes meet, which costs less than a barrier of the block and orders memory as well
+        """A barrier of the warp, which is cheaper than one of the block and orders memory as well
         (PTX ISA, bar.warp.sync)."""
         self.declare("declare void @llvm.nvvm.bar.warp.sync(i32)")
         self.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
@@ -179,7 +180,7 @@ def _function(lowering: Lowering, attributes: int, inline: bool) -> str:
     function, thread = lowering.function, lowering.thread
     header = [_parameter(lowering, i, p) for i, p in enumerate(function.parameters)]
     header += _maps(function)
-    home = thread.table.enter(function.name, function.location) if thread.table else ""
+    scope = thread.table.enter(function.name, function.location) if thread.table else ""
     lowering.body()
     _check_private(thread.private_bytes, function)
     kinds = [llvm_type(t) for t in function.results]
@@ -187,10 +188,10 @@ def _function(lowering: Lowering, attributes: int, inline: bool) -> str:
     names = ", ".join(header)
     if function.kernel:
         name = kernel_name(function.name)
-        head = f"define ptx_kernel void @{name}({names}) #{attributes}{home} {{"
+        head = f"define ptx_kernel void @{name}({names}) #{attributes}{scope} {{"
     else:
         name = symbol(f"{thread.scope}f.{function.name}")
-        head = f"define internal {result} {name}({names}) #{3 if inline else 6}{home} {{"
+        head = f"define internal {result} {name}({names}) #{3 if inline else 6}{scope} {{"
     entry = ["entry:", *thread.at_entry, "  br label %bb0"]
     return "\n".join((head, *entry, *(x for x in thread.lines if x), "}"))
 
@@ -243,10 +244,9 @@ _FARTHEST = 4096
 
 
 def _is_alone(function: Function, parameter: Parameter) -> bool:
-    """Whether LLVM may take it that nothing else reaches what `parameter` points to. It knows one
-    thread: of what is written, other threads may read behind a barrier what this one stored, and
-    what is accessed atomically somebody else may write, or anything where the system's writes are
-    acquired."""
+    """Whether `parameter` may be `noalias` for LLVM, which sees one thread. Other threads may read,
+    after a barrier, what this one stored. Memory that is accessed atomically may be written by
+    others, and any memory may be where the system's writes are acquired."""
     value = parameter.value
     if _is_atomic(function, parameter):
         return False
@@ -273,27 +273,27 @@ def _shared(memory: SharedMemoryPlan, scope: str) -> Iterator[str]:
         yield f"@{scope}shared = internal addrspace(3) global {kind} undef, align {align}"
 
 
-def global_text(found: Global, scope: str) -> str:
+def global_text(variable: Global, scope: str) -> str:
     """The definition of a global, or its declaration where another module defines it."""
-    element = found.element
+    element = variable.element
     assert isinstance(element, (Scalar, Pointer))
-    kind, space = memory_type(element), int(found.space)
-    name = f"@{scope}{global_name(found.name)}"
-    if found.external:
-        return f"{name} = external addrspace({space}) global [{found.count} x {kind}]"
-    word = "constant" if found.constant else "global"
-    word = word if found.initial is not None else f"externally_initialized {word}"
-    align = found.alignment or element.bytes
-    array = f"[{found.count} x {kind}] {_initial(found, kind)}, align {align}"
+    kind, space = memory_type(element), int(variable.space)
+    name = f"@{scope}{global_name(variable.name)}"
+    if variable.external:
+        return f"{name} = external addrspace({space}) global [{variable.count} x {kind}]"
+    word = "constant" if variable.constant else "global"
+    word = word if variable.initial is not None else f"externally_initialized {word}"
+    align = variable.alignment or element.bytes
+    array = f"[{variable.count} x {kind}] {_initial(variable, kind)}, align {align}"
     return f"{name} = addrspace({space}) {word} {array}"
 
 
-def _initial(found: Global, kind: str) -> str:
-    if found.initial is None or is_zero(found):
+def _initial(variable: Global, kind: str) -> str:
+    if variable.initial is None or is_zero(variable):
         return "zeroinitializer"
-    values: list[Constant] = list(found.initial)
+    values: list[Constant] = list(variable.initial)
     if len(values) == 1:
-        values *= found.count
+        values *= variable.count
     texts = (f"{kind} {_in_memory(kind, v)}" for v in values)
     return f"[{', '.join(texts)}]"
 

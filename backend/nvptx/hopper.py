@@ -1,9 +1,9 @@
-"""What sm_90 runs beside the threads, as inline assembly (PTX ISA, "mbarrier", "Data Movement and
+"""The asynchronous units of sm_90, as inline assembly (PTX ISA, "mbarrier", "Data Movement and
 Conversion Instructions: Tensor copy", "Asynchronous Warpgroup Level Matrix Instructions").
 
-Assembly that all lanes of a warp run together is convergent. Waiting loops are LLVM's branches
-around one `try_wait`. Sums in flight pass through every assembly that waits for them, so that
-nothing that reads them moves before it.
+Assembly that all lanes of a warp execute together is convergent. Waiting loops are LLVM branches
+around one `try_wait`. Accumulators in flight pass through every wait, so that no use moves before
+it.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class LlvmHopper(LlvmMemory):
     def mbarrier_init(
         self, offset: Handle, count: int, arrivals: int, chosen: Handle | None
     ) -> None:
-        made = " ".join(
+        lines = " ".join(
             f"mbarrier.init.shared::cta.b64 [$0+{8 * i}], {arrivals};" for i in range(count)
         )
         if chosen is None or chosen == "true":
-            self.together(made, [self._at(offset)])
+            self.together(lines, [self._at(offset)])
             return
-        text = f"{{ @!$1 bra others; {made} others: }}"
+        text = f"{{ @!$1 bra others; {lines} others: }}"
         self.together(text, [self._at(offset), ("b", "i1", chosen)])
 
     def mbarrier_ready(self) -> None:
@@ -87,11 +87,11 @@ class LlvmHopper(LlvmMemory):
 
     def wait_at(self, offset: Handle, parity: Handle, order: str) -> None:
         """Wait for a phase; `order` says what comes before then, '' for what the block did."""
-        again, after = self.fresh_label("wait"), self.fresh_label("waited")
+        retry, after = self.fresh_label("wait"), self.fresh_label("waited")
         where = self._at(offset)
         before, started = self.label, self.fresh()
-        self.line(f"br label %{again}")
-        self.start(again)
+        self.line(f"br label %{retry}")
+        self.start(retry)
         place = len(self.lines)
         self.lines.append("")
         text = (
@@ -99,20 +99,20 @@ class LlvmHopper(LlvmMemory):
             "selp.b32 $0, 1, 0, p; }"
         )
         constraints = '"=r,r,r,~{memory}"'
-        found = self.emit(
+        ready = self.emit(
             f'call i32 asm sideeffect "{text}", {constraints}'
             f"({where[1]} {where[2]}, i32 {parity}) #4"
         )
-        done = self.compare("ne", I32, found, "0")
+        done = self.compare("ne", I32, ready, "0")
         if self.watched:
-            self._watch(done, (again, after, before, started), place)
+            self._watch(done, (retry, after, before, started), place)
         else:
-            self.line(f"br i1 {done}, label %{after}, label %{again}")
+            self.line(f"br i1 {done}, label %{after}, label %{retry}")
         self.start(after)
 
     def _watch(self, done: Handle, names: tuple[str, str, str, str], place: int) -> None:
         """Go on waiting, or end the kernel where that takes too long."""
-        again, after, before, started = names
+        retry, after, before, started = names
         slow, hung = self.fresh_label("slow"), self.fresh_label("hung")
         self.line(f"br i1 {done}, label %{after}, label %{slow}")
         self.start(slow)
@@ -120,9 +120,9 @@ class LlvmHopper(LlvmMemory):
         fresh = self.compare("eq", I64, started, "0")
         first = self.select(I64, fresh, now, started)
         spent = self.binary("sub", I64, now, first)
-        late = self.compare("ugt", I64, spent, str(_LONGEST))
+        expired = self.compare("ugt", I64, spent, str(_LONGEST))
         self.lines[place] = f"  {started} = phi i64 [ 0, %{before} ], [ {first}, %{slow} ]"
-        self.line(f"br i1 {late}, label %{hung}, label %{again}")
+        self.line(f"br i1 {expired}, label %{hung}, label %{retry}")
         self.start(hung)
         self.trap()
         self.line("unreachable")
@@ -170,16 +170,16 @@ class LlvmHopper(LlvmMemory):
         names = ", ".join(f"${first + i}" for i in range(len(indices)))
         return [("r", "i32", x) for x in reversed(indices)], f"{{{names}}}"
 
-    # Products -------------------------------------------------------------------------------
+    # wgmma ----------------------------------------------------------------------------------
 
     def shared_address(self, offset: Handle) -> Handle:
         return self.pure(f"ptrtoint ptr addrspace(3) {self._shared(offset)} to i32")
 
     def wgmma(
-        self, kind: WgmmaInstruction, products: Sequence[WgmmaStep], a: Handle | Sequence[Handle],
+        self, kind: WgmmaInstruction, steps: Sequence[WgmmaStep], a: Handle | Sequence[Handle],
         b: Handle, c: Sequence[Handle] | None,
     ) -> list[Handle]:  # fmt: skip
-        count = kind.sums * sum(p.first for p in products) // _per_register(kind.sum)
+        count = kind.sums * sum(p.first for p in steps) // _per_register(kind.sum)
         moves = ""
         if isinstance(a, str):
             left = [("l", "i64", a)]
@@ -189,18 +189,18 @@ class LlvmHopper(LlvmMemory):
             moves = _own_registers(count, len(words))
         body = " ".join(
             _instruction(kind, p, (count, len(left)), isinstance(a, str), c is not None)
-            for p in products
+            for p in steps
         )
         text = (
             f"{{ .reg .b64 da, db; {moves}wgmma.fence.sync.aligned; "
             f"{body} wgmma.commit_group.sync.aligned; }}"
         )
-        return self._sums(text, kind.sum, count, c, [*left, ("l", "i64", b)])
+        return self._accumulate(text, kind.sum, count, c, [*left, ("l", "i64", b)])
 
     def wgmma_wait(self, element: Element, values: Sequence[Handle], pending: int) -> list[Handle]:
         count = len(values) // _per_register(element)
         text = f"wgmma.wait_group.sync.aligned {pending};"
-        return self._sums(text, element, count, values, [])
+        return self._accumulate(text, element, count, values, [])
 
     def order(self, value: Handle) -> None:
         text = (
@@ -209,24 +209,24 @@ class LlvmHopper(LlvmMemory):
         )
         self.line(f'call void asm sideeffect "{text}", "f,~{{memory}}"(float {value}) #1')
 
-    def _sums(
+    def _accumulate(
         self, text: str, element: Element, count: int, tied: Sequence[Handle] | None,
         operands: Sequence[tuple[str, str, str]],
     ) -> list[Handle]:  # fmt: skip
-        """Assembly that gives `count` registers of sums, and may take them."""
+        """Inline assembly with `count` result registers of accumulators, which it may also take."""
         word = F32 if element is F32 else I32
-        held = tied if element is not F16 or tied is None else self._pack(F16, tied, I32, count)
-        given = [(str(i), llvm_type(word), x) for i, x in enumerate(held or ())]
+        words_in = tied if element is not F16 or tied is None else self._pack(F16, tied, I32, count)
+        bindings = [(str(i), llvm_type(word), x) for i, x in enumerate(words_in or ())]
         register, kind = self.register_class(word), llvm_type(word)
-        inputs = [*operands, *given]
+        inputs = [*operands, *bindings]
         constraints = [*[f"={register}"] * count, *(c for c, _, _ in inputs), "~{memory}"]
         whole = self.several(kind, count)
         arguments = ", ".join(f"{k} {x}" for _, k, x in inputs)
-        made = self.emit(
+        aggregate = self.emit(
             f'call {whole} asm sideeffect "{text}", "{",".join(constraints)}"({arguments}) #4'
         )
-        found = [self.emit(f"extractvalue {whole} {made}, {i}") for i in range(count)]
-        return found if element is not F16 else self._unpack(F16, 2 * count, I32, found)
+        words = [self.emit(f"extractvalue {whole} {aggregate}, {i}") for i in range(count)]
+        return words if element is not F16 else self._unpack(F16, 2 * count, I32, words)
 
     # Assembly -------------------------------------------------------------------------------
 
@@ -251,31 +251,32 @@ class LlvmHopper(LlvmMemory):
 
 
 def _own_registers(first: int, count: int) -> str:
-    """Registers for factors, filled from operand `first` on: a product reads them until it is
-    waited for, and those of a value may be written before that, for a loop's next round."""
+    """Registers for operand A, filled from assembly operand `first` on. wgmma reads them until the
+    wait. Without copies, ptxas might write them for the next iteration before that."""
     moves = "".join(f"mov.b32 f{i}, ${first + i}; " for i in range(count))
     return f".reg .b32 f<{count}>; {moves}"
 
 
 def _per_register(element: Element) -> int:
-    """Sums that share a register."""
+    """Accumulator elements that share a register."""
     return 2 if element is F16 else 1
 
 
 def _instruction(
     kind: WgmmaInstruction,
-    product: WgmmaStep,
+    step: WgmmaStep,
     counts: tuple[int, int],
     described: bool,
     adding: bool,
 ) -> str:
-    """One product. Behind the sums, the first of `counts`, come the operands of A, the second, and
-    the descriptor of B; A may be `described`, too. Sums begin at zero unless `adding`."""
-    sums, left = counts
-    first = product.sums // _per_register(kind.sum)
+    """One wgmma instruction. The accumulators, `counts[0]` of them, are followed by the operands of
+    A, `counts[1]`, and the descriptor of B; A may be `described`, too. Accumulators start at zero
+    unless `adding`."""
+    results, left = counts
+    first = step.sums // _per_register(kind.sum)
     d = _braced(first, kind.sums // _per_register(kind.sum))
     moves, names = "", list[str]()
-    for name, number, offset in (("da", sums, product.a), ("db", sums + left, product.b)):
+    for name, number, offset in (("da", results, step.a), ("db", results + left, step.b)):
         if name == "da" and not described:
             names.append(_braced(offset * kind.bits // 32, 4, "f"))
         elif offset:
@@ -283,7 +284,7 @@ def _instruction(
             names.append(name)
         else:
             names.append(f"${number}")
-    scale = "1" if adding or not product.first else "0"
+    scale = "1" if adding or not step.first else "0"
     tail = kind.tail if described or kind.bits != 16 else (*kind.tail[:-2], kind.tail[-1])
     return f"{moves}{kind.name} {d}, {', '.join((*names, scale, *tail))};"
 

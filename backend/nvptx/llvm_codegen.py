@@ -13,20 +13,20 @@ from tileir.errors import CompileError, Diagnostic
 from tileir.forks import Level, hold_at_fork
 
 _LARGE = 1 << 20
-"""Characters of text above which passes that take more than linear time are left out, and those
-over the module behind those over functions, which find nothing in it."""
+"""Length of the text in characters above which passes of more than linear time are omitted, and
+module passes after function passes, which then have no effect."""
 
 _LONG = 1 << 17
 """Characters of PTX below which no kernel has entrances
 (`tileir.backend.nvptx.ptxas_entry_points`)."""
 
-_PRODUCT, _OWN_FACTORS = "wgmma.mma_async", ".reg .b32 f<"
-"""What assembly says of products by warpgroups, and of those whose first factors threads bring in
-registers (`tileir.backend.nvptx.hopper`)."""
+_WGMMA, _REGISTER_OPERAND = "wgmma.mma_async", ".reg .b32 f<"
+"""Assembly text of wgmma, and of wgmma with operand A in registers
+(`tileir.backend.nvptx.hopper`)."""
 
-_BESIDE = ("ld.global", "st.global", "red.global", "nvvm.cluster_dim")
-"""What the text has where threads do more beside such products than begin copies: tensors that they
-access, work shared with other blocks."""
+_THREAD_WORK = ("ld.global", "st.global", "red.global", "nvvm.cluster_dim")
+"""Text that appears where threads do more than start copies for wgmma: accesses of tensors by
+threads, and work shared with other blocks."""
 
 _JOINS = (" = phi ", " = alloca ")
 """What a value begins with that several blocks bring or a loop carries, and what a thread keeps in
@@ -94,14 +94,14 @@ def _pipeline_for(text: str, level: int) -> _Pipeline:
     assembler, those in loops and registers tell (docs/reference/performance.md)."""
     if not level:
         return _optimize
-    if not any(word in text for word in (*_JOINS, _PRODUCT, "mma.sync")):
+    if not any(word in text for word in (*_JOINS, _WGMMA, "mma.sync")):
         return _optimize_straight
     if len(text) >= _LARGE:
         return _optimize_functions
-    if "mma.sync" in text or _OWN_FACTORS in text:
+    if "mma.sync" in text or _REGISTER_OPERAND in text:
         return _optimize
-    if _PRODUCT in text:
-        return _optimize_functions if any(word in text for word in _BESIDE) else _combine
+    if _WGMMA in text:
+        return _optimize_functions if any(word in text for word in _THREAD_WORK) else _combine
     return _optimize_functions
 
 
@@ -122,15 +122,15 @@ def _optimize_functions(llvm: Any, module: Any, machine: Any, level: int) -> Non
 
 
 def _optimize_straight(llvm: Any, module: Any, machine: Any, level: int) -> None:
-    """As `_combine`, sums and products reordered so that addresses share what they can: where no
-    values meet nothing else is left to find. What is computed twice the code generator sees."""
+    """As `_combine`, with sums and products reassociated so that addresses share subexpressions.
+    Without phis no other pass applies; the code generator removes common subexpressions itself."""
     _combine(llvm, module, machine, level, reordered=True)
 
 
 def _combine(llvm: Any, module: Any, machine: Any, level: int, reordered: bool = False) -> None:
-    """Control flow and instructions made simple, once: roles compute at their entry what loops need
-    (`tileir.backend.nvptx.role_branches`), loops have the form that the program gave them, and the
-    rest is the assembler's."""
+    """Simplify control flow and instructions once. Roles compute loop invariants at their entry
+    (`tileir.backend.nvptx.role_branches`), loops keep the form of the program, and the rest is left
+    to ptxas."""
     builder = _inlined(llvm, module, machine, _tuning(llvm, 0))
     passes = llvm.create_new_function_pass_manager()
     passes.add_simplify_cfg_pass()
@@ -141,8 +141,8 @@ def _combine(llvm: Any, module: Any, machine: Any, level: int, reordered: bool =
 
 
 def _inlined(llvm: Any, module: Any, machine: Any, tuning: Any) -> Any:
-    """A builder of passes for `module`, in which functions have been inlined and it is said which
-    threads there are."""
+    """A pass builder for `module`, in which functions have been inlined and the thread ids have
+    ranges."""
     builder = llvm.create_pass_builder(machine, tuning)
     always = builder.getModulePassManager()
     always.add_post_order_function_attributes_pass()
@@ -165,7 +165,7 @@ def _tuning(llvm: Any, level: int) -> Any:
 
 
 class _Machines(threading.local):
-    """LLVM's target machines, each made once for every thread: threads may not share them."""
+    """LLVM's target machines, one per thread: threads may not share them."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, str, int], Any] = {}
@@ -197,13 +197,13 @@ def loaded() -> Any:
             binding.initialize_all_targets()
             binding.initialize_all_asmprinters()
             binding.set_option("tileir", "-nvptx-short-ptr")
-            _hold_at_forks(binding)
+            _lock_at_forks(binding)
             _initialised.append(True)
     return binding
 
 
-def _hold_at_forks(binding: Any) -> None:
-    """Let nobody fork while another thread is in LLVM: the child could not call it any more.
+def _lock_at_forks(binding: Any) -> None:
+    """Prevent a fork while another thread is in LLVM: the child could not call it any more.
     llvmlite has no public name for its lock."""
     lock = getattr(getattr(binding.ffi.lib, "_lock", None), "_lock", None)
     if lock is not None:

@@ -49,16 +49,16 @@ class LlvmMemory(PackedRegisters):
         return self._unpack(element, count, word, words)
 
     _unset = 0
-    """Registers that masked loads without another value were given."""
-    _met = False
+    """Registers that were assigned to masked loads without another value."""
+    _has_synchronized = False
     """Whether the threads have passed a barrier."""
 
     def _stays_unset(self, number: int) -> bool:
-        """Whether the `number` registers of a masked load may keep what they hold where the mask
-        is false. They are then taken from the kernel's start on: nothing is lost at the start
-        itself, while later the registers of what has been read could serve again."""
+        """Whether the `number` registers of a masked load may keep their contents where the mask is
+        false. They are then reserved from the kernel's start. That costs nothing for loads at the
+        start, while later loads could reuse the registers of consumed values."""
         self._unset += number
-        return self._unset <= _UNSET and not self._met
+        return self._unset <= _UNSET and not self._has_synchronized
 
     def _load(self, element: Element, count: int, where: str, volatile: bool) -> list[Handle]:
         kind, align = memory_type(element), element.bytes * count
@@ -70,8 +70,8 @@ class LlvmMemory(PackedRegisters):
 
     def _elements(self, element: Element, count: int, whole: Handle) -> list[Handle]:
         kind = f"<{count} x {memory_type(element)}>"
-        found = [self.emit(f"extractelement {kind} {whole}, i32 {i}") for i in range(count)]
-        return [self._from_memory(element, x) for x in found]
+        elements = [self.emit(f"extractelement {kind} {whole}, i32 {i}") for i in range(count)]
+        return [self._from_memory(element, x) for x in elements]
 
     def _load_asm(
         self, word: Element, number: int, pointer: Handle, mask: Handle | None,

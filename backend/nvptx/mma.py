@@ -43,11 +43,11 @@ class LlvmMatrices(LlvmMemory):
             f"stmatrix.sync.aligned.m8n8.x{len(words)}{way}.shared.b16 "
             f"[$0 + {constant}], {{{names}}};"
         )
-        given = "".join(f", i32 {x}" for x in words)
+        operands = "".join(f", i32 {x}" for x in words)
         classes = ",".join(["r"] * (len(words) + 1))
         self.line(
             f'call void asm sideeffect "{text}", "{classes},~{{memory}}"'
-            f"(ptr addrspace(3) {self._shared(offset)}{given}) #4"
+            f"(ptr addrspace(3) {self._shared(offset)}{operands}) #4"
         )
 
     def mma(
@@ -67,9 +67,9 @@ class LlvmMatrices(LlvmMemory):
             f"mma.sync.aligned.{kind.name}.row.col.{total}.{names[0]}.{names[1]}.{total} "
             f"{d}, {x}, {y}, {d};"
         )
-        factors = [(self.register_class(word), llvm_type(word), v) for v in (*left, *right)]
-        sums = [(str(i), llvm_type(kind.sum), v) for i, v in enumerate(c)]
-        return self._several(text, [kind.sum] * len(c), factors + sums, "", 5)
+        inputs = [(self.register_class(word), llvm_type(word), v) for v in (*left, *right)]
+        accumulators = [(str(i), llvm_type(kind.sum), v) for i, v in enumerate(c)]
+        return self._several(text, [kind.sum] * len(c), inputs + accumulators, "", 5)
 
     def round_tf32(self, a: Handle) -> Handle:
         word = self.pure(f'call i32 asm "cvt.rna.tf32.f32 $0, $1;", "=r,f"(float {a}) #2')
@@ -77,22 +77,22 @@ class LlvmMatrices(LlvmMemory):
 
     def copy_async(
         self, size: int, offset: Handle, constant: int, pointer: Handle, mask: Handle | None,
-        held: Handle | None,
+        predicate: Handle | None,
     ) -> None:  # fmt: skip
         operands = [
             ("r", "ptr addrspace(3)", self._shared(offset)),
             ("l", "ptr addrspace(1)", pointer),
         ]
-        guard, unread, given = "", "", ""
+        guard, unread, prologue = "", "", ""
         if mask is not None:
-            given, unread = f".reg .pred p; not.pred p, ${len(operands)}; ", ", p"
+            prologue, unread = f".reg .pred p; not.pred p, ${len(operands)}; ", ", p"
             operands.append(("b", "i1", mask))
-        if held is not None:
+        if predicate is not None:
             guard = f"@${len(operands)} "
-            operands.append(("b", "i1", held))
+            operands.append(("b", "i1", predicate))
         level = "cg" if size == 16 else "ca"
         text = f"{guard}cp.async.{level}.shared.global [$0 + {constant}], [$1], {size}{unread};"
-        self._effect(f"{{ {given}{text} }}" if given else text, operands)
+        self._effect(f"{{ {prologue}{text} }}" if prologue else text, operands)
 
     def commit_copies(self) -> None:
         self._effect("cp.async.commit_group;", [])
@@ -115,20 +115,20 @@ class LlvmMatrices(LlvmMemory):
         constraints = [f"={self.register_class(e)}" for e in results]
         constraints += [c for c, _, _ in operands]
         arguments = ", ".join(f"{k} {x}" for _, k, x in operands)
-        found = self.emit(
+        aggregate = self.emit(
             f'call {whole} asm {word}"{text}", "{",".join(constraints)}"({arguments}) #{attributes}'
         )
         if len(kinds) == 1:
-            return [found]
-        return [self.emit(f"extractvalue {whole} {found}, {i}") for i in range(len(kinds))]
+            return [aggregate]
+        return [self.emit(f"extractvalue {whole} {aggregate}, {i}") for i in range(len(kinds))]
 
 
 def _groups(counts: Sequence[int]) -> list[str]:
     """Braced lists of operand numbers, that many in each."""
-    found: list[str] = []
+    groups: list[str] = []
     first = 0
     for count in counts:
         names = ", ".join(f"${i}" for i in range(first, first + count))
-        found.append(f"{{{names}}}")
+        groups.append(f"{{{names}}}")
         first += count
-    return found
+    return groups

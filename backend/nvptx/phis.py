@@ -1,9 +1,9 @@
 """Block parameters of a thread as phis.
 
-Elements narrower than a word that came out of words on every edge, as those of matrix fragments
-do, are carried as those words: half the registers or fewer, and nothing to take apart and join
-again. Which they are is known once all edges are; until then both the elements and their words
-have names.
+Elements narrower than a word that are unpacked from words on every edge, such as matrix fragments,
+are carried as those words: half the registers or fewer, and nothing to unpack and repack. Which
+ones these are is determined after all edges; until then both the elements and their words have
+names.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PhiBuilder:
 
     def named(self, label: str, element: Element, count: int) -> list[str]:
         """Names for the next parameter of block `label`, `count` of `element`."""
-        known, names = (
+        named, names = (
             self._names.setdefault(label, []),
             [self.thread.fresh() for _ in range(count)],
         )
@@ -56,8 +56,8 @@ class PhiBuilder:
             for start in range(0, count - each + 1, each):
                 part, word = tuple(names[start : start + each]), self.thread.fresh()
                 self.thread.know_word(element, part, word)
-                groups.append(_Group(len(known) + start, element, part, word))
-        known += [(element, name) for name in names]
+                groups.append(_Group(len(named) + start, element, part, word))
+        named += [(element, name) for name in names]
         return names
 
     def lines(self, label: str, edges: Edges, carried: set[str]) -> list[str]:
@@ -83,13 +83,13 @@ class PhiBuilder:
             for label, groups in self._groups.items()
             for group in groups
         ]
-        found = {word for word, _ in waiting}
-        own = set(found)
+        words = {word for word, _ in waiting}
+        own = set(words)
         while True:
-            kept = {w for w, sources in waiting if w in found and _all_words(sources, own - found)}
-            if kept == found:
-                return found
-            found = kept
+            kept = {w for w, sources in waiting if w in words and _all_words(sources, own - words)}
+            if kept == words:
+                return words
+            words = kept
 
     def _sources(self, group: _Group, edges: Edges) -> Iterator[str | None]:
         for _, handles in edges:

@@ -1,11 +1,11 @@
-"""Ways into the middle of kernels with thousands of branches and predicated accesses, so that the
-assembler's time does not grow with the square of their number.
+"""Entry points into the middle of kernels with thousands of branches and predicated accesses, so
+that ptxas does not take quadratic time.
 
-To ptxas an access under a predicate is a block, and some of its phases walk up the dominators of
-each: one after the other they make a chain as long as the kernel. So branches that are never taken
-lead from a kernel's start to its entrances, which lie `_APART` blocks apart where no other branch
-leads across: loops keep one way in, and chains are short. Loads become blocks no more: where the
-predicate is false they read zeros, which nobody writes, and what they read is dropped.
+To ptxas a predicated access is a block, and some of its phases walk up the dominators of each: in
+sequence they form a chain as long as the kernel. Branches that are never taken therefore lead from
+a kernel's start to entrances, `_APART` blocks apart, at positions that no other branch crosses.
+Loops keep a single entry, and chains are short. Loads are no longer blocks: where the predicate is
+false they read zeros, which are discarded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MANY = 4096
 """Branches and predicated accesses of a function, above which it has entrances."""
 
 _APART = 128
-"""How many of them lie between two entrances, at least."""
+"""The least number of blocks between two entrances."""
 
 _NO_GPU = 1 << 16
 """More multiprocessors than a GPU has."""
@@ -31,7 +31,7 @@ _GUARDED = re.compile(r"@!?%p\d")
 _LABEL = re.compile(r"([$\w]+):")
 _BRANCH = re.compile(r"\bbra(?:\.uni)?\s+([$\w]+);")
 _WHOLE = re.compile(r"\bbrx\b|\bwgmma\b")
-"""Branches that say elsewhere where they lead; products in flight."""
+"""Branches with indirect targets; wgmma in flight."""
 
 _LOAD = re.compile(
     r"((?:mov\.b\d+ %\w+, %\w+; )*)@(%p\d+) (ld\.global[.\w:]*) ([^;]+), \[(%rd\d+)\]([^;]*);"
@@ -44,11 +44,11 @@ def break_dominator_chains(ptx: str) -> str:
     the same text where none has as many."""
     if ptx.count("@") <= _MANY:
         return ptx
-    found = _FUNCTION.sub(lambda body: f"{{\n{_function(body[1])}}}", ptx)
-    if "$zeros" in found:
-        head, size, rest = found.partition(".address_size 64\n")
-        found = f"{head}{size}{_ZEROS}{rest}"
-    return found
+    rewritten = _FUNCTION.sub(lambda body: f"{{\n{_function(body[1])}}}", ptx)
+    if "$zeros" in rewritten:
+        head, size, rest = rewritten.partition(".address_size 64\n")
+        rewritten = f"{head}{size}{_ZEROS}{rest}"
+    return rewritten
 
 
 def _function(body: str) -> str:
@@ -72,22 +72,22 @@ def _is_code(line: str) -> bool:
 
 
 def _entrances(lines: Sequence[str]) -> list[int]:
-    """Lines before which an entrance may be: outside of braces, assembly and all that a branch
-    leads across, `_APART` blocks behind the last one."""
-    crossing, found, passed, depth, assembly = _crossings(lines), list[int](), 0, 0, False
+    """Lines before which an entrance may be: outside of braces, assembly and the span of every
+    branch, `_APART` blocks after the last one."""
+    crossing, entrances, passed, depth, assembly = _crossings(lines), list[int](), 0, 0, False
     for i, line in enumerate(lines):
         if "inline asm" in line:
             assembly = "begin" in line
         if passed >= _APART and not (crossing[i] or depth or assembly) and _is_code(line):
-            found.append(i)
+            entrances.append(i)
             passed = 0
         passed += len(_GUARDED.findall(line))
         depth += line.count("{") - line.count("}")
-    return found
+    return entrances
 
 
 def _crossings(lines: Sequence[str]) -> list[int]:
-    """How many branches lead across the place before each line."""
+    """The number of branches that cross the position before each line."""
     labels = {m[1]: i for i, line in enumerate(lines) if (m := _LABEL.match(line))}
     change = [0] * (len(lines) + 1)
     for i, line in enumerate(lines):

@@ -1,6 +1,5 @@
-"""Values as machine words of the thread interface: their bits, neighbours in one word, and what a
-word was taken apart into.
-"""
+"""Machine words of the thread interface: packing, unpacking, and reuse of words that were
+unpacked."""
 
 from __future__ import annotations
 
@@ -35,18 +34,19 @@ class PackedRegisters(Body):
         return 4 // element.bytes if element.bits >= 8 and element.bytes < 4 else 1
 
     def know_word(self, element: Element, values: tuple[Handle, ...], word: Handle) -> None:
-        """Note that `word` is `values`, one behind the other."""
+        """Record that `word` is the concatenation of `values`."""
         self._packs[element, values] = word
 
     def word(self, element: Element, values: tuple[Handle, ...]) -> Handle | None:
-        """The word that is known to be `values`, or a literal if they are."""
-        found = self._packs.get((element, values))
-        if found is None and all(is_literal(x) for x in values):
+        """The word that is the concatenation of `values`, or a literal if they are literals; None
+        if unknown."""
+        packed = self._packs.get((element, values))
+        if packed is None and all(is_literal(x) for x in values):
             total = sum(
                 _bits_of(element, x) << (8 * element.bytes * i) for i, x in enumerate(values)
             )
             return literal(I32, total)
-        return found
+        return packed
 
     def is_asked(self, word: Handle) -> bool:
         """Whether `word` was taken in place of its elements."""
@@ -61,7 +61,7 @@ class PackedRegisters(Body):
         return self._unpack(element, self.per_word(element), I32, [word])
 
     def joining(self, element: Element, values: Sequence[Handle], word: Handle) -> list[str]:
-        """Lines that define `word`, which holds `values`."""
+        """Lines that define `word` from `values`."""
         kind, whole, lines = f"<{len(values)} x {memory_type(element)}>", "undef", list[str]()
         for i, x in enumerate(values):
             name = self.fresh()
@@ -71,7 +71,7 @@ class PackedRegisters(Body):
         return [*lines, f"  {word} = bitcast {kind} {whole} to i32"]
 
     def parting(self, element: Element, values: Sequence[Handle], word: Handle) -> list[str]:
-        """Lines that define `values`, which `word` holds."""
+        """Lines that define `values` from `word`."""
         kind, whole = f"<{len(values)} x {memory_type(element)}>", self.fresh()
         parts = (f"  {x} = extractelement {kind} {whole}, i32 {i}" for i, x in enumerate(values))
         return [f"  {whole} = bitcast i32 {word} to {kind}", *parts]
@@ -96,15 +96,15 @@ class PackedRegisters(Body):
         """The bits of `x` as another type; what was cast before is cast back by its name."""
         if old == new:
             return x
-        known = self._sources.get((new, x))
-        if known is not None:
-            return known
-        found = self.pure(f"bitcast {old} {x} to {new}")
-        self._sources[old, found] = x
-        return found
+        source = self._sources.get((new, x))
+        if source is not None:
+            return source
+        cast = self.pure(f"bitcast {old} {x} to {new}")
+        self._sources[old, cast] = x
+        return cast
 
     def _to_memory(self, element: Element, x: Handle) -> Handle:
-        """`x` as it lies in memory: sub-byte values in a byte."""
+        """`x` as stored in memory: sub-byte values in a byte."""
         return x if element.bits >= 8 else self.pure(f"zext {llvm_type(element)} {x} to i8")
 
     def _from_memory(self, element: Element, x: Handle) -> Handle:
@@ -122,11 +122,11 @@ class PackedRegisters(Body):
         return [self._packed_word(element, part) for part in parts]
 
     def _packed_word(self, element: Element, values: tuple[Handle, ...]) -> Handle:
-        known = self._packs.get((element, values))
-        if known is None:
+        packed = self._packs.get((element, values))
+        if packed is None:
             return self._joined(element, values)
-        self._asked.add(known)
-        return known
+        self._asked.add(packed)
+        return packed
 
     def _joined(self, element: Element, values: Sequence[Handle]) -> Handle:
         if len(values) == 4 and element.bits == 8:
@@ -150,7 +150,7 @@ class PackedRegisters(Body):
         size = element.bytes * 8
         if size == word.bits:
             return [self._from_integer(element, x) for x in words]
-        each, found = word.bits // size, list[Handle]()
+        each, values = word.bits // size, list[Handle]()
         kind = f"<{each} x {memory_type(element)}>"
         for x in words:
             whole = self.pure(f"bitcast {llvm_type(word)} {x} to {kind}")
@@ -162,8 +162,8 @@ class PackedRegisters(Body):
                 for half in range(2):
                     low, high = elements[2 * half : 2 * half + 2]
                     self._pairs[low, high] = x, half
-            found += elements
-        return found[:count]
+            values += elements
+        return values[:count]
 
     def _integer(self, element: Element, x: Handle) -> Handle:
         """`x` as an integer of its size in memory."""

@@ -44,17 +44,17 @@ class KernelWithRoles(LlvmThread):
         number = number_of(lowering, op)
         self._check_pool(lowering, op)
         inside = _RoleThread(self, number, op.first, op.warps, group_barriers(lowering, op))
-        made = within(lowering, op, inside)
-        inside.hoists = REMATERIALIZED_BLOCKS not in made.function.attributes
-        made.leaving = f"{inside.labels}end"
-        made.body()
+        inner = within(lowering, op, inside)
+        inside.hoists = REMATERIALIZED_BLOCKS not in inner.function.attributes
+        inner.leaving = f"{inside.labels}end"
+        inner.body()
         self.declarations.update(inside.declarations)
         self._enter(op, inside)
-        if made.alone:
+        if inner.alone:
             self._one(inside)
         self.lines += [*inside.at_entry, f"  br label %{inside.labels}bb0", *inside.lines]
-        self.start(made.leaving)
-        if made.alone:
+        self.start(inner.leaving)
+        if inner.alone:
             self.warp_barrier()
         self.line(f"br label %{inside.labels}after")
         self.start(f"{inside.labels}after")
@@ -62,13 +62,13 @@ class KernelWithRoles(LlvmThread):
     def _check_pool(self, lowering: Any, op: Any) -> None:
         """Roles may not take more registers than the block was launched with: they would wait for
         ever. Raises CompileError (TIR0706)."""
-        held = dict.fromkeys(range(self.threads // 32), self.launched)
+        registers = dict.fromkeys(range(self.threads // 32), self.launched)
         roles = (each for each in lowering.function.ops if each.mnemonic == op.mnemonic)
         for role in cast("Iterator[Any]", roles):
             if role.registers:
                 for warp in range(role.first, role.first + role.warps):
-                    held[warp] = role.registers
-        taken, pool = 32 * sum(held.values()), self.threads * self.launched
+                    registers[warp] = role.registers
+        taken, pool = 32 * sum(registers.values()), self.threads * self.launched
         if taken > pool:
             raise lowering.refuse(op, f"roles take {taken} registers, and there are {pool}")
 
@@ -83,8 +83,8 @@ class KernelWithRoles(LlvmThread):
             self.together(f"setmaxnreg.{way}.sync.aligned.u32 {op.registers};", [])
 
     def _one(self, inside: _RoleThread) -> None:
-        """On, one thread of the role's first warp: the one that `elect.sync` says, behind which the
-        assembler knows that it is alone."""
+        """Emit for one thread of the role's first warp: the one that `elect.sync` selects, after
+        which ptxas knows that one thread runs."""
         first = self.compare("eq", I32, self.uniform_warp(), self.integer(inside.first))
         self.line(f"br i1 {first}, label %{inside.labels}warp, label %{inside.labels}end")
         self.start(f"{inside.labels}warp")
@@ -96,7 +96,7 @@ class KernelWithRoles(LlvmThread):
 
 
 class _RoleThread(LlvmThread):
-    """A thread of a role: its warps are numbered from 0, and meet at a barrier of their own."""
+    """A thread of a role: its warps are numbered from 0 and have a named barrier."""
 
     def __init__(
         self, kernel: KernelWithRoles, number: int, first: int, warps: int, near: Mapping[str, int]
@@ -106,7 +106,7 @@ class _RoleThread(LlvmThread):
         self.bf16_atomics = kernel.bf16_atomics
         self.table, self.place, self.cluster = kernel.table, kernel.place, kernel.cluster
         self.number, self.first, self.warps, self.near = number, first, warps, near
-        self._met = True
+        self._has_synchronized = True
         self.hoists = False
         """Whether what stays the same in loops is computed before them: not where registers are
         short (`tileir.backend.codegen.lowering.REMATERIALIZED_BLOCKS`)."""
@@ -118,12 +118,12 @@ class _RoleThread(LlvmThread):
         return handle
 
     def is_fixed(self, text: str) -> bool:
-        """What needs only what is there at the role's entry is computed there, once, and not in its
-        loops; divisions stay, which stand where it is known that they divide by something."""
+        """Values that depend only on those at the role's entry are computed there, once, outside of
+        its loops. Divisions stay, since a branch may guard their divisor."""
         if not self.hoists or self._outer is not None:
             return False
-        known = self._fixed.issuperset(self._mine.findall(text))
-        return known and not _DIVISION.match(text) and " #" not in text
+        is_own = self._fixed.issuperset(self._mine.findall(text))
+        return is_own and not _DIVISION.match(text) and " #" not in text
 
     def thread(self) -> Handle:
         return self.once("thread", self._relative)
@@ -139,15 +139,15 @@ class _RoleThread(LlvmThread):
         if self.warps == 1:
             self.warp_barrier()
         else:
-            self._meet("sync", self.integer(self.number), self.warps)
+            self._synchronize("sync", self.integer(self.number), self.warps)
 
     def group_barrier(self) -> None:
         first = self.integer(self.near["gpu.barrier"])
-        self._meet("sync", self.binary("add", I32, self.group(), first), _GROUP)
+        self._synchronize("sync", self.binary("add", I32, self.group(), first), _GROUP)
 
     def named_barrier_sync(self) -> None:
         first = self.integer(self.near["gpu.named_barrier_sync"])
-        self._meet("sync", self.binary("add", I32, self.group(), first), 2 * _GROUP)
+        self._synchronize("sync", self.binary("add", I32, self.group(), first), 2 * _GROUP)
 
     def named_barrier_arrive(self, *, begin: bool) -> None:
         last = self.integer(self.warps // _GROUP - 1)
@@ -161,11 +161,11 @@ class _RoleThread(LlvmThread):
         self._arrive(self.binary("add", I32, following, first))
 
     def _arrive(self, number: Handle) -> list[Handle]:
-        self._meet("arrive", number, 2 * _GROUP)
+        self._synchronize("arrive", number, 2 * _GROUP)
         return []
 
-    def _meet(self, how: str, number: Handle, warps: int) -> None:
-        """Arrive at barrier `number`, where so many warps meet, and wait if it is `sync`."""
+    def _synchronize(self, how: str, number: Handle, warps: int) -> None:
+        """Arrive at barrier `number` of so many warps, and wait if it is `sync`."""
         name = f"@llvm.nvvm.barrier.cta.{how}.aligned.count"
         self.declare(f"declare void {name}(i32, i32)")
         self.line(f"call void {name}(i32 {number}, i32 {32 * warps})")

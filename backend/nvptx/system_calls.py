@@ -33,8 +33,8 @@ class LlvmOutside(LlvmMemory):
             form += word
             arguments.append((kind, handle))
         self.declare("declare i32 @vprintf(ptr, ptr)")
-        text, held = self._text(form + "\n"), self._packed(arguments)
-        self.line(f"call i32 @vprintf(ptr {text}, ptr {held})")
+        text, packed = self._text(form + "\n"), self._packed(arguments)
+        self.line(f"call i32 @vprintf(ptr {text}, ptr {packed})")
 
     def _shown(self, part: Number) -> tuple[str, str, Handle]:
         """How printf shows a number, and the number as printf takes it."""
@@ -52,7 +52,7 @@ class LlvmOutside(LlvmMemory):
         return f"{'0x' if part.hexadecimal else ''}%{long}{letter}", kind, x
 
     def _packed(self, arguments: Sequence[tuple[str, Handle]]) -> Handle:
-        """The arguments of printf, one behind the other in local memory."""
+        """The arguments of printf, packed in local memory."""
         if not arguments:
             return "null"
         kind = f"{{{', '.join(k for k, _ in arguments)}}}"
@@ -70,9 +70,11 @@ class LlvmOutside(LlvmMemory):
 
         raw = text.encode() + b"\0"
         name = f"@text.{hashlib.sha256(raw).hexdigest()[:16]}"
-        held = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in raw)
+        escaped = "".join(
+            chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in raw
+        )
         kind = f"[{len(raw)} x i8]"
-        self.declare(f'{name} = internal addrspace(1) constant {kind} c"{held}"')
+        self.declare(f'{name} = internal addrspace(1) constant {kind} c"{escaped}"')
         return f"addrspacecast (ptr addrspace(1) {name} to ptr)"
 
     def fail(self, message: str, file: str, line: int) -> None:
@@ -90,12 +92,12 @@ class LlvmOutside(LlvmMemory):
         types = [w for e in results for w in _word_types(e, pack)]
         packed = [word for e, values in operands for word in self._words(e, values)]
         words = self._assembled(text, constraints, types, packed, pure)
-        found: list[list[Handle]] = []
+        outputs: list[list[Handle]] = []
         for element in results:
             count = len(_word_types(element, pack))
-            found.append(self._elements_of(element, pack, words[:count]))
+            outputs.append(self._elements_of(element, pack, words[:count]))
             words = words[count:]
-        return found
+        return outputs
 
     def _assembled(
         self, text: str, constraints: str, results: Sequence[Element],
@@ -121,15 +123,15 @@ class LlvmOutside(LlvmMemory):
         each, size = _together(element, len(values)), element.bytes * 8
         if each == 1:
             return [(element, x) for x in values]
-        found: list[tuple[Element, Handle]] = []
+        words: list[tuple[Element, Handle]] = []
         for start in range(0, len(values), each):
             total = "0"
             for i, x in enumerate(values[start : start + each]):
                 (word,) = self.to_words(element, x)
                 shifted = self.emit(f"shl i32 {word}, {size * i}")
                 total = self.emit(f"or i32 {total}, {shifted}")
-            found.append((I32, total))
-        return found
+            words.append((I32, total))
+        return words
 
     def _elements_of(self, element: Element, pack: int, words: list[Handle]) -> list[Handle]:
         each, size = _together(element, pack), element.bytes * 8

@@ -44,7 +44,7 @@ def kernel_name(name: str) -> str:
 _TAKEN = re.compile(
     r"[gk]x?\d*\$.*|shared|WARP_SZ|__.*|vprintf|printf|malloc|free|cuda[A-Z].*"
 ).fullmatch
-"""PTX's own name; what `_identifier` makes, behind a kernel's number or not; a block's shared
+"""PTX's own names; those of `_identifier`, with or without a kernel's number; a block's shared
 memory; the functions of the system, of libdevice and of LLVM, most of which begin with two
 underscores."""
 
@@ -102,7 +102,7 @@ def _widened(element: Scalar, bits: int) -> int:
     return int.from_bytes(struct.pack(">d", float(decode(element, bits))), "big")
 
 
-_Known: TypeAlias = tuple[list[str], dict[str, str], dict[str, str], set[str]]
+_Once: TypeAlias = tuple[list[str], dict[str, str], dict[str, str], set[str]]
 """Where `once` computes: the lines, values by key, values by text, and all values."""
 
 
@@ -118,19 +118,19 @@ class Body:
         self.lines: list[str] = []
         self.declarations: dict[str, None] = {}
         self.table: LineTable | None = None
-        """Where places are noted; None where nobody asked for them."""
+        """The table of source locations; None where line information is off."""
         self.place = ""
         """What follows every instruction: where it comes from."""
         self.label = "entry"
         self.at_entry: list[str] = []
         self._prefix, self._count = prefix, 0
-        self._known: dict[str, str] = {}
+        self._values: dict[str, str] = {}
         self._entry_only = False
         self._written: dict[str, str] = {}
         self._written_at_entry: dict[str, str] = {}
         self._fixed: set[str] = set()
         """What is computed at the entry."""
-        self._outer: _Known | None = None
+        self._outer: _Once | None = None
         """While `once` does not compute at the function's entry: where it did."""
 
     def fresh(self) -> str:
@@ -157,16 +157,16 @@ class Body:
     def pure(self, text: str) -> str:
         """The value of an instruction without effects: appended, unless this block or the
         function's entry has it already."""
-        found = self._written_at_entry.get(text)
-        if found is None and not self._entry_only:
-            found = self._written.get(text)
-        if found is None:
-            early = self._entry_only or self.is_fixed(text)
-            outer, self._entry_only = self._entry_only, early
-            found = self.emit(text)
+        name = self._written_at_entry.get(text)
+        if name is None and not self._entry_only:
+            name = self._written.get(text)
+        if name is None:
+            at_entry = self._entry_only or self.is_fixed(text)
+            outer, self._entry_only = self._entry_only, at_entry
+            name = self.emit(text)
             self._entry_only = outer
-            (self._written_at_entry if early else self._written)[text] = found
-        return found
+            (self._written_at_entry if at_entry else self._written)[text] = name
+        return name
 
     def is_fixed(self, text: str) -> bool:
         """Whether `pure` computes `text` at the function's entry, where its operands are."""
@@ -193,16 +193,16 @@ class Body:
 
     def once(self, key: str, make: Callable[[], str]) -> str:
         """The value of `key`, computed at the function's entry the first time it is asked for."""
-        found = self._known.get(key)
-        if found is None:
+        value = self._values.get(key)
+        if value is None:
             outer, self._entry_only = self._entry_only, True
-            found = self._known[key] = make()
+            value = self._values[key] = make()
             self._entry_only = outer
-        return found
+        return value
 
     @contextmanager
     def recomputing(self) -> Generator[None, None, None]:
-        """What `once` computes within is computed here, and forgotten behind."""
+        """Values of `once` within the context are computed in it and dropped after it."""
         place, here = len(self.lines), ([], {}, {}, set[str]())
         self._written.clear()
         self.lines.append("")
@@ -217,14 +217,14 @@ class Body:
             yield
 
     @contextmanager
-    def _computing(self, where: _Known) -> Generator[None, None, None]:
+    def _computing(self, where: _Once) -> Generator[None, None, None]:
         """Let `once` compute in `where`."""
         outer = self._outer
-        before = (self.at_entry, self._known, self._written_at_entry, self._fixed)
-        self.at_entry, self._known, self._written_at_entry, self._fixed = where
+        before = (self.at_entry, self._values, self._written_at_entry, self._fixed)
+        self.at_entry, self._values, self._written_at_entry, self._fixed = where
         self._outer = None if outer else before
         yield
-        self.at_entry, self._known, self._written_at_entry, self._fixed = before
+        self.at_entry, self._values, self._written_at_entry, self._fixed = before
         self._outer = outer
 
     def constant(self, element: Element, bits: int) -> str:

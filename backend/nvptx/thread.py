@@ -23,9 +23,9 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
 
     def binary(self, name: str, element: Element, a: Handle, b: Handle, flags: str = "") -> Handle:
         if is_literal(a) or is_literal(b):
-            known = folded(name, element, a, b)
-            if known is not None:
-                return known
+            constant = folded(name, element, a, b)
+            if constant is not None:
+                return constant
         word = f"{name} {flags}" if flags else name
         return self.pure(f"{word} {llvm_type(element)} {a}, {b}")
 
@@ -136,7 +136,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
     def join(self) -> None:
         self.barrier()
 
-    # Where threads meet -------------------------------------------------------------------
+    # Synchronization ----------------------------------------------------------------------
 
     def shuffle_xor(self, element: Element, a: Handle, mask: int) -> Handle:
         return self._shuffle("bfly", element, a, str(mask))
@@ -154,7 +154,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         return self.from_words(element, words)
 
     def barrier(self) -> None:
-        self._met = True
+        self._has_synchronized = True
         self.declare("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)")
         self.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
 
@@ -166,7 +166,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         self.barrier()  # of the block, which is more than is asked for: roles have their own
 
     def named_barrier_sync(self) -> None:
-        """Turns are of warpgroups of a role: nothing."""
+        """Ping-pong applies to warpgroups of a role: nothing to do."""
 
     def named_barrier_arrive(self, *, begin: bool) -> None:
         """Nothing, likewise."""
@@ -181,13 +181,13 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         before, inside, after = self.label, self.fresh_label("then"), self.fresh_label("after")
         self.line(f"br i1 {somewhere}, label %{inside}, label %{after}")
         self.start(inside)
-        found, last = list(body()), self.label
+        results, last = list(body()), self.label
         self.line(f"br label %{after}")
         self.start(after)
         kind = llvm_type(element)
         return [
             self.emit(f"phi {kind} [ {new}, %{last} ], [ {old}, %{before} ]")
-            for new, old in zip(found, values, strict=True)
+            for new, old in zip(results, values, strict=True)
         ]
 
     def when(
@@ -198,12 +198,12 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         before, inside, after = self.label, self.fresh_label("then"), self.fresh_label("after")
         self.line(f"br i1 {condition}, label %{inside}, label %{after}")
         self.start(inside)
-        found = list(body())
+        results = list(body())
         last = self.label
         self.line(f"br label %{after}")
         self.start(after)
         joined: list[Handle] = []
-        for element, value in zip(elements, found, strict=True):
+        for element, value in zip(elements, results, strict=True):
             kind, zero = llvm_type(element), self.constant(element, 0)
             joined.append(self.emit(f"phi {kind} [ {value}, %{last} ], [ {zero}, %{before} ]"))
         return joined
@@ -222,18 +222,18 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         self.start(head)
         place = len(self.lines)
         self.lines.append("")
-        found = list(body(index, carried))
+        results = list(body(index, carried))
         following = self.binary("add", I32, index, "1", "nuw nsw")
-        again = self.compare("ult", I32, following, str(count))
+        more = self.compare("ult", I32, following, str(count))
         latch = self.label
-        self.line(f"br i1 {again}, label %{head}, label %{exit_}")
+        self.line(f"br i1 {more}, label %{head}, label %{exit_}")
         phis = [f"  {index} = phi i32 [ 0, %{before} ], [ {following}, %{latch} ]"]
-        for name, element, first, last in zip(carried, elements, initial, found, strict=True):
+        for name, element, first, last in zip(carried, elements, initial, results, strict=True):
             kind = llvm_type(element)
             phis.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {last}, %{latch} ]")
         self.lines[place] = "\n".join(phis)
         self.start(exit_)
-        return found
+        return results
 
     def trap(self) -> None:
         self.declare("declare void @llvm.trap()")

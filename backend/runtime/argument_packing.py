@@ -28,7 +28,7 @@ _SPECIAL = 16
 """What integers and addresses are specialised to be multiples of."""
 
 _LOOSE = frozenset({"i8", "i1", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1", "i4", "bf16"})
-"""Elements that libraries have no type for, or use bytes for: only the size has to agree."""
+"""Elements without a type in libraries, or represented by bytes: only the size must match."""
 
 
 @attrs.frozen(eq=False)
@@ -53,26 +53,26 @@ class Policy:
     owner: Callable[[int], int | None] | None = None
 
 
-def pack_argument(argument: Argument, value: Any, slot: int, policy: Policy) -> PackedArgument:
-    """`value` for the parameter `argument`, whose first word is number `slot`.
+def pack_argument(argument: Argument, value: Any, offset: int, policy: Policy) -> PackedArgument:
+    """`value` for the parameter `argument`, whose first word is number `offset`.
 
     Raises LaunchError (TIR0710) that names the argument and says what was expected.
     """
     if argument.type.startswith("tensor_desc"):
         return _described(argument, value, policy)
     if argument.type.endswith("*"):
-        return _pointer(argument, value, slot, policy)
-    return _number(argument, value, slot, policy)
+        return _pointer(argument, value, offset, policy)
+    return _number(argument, value, offset, policy)
 
 
 def _described(argument: Argument, value: Any, policy: Policy) -> PackedArgument:
     """A tensor with its extents and strides."""
     rank = (len(argument.words) - 1) // 2
     if isinstance(value, Tensor):
-        address, extents, strides, found = value.address, value.extents, value.strides, None
+        address, extents, strides, checked = value.address, value.extents, value.strides, None
     elif is_array(value):
-        found = _checked(argument, array(value, argument.name, policy.devices), policy)
-        address, extents, strides = found.address, found.extents, found.distances
+        checked = _checked(argument, array(value, argument.name, policy.devices), policy)
+        address, extents, strides = checked.address, checked.extents, checked.distances
     else:
         raise launch_error(
             f"argument {argument.name} must be an array of a GPU for {argument.type}, not "
@@ -81,20 +81,20 @@ def _described(argument: Argument, value: Any, policy: Policy) -> PackedArgument
     if len(extents) != rank:
         raise launch_error(f"argument {argument.name} has {len(extents)} dimensions, not {rank}")
     words = (address, *(n & 0xFFFFFFFFFFFFFFFF for n in (*extents, *strides)))
-    return PackedArgument(words, None, found)
+    return PackedArgument(words, None, checked)
 
 
-def _pointer(argument: Argument, value: Any, slot: int, policy: Policy) -> PackedArgument:
+def _pointer(argument: Argument, value: Any, offset: int, policy: Policy) -> PackedArgument:
     divisor, flags = _divisibility(argument.name, argument.aligned, policy)
     if isinstance(value, int) and not isinstance(value, bool):
         _check_address(argument, value, policy)
-        like = Arg(Kind.INTEGER, slot, divisor, flags, 0, MOST, name=argument.name)
+        like = Arg(Kind.INTEGER, offset, divisor, flags, 0, MOST, name=argument.name)
         return PackedArgument((value,), like if _fits(divisor, flags, value) else None)
-    found = _checked(argument, array(value, argument.name, policy.devices), policy)
+    checked = _checked(argument, array(value, argument.name, policy.devices), policy)
     like = None
-    if found.like is not None and found.address and _fits(divisor, flags, found.address):
-        like = bounds(found.like, slot, argument.name, divisor, flags)
-    return PackedArgument((found.address,), like, found)
+    if checked.like is not None and checked.address and _fits(divisor, flags, checked.address):
+        like = bounds(checked.like, offset, argument.name, divisor, flags)
+    return PackedArgument((checked.address,), like, checked)
 
 
 def _divisibility(name: str, promised: int, policy: Policy) -> tuple[int, int]:
@@ -108,20 +108,20 @@ def _fits(divisor: int, flags: int, value: int) -> bool:
     return (value % divisor == 0) is not bool(flags & NOT_DIVISIBLE)
 
 
-def _checked(argument: Argument, found: Array, policy: Policy) -> Array:
-    """`found`, if the kernel can take it."""
+def _checked(argument: Argument, view: Array, policy: Policy) -> Array:
+    """`view`, if the kernel can take it."""
     element = re.sub(r"( addrspace\(\d+\))?\*$", "", argument.type)
     if element.startswith("tensor_desc"):
         element = element.removeprefix("tensor_desc<").split("<")[0]
-    if found.dtype != element and not _same_size(found.dtype, element):
+    if view.dtype != element and not _same_size(view.dtype, element):
         raise launch_error(
-            f"argument {argument.name} holds {found.dtype}, and the kernel takes {argument.type}"
+            f"argument {argument.name} holds {view.dtype}, and the kernel takes {argument.type}"
         )
-    if found.size and not found.address:
+    if view.size and not view.address:
         raise launch_error(f"argument {argument.name} has no memory: it was freed, or given away")
-    if found.size:
-        _check_address(argument, found.address, policy)
-    return found
+    if view.size:
+        _check_address(argument, view.address, policy)
+    return view
 
 
 def _same_size(dtype: str, element: str) -> bool:
@@ -149,19 +149,19 @@ def _check_address(argument: Argument, address: int, policy: Policy) -> None:
         )
 
 
-def _number(argument: Argument, value: Any, slot: int, policy: Policy) -> PackedArgument:
+def _number(argument: Argument, value: Any, offset: int, policy: Policy) -> PackedArgument:
     """A number by value."""
     element = SCALARS[argument.type]
     plain = type(value) in (bool, int, float)
     number = value if plain else _item(argument, value)
     if argument.type.startswith("i"):
         word = _integer(argument, number, element.bits)
-        like = _integer_like(argument, number, slot, policy, element.bits)
+        like = _integer_like(argument, number, offset, policy, element.bits)
     else:
         word = encode(element, float(number))
         kind = {"f32": Kind.FLOAT, "f64": Kind.DOUBLE}.get(argument.type)
         flags = INTEGERS_TOO if not policy.exact else 0
-        like = None if kind is None or isinstance(number, bool) else Arg(kind, slot, flags=flags)
+        like = None if kind is None or isinstance(number, bool) else Arg(kind, offset, flags=flags)
         like = None if policy.exact and not isinstance(number, float) else like
     named = None if like is None or not plain else attrs.evolve(like, name=argument.name)
     return PackedArgument((word,), named)
@@ -183,17 +183,17 @@ def _integer(argument: Argument, number: Any, bits: int) -> int:
 
 
 def _integer_like(
-    argument: Argument, number: Any, slot: int, policy: Policy, bits: int
+    argument: Argument, number: Any, offset: int, policy: Policy, bits: int
 ) -> Arg | None:
     if isinstance(number, bool):
-        return Arg(Kind.BOOL, slot)
+        return Arg(Kind.BOOL, offset)
     low, high = max(LEAST, -(1 << bits - 1)), min(MOST, (1 << bits) - 1)
     if not low <= number <= high:
         return None
     if not policy.exact:
-        return Arg(Kind.INTEGER, slot, argument.multiple_of, 0, low, high)
+        return Arg(Kind.INTEGER, offset, argument.multiple_of, 0, low, high)
     if number == 0 or (number == 1 and argument.name not in policy.plain):
-        return Arg(Kind.INTEGER, slot, low=number, high=number)
+        return Arg(Kind.INTEGER, offset, low=number, high=number)
     small = 1 << 31
     if bits == 32 and number < small:
         high = small - 1  # of larger ones the type is another
@@ -204,16 +204,16 @@ def _integer_like(
         flags |= NOT_ONE
     if not _fits(divisor, flags, number):
         return None
-    return Arg(Kind.INTEGER, slot, divisor, flags, low, high)
+    return Arg(Kind.INTEGER, offset, divisor, flags, low, high)
 
 
 def _item(argument: Argument, value: Any) -> int | float | bool:
-    """The number that a scalar of a library holds."""
+    """The number in a library's scalar."""
     item = getattr(value, "item", None)
-    found = item() if item is not None and getattr(value, "ndim", 1) == 0 else None
-    if not isinstance(found, (bool, int, float)):
+    scalar = item() if item is not None and getattr(value, "ndim", 1) == 0 else None
+    if not isinstance(scalar, (bool, int, float)):
         raise launch_error(
             f"argument {argument.name} must be a number for {argument.type}, not "
             f"{type(value).__name__}"
         )
-    return found
+    return scalar

@@ -1,8 +1,8 @@
-"""Arrays of a GPU, of whatever library: where they lie, what they hold, and how a launcher in
-machine code recognises others like them.
+"""GPU arrays of any library: their address, shape and type, and how a launcher in machine code
+recognises others of the kind.
 
-Torch's tensors by `data_ptr`, CuPy's by `data.ptr`, others by `__cuda_array_interface__` (its
-version 3), and what has none by DLPack. None of the libraries is imported.
+Torch's tensors by `data_ptr`, CuPy's by `data.ptr`, others by `__cuda_array_interface__` (version
+3), and the rest by DLPack. None of the libraries is imported.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Tensor:
 
 @attrs.frozen(eq=False)
 class Array:
-    """The address of an array's first element, the name of the type it holds (`f32`, `i8`), extents
-    and strides in elements (None: rows one behind the other), the number of its GPU where the
-    library says it.
+    """The address of an array's first element, the name of its element type (`f32`, `i8`), extents
+    and strides in elements (None: contiguous rows), the number of its GPU if the library states it.
 
-    `like` is what finds the address of others like it in machine code, its slot and bounds left
-    open; None where that is not the same every time. `stream_of` gives the handle of the stream
-    that its library works on now, for `device`."""
+    `like` tells machine code how to obtain the address of similar arrays, with offset and bounds
+    left open; None where that differs from call to call. `stream_of` returns the handle of the
+    stream that the library currently uses on `device`.
+    """
 
     address: int
     dtype: str
@@ -91,7 +91,7 @@ def array(value: Any, name: str, devices: int = 1) -> Array:
 
 
 def _torch(value: Any, name: str, devices: int) -> Array:
-    """A tensor of torch, or of what is made like it."""
+    """A tensor of torch, or of a subclass."""
     if not value.is_cuda:
         raise launch_error(f"argument {name} is a tensor of the CPU: move it to a GPU (.cuda())")
     kind = type(value)
@@ -131,7 +131,7 @@ def _interface(value: Any, name: str, interface: dict[str, Any]) -> Array:
         raise launch_error(
             f"argument {name} has strides {strides}, no multiples of its {size} bytes"
         )
-    found = Array(
+    view = Array(
         address or 0,
         _typed(typestr, size),
         shape,
@@ -145,8 +145,8 @@ def _interface(value: Any, name: str, interface: dict[str, Any]) -> Array:
         device = value.data.device_id
         reader = _cupy_reader(type(value), value.dtype, device)
         like = Arg(Kind.READ, reader=reader, low=1, type=type(value))
-        return attrs.evolve(found, like=like, device=device, stream_of=lambda _: current().ptr)
-    return found
+        return attrs.evolve(view, like=like, device=device, stream_of=lambda _: current().ptr)
+    return view
 
 
 def _cupy_reader(kind: type, dtype: Any, device: int) -> Callable[[Any], int]:
@@ -184,18 +184,23 @@ def _typed(typestr: str, size: int) -> str:
 
 def _dlpack(value: Any, name: str) -> Array:
     try:
-        found = exported(value)
+        capsule = exported(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise launch_error(f"argument {name} does not give its memory away: {error}") from error
-    if not found.on_gpu:
+    if not capsule.on_gpu:
         raise launch_error(
-            f"argument {name} is memory of the host (DLPack device {found.device_type})"
+            f"argument {name} is memory of the host (DLPack device {capsule.device_type})"
         )
     return Array(
-        found.address, found.dtype, found.extents, found.strides, found.device, stream=found.stream
+        capsule.address,
+        capsule.dtype,
+        capsule.extents,
+        capsule.strides,
+        capsule.device,
+        stream=capsule.stream,
     )
 
 
-def bounds(like: Arg, slot: int, name: str, divisor: int, flags: int) -> Arg:
-    """`like` for the parameter at `slot`, its address a multiple of `divisor` (`flags`: or not)."""
-    return attrs.evolve(like, slot=slot, name=name, divisor=divisor, flags=flags, high=MOST)
+def bounds(like: Arg, offset: int, name: str, divisor: int, flags: int) -> Arg:
+    """`like` for the parameter at `offset`, with an address divisible by `divisor`, and `flags`."""
+    return attrs.evolve(like, slot=offset, name=name, divisor=divisor, flags=flags, high=MOST)

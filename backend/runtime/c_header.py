@@ -112,15 +112,15 @@ static inline CUresult {name}_launch(
 
 def _named(kernel: str, plan: Metadata) -> list[tuple[Argument, str]]:
     """Each argument with a word of its own."""
-    found: list[tuple[Argument, str]] = []
+    named: list[tuple[Argument, str]] = []
     taken = {f"{kernel}_threads", f"{kernel}_shared"}
     for argument in plan.parameters:
         word = _identifier(argument.name)
         while not taken.isdisjoint(w for _, w, _ in _parameters(argument, word)):
             word += "_"
         taken.update(w for _, w, _ in _parameters(argument, word))
-        found.append((argument, word))
-    return found
+        named.append((argument, word))
+    return named
 
 
 def _parameters(argument: Argument, name: str) -> list[tuple[str, str, str]]:
@@ -128,11 +128,11 @@ def _parameters(argument: Argument, name: str) -> list[tuple[str, str, str]]:
     first = argument.words[0]
     if not first.endswith("*"):
         return [(_C_TYPES[first], name, first + _promises(argument))]
-    found = [("CUdeviceptr", name, argument.type + _promises(argument))]
+    parameters = [("CUdeviceptr", name, argument.type + _promises(argument))]
     rank = (len(argument.words) - 1) // 2
     for what in ("extent", "stride"):
-        found += [("int64_t", f"{name}_{what}{d}", "in elements") for d in range(rank)]
-    return found
+        parameters += [("int64_t", f"{name}_{what}{d}", "in elements") for d in range(rank)]
+    return parameters
 
 
 def _promises(argument: Argument) -> str:

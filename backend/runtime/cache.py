@@ -69,37 +69,38 @@ class Cache:
         self, module: Module, target: str, options: Options | Mapping[str, Any] | None = None,
         kernel: str | None = None, *, isolate: bool | None = None,
     ) -> CompiledKernel:  # fmt: skip
-        """As `tileir.backend.compile`, its machine code made. Raises what that raises."""
+        """As `tileir.backend.compile`, with machine code generated. Raises the same errors."""
         isolate = self.isolate if isolate is None else isolate
         chosen = Options.of(options)
         key = self.key(module, target, chosen, kernel)
-        found = self._by_key.get(key)
-        if found is not None:
-            return found
+        future = self._by_key.get(key)
+        if future is not None:
+            return future
         with self._alone(key):
-            found = self._by_key.get(key) or self._stored(key)
-            if found is None:
-                found = self._made(key, module, target, chosen, kernel, isolate)
-            self._by_key[key] = found
-        return found
+            future = self._by_key.get(key) or self._stored(key)
+            if future is None:
+                future = self._made(key, module, target, chosen, kernel, isolate)
+            self._by_key[key] = future
+        return future
 
     def key(self, module: Module, target: str, options: Options, kernel: str | None) -> str:
-        """What the entry is found by, 64 hexadecimal digits."""
+        """The key of the entry, 64 hexadecimal digits."""
         asked = (target, options, kernel)
-        known = self._by_module.get(module)
-        if known is None:
-            known = self._by_module.setdefault(module, {})
-        if asked not in known:
-            known[asked] = _key(module, target, options, kernel)
-        return known[asked]
+        keys = self._by_module.get(module)
+        if keys is None:
+            keys = self._by_module.setdefault(module, {})
+        if asked not in keys:
+            keys[asked] = _key(module, target, options, kernel)
+        return keys[asked]
 
     def submit(
         self, module: Module, target: str, options: Options | Mapping[str, Any] | None = None,
         kernel: str | None = None, *, executor: Executor | None = None,
     ) -> Future[CompiledKernel]:  # fmt: skip
-        """`compile`, beside what runs meanwhile: in a thread, or where `executor` runs tasks.
+        """`compile` in the background: in a thread, or in the tasks of `executor`.
 
-        Processes of an executor need the folder of this cache, or none."""
+        Processes of an executor need the folder of this cache, or none.
+        """
         chosen = Options.of(options)
         if executor is None:
             return _threads().submit(self.compile, module, target, chosen, kernel)
@@ -135,18 +136,18 @@ class Cache:
             if self.store is not None:
                 with suppress(CompileError):  # a folder that cannot be written to
                     stack.enter_context(self.store.locked(key))
-            found = self._stored(key)
-            if found is None:
+            compiled = self._stored(key)
+            if compiled is None:
                 more = {} if isolate is None else {"isolate": isolate}
-                found = self.make(module, target, options, kernel, **more)
-                self._write(key, found)
-            return found
+                compiled = self.make(module, target, options, kernel, **more)
+                self._write(key, compiled)
+            return compiled
 
-    def _write(self, key: str, found: CompiledKernel) -> None:
+    def _write(self, key: str, compiled: CompiledKernel) -> None:
         """Assemble, and store; without an assembler the driver takes the PTX, and nothing is
         stored."""
         try:
-            found.cubin  # noqa: B018 - made here, where others wait for it
+            compiled.cubin  # noqa: B018 - generated here, where other threads wait for it
         except CompileError as error:
             if error.code == "TIR0704":
                 return
@@ -154,7 +155,7 @@ class Cache:
         if self.store is None:
             return
         with suppress(CompileError):  # a folder that cannot be written to
-            self.store.put(key, dumps(found, _KEPT))
+            self.store.put(key, dumps(compiled, _KEPT))
         if key.startswith("00"):  # now and then
             self.store.trim(int(os.environ.get("TILEIR_CACHE_BYTES", _BYTES)))
 
@@ -190,15 +191,17 @@ def _key(module: Module, target: str, options: Options, kernel: str | None) -> s
     return hashlib.sha256(f"{asked}\n{print_module(module)}".encode()).hexdigest()
 
 
-def _restageable(found: CompiledKernel) -> CompiledKernel:
-    """`found` with the stages that were not stored, made again when one is asked for."""
+def _restageable(compiled: CompiledKernel) -> CompiledKernel:
+    """`compiled` with the stages that were not stored, regenerated on request."""
 
     def again() -> Mapping[str, Module]:
-        machine = target_named(found.plan.target)
-        return run_pipeline(found.stages["input"], machine, found.options, found.plan.kernel).stages
+        machine = target_named(compiled.plan.target)
+        return run_pipeline(
+            compiled.stages["input"], machine, compiled.options, compiled.plan.kernel
+        ).stages
 
-    assert isinstance(found.stages, Texts)
-    return attrs.evolve(found, stages=attrs.evolve(found.stages, again=again))
+    assert isinstance(compiled.stages, Texts)
+    return attrs.evolve(compiled, stages=attrs.evolve(compiled.stages, again=again))
 
 
 def _elsewhere(
@@ -206,22 +209,22 @@ def _elsewhere(
 ) -> bytes:
     """What another process does for `submit`."""
     cache = _at(None if folder is None else Path(folder))
-    found = cache.compile(parse(text, verify=False), target, options, kernel)
-    return dumps(found, _KEPT)
+    compiled = cache.compile(parse(text, verify=False), target, options, kernel)
+    return dumps(compiled, _KEPT)
 
 
 def _loaded(task: Future[bytes], read: Callable[[bytes], CompiledKernel]) -> Future[CompiledKernel]:
     """What `read` makes of the bytes of a task."""
-    found: Future[CompiledKernel] = Future()
+    future: Future[CompiledKernel] = Future()
 
     def done(task: Future[bytes]) -> None:
         try:
-            found.set_result(read(task.result()))
+            future.set_result(read(task.result()))
         except BaseException as error:
-            found.set_exception(error)
+            future.set_exception(error)
 
     task.add_done_callback(done)
-    return found
+    return future
 
 
 @remembered
@@ -235,7 +238,7 @@ def _threads() -> Executor:
 
 
 def _forked() -> None:
-    """A child of `fork` has none of the threads, and may have locks that others held."""
+    """A child of `fork` has none of the threads, and its locks may be locked for ever."""
     _at.cache_clear()
     _threads.cache_clear()
 

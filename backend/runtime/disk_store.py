@@ -1,9 +1,8 @@
-"""A folder of entries by key that many processes read and write, any of which may be killed at any
-moment.
+"""A folder of entries by key that many processes read and write, and that survives killed ones.
 
-An entry is written to a file of its own and renamed, so that there is all of it or none. What a
-power cut leaves is found by a checksum, and counts as absent. A key is locked while its entry is
-made; the lock goes with the process that holds it.
+An entry is written to a temporary file and renamed, so that it is complete or absent. A checksum
+detects what a power cut leaves, which counts as absent. A key is locked while its entry is
+computed; the lock ends with its process.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _STALE = 3600.0
 
 @attrs.frozen
 class Store:
-    """Entries in `folder`, which is made when something is put there."""
+    """Entries in `folder`, which is created on the first write."""
 
     folder: Path
 
@@ -83,7 +82,7 @@ class Store:
             yield
         finally:
             with contextlib.suppress(OSError):
-                os.unlink(path)  # while it is held: who waits for it then looks again
+                os.unlink(path)  # while it is locked: waiting processes then look up the path again
             os.close(handle)
 
     def keys(self) -> Iterator[str]:
@@ -125,13 +124,13 @@ def _usual_folder() -> Path:
     """XDG Base Directory Specification, and what macOS has instead."""
     parts = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)
     stated = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(stated) if os.path.isabs(stated) else Path.home().joinpath(*parts)
-    return home / "tileir"
+    folder = Path(stated) if os.path.isabs(stated) else Path.home().joinpath(*parts)
+    return folder / "tileir"
 
 
 def _acquired(path: Path) -> int:
-    """A handle of `path` that holds its lock. A holder unlinks the file, so a lock of a file that
-    has gone is none."""
+    """A handle of `path` with its lock. The owner unlinks the file, so a lock of an unlinked file
+    is void."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
@@ -154,17 +153,17 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def _stale(path: Path) -> bool:
-    found = _stat(path)
-    return found is not None and time.time() - found.st_mtime > _STALE
+    status = _stat(path)
+    return status is not None and time.time() - status.st_mtime > _STALE
 
 
 def _unlinked(path: Path) -> int:
-    found = _stat(path)
+    status = _stat(path)
     try:
         path.unlink()
     except OSError:
         return 0
-    return found.st_size if found else 0
+    return status.st_size if status else 0
 
 
 def _unusable(path: Path, error: OSError) -> CompileError:

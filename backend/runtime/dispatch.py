@@ -1,10 +1,10 @@
-"""From a call, grid and arguments, to a launch: once in Python, and then without.
+"""From a call, grid and arguments, to a launch: once in Python, afterwards in machine code.
 
     dispatcher = Dispatcher(machine, resolve)
     dispatcher.call((blocks,), x, y, n, BLOCK=128)
 
-What a call needs is found out by `resolve`, in Python, and remembered as what the arguments have
-to be for another call to need the same. Machine code then compares, packs and launches.
+`resolve`, in Python, determines what a call launches. The conditions under which another call
+launches the same are recorded. Machine code then compares, packs and launches.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ class LaunchDevice(Protocol):
     def launch(
         self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
     ) -> int | Callable[[int], None]:
-        """Launch a loaded kernel; its handle on that GPU, or, where that does not launch it again
-        for other numbers, what launches it again for these, on a stream. Raises LaunchError
-        (TIR0711)."""
+        """Launch a loaded kernel. Returns its handle on that GPU, or, where the handle alone does
+        not suffice for other numbers, a function that repeats the launch for these numbers on a
+        stream. Raises LaunchError (TIR0711)."""
         ...
 
 
 @attrs.frozen(eq=False)
 class BoundCall:
-    """What a call launches: a `kernel` to load and its metadata, the values of its parameters in
-    order. `exact` and `plain` as `Policy` says; `meta` are all arguments by name, for grids that
-    are functions; `result` is what the call gives."""
+    """The resolution of a call: a `kernel` to load and its metadata, the values of its parameters
+    in order. `exact` and `plain` as in `Policy`; `meta` are all arguments by name, for grids that
+    are functions; `result` is the result of the call."""
 
     kernel: Any
     plan: Metadata
@@ -98,45 +98,45 @@ class Dispatcher:
         self._calls = 0
 
     def _known(self, grid: Any, *arguments: Any, **named: Any) -> Any:
-        """A call of a kernel that is launched again as it was."""
-        found = self._remembered.find(key_of(grid, arguments, named))
-        if found is None:
+        """A call of a kernel whose launch may be cached."""
+        cached = self._remembered.find(key_of(grid, arguments, named))
+        if cached is None:
             return self._slow(grid, *arguments, **named)
-        found.launch(found.stream())
-        return found.result
+        cached.launch(cached.stream())
+        return cached.result
 
     def _first(self, *arguments: Any, **named: Any) -> Any:
-        """A call while there is no machine code, or by who took `call` then."""
+        """A call without machine code, or by a caller that took `call` before there was any."""
         launcher = self._launcher
         return (self._known if launcher is None else launcher.function)(*arguments, **named)
 
     def _slow(self, grid: Any, *arguments: Any, **named: Any) -> Any:
         """A call in Python, remembered for others."""
         rest = {name: value for name, value in named.items() if name != STREAM}
-        found = self.resolve(grid, arguments, rest)
-        if isinstance(found, Done):
-            return found.result
-        call = _Call(self.machine, found, named.get(STREAM))
-        extents = extents_of(grid(dict(found.meta)) if callable(grid) else grid)
+        resolved = self.resolve(grid, arguments, rest)
+        if isinstance(resolved, Done):
+            return resolved.result
+        call = _Call(self.machine, resolved, named.get(STREAM))
+        extents = extents_of(grid(dict(resolved.meta)) if callable(grid) else grid)
         if 0 in extents:
-            return found.result
+            return resolved.result
         handle = call.launch(extents)
         self._calls += 1
         if not isinstance(handle, int):
-            again = CachedLaunch(handle, call.source(), found.result)
-            self._remembered.keep(key_of(grid, arguments, named), again)
+            cached = CachedLaunch(handle, call.source(), resolved.result)
+            self._remembered.keep(key_of(grid, arguments, named), cached)
             if self._launcher is None:
                 self.call = self._known
         elif handle and self._calls >= _FIRST and native_launcher.supported():
-            given = dict(zip(self.positional, arguments, strict=False)) | named
-            self._remember(call, handle, len(arguments), given, tuple(named))
-        return found.result
+            passed = dict(zip(self.positional, arguments, strict=False)) | named
+            self._remember(call, handle, len(arguments), passed, tuple(named))
+        return resolved.result
 
     def _remember(
-        self, call: _Call, handle: int, positional: int, given: Mapping[str, Any],
+        self, call: _Call, handle: int, positional: int, passed: Mapping[str, Any],
         keywords: tuple[str, ...],
     ) -> None:  # fmt: skip
-        args = call.args(given)
+        args = call.args(passed)
         if args is None:
             return
         shape = (positional, keywords, handle, tuple(_identity(a) for a in args))
@@ -146,8 +146,8 @@ class Dispatcher:
             if shape in self._seen:
                 self._launcher.first(self._seen[shape])
             else:
-                made = self._launcher.add(call.entry(handle, 1 + positional, keywords, args))
-                self._seen |= {} if made is None else {shape: made}
+                method = self._launcher.add(call.entry(handle, 1 + positional, keywords, args))
+                self._seen |= {} if method is None else {shape: method}
             self.call = self._launcher.function
 
 
@@ -177,42 +177,44 @@ class _Call:
 
     def _device(self, parameters: Sequence[Argument]) -> int:
         """The GPU that all arrays are on; the current one where there are none."""
-        found: dict[int, str] = {}
+        devices: dict[int, str] = {}
         for parameter, each in zip(parameters, self.passed, strict=True):
             if each.array is not None and each.array.device is not None:
-                found.setdefault(each.array.device, parameter.name)
-        if len(found) > 1:
-            text = ", ".join(f"{name} on {device}" for device, name in found.items())
+                devices.setdefault(each.array.device, parameter.name)
+        if len(devices) > 1:
+            text = ", ".join(f"{name} on {device}" for device, name in devices.items())
             raise launch_error(f"arguments are on several GPUs: {text}")
-        if found:
-            return next(iter(found))
+        if devices:
+            return next(iter(devices))
         owners = (self.machine.owner(p.array.address) for p in self.passed if p.array is not None)
         return next((o for o in owners if o is not None), self.machine.current())
 
     def source(self) -> Callable[[], int]:
-        """What gives the stream to launch on: as asked for, or that of the arrays' library then. It
-        keeps no array alive."""
-        given, found = self.given, next((a.stream_of for a in self.arrays if a.stream_of), None)
-        if given is None and found is not None:
-            return partial(found, self.device)
-        stream = next((a.stream for a in self.arrays if a.stream), 0) if given is None else given
+        """The function that returns the stream: the requested one, or the current one of the
+        arrays' library. It keeps no array alive."""
+        arguments, owner = self.given, next((a.stream_of for a in self.arrays if a.stream_of), None)
+        if arguments is None and owner is not None:
+            return partial(owner, self.device)
+        stream = (
+            next((a.stream for a in self.arrays if a.stream), 0) if arguments is None else arguments
+        )
         return lambda: stream
 
     def launch(self, extents: Sequence[int]) -> int | Callable[[int], None]:
-        """Launch; what `LaunchDevice.launch` says of doing so again."""
+        """Launch; return what `LaunchDevice.launch` returns for repeating it."""
         kernel, device = self.bound.kernel, self.device
         return self.machine.launch(kernel, device, extents, self.source()(), self.words)
 
-    def args(self, given: Mapping[str, Any]) -> list[Arg] | None:
+    def args(self, arguments: Mapping[str, Any]) -> list[Arg] | None:
         """What each argument of the call has to be for another call to be like this one; None
         where machine code cannot tell."""
-        known = dict(zip(self.bound.names, self.passed, strict=True))
-        elsewhere = (p for name, p in known.items() if name not in given)
+        bound = dict(zip(self.bound.names, self.passed, strict=True))
+        elsewhere = (p for name, p in bound.items() if name not in arguments)
         if any(a.stream for a in self.arrays) or any(p.array is not None for p in elsewhere):
             return None
-        found = [known[n].like if n in known else _fixed(n, v) for n, v in given.items()]
-        args = [a for a in found if a is not None]
-        return args if len(args) == len(found) else None
+        keys = [bound[n].like if n in bound else _fixed(n, v) for n, v in arguments.items()]
+        args = [a for a in keys if a is not None]
+        return args if len(args) == len(keys) else None
 
     def entry(
         self, handle: int, positional: int, keywords: tuple[str, ...], args: Sequence[Arg]

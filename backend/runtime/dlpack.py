@@ -37,7 +37,7 @@ class _Tensor(ctypes.Structure):
 
 @attrs.frozen
 class Exported:
-    """What a capsule says; strides are in elements, None for rows one behind the other."""
+    """The description in a capsule; strides are in elements, None for contiguous rows."""
 
     address: int
     dtype: str

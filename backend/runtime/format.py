@@ -38,8 +38,8 @@ _LONGEST = 500
 
 @attrs.frozen(eq=False, slots=False)
 class Texts(Mapping[str, Module]):
-    """Modules by stage, each read from its text when it is asked for; those without a text are
-    made `again`, where that is known."""
+    """Modules by stage, each parsed from its text on request; those without a text are regenerated
+    by `again`, if present."""
 
     texts: Mapping[str, str]
     again: Callable[[], Mapping[str, Module]] | None = None
@@ -64,10 +64,11 @@ def dumps(compiled: CompiledKernel, stages: Sequence[str] = STAGES) -> bytes:
     """`compiled` as bytes, with its machine code and the text of `stages`.
 
     Raises `CompileError` where it cannot be assembled."""
-    made = compiled.assembled
+    assembled = compiled.assembled
     texts = {name: _text(compiled, name) for name in stages if name in compiled.stages}
     sections = [
-        ("cubin", made.cubin), ("ptx", compiled.ptx.encode()), ("llvm", compiled.llvm.encode()),
+        ("cubin", assembled.cubin),
+        ("ptx", compiled.ptx.encode()), ("llvm", compiled.llvm.encode()),
         *(("library", text.encode()) for text in compiled.libraries),
         *((f"stage/{name}", text.encode()) for name, text in texts.items()),
         *([("fallback", dumps(compiled.fallback, ()))] if compiled.fallback else ()),
@@ -75,7 +76,7 @@ def dumps(compiled: CompiledKernel, stages: Sequence[str] = STAGES) -> bytes:
     header = {
         "compiler": compiler_version(),
         "metadata": compiled.metadata.to_json(),
-        "shared": made.shared,
+        "shared": assembled.shared,
         "notes": [_note(n) for n in compiled.notes],
         "remarks": [_note(n) for n in compiled.remarks] if "layouts" in texts else None,
         "limited": compiled.limited,
@@ -89,14 +90,14 @@ def dumps(compiled: CompiledKernel, stages: Sequence[str] = STAGES) -> bytes:
 
 
 def loads(data: bytes) -> CompiledKernel:
-    """The compiled kernel that `data` holds. Raises `CompileError` (TIR0715) for anything else,
-    cut short or changed."""
+    """The compiled kernel in `data`. Raises `CompileError` (TIR0715) for anything else, truncated
+    or modified."""
     body = _checked(data)
     try:
         line, _, rest = body.partition(b"\n")
         header: dict[str, Any] = json.loads(line)
         return _compiled(header, _cut(rest, header["sections"]))
-    except Exception as error:  # a header may hold anything, nested as deep as one likes
+    except Exception as error:  # a header may contain anything, nested to any depth
         raise _refused(f"its header is wrong: {error!r}"[:_LONGEST]) from error
 
 
@@ -113,22 +114,22 @@ def _checked(data: bytes) -> bytes:
 
 
 def _cut(data: bytes, sizes: Sequence[tuple[str, int]]) -> list[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
+    sections: list[tuple[str, bytes]] = []
     start = 0
     for name, size in sizes:
         if not isinstance(name, str) or type(size) is not int or size < 0:
             raise TypeError(f"a section is a name and a size, not {name!r} and {size!r}")
-        found.append((name, data[start : start + size]))
+        sections.append((name, data[start : start + size]))
         start += size
     if start != len(data):
         raise ValueError(f"its sections are {start} bytes, and {len(data)} follow")
-    return found
+    return sections
 
 
 def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) -> CompiledKernel:
     by_name = dict(sections)
     plan = Metadata.from_json(header["metadata"])
-    made = Assembled(
+    assembled = Assembled(
         by_name["cubin"], plan.registers or 0, plan.spills or 0, header["shared"], plan.stack or 0
     )
     stages = {
@@ -141,7 +142,7 @@ def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) 
     return CompiledKernel(
         Texts(stages), llvm, ptx,
         attrs.evolve(plan, registers=None, spills=None, stack=None), libraries,
-        _read_notes(header["notes"]), header["limited"], options, made,
+        _read_notes(header["notes"]), header["limited"], options, assembled,
         None if header["remarks"] is None else _read_notes(header["remarks"]),
         loads(by_name["fallback"]) if "fallback" in by_name else None,
     )  # fmt: skip
@@ -159,17 +160,17 @@ def _note(found: Diagnostic) -> dict[str, Any]:
     return {**attrs.asdict(found), "severity": found.severity.value, "notes": notes}
 
 
-def _read_notes(found: Sequence[Mapping[str, Any]]) -> tuple[Diagnostic, ...]:
-    return tuple(_read_note(n) for n in found)
+def _read_notes(entries: Sequence[Mapping[str, Any]]) -> tuple[Diagnostic, ...]:
+    return tuple(_read_note(n) for n in entries)
 
 
-def _read_note(found: Mapping[str, Any]) -> Diagnostic:
-    place = found["location"]
+def _read_note(fields: Mapping[str, Any]) -> Diagnostic:
+    place = fields["location"]
     rest: dict[str, Any] = {
-        "severity": Severity(found["severity"]), "notes": _read_notes(found["notes"]),
+        "severity": Severity(fields["severity"]), "notes": _read_notes(fields["notes"]),
         "location": None if place is None else Location(**place),
     }  # fmt: skip
-    return Diagnostic(**{**found, **rest})
+    return Diagnostic(**{**fields, **rest})
 
 
 def _refused(why: str) -> CompileError:

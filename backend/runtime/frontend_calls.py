@@ -37,8 +37,8 @@ class Calls:
         """As `tileir.executor.Dispatching` says."""
 
         def bound(grid: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> BoundCall | Done:
-            found = resolve(grid, arguments, named)
-            return found if isinstance(found, Done) else self._bound(found)
+            resolved = resolve(grid, arguments, named)
+            return resolved if isinstance(resolved, Done) else self._bound(resolved)
 
         return Dispatcher(self.machine, bound, positional)
 
@@ -46,10 +46,10 @@ class Calls:
         options = Options.of(call.options)
         compiled = self.cache.compile(call.module, self.target, options, call.kernel)
         with self._lock:
-            known = self._kernels.setdefault(call.module, {})
-            if (call.kernel, options) not in known:
-                known[call.kernel, options] = self.load(compiled)
-            kernel = known[call.kernel, options]
+            kernels = self._kernels.setdefault(call.module, {})
+            if (call.kernel, options) not in kernels:
+                kernels[call.kernel, options] = self.load(compiled)
+            kernel = kernels[call.kernel, options]
         values, names = tuple(call.values.values()), tuple(call.values)
         return BoundCall(
             kernel, compiled.plan, values, names, call.meta, True, call.plain, compiled

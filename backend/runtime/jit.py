@@ -92,7 +92,7 @@ class Jit:
         )
 
     def _loaded(self, key: Any, compiled: CompiledKernel) -> Any:
-        """The kernel of `key`, made by one thread."""
+        """The kernel of `key`, compiled by one thread."""
         with self._lock:
             if key not in self._kernels:
                 assert self._load is not None
@@ -101,9 +101,9 @@ class Jit:
 
     def _values(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Every argument by the name of its parameter, in order."""
-        given = dict(zip(self.names, arguments, strict=False))
-        twice = given.keys() & named.keys()
-        whole = {**given, **named}
+        by_name = dict(zip(self.names, arguments, strict=False))
+        twice = by_name.keys() & named.keys()
+        whole = {**by_name, **named}
         if len(arguments) > len(self.names) or twice or whole.keys() != set(self.names):
             raise launch_error(
                 f"@{self.function.name} takes {', '.join(self.names)}, and not "
@@ -112,12 +112,12 @@ class Jit:
         return {name: whole[name] for name in self.names}
 
     def _facts(self, values: Mapping[str, Any]) -> dict[str, ArgumentFact]:
-        found: dict[str, ArgumentFact] = {}
+        facts: dict[str, ArgumentFact] = {}
         for parameter, (name, value) in zip(self.function.parameters, values.items(), strict=True):
             fact = None if name in self._plain else self._fact(parameter, name, value)
             if fact is not None:
-                found[name] = fact
-        return found
+                facts[name] = fact
+        return facts
 
     def _fact(self, parameter: Parameter, name: str, value: Any) -> ArgumentFact | None:
         if is_array(value):
@@ -129,8 +129,8 @@ class Jit:
         by_name = {
             p.name or f"a{i}": p.name or str(i) for i, p in enumerate(self.function.parameters)
         }
-        known = {by_name[name]: fact for name, fact in facts.items()}
-        module = specialize(self.module, self.function.name, known)
+        known_facts = {by_name[name]: fact for name, fact in facts.items()}
+        module = specialize(self.module, self.function.name, known_facts)
         if self.target is None:
             self._for_here()
         assert self.target is not None

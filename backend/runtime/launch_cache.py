@@ -1,5 +1,5 @@
-"""Calls that are launched again as they were: for kernels whose launch depends on the numbers of
-a call, as tensor maps do, and not on their kinds alone."""
+"""Cached launches: for kernels whose launch depends on the numbers of a call, as tensor maps do,
+and not only on their types."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _NUMBERS = frozenset((int, float, bool, str, type(None)))
 
 @attrs.frozen(eq=False)
 class CachedLaunch:
-    """A launch that was made: `launch` makes it on a stream, `stream` is which one, `result` what
-    the call gives."""
+    """A repeatable launch: `launch` repeats it on a stream, `stream` returns the stream, `result`
+    is the result of the call."""
 
     launch: Callable[[int], None]
     stream: Callable[[], int]
@@ -36,13 +36,13 @@ class LaunchCache:
         """The launch of a call like this one."""
         return self._found.get(key) if key is not None else None
 
-    def keep(self, key: Key | None, again: CachedLaunch) -> None:
+    def keep(self, key: Key | None, launch: CachedLaunch) -> None:
         """Remember a launch, if its call can be told from others."""
         if key is None:
             return
         if len(self._found) >= _MOST:
             self._found.clear()
-        self._found[key] = again
+        self._found[key] = launch
 
 
 def key_of(grid: Any, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Key | None:

@@ -50,7 +50,7 @@ class Kind(IntEnum):
 
 @attrs.frozen(eq=False)
 class Arg:
-    """One argument of a call: where its value goes (`slot`, -1 for nowhere) and what it has to be.
+    """One argument of a call: its description, and the offset of its value (`slot`, -1 for none).
 
     The value, or the address, is in `low` to `high` and a multiple of `divisor` (by `flags`, not
     one). `object`: the constant, or a tensor's function for its address. `reader`: the function of
@@ -74,11 +74,11 @@ class Arg:
 
 @attrs.frozen(eq=False)
 class Entry:
-    """A list of arguments that fits, and its launch: `positional` of `args` come without a
-    keyword, the others by `names`. `template`: values of all slots where the arguments do not give
-    them. `stream_of` gives the handle of the stream for `whose`; without it `stream` is it. `meta`
-    are arguments for a function that computes the grid beside those given, `result` what the call
-    gives."""
+    """A matching argument list and its launch: `positional` of `args` come without a keyword, the
+    others by `names`. `template`: the values of all offsets that the arguments do not set.
+    `stream_of` returns the handle of the stream for `whose`; without it `stream` is the handle.
+    `meta` are further arguments for a function that computes the grid, `result` is the result of
+    the call."""
 
     positional: int
     names: tuple[str, ...]
@@ -126,10 +126,10 @@ class _Method(ctypes.Structure):
 
 
 class Launcher:
-    """Known lists of arguments behind one function, newest first.
+    """Recorded argument lists of one function, newest first.
 
-    `launch` is the address of `cuLaunchKernel`, or of a function of its type. What was added stays
-    as long as the launcher, so that threads in the midst of a call lose nothing.
+    `launch` is the address of `cuLaunchKernel`, or of a function of its type. Entries live as long
+    as the launcher, so that concurrent calls stay valid.
     """
 
     def __init__(self, slow: Callable[..., Any], launch: int) -> None:
@@ -145,19 +145,19 @@ class Launcher:
         values."""
         if len(entry.template) > SLOTS:
             return None
-        made, held = _entry(entry)
-        self._held += [entry, *held, made]
-        self.first(made)
-        return made
+        entry_struct, references = _entry(entry)
+        self._held += [entry, *references, entry_struct]
+        self.first(entry_struct)
+        return entry_struct
 
-    def first(self, made: Any) -> None:
+    def first(self, entry: Any) -> None:
         """Look for what was added first from now on, if it is not already."""
-        others = [each for each in self._entries if each is not made]
-        self._entries = [made, *others[: _MOST - 1]]
+        others = [each for each in self._entries if each is not entry]
+        self._entries = [entry, *others[: _MOST - 1]]
         following = [*map(ctypes.addressof, self._entries[1:]), None]
         for each, after in zip(self._entries, following, strict=True):
             each.next = after
-        self._state.first = ctypes.addressof(made)
+        self._state.first = ctypes.addressof(entry)
 
 
 def _entry(entry: Entry) -> tuple[_Entry, list[Any]]:
@@ -166,13 +166,13 @@ def _entry(entry: Entry) -> tuple[_Entry, list[Any]]:
     args = (_Arg * max(1, len(entry.args)))(*map(_arg, entry.args))
     template = (ctypes.c_uint64 * max(1, len(entry.template)))(*entry.template)
     getter = entry.stream_of
-    made = _Entry(
+    struct = _Entry(
         None, id(names) if names else None, entry.positional, len(entry.args),
         ctypes.addressof(args), len(entry.template), ctypes.addressof(template), entry.function,
         None if getter is None else id(getter), id(entry.whose), entry.stream, entry.threads,
         entry.shared, id(entry.meta), id(entry.result),
     )  # fmt: skip
-    return made, [names, args, template]
+    return struct, [names, args, template]
 
 
 def _arg(arg: Arg) -> _Arg:
@@ -209,9 +209,9 @@ _OBJECTS: dict[str, Any] = {
 def _method() -> int:
     """The address of what Python knows functions of the machine code by; they read it when they
     go, at the end of the process too, so that it stays."""
-    made = _Method(b"launch", _code()[0], _FASTCALL_KEYWORDS, None)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
-    return ctypes.addressof(made)
+    method = _Method(b"launch", _code()[0], _FASTCALL_KEYWORDS, None)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
+    return ctypes.addressof(method)
 
 
 @cache
@@ -233,9 +233,9 @@ def _text() -> str:
     def address(match: re.Match[str]) -> str:
         name = match[1]
         if name in _OBJECTS:
-            found: int | None = id(_OBJECTS[name])
+            place: int | None = id(_OBJECTS[name])
         else:
-            found = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-        return f"inttoptr (i64 {found} to ptr)"
+            place = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+        return f"inttoptr (i64 {place} to ptr)"
 
     return re.sub(r'@@([\w"]+)@@', address, WHOLE)

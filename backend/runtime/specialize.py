@@ -1,5 +1,5 @@
-"""A kernel for what is known of its arguments: addresses and integers that 16 divides, integers
-that are one. Module to module, as text shows it.
+"""Specialization of a kernel to facts about its arguments: addresses and integers divisible by 16,
+and integers equal to one. Module to module, as text shows it.
 
     @k(f32* %x, i32 %n, i32 %stride)   with x at 0x7f00, n = 4096, stride = 1
     @k(f32* aligned(16) %x, i32 multiple_of(16) %n, i32 %stride), every %stride in it a literal 1
@@ -22,14 +22,14 @@ DIVISOR = 16
 
 
 class ArgumentFact(Enum):
-    """What is known of an argument."""
+    """The facts about an argument."""
 
     DIVISIBLE = "multiple of 16"
     ONE = "1"
 
 
 def fact_of(parameter: Parameter, number: int) -> ArgumentFact | None:
-    """What is to be known of `number`, the value or the address for `parameter`."""
+    """The facts about `number`, the value or the address for `parameter`."""
     if isinstance(parameter.type, Pointer):
         return ArgumentFact.DIVISIBLE if number % DIVISOR == 0 else None
     if not isinstance(parameter.type, Scalar) or not parameter.type.is_integer:
@@ -57,16 +57,18 @@ def _promised(parameter: Parameter, fact: ArgumentFact | None) -> Parameter:
     if fact is not ArgumentFact.DIVISIBLE:
         return parameter
     name = "aligned" if isinstance(parameter.type, Pointer) else "multiple_of"
-    known = getattr(parameter.attributes, name)
-    if known and known % DIVISOR == 0:
+    stated = getattr(parameter.attributes, name)
+    if stated and stated % DIVISOR == 0:
         return parameter
-    found = attrs.evolve(parameter.attributes, **{name: max(known, 1) * DIVISOR // _common(known)})
-    return attrs.evolve(parameter, attributes=found)
+    promised = attrs.evolve(
+        parameter.attributes, **{name: max(stated, 1) * DIVISOR // _common(stated)}
+    )
+    return attrs.evolve(parameter, attributes=promised)
 
 
-def _common(known: int) -> int:
-    """The part of `known` that is in `DIVISOR` too."""
-    return min(DIVISOR, known & -known) if known else 1
+def _common(stated: int) -> int:
+    """The part of `stated` that is in `DIVISOR` too."""
+    return min(DIVISOR, stated & -stated) if stated else 1
 
 
 def _with_ones(function: Function, ones: set[Value]) -> Function:

@@ -1,4 +1,4 @@
-"""Which compiler made some code."""
+"""The version of the compiler that generated some code."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _LEFT_OUT = frozenset(
     {"__pycache__", "builder", "codes", "cpu", "driver", "frontends", "interp", "runtime", "simt",
      "testing", "textual", "tools", "tuning"}
 )  # fmt: skip
-"""Folders that no code is made by, or that are parts of their own where wheels are installed."""
+"""Folders that do not affect generated code, or that wheels install separately."""
 
 _ASSEMBLERS = ("nvidia-nvjitlink", "nvidia-nvjitlink-cu12")
 
 
 @cache
 def compiler_version() -> str:
-    """The release, a digest of the sources that code is made by (a compiler under work is another
-    one after every change), and the versions of LLVM and of the assembler."""
+    """The release, a digest of the sources that affect generated code (a compiler under development
+    differs after every change), and the versions of LLVM and of the assembler."""
     import tileir
 
     digest = hashlib.sha256()
@@ -31,7 +31,9 @@ def compiler_version() -> str:
             for path in sorted(_sources(folder)):
                 with open(path, "rb") as file:
                     digest.update(os.path.relpath(path, folder).encode() + b"\0" + file.read())
-    others = [f"{name} {found}" for name in ("llvmlite", *_ASSEMBLERS) if (found := _version(name))]
+    others = [
+        f"{name} {version}" for name in ("llvmlite", *_ASSEMBLERS) if (version := _version(name))
+    ]
     return ", ".join((f"tileir {tileir.__version__}+{digest.hexdigest()[:16]}", *others))
 
 

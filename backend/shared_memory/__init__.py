@@ -1,1 +1,1 @@
-"""Shared memory: where tiles lie in it, without bank conflicts, and barriers between its uses."""
+"""Shared memory: allocation, swizzles without bank conflicts, and barriers."""

@@ -1,4 +1,4 @@
-"""The pass that says where in shared memory everything lies (the paper's section 5.2.3)."""
+"""The pass that allocates shared memory (the paper's section 5.2.3)."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.passmanager.registry import pass_
 
-_SMALL = 4096
-"""Rooms up to this many bytes may take more memory to save a barrier:"""
+_SMALL_BYTES = 4096
+"""Allocations up to this many bytes may take more memory to save a barrier:"""
 
-_FREE = STATIC_LIMIT // 4
+_FREE_BYTES = STATIC_LIMIT // 4
 """up to so many bytes in all, which keep no block from running, and in loops so many more."""
 
 
 @pass_("allocate-shared")
 def allocate_shared(module: Module, *, limit: int = 0) -> Module:
-    """Give every op that passes values through shared memory a room there, and every buffer.
+    """Allocate shared memory for every op that passes values through it and for every buffer.
 
-    `shared = [offset, size]` of an op says where its room lies, `shared` of the kernel how many
-    bytes there are. Kernels alone are changed, whose tiles have layouts (`assign-layouts`). Raises
-    CompileError (TIR0708) for a kernel that takes more than `limit` bytes; 0 is no limit.
+    The attribute `shared = [offset, size]` of an op is its shared-memory range; `shared` of the
+    kernel is the number of bytes in all. Only kernels whose tiles have layouts (`assign-layouts`)
+    change. Raises CompileError (TIR0708) for a kernel that takes more than `limit` bytes; 0 is no
+    limit.
 
-        LIVE    the room of an op is in use while it runs. A buffer is in use from where it is first
-                written to where it is last read, on any path and around loops, and while copies
-                into it are under way. What is in use at once does not overlap
-        COLOUR  offsets are the lowest that are free, for orders that are tried (Gergov's problem)
-        DRAIN   behind a loop whose copies run ahead nothing waits for the last of them: a
-                `gpu.async_wait` does, where its buffers can then serve what follows
-        APART   where overlapping would cost a barrier, since threads have not met in between, rooms
-                lie apart, if that takes no more memory, or for small ones, and in loops, little
+        LIVE    the range of an op is live while the op runs. A buffer is live from its first write
+                to its last read, on any path and around loops, and while asynchronous copies
+                write it. Allocations that are live at once are disjoint
+        COLOUR  each offset is the lowest free one, for several orders (Gergov's problem)
+        DRAIN   nothing waits for the last asynchronous copies of a pipelined loop: a
+                `gpu.async_wait` is inserted after it where later ops can then reuse the buffers
+        APART   where reuse would cost a barrier, allocations are disjoint: if that takes no more
+                memory, and for small allocations and in loops if it takes little more
 
     before:
         stage "layouts"
@@ -81,34 +82,34 @@ def allocate_shared(module: Module, *, limit: int = 0) -> Module:
 
 
 def allocate_function(function: Function, limit: int = 0) -> Function:
-    """`function`, whose tiles have layouts, with a room for every op that needs one. Raises
+    """Allocate shared memory for every op of `function`, whose tiles have layouts. Raises
     CompileError as `allocate_shared` does, and TIR0709 for a tile without a layout."""
-    found = interference(function)
-    repeated = _repeated(function)
-    offsets = _offsets(found, repeated, limit)
-    for drained in _drained(function):
+    graph = interference(function)
+    repeated = _ops_in_loops(function)
+    offsets = _offsets(graph, repeated, limit)
+    for drained in _with_drains(function):
         others = interference(drained)
         less = _offsets(others, repeated, limit)
-        if _size(others, less) < _size(found, offsets):
-            function, found, offsets = drained, others, less
-    size = _size(found, offsets)
+        if _size(others, less) < _size(graph, offsets):
+            function, graph, offsets = drained, others, less
+    size = _size(graph, offsets)
     if size > limit > 0:
-        raise _too_much(found, size, limit)
-    return _with_rooms(function, found, offsets, size)
+        raise _limit_error(graph, size, limit)
+    return _with_ranges(function, graph, offsets, size)
 
 
-def _repeated(function: Function) -> frozenset[Op]:
+def _ops_in_loops(function: Function) -> frozenset[Op]:
     inside = {label for loop in loops(function).by_header.values() for label in loop.blocks}
     return frozenset(op for label in inside for op in function.blocks[label].ops)
 
 
-def _with_rooms(
-    function: Function, found: InterferenceGraph, offsets: Mapping[Op, int], size: int
+def _with_ranges(
+    function: Function, graph: InterferenceGraph, offsets: Mapping[Op, int], size: int
 ) -> Function:
-    places = {op: (offsets[op], need.size) for op, need in found.needs.items()}
+    places = {op: (offsets[op], need.size) for op, need in graph.needs.items()}
     blocks = {}
     for label, block in function.blocks.items():
-        ops = tuple(_with_room(op, places.get(op)) for op in block.ops)
+        ops = tuple(_with_range(op, places.get(op)) for op in block.ops)
         same = all(a is b for a, b in zip(ops, block.ops, strict=True))
         blocks[label] = block if same else attrs.evolve(block, ops=ops)
     placed = function.with_blocks(blocks)
@@ -119,83 +120,88 @@ def _with_rooms(
     return placed if same else placed.evolve(attributes=attributes)
 
 
-def _with_room(op: Op, room: tuple[int, int] | None) -> Op:
-    return op if op.shared == room else op.evolve(shared=room)
+def _with_range(op: Op, byte_range: tuple[int, int] | None) -> Op:
+    return op if op.shared == byte_range else op.evolve(shared=byte_range)
 
 
-def _size(found: InterferenceGraph, offsets: Mapping[Op, int]) -> int:
-    return max((offsets[op] + need.size for op, need in found.needs.items()), default=0)
+def _size(graph: InterferenceGraph, offsets: Mapping[Op, int]) -> int:
+    return max((offsets[op] + need.size for op, need in graph.needs.items()), default=0)
 
 
 # Offsets ------------------------------------------------------------------------------------
 
 
-def _offsets(found: InterferenceGraph, repeated: Collection[Op], limit: int) -> dict[Op, int]:
-    """An offset for every room: buffers as low as they go, then what ops need for themselves.
-    `repeated` are the ops in loops."""
-    placed = _buffers(found)
-    least = max((placed[op] + found.needs[op].size for op in placed), default=0)
-    own = sorted(found.inside, key=lambda op: -found.needs[op].size)
-    fits = {op: _lowest(found, op, found.inside[op], placed) for op in own}
-    least = max([least, *(fits[op] + found.needs[op].size for op in own)])
-    unmet = _both_ways(found)
+def _offsets(graph: InterferenceGraph, repeated: Collection[Op], limit: int) -> dict[Op, int]:
+    """Choose an offset for every allocation: buffers first, as low as possible, then the ranges of
+    single ops. `repeated` are the ops in loops."""
+    placed = _buffers(graph)
+    least = max((placed[op] + graph.needs[op].size for op in placed), default=0)
+    own = sorted(graph.inside, key=lambda op: -graph.needs[op].size)
+    fits = {op: _lowest(graph, op, graph.inside[op], placed) for op in own}
+    least = max([least, *(fits[op] + graph.needs[op].size for op in own)])
+    unmet = _symmetric(graph)
     for op in own:
-        size = found.needs[op].size
-        apart = _lowest(found, op, found.inside[op] | unmet[op], placed)
-        most = least if size > _SMALL else max(_FREE, least + _FREE * (op in repeated))
+        size = graph.needs[op].size
+        disjoint = _lowest(graph, op, graph.inside[op] | unmet[op], placed)
+        most = (
+            least
+            if size > _SMALL_BYTES
+            else max(_FREE_BYTES, least + _FREE_BYTES * (op in repeated))
+        )
         if limit:
             most = min(most, max(limit, least))
-        placed[op] = apart if apart + size <= most else fits[op]
+        placed[op] = disjoint if disjoint + size <= most else fits[op]
     return placed
 
 
-def _buffers(found: InterferenceGraph) -> dict[Op, int]:
-    """Offsets of buffers, which leave room for the largest op that meets the same of them."""
+def _buffers(graph: InterferenceGraph) -> dict[Op, int]:
+    """Choose offsets for the buffers. They leave a gap for the largest op that conflicts with the
+    same buffers."""
     largest: dict[frozenset[Op], Op] = {}
-    for op, meets in found.inside.items():
-        if meets and found.needs[op].size >= found.needs[largest.get(meets, op)].size:
-            largest[meets] = op
-    ops = [*found.buffers, *largest.values()]
+    for op, neighbors in graph.inside.items():
+        if neighbors and graph.needs[op].size >= graph.needs[largest.get(neighbors, op)].size:
+            largest[neighbors] = op
+    ops = [*graph.buffers, *largest.values()]
     number = {op: i for i, op in enumerate(ops)}
-    apart: list[set[int]] = [set() for _ in ops]
+    conflicts: list[set[int]] = [set() for _ in ops]
     for op in ops:
-        for other in found.buffers.get(op) or found.inside.get(op, ()):
-            apart[number[op]].add(number[other])
-            apart[number[other]].add(number[op])
+        for other in graph.buffers.get(op) or graph.inside.get(op, ()):
+            conflicts[number[op]].add(number[other])
+            conflicts[number[other]].add(number[op])
     offsets = assign_offsets(
-        [Allocation(found.needs[op].size, found.needs[op].alignment) for op in ops], apart
+        [Allocation(graph.needs[op].size, graph.needs[op].alignment) for op in ops], conflicts
     )
-    return {op: offsets[number[op]] for op in found.buffers}
+    return {op: offsets[number[op]] for op in graph.buffers}
 
 
 def _lowest(
-    found: InterferenceGraph, op: Op, others: Collection[Op], placed: Mapping[Op, int]
+    graph: InterferenceGraph, op: Op, others: Collection[Op], placed: Mapping[Op, int]
 ) -> int:
-    taken = [(placed[x], placed[x] + found.needs[x].size) for x in others if x in placed]
-    return first_fit(Allocation(found.needs[op].size, found.needs[op].alignment), taken)
+    taken = [(placed[x], placed[x] + graph.needs[x].size) for x in others if x in placed]
+    return first_fit(Allocation(graph.needs[op].size, graph.needs[op].alignment), taken)
 
 
-def _both_ways(found: InterferenceGraph) -> dict[Op, set[Op]]:
+def _symmetric(graph: InterferenceGraph) -> dict[Op, set[Op]]:
     """Of every op, those that it had better not share bytes with, whichever comes first."""
-    pairs: dict[Op, set[Op]] = {op: set() for op in found.needs}
-    for op, others in found.unmet.items():
+    pairs: dict[Op, set[Op]] = {op: set() for op in graph.needs}
+    for op, others in graph.unmet.items():
         for other in others:
             pairs[op].add(other)
             pairs[other].add(op)
     return pairs
 
 
-# Copies that nobody waits for ---------------------------------------------------------------
+# Copies without a wait ----------------------------------------------------------------------
 
 
-def _drained(function: Function) -> Iterator[Function]:
-    """`function` with waits before ops that need room while copies are under way into buffers that
-    nothing reads any more; nothing where there are none."""
+def _with_drains(function: Function) -> Iterator[Function]:
+    """Yield `function` with waits before the ops that allocate while all pending copies write dead
+    buffers; yield nothing where there are none."""
     changed = function
-    while (found := _undrained(changed)) is not None:
+    while (position := _first_undrained(changed)) is not None:
         from tileir.ops.gpu import AsyncWait  # few kernels need one
 
-        label, index = found
+        label, index = position
         block = changed.blocks[label]
         ops = (*block.ops[:index], AsyncWait(location=block.ops[index].location))
         block = attrs.evolve(block, ops=(*ops, *block.ops[index:]))
@@ -204,22 +210,22 @@ def _drained(function: Function) -> Iterator[Function]:
         yield changed
 
 
-def _undrained(function: Function) -> tuple[str, int] | None:
-    """The first op that needs room while all copies under way are into buffers of no use."""
-    found = alive(function)
-    if not found.copying:
+def _first_undrained(function: Function) -> tuple[str, int] | None:
+    """The first op that allocates while every pending copy writes a dead buffer."""
+    liveness = alive(function)
+    if not liveness.copying:
         return None
     needed = needs(function)
     for label, block in function.blocks.items():
         for index, op in enumerate(block.ops):
-            copying = found.copying.get(op)
+            copying = liveness.copying.get(op)
             waited = index > 0 and block.ops[index - 1].mnemonic == WAIT
             if (
                 copying
                 and not waited
                 and op in needed
                 and op.mnemonic not in BUFFERS
-                and not copying & found.needed[op]
+                and not copying & liveness.needed[op]
             ):
                 return label, index
     return None
@@ -228,8 +234,8 @@ def _undrained(function: Function) -> tuple[str, int] | None:
 # Errors -------------------------------------------------------------------------------------
 
 
-def _too_much(found: InterferenceGraph, size: int, limit: int) -> CompileError:
-    largest = max(found.needs, key=lambda op: found.needs[op].size)
+def _limit_error(graph: InterferenceGraph, size: int, limit: int) -> CompileError:
+    largest = max(graph.needs, key=lambda op: graph.needs[op].size)
     message = f"{size} bytes of shared memory are needed, and there are {limit}; "
-    message += f"{largest.mnemonic} needs {found.needs[largest].size}"
+    message += f"{largest.mnemonic} needs {graph.needs[largest].size}"
     return CompileError(Diagnostic("TIR0708", message, largest.location))

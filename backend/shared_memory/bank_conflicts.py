@@ -32,7 +32,7 @@ def phase_lanes(size: int) -> int:
 
 
 def _phase(offsets: Sequence[int | None], size: int) -> int:
-    """Most words that one bank must give."""
+    """The largest number of words that one bank delivers."""
     words: set[int] = set()
     for offset in offsets:
         if offset is not None:

@@ -11,17 +11,17 @@ from tileir.passmanager.registry import pass_
 
 @pass_("insert-barriers")
 def insert_barriers(module: Module) -> Module:
-    """Let threads wait where one may overwrite or read what another still reads or has written.
+    """Insert barriers for read-after-write, write-after-read and write-after-write hazards.
 
-    Kernels alone are changed, whose rooms in shared memory have places (`allocate-shared`). An op
-    that passes values between threads waits within itself; a `gpu.barrier` stands before an op that
-    has a hazard with what came since the last one, on any path and around loops.
+    Only kernels with shared memory allocated (`allocate-shared`) change. An op that passes values
+    between threads synchronizes within itself. A `gpu.barrier` is placed before an op that has a
+    hazard with an access since the last barrier, on any path and around loops.
 
-        SHARED  an op writes bytes of a room that overlaps one in which others may still read
-        GLOBAL  through one parameter, one thread may load what another stored, or store what
-                another loads or stores
-        ORDER   an atomic that releases follows what other threads did
-        THIN    a barrier that the others make needless is left out
+        SHARED  an op writes a range that overlaps one that other threads may still read
+        GLOBAL  through one parameter, a thread may load what another stored, or store what another
+                loads or stores
+        ORDER   a releasing atomic follows the accesses of other threads
+        THIN    redundant barriers are removed
 
     before:
         stage "allocated"
@@ -80,8 +80,8 @@ def insert_barriers(module: Module) -> Module:
 
 
 def insert_barriers_into(function: Function) -> Function:
-    """`function`, whose rooms have places, with barriers. Raises CompileError (TIR0709) where an op
-    has no room that needs one."""
+    """Insert barriers into `function`, whose shared memory is allocated. Raises CompileError
+    (TIR0709) where an op lacks a range that it needs."""
     for op, need in needs(function).items():
         if op.shared is None or op.shared[1] < need.size:
             message = (

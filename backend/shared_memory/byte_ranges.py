@@ -1,4 +1,4 @@
-"""How far from its parameter a pointer can point, so that accesses apart are known to be apart."""
+"""The distance of a pointer from its parameter, to prove accesses disjoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tileir.types import Pointer, element_of
 from tileir.values import Operand, Value
 
 Reach: TypeAlias = tuple[int, int]
-"""Bytes from the parameter: of the first byte accessed, and of the one behind the last."""
+"""A range of bytes relative to the parameter: the first byte accessed, and one past the last."""
 
 _SAME = frozenset(
     {"splat", "broadcast", "reshape", "expand_dims", "trans", "gpu.convert_layout", "unsplat",
@@ -25,17 +25,17 @@ _SAME = frozenset(
 def byte_ranges(function: Function) -> dict[Value, Reach]:
     """The reach of every pointer that is a parameter moved by integers; of no other."""
     bounds = ranges(function)
-    found: dict[Value, Reach] = {}
+    reaches: dict[Value, Reach] = {}
     for parameter in function.parameters:
         kind = parameter.type
         if isinstance(kind, Pointer):
-            found[parameter.value] = (0, kind.pointee.bytes)
+            reaches[parameter.value] = (0, kind.pointee.bytes)
     for label in cfg(function).order:
         for op in function.blocks[label].ops:
-            reach = _moved(op, found, bounds)
+            reach = _moved(op, reaches, bounds)
             if reach is not None:
-                found[op.results[0]] = reach
-    return found
+                reaches[op.results[0]] = reach
+    return reaches
 
 
 def ranges_disjoint(a: Reach | None, b: Reach | None) -> bool:
@@ -43,12 +43,12 @@ def ranges_disjoint(a: Reach | None, b: Reach | None) -> bool:
     return a is not None and b is not None and (a[1] <= b[0] or b[1] <= a[0])
 
 
-def _moved(op: Any, found: dict[Value, Reach], bounds: Ranges) -> Reach | None:
+def _moved(op: Any, ranges: dict[Value, Reach], bounds: Ranges) -> Reach | None:
     if op.mnemonic in _SAME:
-        return _of(op.inputs[0], found)
+        return _of(op.inputs[0], ranges)
     if op.mnemonic != "getelementptr":
         return None
-    start = _of(op.pointer, found)
+    start = _of(op.pointer, ranges)
     if start is None:
         return None
     size = _size(op)
@@ -56,8 +56,8 @@ def _moved(op: Any, found: dict[Value, Reach], bounds: Ranges) -> Reach | None:
     return start[0] + low * size, start[1] + high * size
 
 
-def _of(operand: Operand, found: dict[Value, Reach]) -> Reach | None:
-    return found.get(operand) if isinstance(operand, Value) else None
+def _of(operand: Operand, ranges: dict[Value, Reach]) -> Reach | None:
+    return ranges.get(operand) if isinstance(operand, Value) else None
 
 
 def _size(op: Op) -> int:

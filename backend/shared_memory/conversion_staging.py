@@ -1,9 +1,9 @@
-"""How a tile passes through shared memory from one layout to another.
+"""Staging of a tile through shared memory, from one layout to another.
 
-The tile is cut into boxes, the power of two of every extent that both layouts cover by bits.
-Within a box offsets are linear over GF(2) (`tileir.backend.shared_memory.swizzle`); boxes follow
-one another. Layouts that do not split so, swizzled across boxes or with lanes that repeat, take
-rows with padding, of the shapes of padding the one with the fewest wavefronts.
+The tile is cut into boxes. The extent of a box is the power of two that both layouts cover by bits.
+Within a box, offsets are linear over GF(2) (`tileir.backend.shared_memory.swizzle`); boxes are
+contiguous. Layouts that do not split so (swizzled across boxes, or with repeated lanes) use padded
+rows, with the padding that takes the fewest wavefronts.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tileir.layout import Layout, Vector
 from tileir.layout_algebra import pack
 from tileir.layout_bits import apply, kernel
 
-_ROUND_BYTES = 32768
-"""Bytes of a tile that lie in shared memory at a time; larger tiles pass in rounds."""
+_ITERATION_BYTES = 32768
+"""Bytes of a tile that are staged at once; larger tiles take several iterations."""
 
 _PADS = (0, 4, 8, 16, 32, 64)
 """Bytes after a row that are tried."""
@@ -47,9 +47,9 @@ class Side:
 
 @attrs.frozen
 class Staging:
-    """Offsets in bytes of a tile of `shape`: coordinate `x` lies at the exclusive or of
-    `matrix` over the bits of its low parts (`widths[d]` bits, dimension 0 lowest), plus
-    `(x[d] >> widths[d]) * strides[d]`. Everything up to `covered` has a place."""
+    """Byte offsets of a tile of `shape`. The offset of coordinate `x` is the exclusive or of
+    `matrix` over the bits of its low parts (`widths[d]` bits, dimension 0 lowest), plus `(x[d] >>
+    widths[d]) * strides[d]`. Coordinates up to `covered` have an offset."""
 
     size: int
     """Bytes of an element."""
@@ -65,12 +65,12 @@ class Staging:
     @property
     def rounds(self) -> int:
         """Passes over the shared memory."""
-        return -(-self.bytes // _ROUND_BYTES)
+        return -(-self.bytes // _ITERATION_BYTES)
 
     @property
-    def round_bytes(self) -> int:
+    def bytes_at_once(self) -> int:
         """Shared memory in use at a time."""
-        return min(self.bytes, _ROUND_BYTES)
+        return min(self.bytes, _ITERATION_BYTES)
 
     def low(self, v: Vector) -> int:
         """The part of the offset within a box."""
@@ -83,7 +83,7 @@ class Staging:
         return sum((x >> w) * stride for x, w, stride in terms)
 
     def offset(self, v: Vector) -> int:
-        """Where the element at `v` lies, in bytes."""
+        """The byte offset of the element at `v`."""
         return self.low(v) + self.high(v)
 
     def cost(self) -> int:
@@ -94,11 +94,11 @@ class Staging:
 @cache
 def staging(source: Layout, target: Layout, shape: Vector, size: int) -> Staging:
     """The passage of a tile of elements of `size` bytes from `source` to `target`."""
-    found = [s for s in (_boxed(source, target, shape, size),) if s is not None]
-    if found and _lanes_in_boxes(found[0]):
-        return found[0]
-    found += _rows(source, target, shape, size)
-    return min(found, key=lambda s: s.cost())
+    candidates = [s for s in (_boxed(source, target, shape, size),) if s is not None]
+    if candidates and _lanes_in_boxes(candidates[0]):
+        return candidates[0]
+    candidates += _rows(source, target, shape, size)
+    return min(candidates, key=lambda s: s.cost())
 
 
 def _lanes_in_boxes(it: Staging) -> bool:
@@ -111,8 +111,8 @@ def _side_cost(it: Staging, side: Side) -> int:
     """Accesses and their wavefronts, by a sample of them."""
     step = max(1, len(side.groups) // _SAMPLE)
     sample = side.groups[::step]
-    found = sum(wavefronts(_offsets(it, side, group), it.size * len(group)) for group in sample)
-    return len(side.groups) * (found + len(sample)) // len(sample)
+    cost = sum(wavefronts(_offsets(it, side, group), it.size * len(group)) for group in sample)
+    return len(side.groups) * (cost + len(sample)) // len(sample)
 
 
 def _offsets(it: Staging, side: Side, group: tuple[int, ...]) -> list[int | None]:
@@ -136,17 +136,17 @@ def _boxed(source: Layout, target: Layout, shape: Vector, size: int) -> Staging 
     low = [_columns(it, widths) for it in (source, target)]
     if any(kernel(side.registers) for side in low):
         return None
-    found = swizzle(low[0], low[1], bits, size)
+    swizzled = swizzle(low[0], low[1], bits, size)
     counts = [-(-n >> w) for n, w in zip(shape, widths, strict=True)]
     strides, step = [0] * len(shape), size << bits
     for d in reversed(range(len(shape))):
         strides[d] = step
         step *= counts[d]
     covered = tuple(n << w for n, w in zip(counts, widths, strict=True))
-    matrix = tuple(x * size for x in found.matrix)
+    matrix = tuple(x * size for x in swizzled.matrix)
     sides = [
         _side(it, widths, matrix, size << vector)
-        for it, vector in ((source, found.stored), (target, found.loaded))
+        for it, vector in ((source, swizzled.stored), (target, swizzled.loaded))
     ]
     return Staging(size, shape, covered, widths, matrix, tuple(strides), step, *sides)
 
@@ -185,13 +185,13 @@ def _side(it: Layout, widths: Vector, matrix: tuple[int, ...], wide: int) -> Sid
     """Registers of a layout by access: those whose offsets differ in bits below `wide` alone."""
     low = [apply(matrix, x) for x in _low_columns(it.atom("register"), widths)]
     bits = 1 << len(low)
-    found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     for register, v in enumerate(it.registers):
         offset = apply(low, register % bits)
         above = tuple(x >> w for x, w in zip(v, widths, strict=True))
         key = (offset & ~(wide - 1), *above)
-        found.setdefault(key, []).append((offset & (wide - 1), register))
-    return Side(it, tuple(tuple(r for _, r in sorted(group)) for group in found.values()))
+        groups.setdefault(key, []).append((offset & (wide - 1), register))
+    return Side(it, tuple(tuple(r for _, r in sorted(group)) for group in groups.values()))
 
 
 # Rows -------------------------------------------------------------------------------------------

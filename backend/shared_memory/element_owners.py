@@ -1,4 +1,4 @@
-"""The elements of a tile that every thread of a block holds, as arrays."""
+"""The elements that each thread of a block owns, as arrays."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ LANES = 32
 
 @cache
 def element_owners(layout: Layout, shape: tuple[int, ...], first: bool) -> Any:
-    """The coordinates of elements and the threads that hold them: arrays [n, dimension] and
-    [n]. `first`: of threads that hold the same the first alone."""
+    """The coordinates of elements and the threads that own them: arrays [n, dimension] and [n].
+    With `first`, only the first owner of each element is listed."""
     import numpy as np
 
     threads = np.arange(LANES * layout.size("warp"))
     index = {"lane": threads % LANES, "warp": threads // LANES}
-    held = np.ones(len(threads), bool)
+    is_owner = np.ones(len(threads), bool)
     at = np.zeros((len(threads), layout.rank), np.int64)
     for axis, number in index.items():
         for bit, vector in enumerate(layout.atom(axis)):
             at ^= (number >> bit & 1)[:, None] * np.array(vector, np.int64)
-        held &= (number & layout.free_bits(axis)) == 0
-    # Repetitions move by multiples of the atom's extents: what they add meets no bit of the atom.
+        is_owner &= (number & layout.free_bits(axis)) == 0
+    # Repetitions move by multiples of the atom's extents, so their bits are disjoint from the
+    # atom's.
     whole = at[:, None, :] ^ np.array(layout.registers, np.int64)
     for axis, number in index.items():
         for digit in layout.digits(axis):
             k = number // digit.weight % digit.count
             whole += (k[:, None] * np.array(digit.step, np.int64))[:, None, :]
-            held &= (k == 0) | bool(any(digit.step))
-    inside = (whole < np.array(shape)).all(axis=-1) & (held[:, None] | (not first))
+            is_owner &= (k == 0) | bool(any(digit.step))
+    inside = (whole < np.array(shape)).all(axis=-1) & (is_owner[:, None] | (not first))
     which = np.broadcast_to(threads[:, None], inside.shape)
     return whole[inside], which[inside]

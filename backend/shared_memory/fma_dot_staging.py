@@ -1,4 +1,4 @@
-"""Factors of a dot by multiply-adds, in shared memory: where they lie, and how much at a time."""
+"""Operands of a dot of multiply-adds in shared memory: their placement and the chunk size."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Staging:
 
 
 def staging(op: Any) -> Staging | None:
-    """Where `op`, a dot, puts its factors; None where it takes them from registers."""
+    """The staging of the operands of the dot `op`; None where they come from registers."""
     if instruction(
         cast(Element, element_of(op.a.type)), op.precision.value
     ) is not None or in_registers(op):
@@ -45,14 +45,14 @@ def staging(op: Any) -> Staging | None:
 
 
 def in_registers(op: Any) -> bool:
-    """Whether every thread holds the factors that its part of C needs."""
-    found = operand_layouts(op.c.type.layout, op.a.type.shape[-1])
-    return (op.a.type.layout, op.b.type.layout) == found
+    """Whether every thread owns the operand elements that its part of C needs."""
+    layouts = operand_layouts(op.c.type.layout, op.a.type.shape[-1])
+    return (op.a.type.layout, op.b.type.layout) == layouts
 
 
 def _place(tile: Tile, k: int) -> SharedTile:
-    """Rows along the dimension in which threads hold neighbours; swizzled where those are rows
-    along K, for threads read them at one K."""
+    """Rows along the dimension in which threads own neighbouring elements. Rows along K are
+    swizzled, since threads read them at one K."""
     rank = len(tile.shape)
     fast = max((rank - 1, rank - 2), key=lambda d: vector_run(tile.layout, d))
     swizzle = full_swizzle(tile.element, tile.shape, fast) if fast == k else 0
@@ -61,7 +61,9 @@ def _place(tile: Tile, k: int) -> SharedTile:
 
 def steps(op: Any) -> int:
     """Steps of K that are written out together: a divisor of K."""
-    k, held = op.a.type.shape[-1], op.c.type.layout.size("register")
-    if k * held <= _MOST_STEPS:
+    k, registers = op.a.type.shape[-1], op.c.type.layout.size("register")
+    if k * registers <= _MOST_STEPS:
         return k
-    return next(n for n in (16, 8, 4, 2, 1) if k % n == 0 and (n * held <= _MOST_STEPS or n == 1))
+    return next(
+        n for n in (16, 8, 4, 2, 1) if k % n == 0 and (n * registers <= _MOST_STEPS or n == 1)
+    )

@@ -1,4 +1,4 @@
-"""What an op may not do before threads have met: the bytes it shares with what came before."""
+"""Hazards: the bytes that an op shares with earlier accesses of other threads."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from tileir.op import Op
 from tileir.types import AddressSpace, Pointer, element_of
 from tileir.values import Operand, Value
 
-Room: TypeAlias = tuple[int, int, Op]
-"""Shared bytes from the first to the one behind the last, and the op they were allotted to."""
+SharedRange: TypeAlias = tuple[int, int, Op]
+"""A range of shared bytes, the second bound exclusive, and the op it is allocated for."""
 
 _MOST_KEPT = 64
-"""Accesses through one parameter that are told apart."""
+"""The number of accesses through one parameter that are tracked separately."""
 
-_HOLDERS = {
+_OWNERS = {
     "load": AccessingThreads.EVERY,
     **dict.fromkeys(
         ("store", "atomic_rmw", "atomic_cas", "atomic_load", "atomic_store"), AccessingThreads.FIRST
@@ -47,7 +47,7 @@ _HOLDERS = {
 
 _TOUCHES = Effects.READ | Effects.WRITE
 
-_MEETING = frozenset(
+_SYNCHRONIZING = frozenset(
     {"gpu.barrier", "barrier", "gpu.mbarrier_alloc", "gpu.join", "gpu.cluster_mbarrier_arrive"}
 )
 """Ops whose rules wait for all threads themselves, before they do anything."""
@@ -57,15 +57,15 @@ _TRUSTED = frozenset(
     {"gpu.mbarrier_expect", "gpu.mbarrier_arrive", "gpu.mbarrier_wait", "gpu.async_fence",
      "gpu.cluster_arrive", "gpu.cluster_wait", "gpu.cluster_mbarrier_wait"}
 )  # fmt: skip
-"""Ops that order what copies and products beside the threads do, and blocks of a cluster: as the
-program has them."""
+"""Ops that order asynchronous copies, wgmma and the blocks of a cluster. They are placed as the
+program states."""
 
 
 @attrs.frozen
 class PendingAccess:
-    """An access since the last barrier. `met`: its warp has met. `step`: it was made one or more
-    rounds ago, and every round moves its address by so many bytes; None where it moved
-    otherwise."""
+    """An access since the last barrier. `met`: its warp has synchronized since. `step`: it was made
+    one or more iterations ago, and each iteration moves its address by `step` bytes; None where the
+    address moved otherwise."""
 
     access: GlobalAccess
     met: bool = False
@@ -77,23 +77,23 @@ class BarrierState:
     """What has happened since the last barrier of the block. `fenced`: threads passed a fence.
     `acquired`: ops that acquired something, by one thread or several."""
 
-    shared: set[Room] = attrs.field(factory=set)
+    shared: set[SharedRange] = attrs.field(factory=set)
     near: set[Op] = attrs.field(factory=set)
-    """Ops in whose rooms lanes may still read what their own warp wrote."""
+    """Ops in whose ranges lanes may still read what their own warp wrote."""
     touched: dict[Base, set[PendingAccess]] = attrs.field(factory=dict)
     fenced: bool = False
     acquired: set[Op] = attrs.field(factory=set)
 
     def copy(self) -> BarrierState:
         """The same, to be changed."""
-        touched = {base: set(held) for base, held in self.touched.items()}
+        touched = {base: set(accesses) for base, accesses in self.touched.items()}
         return BarrierState(
             set(self.shared), set(self.near), touched, self.fenced, set(self.acquired)
         )
 
     def accessed(self, but_by_thread_0: bool) -> bool:
         """Whether a thread accessed global memory, other than thread 0 where that is left out."""
-        entries = (e for held in self.touched.values() for e in held)
+        entries = (e for entries_of_base in self.touched.values() for e in entries_of_base)
         return any(not (but_by_thread_0 and only_thread_zero(e.access)) for e in entries)
 
     def join(self, other: BarrierState) -> bool:
@@ -133,68 +133,77 @@ class BarrierState:
 
 @attrs.frozen
 class MemoryUses:
-    """What the ops of a function do to memory: global memory by `accesses`, shared memory in
-    `rooms`; `relevant` are the ops of every block that count."""
+    """The memory accesses of a function: `accesses` to global memory, `rooms` in shared memory.
+    `relevant` holds the ops of every block that access memory or synchronize."""
 
     accesses: Mapping[Op, tuple[GlobalAccess, ...]]
-    rooms: Mapping[Op, Room]
+    rooms: Mapping[Op, SharedRange]
     pointers: Mapping[GlobalAccess, Operand]
     relevant: Mapping[str, list[Op]]
-    landing: Mapping[Op, tuple[Room, ...]]
+    landing: Mapping[Op, tuple[SharedRange, ...]]
     """By op that waits for copies: what they land in, as if it were written there and then."""
 
 
 def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
-    """The uses of memory by `function`, whose ops have shared memory as `memory` says. Accesses
-    through parameters that nobody writes through are left out, unless something releases."""
+    """The memory accesses of `function`, with shared memory allocated by `memory`. Accesses through
+    parameters that are never written are omitted, unless an op releases."""
     pointers: dict[GlobalAccess, Operand] = {}
     touching = [op for op in function.ops if op.effects & _TOUCHES]
-    every = {op: made for op in touching if (made := _accesses(function, op, pointers))}
-    written = {a.base for made in every.values() for a in made if a.writes}
+    every = {
+        op: op_accesses for op in touching if (op_accesses := _accesses(function, op, pointers))
+    }
+    written = {a.base for op_accesses in every.values() for a in op_accesses if a.writes}
     releasing = any(map(releases, function.ops))
     accesses = {
-        op: made
-        for op, made in every.items()
-        if releasing or None in written or any(a.base in written or a.base is None for a in made)
+        op: op_accesses
+        for op, op_accesses in every.items()
+        if releasing
+        or None in written
+        or any(a.base in written or a.base is None for a in op_accesses)
     }
     if not written and not releasing:
         accesses = {}
-    rooms = {op: room for op in function.ops if (room := _room(function, op, memory))}
+    ranges = {
+        op: byte_range for op in function.ops if (byte_range := _byte_range(function, op, memory))
+    }
     landing = _landing(function, memory)
-    using = accesses.keys() | rooms.keys() | landing.keys()
+    using = accesses.keys() | ranges.keys() | landing.keys()
     relevant = {
         label: [op for op in function.blocks[label].ops
-                if op in using or op.mnemonic in _MEETING or releases(op)]
+                if op in using or op.mnemonic in _SYNCHRONIZING or releases(op)]
         for label in cfg(function).order
     }  # fmt: skip
-    return MemoryUses(accesses, rooms, pointers, relevant, landing)
+    return MemoryUses(accesses, ranges, pointers, relevant, landing)
 
 
 @attrs.define
 class Hazards:
-    """Whether ops may do what they do. `warps`: of the block, None where it is not known."""
+    """Hazard checks of a function. `warps`: number of warps of the block, None where it is
+    unknown."""
 
     function: Function
     uses: MemoryUses
     warps: int | None
-    _known: dict[tuple[GlobalAccess, GlobalAccess, int], SyncScope] = attrs.field(factory=dict)
+    _scopes: dict[tuple[GlobalAccess, GlobalAccess, int], SyncScope] = attrs.field(factory=dict)
     _whole: dict[Base, GlobalAccess] = attrs.field(factory=dict)
     _placed: dict[GlobalAccess, GlobalAccess] = attrs.field(factory=dict)
 
     def enter(self, since: BarrierState, source: str, label: str) -> BarrierState:
-        """What `since`, at the end of `source`, is when block `label` begins, which gives values
-        anew."""
-        made = BarrierState(
+        """Transfer the state `since` at the end of `source` to the start of block `label`, which
+        redefines values."""
+        entered = BarrierState(
             set(since.shared), set(since.near), {}, since.fenced, set(since.acquired)
         )
         for base, entries in since.touched.items():
-            made.touched[base] = {self._entered(e, source, label) for e in entries}
-        return made
+            entered.touched[base] = {self._entered(e, source, label) for e in entries}
+        return entered
 
     def before(self, op: Op, since: BarrierState) -> SyncScope:
-        """Who must wait before `op`."""
-        room = self.uses.rooms.get(op)
-        if room is not None and any(_overlap(op, room, other) for other in since.shared):
+        """The threads that must synchronize before `op`."""
+        byte_range = self.uses.rooms.get(op)
+        if byte_range is not None and any(
+            _overlap(op, byte_range, other) for other in since.shared
+        ):
             return SyncScope.BLOCK
         mine = self.uses.accesses.get(op, ())
         if since.fenced and (mine or releases(op)):
@@ -204,30 +213,30 @@ class Hazards:
             return SyncScope.BLOCK
         if (mine or releases(op)) and self._acquired(since, but_by_thread_0=by_thread_0):
             return SyncScope.BLOCK
-        found = SyncScope.WARP if op in since.near else SyncScope.NONE
+        scope = SyncScope.WARP if op in since.near else SyncScope.NONE
         for access in mine:
             for entry in _near(access.base, since):
                 if access.writes or entry.access.writes:
-                    found = max(found, self._between(entry, access))
-        return found
+                    scope = max(scope, self._between(entry, access))
+        return scope
 
     def do(self, op: Op, since: BarrierState) -> None:
-        """`op` happens. What goes through room of its own waits in between."""
-        if op.mnemonic in _MEETING:
+        """Record the accesses of `op`. An op with a range of its own synchronizes within itself."""
+        if op.mnemonic in _SYNCHRONIZING:
             since.wait(SyncScope.WARP if getattr(op, "warp", False) else SyncScope.BLOCK)
             return
         since.fenced |= op.mnemonic == "fence"
         since.shared.update(self.uses.landing.get(op, ()))
         if op.mnemonic in BUFFERS:
             return
-        room = self.uses.rooms.get(op)
-        own = room is not None and room[2] is op
+        byte_range = self.uses.rooms.get(op)
+        own = byte_range is not None and byte_range[2] is op
         if own:
             near = is_warp_local(op)
             since.wait(SyncScope.WARP if near else SyncScope.BLOCK)
             since.near |= {op} if near else set()
-        if room is not None:
-            since.shared.add(room)
+        if byte_range is not None:
+            since.shared.add(byte_range)
         if own:
             return
         for access in self.uses.accesses.get(op, ()):
@@ -245,9 +254,9 @@ class Hazards:
         )
 
     def _add(self, access: GlobalAccess, since: BarrierState) -> None:
-        held = since.touched.setdefault(access.base, set())
-        if len(held) < _MOST_KEPT:
-            held.add(PendingAccess(access))
+        entries = since.touched.setdefault(access.base, set())
+        if len(entries) < _MOST_KEPT:
+            entries.add(PendingAccess(access))
             return
         whole = self._whole.setdefault(
             access.base, attrs.evolve(access, writes=True, who=AccessingThreads.ANY)
@@ -255,39 +264,39 @@ class Hazards:
         since.touched[access.base] = {PendingAccess(whole, step=None)}
 
     def _between(self, entry: PendingAccess, access: GlobalAccess) -> SyncScope:
-        """Who must wait between the two, and has not yet."""
+        """The threads that must synchronize between the two and have not yet done so."""
         if only_thread_zero(entry.access) and only_thread_zero(access):
             return SyncScope.NONE
         if entry.step is None:
-            return SyncScope.NONE if self._apart(entry.access, access) else SyncScope.BLOCK
+            return SyncScope.NONE if self._are_disjoint(entry.access, access) else SyncScope.BLOCK
         key = (entry.access, access, entry.step)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._scope(entry, access)
-        return SyncScope.NONE if entry.met and known is SyncScope.WARP else known
+        scope = self._scopes.get(key)
+        if scope is None:
+            scope = self._scopes[key] = self._scope(entry, access)
+        return SyncScope.NONE if entry.met and scope is SyncScope.WARP else scope
 
     def _scope(self, entry: PendingAccess, access: GlobalAccess) -> SyncScope:
-        if self._apart(entry.access, access):
+        if self._are_disjoint(entry.access, access):
             return SyncScope.NONE
-        if not entry.step and self._terms_apart(self._at(entry.access), self._at(access)):
+        if not entry.step and self._terms_disjoint(self._at(entry.access), self._at(access)):
             return SyncScope.NONE
-        found = required_sync(self._at(entry.access), self._at(access), self.warps, entry.step or 0)
-        return SyncScope.BLOCK if found is SyncScope.WARP and self.warps is None else found
+        scope = required_sync(self._at(entry.access), self._at(access), self.warps, entry.step or 0)
+        return SyncScope.BLOCK if scope is SyncScope.WARP and self.warps is None else scope
 
     def _at(self, access: GlobalAccess) -> GlobalAccess:
         """The access with its address."""
-        known = self._placed.get(access)
-        if known is None:
+        placed = self._placed.get(access)
+        if placed is None:
             form = self._addresses.of(self.uses.pointers[access])
-            known = self._placed[access] = attrs.evolve(access, form=form)
-        return known
+            placed = self._placed[access] = attrs.evolve(access, form=form)
+        return placed
 
     @property
     def _addresses(self) -> AddressForms:
         return addresses(self.function)
 
     def _entered(self, entry: PendingAccess, source: str, label: str) -> PendingAccess:
-        """The access as seen from the round that begins."""
+        """The access as seen from the iteration that begins."""
         form = None if entry.step is None else self._at(entry.access).form
         if form is None or self._addresses.stays(form, label):
             return entry
@@ -299,21 +308,21 @@ class Hazards:
         return attrs.evolve(entry, step=step)
 
     def _step(self, terms: frozenset[tuple[Value, int]], edge: Successor) -> int | None:
-        """By how much `terms` grow when control takes `edge`, None where that is not known."""
+        """The growth of `terms` along `edge`; None where it is unknown."""
         parameters = self.function.blocks[edge.label].parameters
-        given = dict(zip(parameters, edge.arguments, strict=True))
+        incoming = dict(zip(parameters, edge.arguments, strict=True))
         step = 0
-        for value, factor in terms:
+        for value, coefficient in terms:
             if edge.label not in self._addresses.changes[value]:
                 continue
-            form = self._addresses.of(given[value]) if value in given else None
+            form = self._addresses.of(incoming[value]) if value in incoming else None
             if form is None or form.terms != frozenset({(value, 1)}):
                 return None
-            step += form.start * factor
+            step += form.start * coefficient
         return step or None
 
-    def _apart(self, a: GlobalAccess, b: GlobalAccess) -> bool:
-        """Whether the ranges of integers keep two accesses apart."""
+    def _are_disjoint(self, a: GlobalAccess, b: GlobalAccess) -> bool:
+        """Whether integer ranges prove two accesses disjoint."""
         if AccessingThreads.ANY in (a.who, b.who):
             return False
         from tileir.backend.shared_memory.byte_ranges import byte_ranges, ranges_disjoint
@@ -323,24 +332,24 @@ class Hazards:
         first, second = (near.get(p) if isinstance(p, Value) else None for p in places)
         return ranges_disjoint(first, second)
 
-    def _terms_apart(self, a: GlobalAccess, b: GlobalAccess) -> bool:
-        """Whether what one address has added and the other has not keeps them apart: pieces of a
-        tile before a loop over its other pieces."""
+    def _terms_disjoint(self, a: GlobalAccess, b: GlobalAccess) -> bool:
+        """Whether the terms that only one of the addresses contains prove them disjoint: for
+        instance chunks of a tile before a loop over its other chunks."""
         if a.form is None or b.form is None:
             return False
         bounds, low, high = ranges(self.function), 0, 0
         for terms, sign in ((b.form.terms - a.form.terms, 1), (a.form.terms - b.form.terms, -1)):
-            for value, factor in terms:
+            for value, coefficient in terms:
                 if isinstance(element_of(value.type), Pointer):
                     return False
-                ends = [sign * factor * bound for bound in bounds.of(value)]
+                ends = [sign * coefficient * bound for bound in bounds.of(value)]
                 low, high = low + min(ends), high + max(ends)
         return spans_disjoint(a, b, (low, high))
 
 
 def releases(op: Any) -> bool:
-    """Whether an op that synchronises orders accesses beside its own."""
-    if not op.effects & Effects.SYNC or op.mnemonic in _MEETING or op.mnemonic in _TRUSTED:
+    """Whether an op that synchronizes also orders accesses of other ops."""
+    if not op.effects & Effects.SYNC or op.mnemonic in _SYNCHRONIZING or op.mnemonic in _TRUSTED:
         return False
     return getattr(getattr(op, "sem", None), "value", "") != "relaxed"
 
@@ -348,7 +357,7 @@ def releases(op: Any) -> bool:
 def acquires(op: Any) -> bool:
     """Whether what follows an access comes after what others released."""
     sem = getattr(getattr(op, "sem", None), "value", "")
-    return sem in ("acquire", "acq_rel") and op.mnemonic not in _MEETING | _TRUSTED
+    return sem in ("acquire", "acq_rel") and op.mnemonic not in _SYNCHRONIZING | _TRUSTED
 
 
 def _near(base: Base, since: BarrierState) -> Iterator[PendingAccess]:
@@ -358,10 +367,10 @@ def _near(base: Base, since: BarrierState) -> Iterator[PendingAccess]:
             yield from entries
 
 
-def _overlap(op: Op, mine: Room, other: Room) -> bool:
-    """Whether `op` must wait for who uses `other`. Accesses of one buffer come with the barriers
-    they need, but for who had its bytes before it was allotted, itself on an earlier round. Of an
-    op that stays within warps no other warp has the bytes."""
+def _overlap(op: Op, mine: SharedRange, other: SharedRange) -> bool:
+    """Whether `op` must wait for the users of `other`. Accesses of one buffer come with the
+    barriers they need, except for the previous owner of its bytes, which may be the buffer itself
+    in an earlier iteration. The bytes of an op that stays within a warp are private to the warp."""
     if mine[2] is other[2] and (mine[2] is not op or is_warp_local(op)):
         return False
     return mine[0] < other[1] and other[0] < mine[1]
@@ -370,7 +379,7 @@ def _overlap(op: Op, mine: Room, other: Room) -> bool:
 def _accesses(
     function: Function, op: Op, pointers: dict[GlobalAccess, Operand]
 ) -> tuple[GlobalAccess, ...]:
-    found: list[GlobalAccess] = []
+    accesses: list[GlobalAccess] = []
     writes = bool(op.effects & Effects.WRITE) and not any(map(_is_shared, op.inputs))
     for operand in op.inputs:
         if _is_global(operand):
@@ -378,16 +387,14 @@ def _accesses(
                 underlying_pointers(function).get(operand) if isinstance(operand, Value) else None
             )
             once = op.mnemonic == "load" and op in loads_by_first_owner(function)
-            who = (
-                AccessingThreads.FIRST if once else _HOLDERS.get(op.mnemonic, AccessingThreads.ANY)
-            )
-            made = GlobalAccess(base, operand.type, None, writes, who)
-            pointers[made] = operand
-            found.append(made)
-    return tuple(found)
+            who = AccessingThreads.FIRST if once else _OWNERS.get(op.mnemonic, AccessingThreads.ANY)
+            access = GlobalAccess(base, operand.type, None, writes, who)
+            pointers[access] = operand
+            accesses.append(access)
+    return tuple(accesses)
 
 
-def _room(function: Function, op: Op, memory: SharedMemoryPlan) -> Room | None:
+def _byte_range(function: Function, op: Op, memory: SharedMemoryPlan) -> SharedRange | None:
     """The shared bytes that `op`, or the buffer it accesses, was allotted."""
     owner = op if op in memory.offsets else _buffer(function, op)
     if owner is None or owner not in memory.offsets:
@@ -396,17 +403,17 @@ def _room(function: Function, op: Op, memory: SharedMemoryPlan) -> Room | None:
     return offset, offset + memory.sizes[owner], owner
 
 
-def _landing(function: Function, memory: SharedMemoryPlan) -> dict[Op, tuple[Room, ...]]:
-    made, copying = definitions(function), alive(function).copying
-    found: dict[Op, tuple[Room, ...]] = {}
+def _landing(function: Function, memory: SharedMemoryPlan) -> dict[Op, tuple[SharedRange, ...]]:
+    defining_ops, copying = definitions(function), alive(function).copying
+    landing: dict[Op, tuple[SharedRange, ...]] = {}
     for op, buffers in copying.items():
         if op.mnemonic == WAIT and buffers:
-            owners = [made[v] for v in buffers if made[v] in memory.offsets]
+            owners = [defining_ops[v] for v in buffers if defining_ops[v] in memory.offsets]
             ends = [memory.offsets[x] + memory.sizes[x] for x in owners]
-            found[op] = tuple(
+            landing[op] = tuple(
                 (memory.offsets[x], end, x) for x, end in zip(owners, ends, strict=True)
             )
-    return found
+    return landing
 
 
 def _buffer(function: Function, op: Op) -> Op | None:
@@ -416,10 +423,10 @@ def _buffer(function: Function, op: Op) -> Op | None:
 
 def _is_global(operand: Operand) -> bool:
     """Whether `operand` points to memory whose hazards are looked for here."""
-    found = element_of(operand.type)
-    return isinstance(found, Pointer) and found.space is not AddressSpace.SHARED
+    element = element_of(operand.type)
+    return isinstance(element, Pointer) and element.space is not AddressSpace.SHARED
 
 
 def _is_shared(operand: Operand) -> bool:
-    found = element_of(operand.type)
-    return isinstance(found, Pointer) and found.space is AddressSpace.SHARED
+    element = element_of(operand.type)
+    return isinstance(element, Pointer) and element.space is AddressSpace.SHARED

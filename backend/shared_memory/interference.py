@@ -1,8 +1,9 @@
-"""Which rooms in shared memory must not share a byte, and which had better not.
+"""The interference graph of shared-memory allocations.
 
-Two rooms that are in use at once must not (`tileir.analysis.shared_buffers`). Where a thread may
-still read one while another thread writes the other already, sharing costs a barrier more: that is
-so until the threads have met, at a barrier or within an op that passes values between them.
+Two allocations that are live at once must be disjoint (`tileir.analysis.shared_buffers`). Where a
+thread may still read one while another thread already writes the other, reuse costs an additional
+barrier: until the threads synchronize, at a barrier or within an op that passes values between
+them.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ from tileir.values import Value
 
 @attrs.frozen(eq=False)
 class InterferenceGraph:
-    """The rooms of a function, by the ops that need them, buffers by what allots them.
+    """The allocations of a function, keyed by the ops that need them; a buffer by the op that
+    allocates it.
 
-    `inside`: of an op that works in a room, the buffers alive meanwhile. `buffers`: of a buffer,
-    the others alive at once. `unmet`: of an op, those whose room a thread may still access when
-    another begins to write the op's.
+    `inside`: for an op with a range of its own, the buffers live meanwhile. `buffers`: for a
+    buffer, the other buffers live at once. `unmet`: for an op, the allocations that a thread may
+    still access when another thread begins to write the range of the op.
     """
 
     needs: Mapping[Op, SharedRequirement]
@@ -46,30 +48,30 @@ class InterferenceGraph:
 
 
 def interference(function: Function) -> InterferenceGraph:
-    """The rooms of `function`, whose tiles have layouts."""
+    """The interference graph of `function`, whose tiles have layouts."""
     needed = needs(function)
     if not needed:
         return InterferenceGraph({}, {}, {}, {})
     allots = {op.results[0]: op for op in needed if op.mnemonic in BUFFERS}
-    found = alive(function)
+    liveness = alive(function)
 
     def ops(values: frozenset[Value]) -> frozenset[Op]:
         return frozenset(allots[v] for v in values if v in allots)
 
-    inside = {op: ops(found.at(op)) for op in needed if op.mnemonic not in BUFFERS}
+    inside = {op: ops(liveness.at(op)) for op in needed if op.mnemonic not in BUFFERS}
     together: dict[Op, set[Op]] = {op: set() for op in allots.values()}
-    for group in {found.at(op) for op in function.ops} if allots else ():
+    for group in {liveness.at(op) for op in function.ops} if allots else ():
         for op in ops(group):
             together[op] |= ops(group)
     buffers = {op: frozenset(others - {op}) for op, others in together.items()}
-    return InterferenceGraph(needed, inside, buffers, _unmet(function, needed, allots, found))
+    return InterferenceGraph(needed, inside, buffers, _unmet(function, needed, allots, liveness))
 
 
 def _unmet(
     function: Function,
     needed: Mapping[Op, SharedRequirement],
     allots: Mapping[Value, Op],
-    found: BufferLiveness,
+    liveness: BufferLiveness,
 ) -> dict[Op, frozenset[Op]]:
     nothing = frozenset[Op]()
 
@@ -80,7 +82,9 @@ def _unmet(
             if op.mnemonic in BUFFERS:
                 return state
             return state | {op} if is_warp_local(op) else frozenset({op})
-        touched = found.copying[op] if op.mnemonic == WAIT and op in found.copying else accessed(op)
+        touched = (
+            liveness.copying[op] if op.mnemonic == WAIT and op in liveness.copying else accessed(op)
+        )
         return state.union(allots[v] for v in touched if v in allots) if touched else state
 
     unmet = dict.fromkeys(needed, nothing)

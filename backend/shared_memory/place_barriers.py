@@ -1,20 +1,20 @@
-"""Barriers between ops (the paper's section 5.2.4).
+"""Placement of barriers (the paper's section 5.2.4).
 
-An op that goes through shared memory writes it, waits, and reads it: the barrier between is its
-own. What remains are hazards between ops, found by data flow:
+An op that goes through shared memory writes it, synchronizes and reads it: that barrier is its own.
+The remaining hazards are between ops. Data flow finds them:
 
 - write after read: an op may overwrite shared bytes that a thread has not yet read;
-- through global memory: what one thread stored another may load, and what one has not yet loaded
-  another may overwrite, in one program instance;
-- an atomic that releases comes after what other threads did, and a fence between what threads did
-  before and what any does behind.
+- global memory: within a program instance a thread may load what another stored, or overwrite
+  what another has not yet loaded;
+- a releasing atomic comes after the earlier accesses of other threads; a fence comes between
+  earlier accesses of any thread and later ones.
 
-Which threads an access of global memory brings together is decided byte by byte where addresses
-are known (`tileir.backend.shared_memory.thread_conflicts`): nobody waits where a thread meets but
-itself, and where all who meet are of one warp the warp waits.
+Where addresses are known, the threads that conflict in global memory are determined byte by byte
+(`tileir.backend.shared_memory.thread_conflicts`). No barrier is needed where a thread conflicts
+only with itself; where all conflicting threads are of one warp, a warp barrier suffices.
 
-A barrier clears everything before it. Pointers that come from different parameters are taken to
-reach memory that does not overlap within one program instance, as everywhere in this compiler.
+A barrier clears all earlier accesses. Pointers derived from different parameters are assumed not to
+alias within one program instance, as everywhere in this compiler.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tileir.op import Op
 from tileir.types import Tile
 
 Placed: TypeAlias = "dict[Op, SyncScope]"
-"""Who waits before an op."""
+"""The threads that synchronize before an op."""
 
 _MOST_TRIED = 16384
 """Ops to walk over for barriers to be looked at once more, whether others make them needless."""

@@ -1,7 +1,6 @@
-"""What ops need of shared memory: room for themselves while they run, and buffers.
+"""Shared-memory requirements: ranges that ops use while they run, and buffers.
 
-Where the rooms lie is found by the pass `allocate-shared`
-(`tileir.backend.shared_memory.allocate`).
+The pass `allocate-shared` (`tileir.backend.shared_memory.allocate`) chooses the offsets.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ BUFFERS = frozenset({ALLOT, BARRIERS})
 
 @attrs.frozen
 class SharedRequirement:
-    """Room in shared memory: bytes, a multiple of 16, and what the first is a multiple of."""
+    """A requirement of shared memory: bytes, a multiple of 16, and the alignment of the first."""
 
     size: int
     alignment: int
@@ -39,7 +38,7 @@ class SharedRequirement:
 
 @attrs.frozen
 class SharedMemoryPlan:
-    """`offsets` of the ops that have rooms in shared memory, with `sizes`, and bytes in all."""
+    """`offsets` and `sizes` of the ops with shared-memory ranges, and the bytes in all."""
 
     offsets: Mapping[Op, int]
     sizes: Mapping[Op, int]
@@ -48,9 +47,9 @@ class SharedMemoryPlan:
     @staticmethod
     def of(function: Function) -> SharedMemoryPlan:
         """What the ops of `function` say, and its `shared`."""
-        rooms = {op: op.shared for op in function.ops if op.shared is not None}
+        ranges = {op: op.shared for op in function.ops if op.shared is not None}
         total = function.attributes.get("shared", 0)
-        offsets, sizes = ({op: room[i] for op, room in rooms.items()} for i in (0, 1))
+        offsets, sizes = ({op: byte_range[i] for op, byte_range in ranges.items()} for i in (0, 1))
         return SharedMemoryPlan(offsets, sizes, total if isinstance(total, int) else 0)
 
     @property
@@ -65,18 +64,20 @@ class SharedMemoryPlan:
 
 
 def needs(function: Function) -> dict[Op, SharedRequirement]:
-    """The room that each op of `function` needs, in order. Raises CompileError (TIR0709) for a
-    tile without a layout."""
+    """The requirement of each op of `function`, in order. Raises CompileError (TIR0709) for a tile
+    without a layout."""
     read = {value for op in function.ops for value in op.operands}
-    found: dict[Op, SharedRequirement] = {}
+    requirements: dict[Op, SharedRequirement] = {}
     for op in function.ops:
         need = NEEDS.get(op.mnemonic)
-        if need is None or (op.mnemonic in TOLD and op.results[0] not in read):
+        if need is None or (op.mnemonic in BROADCASTS and op.results[0] not in read):
             continue
         check_layouts(op)
         if size := need(op):
-            found[op] = SharedRequirement(-(-size // _ALIGNMENT) * _ALIGNMENT, _alignment(op))
-    return found
+            requirements[op] = SharedRequirement(
+                -(-size // _ALIGNMENT) * _ALIGNMENT, _alignment(op)
+            )
+    return requirements
 
 
 def _alignment(op: Op) -> int:
@@ -87,13 +88,13 @@ def _alignment(op: Op) -> int:
     return SharedTile.of(op).alignment
 
 
-TOLD = frozenset({"atomic_rmw", "atomic_cas", "atomic_load", "load"})
-"""Ops of which one thread tells others what it found, unless nobody reads that."""
+BROADCASTS = frozenset({"atomic_rmw", "atomic_cas", "atomic_load", "load"})
+"""Ops in which one thread broadcasts its result, unless the result is unused."""
 
 
 def is_warp_local(op: Any) -> bool:
-    """Whether what goes through the room of `op` stays with the warp that wrote it; others wait
-    for all threads in between."""
+    """Whether the values in the range of `op` stay within the warp that wrote them. Other ops
+    synchronize all threads in between."""
     if op.mnemonic != "gpu.convert_layout":
         return False
     from tileir.backend.codegen.conversion_plan import within_warps  # as below
@@ -109,7 +110,7 @@ def check_layouts(op: Op) -> None:
             raise CompileError(Diagnostic("TIR0709", message, op.location))
 
 
-# What computes rooms is loaded for the kernels that have such ops.
+# The modules that compute requirements are imported only for kernels with such ops.
 
 
 def _conversion(op: Any) -> int:
@@ -125,7 +126,7 @@ def _placed(tile: Tile) -> int:
 
 
 def _operand(op: Any) -> int:
-    """Room for the first operand, a tile."""
+    """The range holds the first operand, a tile."""
     return _placed(op.inputs[0].type)
 
 
@@ -142,8 +143,8 @@ def _reshape(op: Any) -> int:
 
 
 def _atomic(op: Any) -> int:
-    """Old values that one thread tells the others: a scalar's, or those of a tile that several
-    threads hold."""
+    """The range holds old values that one thread broadcasts: a scalar, or a tile whose elements
+    have several owners."""
     kind = op.result.type
     if not isinstance(kind, Tile):
         return element_of(kind).bytes  # type: ignore[union-attr]
@@ -154,8 +155,8 @@ def _atomic(op: Any) -> int:
 
 
 def _volatile(op: Any) -> int:
-    """What a volatile load finds, which other instances may change meanwhile: all threads that
-    hold an element have to know the same."""
+    """The range holds the result of a volatile load, which other instances may change meanwhile:
+    all owners of an element must see the same value."""
     return _atomic(op) if op.volatile else 0
 
 
@@ -174,8 +175,8 @@ def _scan(op: Any) -> int:
 def _dot(op: Any) -> int:
     from tileir.backend.shared_memory.fma_dot_staging import staging
 
-    found = staging(op)
-    return 0 if found is None else found.bytes
+    staged = staging(op)
+    return 0 if staged is None else staged.bytes
 
 
 def _unsplat(op: Any) -> int:

@@ -1,11 +1,10 @@
-"""Where the bits of a tile's coordinates go in shared memory, so that two layouts both reach it
-with wide accesses and without bank conflicts.
+"""Swizzles of shared memory that two layouts both access with wide vectors and no bank conflicts.
 
-Offsets are built as a basis of the space of coordinates over GF(2), lowest offset bit first:
-vectors that registers of both sides hold side by side, then those of one side alone, then bits
-that choose the bank, then the rest. Two lanes meet in a bank exactly if their coordinates differ
-by a combination of the rest; so the rest is chosen to meet neither the span of the lanes that
-access together on the one side nor on the other. Such a complement always exists.
+Offsets are a basis of the coordinate space over GF(2), lowest offset bit first: vectors that are
+contiguous in the registers of both sides, then those of one side alone, then bits that choose the
+bank, then the remaining ones. Two lanes conflict in a bank exactly if their coordinates differ by a
+combination of the remaining vectors. These are chosen as a common complement of the spans of the
+lanes that access together on either side. Such a complement always exists.
 """
 
 from __future__ import annotations
@@ -68,13 +67,13 @@ class _Split:
 def swizzle(source: Columns, target: Columns, bits: int, size: int) -> Swizzle:
     """The offsets for tiles of `1 << bits` elements of `size` bytes, written as `source` and read
     as `target`, that take the fewest instructions, without bank conflicts."""
-    found = (
+    attempts = (
         _attempt(split, source, target, bits, size)
         for split in sorted(
             _splits(source, target, size), key=lambda s: _instructions(s, source, target)
         )
     )
-    return next(s for s in found if s is not None)
+    return next(s for s in attempts if s is not None)
 
 
 def _instructions(split: _Split, source: Columns, target: Columns) -> tuple[int, int]:
@@ -88,8 +87,8 @@ def _splits(source: Columns, target: Columns, size: int) -> Iterator[_Split]:
     """Ways to make vectors, wider and narrower; the last, without any, always works."""
     most = (WIDEST // size).bit_length() - 1
     shared = intersection(source.registers, target.registers)
-    apart = independent([*source.threads, *target.threads])
-    both = independent(shared, apart)[:most]
+    threads = independent([*source.threads, *target.threads])
+    both = independent(shared, threads)[:most]
     for count in range(len(both), -1, -1):
         kept = both[:count]
         for writer, side in ((True, source), (False, target)):
@@ -151,12 +150,12 @@ def _rest(
     moved = Span.of(other.threads)
     left = sorted(wide[0], key=lambda v: v not in low)
     right = sorted(wide[1], key=lambda v: v in moved)
-    found = common_complement(left, right, bits)
-    late: list[int] = []
+    complement = common_complement(left, right, bits)
+    last: list[int] = []
     for vectors in (
-        intersection(found, intersection(source.registers, target.registers)),
-        intersection(found, source.registers),
-        intersection(found, target.registers),
+        intersection(complement, intersection(source.registers, target.registers)),
+        intersection(complement, source.registers),
+        intersection(complement, target.registers),
     ):
-        late += independent(vectors, late)
-    return independent(found, late) + late[::-1]
+        last += independent(vectors, last)
+    return independent(complement, last) + last[::-1]

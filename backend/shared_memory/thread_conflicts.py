@@ -13,21 +13,21 @@ from tileir.types import Pointer, Tile, Type, element_of, shape_of
 from tileir.values import Value
 
 Base: TypeAlias = "Value | None"
-"""The parameter a pointer comes from; None where it is not known."""
+"""The parameter that a pointer is derived from; None where it is unknown."""
 
-_MOST = 1 << 17
+_MAX_ACCESSES = 1 << 17
 """Accesses of single elements, by threads, that are looked at one by one."""
-_APART = 1 << 30
+_MAX_DISTANCE = 1 << 30
 """Distances modulo 2^32 below this are true ones."""
-_MOST_ROUNDS = 8
-"""Rounds of a loop back that are looked at."""
+_MAX_ITERATIONS = 8
+"""The number of earlier iterations that are examined."""
 
 
 class SyncScope(IntEnum):
-    """Who must wait for whom between two accesses."""
+    """The threads that must synchronize between two accesses."""
 
     NONE = 0
-    """Nobody: a thread meets but itself."""
+    """None: a thread conflicts only with itself."""
     WARP = 1
     """Threads of one warp."""
     BLOCK = 2
@@ -54,7 +54,7 @@ class GlobalAccess:
 
     @property
     def place(self) -> Affine:
-        """The form, where it is known."""
+        """The affine form of the address, which must be known."""
         assert self.form is not None
         return self.form
 
@@ -67,14 +67,14 @@ class GlobalAccess:
 
 
 def required_sync(a: GlobalAccess, b: GlobalAccess, warps: int | None, step: int = 0) -> SyncScope:
-    """Who must wait between `a` and then `b`, of which one writes, in a block of `warps`, for
-    both to be made in the order of the program. Masks are taken to be true. Where `step` is not
-    0, `a` was made one or more rounds of a loop ago, and every round moves it by `step` bytes; a
-    loop is taken not to come back to an address by going round all 2^32."""
+    """The threads that must synchronize between `a` and a later `b`, of which one writes, in a
+    block of `warps`, to keep program order. Masks are assumed to be true. If `step` is not 0, `a`
+    was made one or more iterations ago, and each iteration moves it by `step` bytes. A loop is
+    assumed not to revisit an address by wrapping around 2^32."""
     if a.form is None or b.form is None or a.form.terms != b.form.terms:
         return SyncScope.BLOCK
     count = warps or 1
-    return _in_rounds(a, b, count, step) if step else _at_once(a, b, count)
+    return _across_iterations(a, b, count, step) if step else _same_iteration(a, b, count)
 
 
 def only_thread_zero(a: GlobalAccess) -> bool:
@@ -82,36 +82,36 @@ def only_thread_zero(a: GlobalAccess) -> bool:
     return a.who is AccessingThreads.FIRST and not isinstance(a.type, Tile)
 
 
-def _in_rounds(a: GlobalAccess, b: GlobalAccess, warps: int, step: int) -> SyncScope:
-    found = SyncScope.NONE
-    for rounds in range(1, _MOST_ROUNDS):
-        form = attrs.evolve(a.place, start=a.place.start - rounds * step)
+def _across_iterations(a: GlobalAccess, b: GlobalAccess, warps: int, step: int) -> SyncScope:
+    scope = SyncScope.NONE
+    for iterations in range(1, _MAX_ITERATIONS):
+        form = attrs.evolve(a.place, start=a.place.start - iterations * step)
         earlier = attrs.evolve(a, form=form)
-        if _behind(earlier, b, step):
-            return found
-        found = max(found, _at_once(earlier, b, warps))
+        if _has_passed(earlier, b, step):
+            return scope
+        scope = max(scope, _same_iteration(earlier, b, warps))
     return SyncScope.BLOCK
 
 
-def _at_once(a: GlobalAccess, b: GlobalAccess, warps: int) -> SyncScope:
+def _same_iteration(a: GlobalAccess, b: GlobalAccess, warps: int) -> SyncScope:
     if spans_disjoint(a, b):
         return SyncScope.NONE
-    if AccessingThreads.ANY in (a.who, b.who) or _many(a) or _many(b):
+    if AccessingThreads.ANY in (a.who, b.who) or _is_large(a) or _is_large(b):
         return SyncScope.BLOCK
     return _by_bytes(a, b, warps)
 
 
-def _behind(a: GlobalAccess, b: GlobalAccess, step: int) -> bool:
-    """Whether `a`, which every further round back moves by -`step`, has passed `b`."""
+def _has_passed(a: GlobalAccess, b: GlobalAccess, step: int) -> bool:
+    """Whether `a`, which every earlier iteration moves by -`step`, has passed `b`."""
     return spans_disjoint(a, b) and (_span(b) > _span(a)) is (step > 0)
 
 
 def spans_disjoint(a: GlobalAccess, b: GlobalAccess, moved: tuple[int, int] = (0, 0)) -> bool:
-    """Whether the bytes from the first to the last of one are apart from those of the other, at
-    forms but for their terms; `b` is `moved` by something between these two numbers."""
+    """Whether the byte ranges of the two accesses are disjoint, without the terms of their forms;
+    `b` is displaced by a distance between the two bounds of `moved`."""
     (a_low, a_high), (b_low, b_high) = _span(a), _span(b)
     b_low, b_high = b_low + moved[0], b_high + moved[1]
-    if max(a_high, b_high) - min(a_low, b_low) > _APART:
+    if max(a_high, b_high) - min(a_low, b_low) > _MAX_DISTANCE:
         return False
     return a_high <= b_low or b_high <= a_low
 
@@ -121,18 +121,18 @@ def _span(a: GlobalAccess) -> tuple[int, int]:
     return low, high + a.size
 
 
-def _many(a: GlobalAccess) -> bool:
+def _is_large(a: GlobalAccess) -> bool:
     """Whether there are too many bytes to look at."""
     if not isinstance(a.type, Tile):
         return False
     layout = a.type.layout
-    return layout.size("register") * LANES * layout.size("warp") * a.size > _MOST
+    return layout.size("register") * LANES * layout.size("warp") * a.size > _MAX_ACCESSES
 
 
 def _by_bytes(a: GlobalAccess, b: GlobalAccess, warps: int) -> SyncScope:
     import numpy as np  # heavy, and needed where spans overlap
 
-    whole = a.size == b.size and not _shifted(a, b)
+    whole = a.size == b.size and not _is_shifted(a, b)
     first, second = (_ends(x, warps, whole) for x in (a, b))
     _, i, j = np.intersect1d(first[0], second[0], assume_unique=True, return_indices=True)
     low = np.minimum(first[1][i], second[1][j])
@@ -142,8 +142,8 @@ def _by_bytes(a: GlobalAccess, b: GlobalAccess, warps: int) -> SyncScope:
     return SyncScope.WARP if (low // LANES == high // LANES).all() else SyncScope.BLOCK
 
 
-def _shifted(a: GlobalAccess, b: GlobalAccess) -> bool:
-    """Whether an element of one can lie across two of the other."""
+def _is_shifted(a: GlobalAccess, b: GlobalAccess) -> bool:
+    """Whether an element of one access can overlap two of the other."""
     steps = (a.place.start - b.place.start, *a.place.strides, *b.place.strides)
     return any(step % a.size for step in steps)
 
@@ -153,7 +153,7 @@ def _ends(a: GlobalAccess, warps: int, whole: bool) -> Any:
     the last of the threads that access it: three arrays."""
     import numpy as np
 
-    at, threads = _holders(a, warps)
+    at, threads = _owners(a, warps)
     places = a.place.start + at @ np.array(a.place.strides, np.int64)
     if not whole:
         places = (places[:, None] + np.arange(a.size)).reshape(-1)
@@ -166,7 +166,7 @@ def _ends(a: GlobalAccess, warps: int, whole: bool) -> Any:
     return places[starts], low, high
 
 
-def _holders(a: GlobalAccess, warps: int) -> Any:
+def _owners(a: GlobalAccess, warps: int) -> Any:
     import numpy as np
 
     if isinstance(a.type, Tile):

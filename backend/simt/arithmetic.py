@@ -21,7 +21,7 @@ DTYPES: dict[str, Any] = {
     "i4": np.int8, "f4e2m1": np.int8, "f8e4m3": np.int8, "f8e5m2": np.int8, "f8e8m0": np.int8,
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
-"""Types of 4 bits are held in the low half of a byte."""
+"""Types of 4 bits occupy the low half of a byte."""
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -77,11 +77,11 @@ def _ordered(a: Array, b: Array, largest: bool) -> Array:
 
 def _extreme(largest: bool, numbers: bool) -> Callable[[Array, Array], Array]:
     def apply(a: Array, b: Array) -> Array:
-        found = _ordered(a, b, largest)
+        result = _ordered(a, b, largest)
         left, right = np.isnan(a), np.isnan(b)
         if numbers:
-            return np.where(left, b, np.where(right, a, found))
-        return np.where(left, a, np.where(right, b, found))
+            return np.where(left, b, np.where(right, a, result))
+        return np.where(left, a, np.where(right, b, result))
 
     return apply
 
@@ -118,12 +118,12 @@ def _approximate(function: Callable[[Array], Array]) -> Callable[..., Array]:
 
 
 def _to_f8(kind: Any, largest: float) -> Callable[[Array, Array], Array]:
-    """Two f32 as two 8-bit floats held within their range, the second in the low byte."""
+    """Two f32 as two saturated 8-bit floats, the second in the low byte."""
 
     def apply(high: Array, low: Array) -> Array:
         def one(x: Array) -> Array:
-            held = np.clip(x, np.float32(-largest), np.float32(largest)).astype(kind)
-            return np.where(np.isnan(x), 0x7F, held.view(np.uint8)).astype(np.int16)
+            clipped = np.clip(x, np.float32(-largest), np.float32(largest)).astype(kind)
+            return np.where(np.isnan(x), 0x7F, clipped.view(np.uint8)).astype(np.int16)
 
         return one(low) | (one(high) << 8)
 
@@ -162,7 +162,7 @@ _ATOMICS = {
 class Numbers:
     """The arithmetic part of the thread interface; subclasses say what a handle is."""
 
-    def made(self, array: Any, element: Element) -> Any:
+    def as_handle(self, array: Any, element: Element) -> Any:
         raise NotImplementedError
 
     def dtype(self, element: Element) -> Any:
@@ -172,14 +172,14 @@ class Numbers:
     def binary(self, name: str, element: Element, a: Any, b: Any, flags: str = "") -> Any:
         table = _OF_BITS if element is I1 else _BINARY
         with np.errstate(all="ignore"):
-            return self.made(table[name](a.array, b.array), element)
+            return self.as_handle(table[name](a.array, b.array), element)
 
     def intrinsic(self, name: str, element: Element, *operands: Any, flags: str = "") -> Any:
         with np.errstate(all="ignore"):
-            return self.made(_INTRINSICS[name](*(x.array for x in operands)), element)
+            return self.as_handle(_INTRINSICS[name](*(x.array for x in operands)), element)
 
     def negate(self, element: Element, a: Any) -> Any:
-        return self.made(-a.array, element)
+        return self.as_handle(-a.array, element)
 
     def scaled(self, element: Element, a: Any, power: Any) -> Any:
         return None
@@ -187,39 +187,41 @@ class Numbers:
     def compare(self, predicate: str, element: Element, a: Any, b: Any) -> Any:
         x, y = a.array, b.array
         if element.is_float:
-            return self.made(_float_compare(predicate, x, y), I1)
+            return self.as_handle(_float_compare(predicate, x, y), I1)
         if predicate[0] == "u" or isinstance(element, Pointer):
             x, y = _u(x), _u(y)
         elif element is I1 and predicate[0] == "s":
             x, y = -x.astype(np.int8), -y.astype(np.int8)
-        return self.made(_COMPARE[predicate[-2:]](x, y), I1)
+        return self.as_handle(_COMPARE[predicate[-2:]](x, y), I1)
 
     def select(self, element: Element, condition: Any, a: Any, b: Any) -> Any:
-        return self.made(np.where(condition.array, a.array, b.array), element)
+        return self.as_handle(np.where(condition.array, a.array, b.array), element)
 
     def pack(self, element: Element, values: Sequence[Any]) -> Any:
         raw = np.stack([x.array.astype(self.dtype(element)) for x in values], axis=-1)
-        return self.made(raw.view(np.int32)[..., 0], I32)
+        return self.as_handle(raw.view(np.int32)[..., 0], I32)
 
     def unpack(self, element: Element, word: Any) -> list[Any]:
         raw = np.ascontiguousarray(word.array)[..., None].view(self.dtype(element))
-        return [self.made(raw[..., i], element) for i in range(raw.shape[-1])]
+        return [self.as_handle(raw[..., i], element) for i in range(raw.shape[-1])]
 
     def convert(self, name: str, source: Element, target: Element, a: Any) -> Any:
         x, new = a.array, self.dtype(target)
         if source.bits == 4 and name == "sext":
             x = (x ^ 8) - np.int8(8)
         if target.bits == 4:
-            return self.made(x.astype(np.int8) & 15, target)
+            return self.as_handle(x.astype(np.int8) & 15, target)
         if name == "bitcast":
-            return self.made(x.view(new), target)
+            return self.as_handle(x.view(new), target)
         with np.errstate(all="ignore"):
-            return self.made(_converted(name, x, new, target), target)
+            return self.as_handle(_converted(name, x, new, target), target)
 
     def instruction(self, text: str, result: Element, operands: Sequence[tuple[Any, Any]]) -> Any:
         word = text.split()[0]
         with np.errstate(all="ignore"):
-            return self.made(ptx(word, self.dtype(result))(*(x.array for _, x in operands)), result)
+            return self.as_handle(
+                ptx(word, self.dtype(result))(*(x.array for _, x in operands)), result
+            )
 
     def combined(self, name: str, element: Element, a: Array, b: Array) -> Array:
         """What an atomic access writes."""
@@ -242,8 +244,8 @@ def _float_compare(predicate: str, x: Array, y: Array) -> Array:
     if predicate in ("ord", "uno"):
         return unordered if predicate == "uno" else ~unordered
     with np.errstate(all="ignore"):
-        found = _COMPARE[predicate[1:]](x, y)
-    return found | unordered if predicate[0] == "u" else found & ~unordered
+        result = _COMPARE[predicate[1:]](x, y)
+    return result | unordered if predicate[0] == "u" else result & ~unordered
 
 
 def _converted(name: str, x: Array, new: Any, target: Element) -> Array:
@@ -264,7 +266,7 @@ def _converted(name: str, x: Array, new: Any, target: Element) -> Array:
 
 
 def _odd(x: Array) -> Array:
-    """f64 to f32 rounded to odd, so that rounding again is rounding once."""
+    """f64 to f32 rounded to odd, so that a second rounding is correct."""
     near = x.astype(np.float32)
     toward = np.where(
         np.abs(near.astype(np.float64)) > np.abs(x), np.nextafter(near, np.float32(0)), near
@@ -279,16 +281,16 @@ def _saturated(name: str, x: Array, new: Any) -> Array:
     kind = _UNSIGNED[np.dtype(new).itemsize] if name.startswith("fptoui") else new
     limits = np.iinfo(kind)
     wide = np.nan_to_num(np.trunc(x.astype(np.longdouble)), nan=0.0, posinf=np.inf, neginf=-np.inf)
-    held = [int(max(limits.min, min(limits.max, v))) if np.isfinite(v) else
+    clamped = [int(max(limits.min, min(limits.max, v))) if np.isfinite(v) else
             (limits.max if v > 0 else limits.min) for v in wide]  # fmt: skip
-    return np.array(held, kind).view(new)
+    return np.array(clamped, kind).view(new)
 
 
 def ptx(word: str, dtype: Any) -> Callable[..., Array]:
     """What the PTX instruction `word`, with a result of `dtype`, does to its operands."""
-    found = _PTX.get(word)
-    if found is not None:
-        return found
+    function = _PTX.get(word)
+    if function is not None:
+        return function
     if match := re.fullmatch(r"(add|sub|mul|div|fma)\.(r[zmpn])(\.ftz)?\.f(32|64);?", word):
         name = match[1] if match[1] == "fma" else f"f{match[1]}"
         return partial(KERNELS[name], rounding=match[2], ftz=bool(match[3]))

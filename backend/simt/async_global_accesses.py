@@ -1,9 +1,9 @@
-"""Who may access a byte of global memory, where copies by tensor maps do.
+"""Races of TMA copies in global memory.
 
-What a copy writes or adds is there once the thread that began it has waited until the copy is
-complete; that it has read shared memory says nothing of it. Until then it comes in no order with
-other copies, nor with what threads do: additions by copies alone may meet. What threads write is
-for copies to access behind a fence that no op gives (PTX ISA, "Completion Mechanisms for
+The writes of a copy are visible once the issuing thread has waited for its completion; that it has
+read shared memory does not suffice. Until then the copy is unordered with other copies and with
+accesses of threads; only concurrent reductions of copies do not conflict. Copies may access what
+threads wrote only after a fence that no op provides (PTX ISA, "Completion Mechanisms for
 Asynchronous Copy Operations", "Async proxy").
 """
 
@@ -50,7 +50,7 @@ class Traffic(HappensBefore):
         """Of buffers with these shadows, by the agents of `order`."""
         ends = np.cumsum([0, *(s.size for s in shadows)]).tolist()
         return Traffic(
-            ends[-1], names=order.names, homes=order.homes, starts=ends[:-1],
+            ends[-1], names=order.names, block_of_agent=order.block_of_agent, starts=ends[:-1],
             wheres=[s.where for s in shadows],
         )  # fmt: skip
 
@@ -66,8 +66,7 @@ class Traffic(HappensBefore):
                             "see that")  # fmt: skip
 
     def check_landed(self, at: Array, does: str, *, adds: bool = False) -> None:
-        """Raise RaceError where a copy is on its way to a byte, which what `does` does may meet
-        where both only add."""
+        """Raise RaceError where a copy to a byte is pending, unless both it and `does` only add."""
         bad = self.flying[at] > 0
         if adds:
             bad &= ~self.added[at]
@@ -104,8 +103,8 @@ class GlobalView:
 
     def _flat(self, parts: Sequence[tuple[int, Array]]) -> Array:
         """Bytes of buffers as bytes of all."""
-        found = [at + self.traffic.starts[number] for number, at in parts]
-        return np.concatenate([np.zeros(0, np.int64), *found])
+        positions = [at + self.traffic.starts[number] for number, at in parts]
+        return np.concatenate([np.zeros(0, np.int64), *positions])
 
     # Accesses by threads --------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
-"""What sm_90 runs beside the threads, for the machine of threads.
+"""The asynchronous units of sm_90 in the SIMT simulator.
 
-Products read shared memory at some moment before they are waited for, and give their sums then;
-copies write theirs at a moment of their own. Whatever touches the bytes meanwhile is an error.
+wgmma reads shared memory at some moment before its wait, and produces its accumulators then; copies
+land at some moment before their wait. An access to the bytes in between is an error.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class SimtAsyncUnits:
     threads: int
     active: Array
     memory: Any
-    made: Any
+    as_handle: Any
     dtype: Any
-    yard: Scheduler
+    scheduler: Scheduler
     op: Any
-    crewman: Any = None
-    """What is under way, a `Crewman`, of kernels that have something run beside their threads."""
+    role_state: Any = None
+    """The state of the role, for kernels with asynchronous units."""
 
     # Which threads --------------------------------------------------------------------------
 
@@ -51,7 +51,7 @@ class SimtAsyncUnits:
         return self.handle(handle.array[first : first + count])  # type: ignore[attr-defined]
 
     def group(self) -> Any:
-        return self.made(np.arange(self.threads) // 128, I32)
+        return self.as_handle(np.arange(self.threads) // 128, I32)
 
     def named_barrier_sync(self) -> None:
         """Warpgroups run side by side here."""
@@ -68,39 +68,39 @@ class SimtAsyncUnits:
         values: Sequence[Any],
         body: Callable[[], Sequence[Any]],
     ) -> list[Any]:
-        held = condition.array & self.active
-        warps = held.reshape(-1, 32).any(axis=1).repeat(32)
+        active = condition.array & self.active
+        warps = active.reshape(-1, 32).any(axis=1).repeat(32)
         return [
-            self.made(np.where(warps, new.array, old.array), element)
+            self.as_handle(np.where(warps, new.array, old.array), element)
             for new, old in zip(body(), values, strict=True)
         ]
 
     def _doing(self, chosen: Any) -> bool:
         """Whether one thread does what it is asked for: exactly one must."""
-        held = self.active if chosen is None else self.active & chosen.array
-        count = int(np.count_nonzero(held))
+        active = self.active if chosen is None else self.active & chosen.array
+        count = int(np.count_nonzero(active))
         if count > 1:
             raise AssertionError(f"{count} threads do what one should")
         return count == 1
 
     def _leaders(self, chosen: Any) -> list[int]:
         """The threads that do what one of all, or one of each warpgroup, is asked for."""
-        held = self.active if chosen is None else self.active & chosen.array
-        found = [int(thread) for thread in np.flatnonzero(held)]
-        if len({thread // 128 for thread in found}) < len(found):
-            raise AssertionError(f"{len(found)} threads do what one of a warpgroup should")
-        return found
+        active = self.active if chosen is None else self.active & chosen.array
+        leaders = [int(thread) for thread in np.flatnonzero(active)]
+        if len({thread // 128 for thread in leaders}) < len(leaders):
+            raise AssertionError(f"{len(leaders)} threads do what one of a warpgroup should")
+        return leaders
 
     def _of(self, handle: Any, thread: int) -> int:
         """A number as a thread has it."""
         return int(handle.array[thread])
 
-    def _agreed(self, handle: Any) -> int:
+    def _uniform(self, handle: Any) -> int:
         """A number that is the same in all threads that run."""
-        held = handle.array[self.active]
-        if len(held) and (held != held[0]).any():
+        values = handle.array[self.active]
+        if len(values) and (values != values[0]).any():
             raise AssertionError("threads differ in what they must agree on")
-        return int(held[0]) if len(held) else 0
+        return int(values[0]) if len(values) else 0
 
     # Tensor maps ----------------------------------------------------------------------------
 
@@ -112,18 +112,18 @@ class SimtAsyncUnits:
         strides: Sequence[Any],
         chosen: Any,
     ) -> Tensor:
-        sizes, steps = ([self._agreed(x) for x in many] for many in (extents, strides))
-        return Tensor.of(map, self._agreed(base), sizes, steps)
+        sizes, steps = ([self._uniform(x) for x in many] for many in (extents, strides))
+        return Tensor.of(map, self._uniform(base), sizes, steps)
 
     # Barriers -------------------------------------------------------------------------------
 
     def mbarrier_init(self, offset: Any, count: int, arrivals: int, chosen: Any) -> None:
         if not self._doing(chosen):
             return
-        first, view = self._agreed(offset), self.crewman.view
+        first, view = self._uniform(offset), self.role_state.view
         for at in range(first, first + 8 * count, 8):
             self.memory.check_aligned(np.array([at]), 8, np.array([True]))
-            self.yard.begin(view.base + at, arrivals, view)
+            self.scheduler.begin(view.base + at, arrivals, view)
             self.memory.expect(bytes_of([at], 8), True)
 
     def mbarrier_ready(self) -> None:
@@ -131,32 +131,32 @@ class SimtAsyncUnits:
 
     def mbarrier_expect(self, offset: Any, size: int, chosen: Any) -> None:
         if self._doing(chosen):
-            found = self._barrier(offset)
-            found.expect(size)
-            self._arrive(found, 1)
+            barrier = self._barrier(offset)
+            barrier.expect(size)
+            self._arrive(barrier, 1)
 
     def mbarrier_arrive(self, offset: Any, when: Any) -> None:
         self.warp_barrier()  # type: ignore[attr-defined]
-        if when is None or self._agreed(when):
-            found = self._barrier(offset)
-            found.epochs[self.crewman.view.agent] = self.memory.clock.epoch
-            self._arrive(found, self.threads // 32)
+        if when is None or self._uniform(when):
+            barrier = self._barrier(offset)
+            barrier.epochs[self.role_state.view.agent] = self.memory.clock.epoch
+            self._arrive(barrier, self.threads // 32)
 
     def _barrier(self, offset: Any) -> Any:
-        return self.yard.barrier(self.crewman.view.base + self._agreed(offset))
+        return self.scheduler.barrier(self.role_state.view.base + self._uniform(offset))
 
-    def _arrive(self, found: Any, count: int) -> None:
-        self.crewman.view.publish(found.coming)
-        found.arrive(count)
+    def _arrive(self, barrier: Any, count: int) -> None:
+        self.role_state.view.publish(barrier.coming)
+        barrier.arrive(count)
 
     def mbarrier_wait(self, offset: Any, parity: Any) -> None:
-        found, asked = self._barrier(offset), self._agreed(parity) % 2
-        if found.phase % 2 == asked:
-            raise WaitingError(lambda: found.phase % 2 != asked, found.why)
-        view, clock = self.crewman.view, self.memory.clock
-        view.join(found.ended)
-        join(view.given, found.given)
-        clock.block = max(clock.block, found.epochs.get(view.agent, 0))
+        barrier, asked = self._barrier(offset), self._uniform(parity) % 2
+        if barrier.phase % 2 == asked:
+            raise WaitingError(lambda: barrier.phase % 2 != asked, barrier.why)
+        view, clock = self.role_state.view, self.memory.clock
+        view.join(barrier.ended)
+        join(view.given, barrier.given)
+        clock.block = max(clock.block, barrier.epochs.get(view.agent, 0))
 
     # Copies ---------------------------------------------------------------------------------
 
@@ -165,27 +165,27 @@ class SimtAsyncUnits:
     ) -> None:
         if not self._doing(chosen):
             return
-        at, view = self._box(map, self._agreed(offset)), self.crewman.view
-        start = [self._agreed(i) for i in indices]
+        at, view = self._box(map, self._uniform(offset)), self.role_state.view
+        start = [self._uniform(i) for i in indices]
         view.begin_copy(at)
         self.memory.touched.check_write(at, 0)
         self._fly(self.memory, at, self._barrier(barrier), self._fetched(map, start))
 
     def _fetched(self, map: Tensor, start: Sequence[int]) -> Callable[[MBarrier], Array]:
-        """A copy begins to read global memory: what gives the bytes once it lands, which a barrier
-        counts."""
+        """Start reading global memory for a copy; return a function that yields the bytes when the
+        copy lands, which is counted by a barrier."""
         (thread,) = np.flatnonzero(self.active)[:1].tolist()
         seen = self.memory.seen
         at = seen.begin_reading(map.bytes_at(self.memory, start), thread)
 
-        def read(found: MBarrier) -> Array:
-            seen.end_reading(at, found.agent, found.phase + 1)
+        def read(barrier: MBarrier) -> Array:
+            seen.end_reading(at, barrier.agent, barrier.phase + 1)
             return map.read(self.memory, start)
 
         return read
 
     def _fly(
-        self, memory: Any, at: Array, found: MBarrier, read: Callable[[MBarrier], Array]
+        self, memory: Any, at: Array, barrier: MBarrier, read: Callable[[MBarrier], Array]
     ) -> None:
         """A copy begins to write bytes of a block, whose barrier counts them."""
         memory.check_still(at)
@@ -195,15 +195,15 @@ class SimtAsyncUnits:
 
         def land() -> None:
             memory.expect(at, False)
-            memory.shared[at] = read(found)
+            memory.shared[at] = read(barrier)
             memory.written[at] = True
-            self.crewman.view.order.wrote(
-                found.agent, found.phase + 1, memory.order.base + at, threads=False
+            self.role_state.view.order.wrote(
+                barrier.agent, barrier.phase + 1, memory.order.base + at, threads=False
             )
-            found.bytes -= len(at)
-            found.settle()
+            barrier.bytes -= len(at)
+            barrier.settle()
 
-        self.yard.fly(land)
+        self.scheduler.fly(land)
 
     def tma_store(
         self, map: Tensor, offset: Any, indices: Sequence[Any], chosen: Any, *, add: bool
@@ -214,35 +214,35 @@ class SimtAsyncUnits:
             self._to_read(at, "a copy reads", np.array([thread]))
             into, seen = map.bytes_at(self.memory, start), self.memory.seen
             landing = seen.begin_copy(into, thread, self._what(), add=add)
-            flight = self.yard.fly(self._writing(map, start, at, add))
-            self.crewman.opened.setdefault(thread, []).append(InFlightStore(flight, at, landing))
+            flight = self.scheduler.fly(self._writing(map, start, at, add))
+            self.role_state.opened.setdefault(thread, []).append(InFlightStore(flight, at, landing))
 
     def _writing(self, map: Tensor, start: list[int], at: Array, add: bool) -> Callable[[], None]:
         write = map.add if add else map.write
         return lambda: write(self.memory, start, self.memory.shared[at])
 
     def _to_read(self, at: Array, what: str, threads: Array) -> None:
-        """A unit beside the threads begins to read."""
+        """An asynchronous unit begins to read."""
         if len(at) and at.max() >= self.memory.shared_bytes:
             raise AssertionError(f"{what} byte {at.max()} of {self.memory.shared_bytes}")
         self.memory.check_still(at)
         self.memory.check_written(at, what)
-        self.crewman.view.begin_reading(at, what)
+        self.role_state.view.begin_reading(at, what)
         for thread in threads.tolist():
             self.memory.touched.read(at, np.full(len(at), thread))
 
     def tma_commit(self, chosen: Any) -> None:
         for thread in self._leaders(chosen):
-            self.crewman.commit(thread)
+            self.role_state.commit(thread)
 
     def tma_wait(self, pending: int, chosen: Any, *, complete: bool) -> None:
         for thread in self._leaders(chosen):
-            for copy in _oldest(self.crewman.reading.get(thread, []), pending):
+            for copy in _oldest(self.role_state.reading.get(thread, []), pending):
                 copy.flight.finish()
-                self.crewman.view.end_reading(copy.at)
+                self.role_state.view.end_reading(copy.at)
                 self.memory.touched.read(copy.at, np.full(len(copy.at), thread))
             if complete:
-                for copy in _oldest(self.crewman.writing.get(thread, []), pending):
+                for copy in _oldest(self.role_state.writing.get(thread, []), pending):
                     self.memory.seen.end_copy(copy.landing, thread)
 
     def _what(self) -> str:
@@ -251,7 +251,7 @@ class SimtAsyncUnits:
         return f"{self.op.mnemonic}{place}"
 
     def async_fence(self) -> None:
-        self.crewman.view.fence()
+        self.role_state.view.fence()
 
     def _box(self, map: Tensor, offset: int) -> Array:
         """The shared bytes of a box, in its order. Raises AssertionError for a box that does not
@@ -264,43 +264,43 @@ class SimtAsyncUnits:
             raise AssertionError("a box leaves shared memory")
         return at
 
-    # Products -------------------------------------------------------------------------------
+    # wgmma ----------------------------------------------------------------------------------
 
     def shared_address(self, offset: Any) -> Any:
         return offset
 
     def wgmma(
-        self, kind: WgmmaInstruction, products: Sequence[WgmmaStep], a: Any, b: Any, c: Any
+        self, kind: WgmmaInstruction, steps: Sequence[WgmmaStep], a: Any, b: Any, c: Any
     ) -> list[Any]:
         if not self.active.all() or self.threads % 128:
             raise AssertionError("a product that not all threads of a warpgroup begin")
-        work = Work(self, kind, products, a, b, c)
+        work = Work(self, kind, steps, a, b, c)
         at = work.places()
         ends = np.array([g * 128 + n for g in range(self.threads // 128) for n in (0, 127)])
         self._to_read(at, "a product reads", ends)
         group = WgmmaGroup(work.finish, at, bool(work.registers))
-        self.crewman.products.append(group)
-        count = kind.sums * sum(p.first for p in products)
+        self.role_state.products.append(group)
+        count = kind.sums * sum(p.first for p in steps)
         return [PendingAccumulator(group, i) for i in range(count)]
 
     def wgmma_wait(self, element: Element, values: Sequence[Any], pending: int) -> list[Any]:
-        groups = self.crewman.products
+        groups = self.role_state.products
         while len(groups) > pending:
             group = groups.pop(0)
             group.sums = group.finish()
-            self.crewman.view.end_reading(group.at)
+            self.role_state.view.end_reading(group.at)
             self.memory.touched.read(group.at, np.zeros(len(group.at), np.int64))
             self.memory.touched.read(group.at, np.full(len(group.at), self.threads - 1))
         return [self._landed(v, element) for v in values]
 
     def order(self, value: Any) -> None:
-        """`value` is there: it is no sum under way."""
+        """Check that `value` is complete and not an accumulator in flight."""
         assert value.array is not None
 
     def _landed(self, value: Any, element: Element) -> Any:
         if not isinstance(value, PendingAccumulator) or value.group.sums is None:
             return value
-        return self.made(value.group.sums[value.index], element)
+        return self.as_handle(value.group.sums[value.index], element)
 
 
 def _oldest(groups: list[list[InFlightStore]], pending: int) -> Iterator[InFlightStore]:

@@ -30,33 +30,34 @@ def counting(counts: Counts) -> Make:
     """Threads that add to `counts`."""
 
     def make(*operands: Any) -> SimtThread:
-        made = _CountedThread(*operands)
-        made.counts = counts
-        return made
+        thread = _CountedThread(*operands)
+        thread.counts = counts
+        return thread
 
     return make
 
 
 @attrs.define
 class Barriers:
-    """The barriers that a kernel waited at, in order, but for `without`, which does nothing.
+    """The barriers that a kernel waits at, in order, with the barrier `without` removed.
 
-    With `chance`, ops whose accesses depend on data get other data, drawn anew each time: bins,
-    offsets and indices anywhere within their bounds. So what is no race on the data there is may
-    be one."""
+    With `chance`, ops with data-dependent accesses read random data, drawn anew each time: bins,
+    offsets and indices anywhere within their bounds. A race that the actual data hides may then
+    occur.
+    """
 
     without: Site | None = None
     chance: np.random.Generator | None = None
     sites: dict[Site, None] = attrs.field(factory=dict)
     events: list[Op | Site | None] = attrs.field(factory=list)
-    """What ran and where threads met, in order; None where a block begins."""
+    """The ops and barriers executed, in order; None where a block begins."""
 
     def make(self, *operands: Any) -> SimtThread:
-        """Threads that meet at all barriers but one."""
+        """Threads that synchronize at all barriers but one."""
         self.events.append(None)
-        made = _WatchedThread(*operands)
-        made.found = self
-        return made
+        thread = _WatchedThread(*operands)
+        thread.found = self
+        return thread
 
 
 class _WatchedThread(SimtThread):
@@ -93,7 +94,7 @@ class _WatchedThread(SimtThread):
         return site != self.found.without
 
     def _site(self) -> Site:
-        """The barrier of the rule that runs; counting begins anew whenever a rule does."""
+        """The barrier of the current rule; the count restarts with every rule."""
         run, index = self._at
         index = index + 1 if run == self.runs else 0
         self._at = (self.runs, index)
@@ -105,19 +106,19 @@ def _drawn(op: Any, thread: SimtThread, chance: np.random.Generator) -> dict[Val
     """Other data for the operands that say where `op` goes."""
     if op.mnemonic == "histogram":
         always = [(x, 1, 2) for x in (op.mask, op.predicate)]
-        wanted = [(op.value, 0, op.result.type.shape[0]), *always]
+        draws = [(op.value, 0, op.result.type.shape[0]), *always]
     elif op.mnemonic == "gather":
-        wanted = [(op.index, 0, op.source.type.shape[op.axis])]
+        draws = [(op.index, 0, op.source.type.shape[op.axis])]
     elif op.mnemonic in ("insert_slice", "extract_slice"):
         whole = shape_of(op.value.type)
         part = shape_of((op.small if op.mnemonic == "insert_slice" else op.result).type)
         strides = op.strides or (1,) * len(whole)
         most = [n - (m - 1) * by for n, m, by in zip(whole, part, strides, strict=True)]
-        wanted = [(x, 0, n) for x, n in zip(op.offsets, most, strict=True)]
+        draws = [(x, 0, n) for x, n in zip(op.offsets, most, strict=True)]
     else:
-        wanted = []
+        draws = []
     return {
-        x: _numbers(x, low, high, thread, chance) for x, low, high in wanted if isinstance(x, Value)
+        x: _numbers(x, low, high, thread, chance) for x, low, high in draws if isinstance(x, Value)
     }
 
 
@@ -131,5 +132,5 @@ def _numbers(
     most = high if element is I1 else min(high, 1 << min(element.bits - 1, 31))
     layout = getattr(operand.type, "layout", None)
     count, size = (1, 1) if layout is None else (layout.size("register"), thread.threads)
-    return [thread.made(chance.integers(low, max(most, low + 1), size), element)
+    return [thread.as_handle(chance.integers(low, max(most, low + 1), size), element)
             for _ in range(count)]  # fmt: skip

@@ -1,5 +1,5 @@
-"""Blocks of a cluster in the machine of threads, which run beside each other: where they meet, and
-what they read of one another."""
+"""Clusters in the SIMT simulator: concurrent blocks, cluster barriers, and distributed shared
+memory."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _TOGETHER = frozenset({4, 8, 16})
 
 @attrs.define(eq=False)
 class ClusterBarrier:
-    """Where `ranks` blocks meet, in phase number `phase`: who came and what they did, who is at
-    its end, and what those did that came in phases past."""
+    """The cluster barrier of `ranks` blocks, in phase number `phase`: the blocks that arrived,
+    their clocks, the blocks that ended, and the clocks of earlier phases."""
 
     ranks: int
     phase: int = 0
-    came: set[int] = attrs.field(factory=set)
+    arrived_ranks: set[int] = attrs.field(factory=set)
     ended: set[int] = attrs.field(factory=set)
     coming: dict[int, int] = attrs.field(factory=dict)
     past: dict[int, int] = attrs.field(factory=dict)
 
     def settle(self) -> None:
-        """Begin the next phase once nobody is missing."""
-        if self.came and len(self.came | self.ended) == self.ranks:
-            self.phase, self.came, self.past = self.phase + 1, set(), dict(self.coming)
+        """Begin the next phase once all blocks have arrived."""
+        if self.arrived_ranks and len(self.arrived_ranks | self.ended) == self.ranks:
+            self.phase, self.arrived_ranks, self.past = self.phase + 1, set(), dict(self.coming)
 
     def why(self) -> str:
         """What it waits for."""
-        missing = set(range(self.ranks)) - self.came - self.ended
+        missing = set(range(self.ranks)) - self.arrived_ranks - self.ended
         return f"blocks {sorted(missing)} of the cluster"
 
 
@@ -49,32 +49,32 @@ class SimtClusterOps:
     threads: int
     active: Array
     memory: Any
-    made: Any
+    as_handle: Any
     dtype: Any
-    yard: Scheduler
-    crewman: Any
+    scheduler: Scheduler
+    role_state: Any
     rank, cluster = 0, 1
-    meeting: ClusterBarrier | None = None
+    cluster_barrier: ClusterBarrier | None = None
     """Of the kernel's threads alone."""
     peers: Sequence[Any] = ()
     """The memory of every block of the cluster, by rank."""
     roles: list[Any]
     warp_barrier: Callable[[], None]
-    _agreed: Callable[[Any], int]
+    _uniform: Callable[[Any], int]
     _doing: Callable[[Any], bool]
     _box: Callable[[Any, int], Array]
     _fly: Callable[..., None]
     _fetched: Callable[[Any, Sequence[int]], Callable[[MBarrier], Array]]
     _arrived: tuple[int, int] | None = None
-    """The phase in which the block arrived and has not waited for, and since when its threads have
-    not met."""
+    """The pending phase at which the block arrived, and the epoch since which its threads have not
+    synchronized."""
 
     def cluster_rank(self) -> Any:
-        return self.made(self.rank, I32)
+        return self.as_handle(self.rank, I32)
 
     def cluster_arrive(self, *, first: bool) -> None:
-        meeting = self._meeting()
-        if first and self.crewman.view.has_accessed():
+        barrier = self._cluster_barrier()
+        if first and self.role_state.view.has_accessed():
             raise AssertionError("a first arrival, which orders no memory, after some was accessed")
         if self._arrived is not None:
             raise AssertionError("a block arrives again before it has waited")
@@ -83,26 +83,26 @@ class SimtClusterOps:
         if any(not role.ended for role in self.roles):
             raise AssertionError("a block arrives while it has roles")
         self.memory.clock.synchronize_warps()
-        self._arrived = meeting.phase, self.memory.clock.epoch
-        self.crewman.view.publish(meeting.coming)
-        meeting.came.add(self.rank)
-        meeting.settle()
+        self._arrived = barrier.phase, self.memory.clock.epoch
+        self.role_state.view.publish(barrier.coming)
+        barrier.arrived_ranks.add(self.rank)
+        barrier.settle()
 
     def cluster_wait(self) -> None:
-        meeting = self._meeting()
+        barrier = self._cluster_barrier()
         if self._arrived is None:
             raise AssertionError("a block waits that has not arrived")
         phase, epoch = self._arrived
-        if meeting.phase == phase:
-            raise WaitingError(lambda: meeting.phase != phase, meeting.why)
-        self.crewman.view.join(meeting.past)
-        self.memory.meet_since(epoch)
+        if barrier.phase == phase:
+            raise WaitingError(lambda: barrier.phase != phase, barrier.why)
+        self.role_state.view.join(barrier.past)
+        self.memory.synchronized_since(epoch)
         self._arrived = None
 
-    def _meeting(self) -> ClusterBarrier:
-        if self.meeting is None:
+    def _cluster_barrier(self) -> ClusterBarrier:
+        if self.cluster_barrier is None:
             raise AssertionError("only the kernel of a cluster meets others")
-        return self.meeting
+        return self.cluster_barrier
 
     # Memory ---------------------------------------------------------------------------------
 
@@ -112,14 +112,14 @@ class SimtClusterOps:
         return [self._one_remote(element, at + i * size, rank.array) for i in range(count)]
 
     def _one_remote(self, element: Element, at: Array, ranks: Array) -> Any:
-        found = np.zeros(self.threads, self.dtype(element))
+        values = np.zeros(self.threads, self.dtype(element))
         for rank in np.unique(ranks[self.active]).tolist():
-            held, memory = self.active & (ranks == rank), self._peer(rank)
-            view, base = self.crewman.view, rank * memory.shared_bytes
-            raw = memory.peek(at, found.dtype, held)
-            found[held] = raw != 0 if element is I1 else raw
-            view.read_at(base + bytes_of(at[held], found.itemsize))
-        return self.made(found, element)
+            active, memory = self.active & (ranks == rank), self._peer(rank)
+            view, base = self.role_state.view, rank * memory.shared_bytes
+            raw = memory.peek(at, values.dtype, active)
+            values[active] = raw != 0 if element is I1 else raw
+            view.read_at(base + bytes_of(at[active], values.itemsize))
+        return self.as_handle(values, element)
 
     def store_remote(
         self, element: Element, offset: Any, rank: Any, values: Sequence[Any], barrier: Any
@@ -131,80 +131,83 @@ class SimtClusterOps:
         kind = self.dtype(element)
         sent = np.stack([np.asarray(value.array).astype(kind) for value in values], axis=1)
         for peer in np.unique(rank.array[self.active]).tolist():
-            held = self.active & (rank.array == peer)
-            self._send(peer, bytes_of(at[held], size), sent[held], self._agreed(barrier))
+            active = self.active & (rank.array == peer)
+            self._send(peer, bytes_of(at[active], size), sent[active], self._uniform(barrier))
 
     def _send(self, rank: int, at: Array, values: Array, barrier: int) -> None:
         """Begin to copy `values` to bytes of another block, whose barrier counts them."""
         memory = self._peer(rank)
         base = rank * memory.shared_bytes
-        found = self.yard.barrier(base + barrier)
-        self._check_begun(found)
-        self.crewman.view.begin_sending_at(base + at)
+        mbarrier = self.scheduler.barrier(base + barrier)
+        self._check_begun(mbarrier)
+        self.role_state.view.begin_sending_at(base + at)
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
-        self._fly(memory, at, found, lambda _: raw)
+        self._fly(memory, at, mbarrier, lambda _: raw)
 
     def _peer(self, rank: int) -> Any:
         peers = self.peers or (self.memory,)
         if not 0 <= rank < len(peers):
             raise AssertionError(f"there is no block {rank} in a cluster of {len(peers)}")
-        if self.yard.meeting is not None and rank in self.yard.meeting.ended:
+        if (
+            self.scheduler.cluster_barrier is not None
+            and rank in self.scheduler.cluster_barrier.ended
+        ):
             raise RaceError(f"race: block {rank} of the cluster is accessed, which is at its end")
         return peers[rank]
 
     def arrive_remote(self, offset: Any, rank: Any, when: Any) -> None:
-        held = self.active if when is None else self.active & when.array
-        for thread in np.flatnonzero(held).tolist():
+        active = self.active if when is None else self.active & when.array
+        for thread in np.flatnonzero(active).tolist():
             base = int(rank.array[thread]) * self._peer(int(rank.array[thread])).shared_bytes
-            found = self.yard.barrier(base + int(offset.array[thread]))
-            self._check_begun(found)
-            self.crewman.view.publish(found.coming)
-            found.arrive(1)
+            mbarrier = self.scheduler.barrier(base + int(offset.array[thread]))
+            self._check_begun(mbarrier)
+            self.role_state.view.publish(mbarrier.coming)
+            mbarrier.arrive(1)
 
     def arrive_everywhere(self, offset: Any, when: Any) -> None:
         self.warp_barrier()
-        if when is not None and not self._agreed(when):
+        if when is not None and not self._uniform(when):
             return
-        at, warps = self._agreed(offset), self.threads // 32
+        at, warps = self._uniform(offset), self.threads // 32
         for rank in range(self.cluster):
-            found = self.yard.barrier(rank * self._peer(rank).shared_bytes + at)
-            self._check_begun(found)
-            found.epochs[self.crewman.view.agent] = self.memory.clock.epoch
+            mbarrier = self.scheduler.barrier(rank * self._peer(rank).shared_bytes + at)
+            self._check_begun(mbarrier)
+            mbarrier.epochs[self.role_state.view.agent] = self.memory.clock.epoch
             if rank == self.rank:
-                self.crewman.view.publish(found.coming)
+                self.role_state.view.publish(mbarrier.coming)
             else:
-                self.crewman.view.give(found.giving)
-            found.arrive(warps)
+                self.role_state.view.give(mbarrier.giving)
+            mbarrier.arrive(warps)
 
     def tma_multicast(
         self, map: Any, offset: Any, barrier: Any, indices: Sequence[Any], chosen: Any
     ) -> None:
         if not self._doing(chosen):
             return
-        at, counted = self._box(map, self._agreed(offset)), self._agreed(barrier)
-        start = [self._agreed(i) for i in indices]
+        at, counted = self._box(map, self._uniform(offset)), self._uniform(barrier)
+        start = [self._uniform(i) for i in indices]
         for rank in range(self.cluster):
             memory = self._peer(rank)
             base = rank * memory.shared_bytes
-            found = self.yard.barrier(base + counted)
-            self._check_begun(found)
-            self.crewman.view.begin_copy_at(base + at)
-            self._fly(memory, at, found, self._arriving(map, start, rank))
+            mbarrier = self.scheduler.barrier(base + counted)
+            self._check_begun(mbarrier)
+            self.role_state.view.begin_copy_at(base + at)
+            self._fly(memory, at, mbarrier, self._arriving(map, start, rank))
 
     def _arriving(self, map: Any, start: Sequence[int], rank: int) -> Callable[[MBarrier], Array]:
         """What a copy brings to block `rank`, which must not be at its end by then."""
         fetched = self._fetched(map, start)
 
-        def read(found: MBarrier) -> Array:
+        def read(mbarrier: MBarrier) -> Array:
             self._peer(rank)
-            return fetched(found)
+            return fetched(mbarrier)
 
         return read
 
-    def _check_begun(self, found: MBarrier) -> None:
+    def _check_begun(self, mbarrier: MBarrier) -> None:
         """Raise RaceError where the arrival need not come after the barrier's beginning."""
-        view: AgentClock = self.crewman.view
-        agent, clock = found.maker
+        view: AgentClock = self.role_state.view
+        agent, clock = mbarrier.maker
         if agent != view.agent and view.known.get(agent, 0) < clock:
             raise RaceError(
                 f"race: {view.name} arrives at a barrier that {view.order.names[agent]} begins, "
@@ -215,23 +218,23 @@ class SimtClusterOps:
         self.mbarrier_wait(offset, parity)  # type: ignore[attr-defined]
 
     def end_block(self) -> None:
-        """The block is at its end: nobody may access its memory from now on, and who has must be
-        known to come before. Raises AssertionError."""
-        meeting = self.meeting
-        if meeting is None:
+        """End the block: its memory may not be accessed from now on, and earlier accesses must be
+        ordered before. Raises AssertionError."""
+        rendezvous = self.cluster_barrier
+        if rendezvous is None:
             return
         if self._arrived is not None:
             raise AssertionError("a block ends before it has waited for the others")
-        self.crewman.view.check_leave()
-        for barrier in self.yard.barriers_of(self.crewman.view):
+        self.role_state.view.check_leave()
+        for barrier in self.scheduler.barriers_of(self.role_state.view):
             self._check_awaited(barrier)
-        meeting.ended.add(self.rank)
-        meeting.settle()
+        rendezvous.ended.add(self.rank)
+        rendezvous.settle()
 
     def _check_awaited(self, barrier: MBarrier) -> None:
-        view: AgentClock = self.crewman.view
+        view: AgentClock = self.role_state.view
         for agent, clock in (*barrier.coming.items(), *barrier.giving.items()):
-            if view.order.homes[agent] != self.rank and view.known.get(agent, 0) < clock:
+            if view.order.block_of_agent[agent] != self.rank and view.known.get(agent, 0) < clock:
                 raise RaceError(
                     f"race: block {self.rank} ends, and {view.order.names[agent]} arrives at a "
                     "barrier of it, and nothing orders the two"

@@ -44,21 +44,21 @@ class OpCounters:
     """Warps some of whose lanes skip a part that others do."""
     instructions: dict[str, int] = attrs.field(factory=dict)
 
-    def touch_global(self, addresses: Array, size: int, held: Array) -> None:
+    def touch_global(self, addresses: Array, size: int, active: Array) -> None:
         """An access of `size` bytes per thread."""
-        for where in _warps(addresses, held):
+        for where in _warps(addresses, active):
             self.accesses += 1
-            found = np.unique(where)
-            self.ideal += -(-len(found) * size // SECTOR)
-            self.sectors += len(_units(found, size, SECTOR))
-            self.lines += len(_units(found, size, LINE))
+            sectors = np.unique(where)
+            self.ideal += -(-len(sectors) * size // SECTOR)
+            self.sectors += len(_units(sectors, size, SECTOR))
+            self.lines += len(_units(sectors, size, LINE))
 
-    def touch_shared(self, offsets: Array, size: int, held: Array) -> None:
+    def touch_shared(self, offsets: Array, size: int, active: Array) -> None:
         """An access of `size` bytes per thread."""
         for first in range(0, len(offsets), 32):
             lanes = range(first, min(first + 32, len(offsets)))
-            at = [int(offsets[i]) if held[i] else None for i in lanes]
-            if held[first : first + 32].any():
+            at = [int(offsets[i]) if active[i] else None for i in lanes]
+            if active[first : first + 32].any():
                 self.shared += 1
                 self.wavefronts += wavefronts(at, size)
                 self.conflicts += conflicts(at, size)
@@ -96,25 +96,25 @@ class Counted:
     def load_global(
         self, element: Any, count: int, pointer: Any, mask: Any, *rest: Any, **more: Any
     ) -> Any:
-        size, held = element.bytes * count, self._held(mask)  # type: ignore[attr-defined]
-        self.tally.touch_global(pointer.array, size, held)
+        size, active = element.bytes * count, self._active_under(mask)  # type: ignore[attr-defined]
+        self.tally.touch_global(pointer.array, size, active)
         return super().load_global(element, count, pointer, mask, *rest, **more)  # type: ignore[misc]
 
     def store_global(
         self, element: Any, pointer: Any, values: Any, mask: Any, *rest: Any, **more: Any
     ) -> Any:
-        size, held = element.bytes * len(values), self._held(mask)  # type: ignore[attr-defined]
-        self.tally.touch_global(pointer.array, size, held)
+        size, active = element.bytes * len(values), self._active_under(mask)  # type: ignore[attr-defined]
+        self.tally.touch_global(pointer.array, size, active)
         return super().store_global(element, pointer, values, mask, *rest, **more)  # type: ignore[misc]
 
     def copy_async(
-        self, size: int, offset: Any, constant: int, pointer: Any, mask: Any, held: Any
+        self, size: int, offset: Any, constant: int, pointer: Any, mask: Any, predicate: Any
     ) -> Any:
-        doing = self._held(held)  # type: ignore[attr-defined]
+        doing = self._active_under(predicate)  # type: ignore[attr-defined]
         reading = doing if mask is None or isinstance(mask, str) else doing & mask.array
         self.tally.touch_global(pointer.array, size, reading)
         self.tally.touch_shared(offset.array.astype(np.int64) + constant, size, doing)
-        return super().copy_async(size, offset, constant, pointer, mask, held)  # type: ignore[misc]
+        return super().copy_async(size, offset, constant, pointer, mask, predicate)  # type: ignore[misc]
 
     def load_shared(self, element: Any, count: int, offset: Any) -> Any:
         self.tally.touch_shared(offset.array.astype(np.int64), element.bytes * count, self.active)
@@ -147,8 +147,8 @@ class Counted:
         super().barrier()  # type: ignore[misc]
 
     def when(self, condition: Any, elements: Any, body: Any) -> Any:
-        held = self._held(condition).reshape(-1, 32)  # type: ignore[attr-defined]
-        self.tally.divergent += int((held.any(axis=1) & ~held.all(axis=1)).sum())
+        active = self._active_under(condition).reshape(-1, 32)  # type: ignore[attr-defined]
+        self.tally.divergent += int((active.any(axis=1) & ~active.all(axis=1)).sum())
         return super().when(condition, elements, body)  # type: ignore[misc]
 
 
@@ -168,12 +168,12 @@ for _name in (*_NAMED, "negate", "compare", "select", "mma", "load_matrix", "ato
     setattr(Counted, _name, _counting(_name))
 
 
-def _warps(addresses: Array, held: Array) -> Iterator[Array]:
+def _warps(addresses: Array, active: Array) -> Iterator[Array]:
     """Addresses of each warp that accesses anything."""
     for first in range(0, len(addresses), 32):
-        found = addresses[first : first + 32][held[first : first + 32]]
-        if len(found):
-            yield found
+        warp_addresses = addresses[first : first + 32][active[first : first + 32]]
+        if len(warp_addresses):
+            yield warp_addresses
 
 
 def _units(addresses: Array, size: int, unit: int) -> Array:

@@ -13,7 +13,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 @attrs.frozen(eq=False)
 class _Copy:
-    """Bytes on their way: `data` [thread, byte] to `offset` in threads where `held`."""
+    """Bytes in flight: `data` [thread, byte] to `offset` in threads where `held`."""
 
     offset: Array
     data: Array
@@ -30,9 +30,9 @@ class Copies:
     _groups: list[list[_Copy]]
 
     def copy_async(
-        self, size: int, offset: Any, constant: int, pointer: Any, mask: Any, held: Any
+        self, size: int, offset: Any, constant: int, pointer: Any, mask: Any, predicate: Any
     ) -> None:
-        doing = self.active if held is None else self.active & held.array
+        doing = self.active if predicate is None else self.active & predicate.array
         reading = doing if mask is None or isinstance(mask, str) else doing & mask.array
         at = offset.array.astype(np.int64) + constant
         self.memory.check_aligned(at, size, doing)
@@ -64,7 +64,7 @@ class Copies:
         return self._open, self._groups
 
     def _write(self, copy: _Copy, *, landed: bool) -> None:
-        """The copy's bytes, or, while they are on their way, bytes that nobody may read."""
+        """The copy's bytes, or, while in flight, bytes that may not be read."""
         span = np.arange(copy.data.shape[1])
         at = (copy.offset[copy.held][:, None] + span).reshape(-1)
         if landed:

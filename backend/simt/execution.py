@@ -37,14 +37,14 @@ class Execution(Lowering):
     waiting: WaitingError | None = attrs.field(init=False, default=None)
 
     def bind(self, arguments: Sequence[Any]) -> None:
-        """Let a kernel's parameters hold `arguments`: numbers, and addresses."""
+        """Bind a kernel's parameters to `arguments`: numbers and addresses."""
         thread: Any = self.thread
         for parameter, value in zip(self.function.parameters, arguments, strict=True):
-            held: Any = _argument(thread, parameter.type, value)
-            self.values[parameter.value] = [held]
+            bound: Any = _argument(thread, parameter.type, value)
+            self.values[parameter.value] = [bound]
 
     def execute(self, arguments: Sequence[Any]) -> list[Any]:
-        """The function's results, for one that waits for nobody."""
+        """The results of a function that does not wait."""
         for parameter, argument in zip(self.function.parameters, arguments, strict=True):
             self.values[parameter.value] = [argument]
         thread = cast(Any, self.thread)
@@ -57,10 +57,10 @@ class Execution(Lowering):
             except _PartedError as parted:
                 parts += self._parts(parted.taken)
                 continue
-            found = [self.scalar(v) for v in self.last.inputs]
+            returned = [self.scalar(v) for v in self.last.inputs]
             results = [
                 thread.handle(np.where(thread.active, new.array, old.array))
-                for new, old in zip(found, results or found, strict=True)
+                for new, old in zip(returned, results or returned, strict=True)
             ]
         thread.active = outer
         return results
@@ -68,11 +68,11 @@ class Execution(Lowering):
     def _parts(self, taken: Any) -> list[tuple[Block, dict[Any, Any], Any]]:
         """Where the threads go on that a branch parts: the block, with its own values, and whose
         threads they are."""
-        thread, found = cast(Any, self.thread), list[Any]()
+        thread, parts = cast(Any, self.thread), list[Any]()
         for edge, those in zip(self.last.successors, (taken, ~taken), strict=True):
             block, values = self._entered(edge)
-            found.append((block, values, thread.active & those))
-        return found
+            parts.append((block, values, thread.active & those))
+        return parts
 
     def _entered(self, edge: Successor) -> tuple[Block, dict[Any, Any]]:
         """The block that `edge` leads to, and the values there."""
@@ -86,9 +86,9 @@ class Execution(Lowering):
         while True:
             for op in block.ops[:-1]:
                 thread.memory.check_time(op)
-                while (found := self._tried(op)) is None:
+                while (outcome := self._tried(op)) is None:
                     yield self.waiting
-                for value, fragment in zip(op.results, found, strict=True):
+                for value, fragment in zip(op.results, outcome, strict=True):
                     self.values[value] = fragment
                 yield None
             self.last = last = block.terminator
@@ -96,19 +96,19 @@ class Execution(Lowering):
             if not last.successors:
                 return
             edge = last.successors[self._taken(last)]
-            if thread.crewman is not None and self._is_back(block.label, edge.label):
-                thread.crewman.turn_back()
+            if thread.role_state is not None and self._is_back(block.label, edge.label):
+                thread.role_state.next_iteration()
             incoming = [self.fragment(a) for a in edge.arguments]
             block = self.function.blocks[edge.label]
             self.values.update(zip(block.parameters, incoming, strict=True))
 
     def _is_back(self, source: str, target: str) -> bool:
         """Whether an edge leads to where a loop begins."""
-        found = loops(self.function).by_header.get(target)
-        return found is not None and source in found.blocks
+        loop = loops(self.function).by_header.get(target)
+        return loop is not None and source in loop.blocks
 
     def _tried(self, op: Op) -> list[Any] | None:
-        """What the rule of `op` gives; None where it has to wait."""
+        """The results of the rule of `op`; None where it has to wait."""
         try:
             return self._done(op)
         except WaitingError as waiting:
@@ -137,6 +137,6 @@ class Execution(Lowering):
 
 def _argument(thread: Any, kind: Type, value: Any) -> Any:
     if isinstance(kind, Pointer):
-        return thread.made(value, I64)
+        return thread.as_handle(value, I64)
     assert not isinstance(kind, Pointer)
     return thread.constant(kind, encode(kind, value))  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ class MisalignedError(FaultError):
 
 
 class StoppedError(FaultError):
-    """An assertion of the program that does not hold."""
+    """A failed assertion of the program."""
 
     code = "TIR0713"
 

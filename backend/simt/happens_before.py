@@ -1,10 +1,9 @@
-"""Who may access a byte of memory, where roles of warps and units beside them do.
+"""Races in shared memory between roles of warps and asynchronous units.
 
-Roles are ordered by barriers that count: what a role did before it arrived comes before what those
-do that waited for the phase. An agent is a role, or a barrier, which stands for the copies whose
-bytes it counts. Every agent has a clock, and every role knows how far the clocks of all are that
-come before what it does next (vector clocks; Mattern, "Virtual Time and Global States of
-Distributed Systems", 1989).
+mbarriers order roles: the accesses of a role before its arrival happen before those of roles that
+waited for the phase. An agent is a role, or an mbarrier, which stands for the copies whose bytes it
+counts. Every agent has a vector clock: how far the accesses of the others happen before its next
+one (Mattern, "Virtual Time and Global States of Distributed Systems", 1989).
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ from tileir.backend.simt.shadow import RaceError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-_NOBODY = 0
+_NO_AGENT = 0
 
 
 @attrs.define(eq=False)
 class HappensBefore:
-    """The accesses of all agents to `size` bytes, those of a block behind those of the other where
-    there are several, of `block` bytes each. Agent 0 is nobody."""
+    """The accesses of all agents to `size` bytes: one or several blocks of `block` bytes each, one
+    after the other. Agent 0 is none."""
 
     size: int
     block: int = 0
     names: list[str] = attrs.field(factory=lambda: ["nobody"])
     """Of agents, by number."""
-    homes: list[int] = attrs.field(factory=lambda: [-1])
+    block_of_agent: list[int] = attrs.field(factory=lambda: [-1])
     """Of agents, by number: the block they are of."""
     writer: Array = attrs.field(init=False)
     written: Array = attrs.field(init=False)
-    """Who wrote a byte last, and what its clock was."""
+    """The last writer of each byte, and its clock."""
     unfenced: Array = attrs.field(init=False)
     """Whether threads wrote a byte, and none has fenced that since."""
     reading: Array = attrs.field(init=False)
-    """How many products and copies under way read a byte."""
+    """The number of pending wgmma and copies that read each byte."""
     reads: dict[int, Array] = attrs.field(factory=dict)
     """What the clock of an agent was when it read a byte last."""
 
@@ -53,7 +52,7 @@ class HappensBefore:
         """A new agent, of block `rank`."""
         several = self.size > self.block > 0
         self.names.append(f"{name} of block {rank}" if several else name)
-        self.homes.append(rank)
+        self.block_of_agent.append(rank)
         return len(self.names) - 1
 
     def place(self, byte: int) -> str:
@@ -65,29 +64,31 @@ class HappensBefore:
     def check_read(self, view: AgentClock, at: Array) -> None:
         """Raise RaceError where a byte was written that `view` does not come after."""
         wrote = self.writer[at]
-        late = (wrote != view.agent) & (wrote != _NOBODY) & (self.written[at] > view.of(wrote))
-        self.refuse(late, at, wrote, f"{view.name} reads", "wrote")
+        unordered = (
+            (wrote != view.agent) & (wrote != _NO_AGENT) & (self.written[at] > view.of(wrote))
+        )
+        self.refuse(unordered, at, wrote, f"{view.name} reads", "wrote")
 
     def check_write(self, view: AgentClock, at: Array, copy: bool = False) -> None:
         """Raise RaceError where a byte was written or read that `view`, or a `copy` that it begins,
         does not come after, or is being read."""
         does = f"a copy that {view.name} begins writes" if copy else f"{view.name} writes"
-        wrote, known = self.writer[at], view.before_copies if copy else view.known
-        before = view.table(known)[wrote]
-        late = (wrote != view.agent) & (wrote != _NOBODY) & (self.written[at] > before)
-        self.refuse(late, at, wrote, does, "wrote")
+        wrote, clocks_seen = self.writer[at], view.before_copies if copy else view.known
+        before = view.table(clocks_seen)[wrote]
+        unordered = (wrote != view.agent) & (wrote != _NO_AGENT) & (self.written[at] > before)
+        self.refuse(unordered, at, wrote, does, "wrote")
         for agent, clocks in self.reads.items():
             if agent != view.agent:
-                late = clocks[at] > known.get(agent, 0)
-                self.refuse(late, at, np.full(len(at), agent), does, "read")
+                unordered = clocks[at] > clocks_seen.get(agent, 0)
+                self.refuse(unordered, at, np.full(len(at), agent), does, "read")
         busy = self.reading[at] > 0
         if busy.any():
             byte = self.place(int(at[np.argmax(busy)]))
             raise RaceError(f"race: {does} {byte}, which a product or a copy under way reads")
 
     def check_fenced(self, at: Array, what: str) -> None:
-        """Raise RaceError where threads wrote a byte that `what`, a unit beside them, accesses,
-        and fenced that not."""
+        """Raise RaceError where threads wrote a byte that `what`, an asynchronous unit, accesses,
+        without a proxy fence."""
         bad = self.unfenced[at]
         if bad.any():
             byte = self.place(int(at[np.argmax(bad)]))
@@ -109,7 +110,7 @@ class HappensBefore:
         self.reads[agent][at] = clock
 
     def refuse(self, bad: Array, at: Array, other: Array, does: str, did: str) -> None:
-        """Raise RaceError where any is `bad`: of bytes `at`, by who `did` something to them."""
+        """Raise RaceError for bytes `at` where any is `bad`: `did` is the conflicting access."""
         if bad.any():
             first = int(np.argmax(bad))
             raise RaceError(
@@ -120,9 +121,8 @@ class HappensBefore:
 
 @attrs.define(eq=False)
 class AgentClock:
-    """A role as one of the agents of `order`, which knows others' clocks as far as `known`, and as
-    far as `given` where it lets copies write. Bytes are those of its block, which begins at
-    `base`."""
+    """A role as one of the agents of `order`. It knows the clocks of others up to `known`, and up
+    to `given` where it lets copies write. Its block begins at byte `base`."""
 
     order: HappensBefore
     agent: int
@@ -141,22 +141,22 @@ class AgentClock:
         return self.known.setdefault(self.agent, 1)
 
     def of(self, agents: Array) -> Array:
-        """What is known of the clocks of `agents`."""
+        """The known clocks of `agents`."""
         return self.table(self.known)[agents]
 
-    def table(self, known: dict[int, int]) -> Array:
-        """Clocks by agent, as far as `known`."""
+    def table(self, clocks: dict[int, int]) -> Array:
+        """Clocks by agent, as far as `clocks`."""
         table = np.zeros(len(self.order.names), np.int64)
-        for agent, clock in known.items():
+        for agent, clock in clocks.items():
             table[agent] = clock
         return table
 
     @property
     def before_copies(self) -> dict[int, int]:
         """What comes before the copies that it begins."""
-        found = dict(self.known)
-        join(found, self.given)
-        return found
+        clocks = dict(self.known)
+        join(clocks, self.given)
+        return clocks
 
     def publish(self, into: dict[int, int]) -> None:
         """Add what comes before now to `into`; what follows is of another time."""
@@ -193,7 +193,7 @@ class AgentClock:
         self.order.wrote(self.agent, self.clock, at, threads=True)
 
     def fence(self) -> None:
-        """What threads wrote that this role comes after is seen by units beside them."""
+        """Make writes of threads that happen before this role visible to asynchronous units."""
         mine = self._mine()
         wrote = self.order.writer[mine]
         before = (wrote == self.agent) | (self.order.written[mine] <= self.of(wrote))
@@ -202,7 +202,7 @@ class AgentClock:
     def _mine(self) -> slice:
         return slice(self.base, self.base + (self.order.block or self.order.size))
 
-    # Accesses by units beside threads -------------------------------------------------------
+    # Accesses by asynchronous units ---------------------------------------------------------
 
     def begin_copy(self, at: Array) -> None:
         """A copy begins to write. Raises RaceError."""
@@ -214,7 +214,8 @@ class AgentClock:
         self.order.check_fenced(at, "a copy writes")
 
     def begin_sending_at(self, at: Array) -> None:
-        """What threads hold begins to be written to bytes of any block. Raises RaceError."""
+        """Begin an asynchronous write of values of threads to bytes of any block. Raises
+        RaceError."""
         self.order.check_write(self, at)
 
     def has_accessed(self) -> bool:
@@ -223,7 +224,7 @@ class AgentClock:
         return bool((self.order.writer == self.agent).any() or (read is not None and read.any()))
 
     def begin_reading(self, at: Array, what: str) -> None:
-        """A unit beside the threads begins to read, which is `what` it does. Raises RaceError."""
+        """Begin an asynchronous read, described by `what`. Raises RaceError."""
         self.order.check_fenced(self.base + at, what)
         self.order.check_read(self, self.base + at)
         np.add.at(self.order.reading, self.base + at, 1)
@@ -238,14 +239,16 @@ class AgentClock:
         by now, when the block ends."""
         order, mine = self.order, self._mine()
         at, does = np.arange(mine.start, mine.stop), f"{self.name} ends with"
-        here = np.array([home == order.homes[self.agent] for home in order.homes])
+        here = np.array(
+            [block == order.block_of_agent[self.agent] for block in order.block_of_agent]
+        )
         wrote = order.writer[mine]
-        late = ~here[wrote] & (wrote != _NOBODY) & (order.written[mine] > self.of(wrote))
-        order.refuse(late, at, wrote, does, "wrote")
+        unordered = ~here[wrote] & (wrote != _NO_AGENT) & (order.written[mine] > self.of(wrote))
+        order.refuse(unordered, at, wrote, does, "wrote")
         for agent, clocks in order.reads.items():
             if not here[agent]:
-                late = clocks[mine] > self.known.get(agent, 0)
-                order.refuse(late, at, np.full(len(at), agent), does, "read")
+                unordered = clocks[mine] > self.known.get(agent, 0)
+                order.refuse(unordered, at, np.full(len(at), agent), does, "read")
 
 
 def join(into: dict[int, int], other: dict[int, int]) -> None:

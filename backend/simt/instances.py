@@ -1,13 +1,13 @@
-"""What happens before what between the program instances of a launch, and running them by turns.
+"""Happens-before between the program instances of a launch, and interleaved execution.
 
-Blocks touch the same buffers. As in the interpreter (`tileir.interp.races`,
+Blocks access the same buffers. As in the interpreter (`tileir.interp.races`,
 `tileir.interp.clocks`), two accesses of one byte by two instances, of which one writes and not both
 are atomic, are a race unless releases and acquires order them. Within a block, barriers order
-threads (`shadow.py`), and a release and an acquire are the instance's once its threads have met
-(`memory.py`).
+threads (`shadow.py`). A release or acquire applies to the instance once its threads have
+synchronized (`memory.py`).
 
-Instances of a kernel with atomic or volatile accesses run by turns: one that finds the same again
-and again lets others go on.
+Instances of a kernel with atomic or volatile accesses are interleaved: one that repeatedly reads
+the same value lets others run.
 """
 
 from __future__ import annotations
@@ -122,19 +122,18 @@ class Agent:
         self.launch.races.check(self.clock.now)
 
 
-def run_by_turns(
+def run_interleaved(
     begin: Iterator[Any], launch: Launch, seed: int, end: Callable[[Any], None]
 ) -> None:
-    """Run executions of `begin` to their ends, whose threads have agents of `launch`. With a
-    `seed`, who goes on after each access that others may see is drawn from it; else the first
-    goes on until it waits. Raises LaunchError (TIR0518) where all wait for something that none
-    will do."""
+    """Run the executions of `begin` to their ends; their threads are agents of `launch`. With a
+    `seed`, a random choice follows each access that others may see; otherwise the first instance
+    runs until it waits. Raises LaunchError (TIR0518) on a deadlock."""
     draw = random.Random(seed) if seed else None
     live = [(e, e.steps()) for e, _ in zip(begin, range(_WINDOW), strict=False)]
     at, idle, version = 0, 0, launch.version
     while live:
         execution, steps = live[at]
-        if _turn(execution, steps, launch, 1 if draw else _PATIENCE):
+        if _interleave(execution, steps, launch, 1 if draw else _PATIENCE):
             end(execution)
             live.pop(at)
             live += [(e, e.steps()) for e, _ in zip(begin, range(1), strict=False)]
@@ -152,7 +151,7 @@ def run_by_turns(
             at = draw.randrange(len(live))
 
 
-def _turn(execution: Any, steps: Any, launch: Launch, most: int) -> bool:
+def _interleave(execution: Any, steps: Any, launch: Launch, most: int) -> bool:
     """Let one instance go on, by `most` accesses in a row that change nothing; whether it is at
     its end."""
     visits, version = 0, launch.version

@@ -29,12 +29,12 @@ from tileir.backend.simt.clusters import SimtClusterOps
 from tileir.backend.simt.cp_async import Copies
 from tileir.backend.simt.execution import Execution
 from tileir.backend.simt.faults import StoppedError
-from tileir.backend.simt.instances import Launch, run_by_turns
+from tileir.backend.simt.instances import Launch, run_interleaved
 from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.memory_ops import Accesses
 from tileir.backend.simt.mma import Matrices
 from tileir.backend.simt.private import Private
-from tileir.backend.simt.roles import has_async_units, join_roles, run_beside, start_role
+from tileir.backend.simt.roles import has_async_units, join_roles, run_concurrently, start_role
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, LaunchError
 from tileir.interp.call_effects import pausing_functions
@@ -75,7 +75,7 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
 
     # Values -----------------------------------------------------------------------------------
 
-    def made(self, array: Any, element: Element) -> ThreadValues:
+    def as_handle(self, array: Any, element: Element) -> ThreadValues:
         """A handle for `array`, one number or one per thread."""
         whole = np.broadcast_to(np.asarray(array), (self.threads,))
         return ThreadValues(whole.astype(self.dtype(element), copy=False))
@@ -83,18 +83,18 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
     def constant(self, element: Element, bits: int) -> ThreadValues:
         size = 1 if element.bits <= 8 else element.bits // 8
         raw = np.frombuffer(bits.to_bytes(size, "little"), self.dtype(element))
-        return self.made(raw[0], element)
+        return self.as_handle(raw[0], element)
 
     def integer(self, number: int) -> ThreadValues:
         return self.constant(I32, number & 0xFFFFFFFF)
 
     def once(self, key: str, make: Callable[[], Any]) -> Any:
-        found = self._known.get(key)
-        if found is None:
+        value = self._known.get(key)
+        if value is None:
             outer, self.active = self.active, np.ones(self.threads, bool)
-            found = self._known[key] = make()
+            value = self._known[key] = make()
             self.active = outer
-        return found
+        return value
 
     def call(
         self, name: str, results: Sequence[Type], operands: Sequence[tuple[Type, ThreadValues]]
@@ -120,17 +120,17 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
         self.memory.begin(self.runs, op)
         yield
 
-    # Where threads are, and where they meet ---------------------------------------------------
+    # Thread indices and synchronization -------------------------------------------------------
 
     def thread(self) -> ThreadValues:
         """Index of the thread in its block."""
-        return self.made(np.arange(self.threads), I32)
+        return self.as_handle(np.arange(self.threads), I32)
 
     def lane(self) -> ThreadValues:
-        return self.made(np.arange(self.threads) % 32, I32)
+        return self.as_handle(np.arange(self.threads) % 32, I32)
 
     def warp(self) -> ThreadValues:
-        return self.made(np.arange(self.threads) // 32, I32)
+        return self.as_handle(np.arange(self.threads) // 32, I32)
 
     def recomputing(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -139,10 +139,10 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
         return nullcontext()
 
     def program_id(self, axis: int) -> ThreadValues:
-        return self.made(self.program[axis], I32)
+        return self.as_handle(self.program[axis], I32)
 
     def program_count(self, axis: int) -> ThreadValues:
-        return self.made(self.grid[axis], I32)
+        return self.as_handle(self.grid[axis], I32)
 
     def shuffle_xor(self, element: Element, a: ThreadValues, mask: int) -> ThreadValues:
         return ThreadValues(a.array[np.arange(self.threads) ^ mask])
@@ -158,8 +158,8 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
         self.memory.synchronize()
 
     def warp_barrier(self) -> None:
-        held = self.active.reshape(-1, 32)
-        if not (held.all(axis=1) | ~held.any(axis=1)).all():
+        active = self.active.reshape(-1, 32)
+        if not (active.all(axis=1) | ~active.any(axis=1)).all():
             raise AssertionError("a barrier of a warp that not every lane reaches")
         self.memory.synchronize_warps()
 
@@ -175,13 +175,13 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
         body: Callable[[], Sequence[ThreadValues]],
     ) -> list[ThreadValues]:
         outer = self.active
-        held = outer if isinstance(condition, str) else outer & condition.array
-        self.active = held
-        found = list(body())
+        active = outer if isinstance(condition, str) else outer & condition.array
+        self.active = active
+        results = list(body())
         self.active = outer
         return [
-            self.made(np.where(held, x.array, np.zeros(1, x.array.dtype)), e)
-            for e, x in zip(elements, found, strict=True)
+            self.as_handle(np.where(active, x.array, np.zeros(1, x.array.dtype)), e)
+            for e, x in zip(elements, results, strict=True)
         ]
 
     def loop(
@@ -199,12 +199,12 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
     def store_shared_if(
         self, condition: Any, element: Element, offset: ThreadValues, values: Sequence[ThreadValues]
     ) -> None:
-        outer, self.active = self.active, self._held(condition)
+        outer, self.active = self.active, self._active_under(condition)
         self.store_shared(element, offset, values)
         self.active = outer
 
     def global_address(self, kind: Pointer, name: str) -> ThreadValues:
-        return self.made(self.memory.globals[name], I64)
+        return self.as_handle(self.memory.globals[name], I64)
 
     def role(self, lowering: Any, op: Any) -> None:
         start_role(self, lowering, op)
@@ -241,7 +241,7 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
             raise AssertionError("trap")
 
     def effect(self, text: str, result: Element, operands: Any) -> ThreadValues:
-        return self.made(0, result)
+        return self.as_handle(0, result)
 
 
 def _shown(part: str | Number, thread: int) -> str:
@@ -262,13 +262,13 @@ def run(
     time_limit: float | None = None,
 ) -> dict[str, int]:  # fmt: skip
     """Execute `kernel` of a module at stage `barriers` for every block of `grid`, or for the block
-    `only`; arrays in `arguments` are read and written in place. Blocks run one after the other, by
-    turns where they may wait for each other. Counts what was done; what is printed is added to
-    `output`, a line per text. `make` makes the threads of a block
-    (`tileir.backend.simt.barrier_removal`); `seed` draws the order of roles, copies and blocks.
-    With `allow_races`, nothing is said of accesses by two instances that nothing orders.
-    `time_limit` is in seconds. Raises RaceError, LaunchError (TIR0725 past the time limit) and, for
-    a defect of the lowering, AssertionError."""
+    `only`; arrays in `arguments` are read and written in place. Blocks run one after the other,
+    interleaved where they may wait for each other. Return the operation counts; printed text is
+    appended to `output`, a line per text. `make` creates the threads of a block
+    (`tileir.backend.simt.barrier_removal`); `seed` determines the order of roles, copies and
+    blocks. With `allow_races`, unordered accesses by two instances are not reported. `time_limit`
+    is in seconds. Raises RaceError, LaunchError (TIR0725 past the time limit) and, for a defect of
+    the lowering, AssertionError."""
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
     memory = Memory(plan.size)
@@ -325,9 +325,9 @@ class _Launch:
         """Run the blocks `programs`; how many barriers they waited at."""
         count = ranks(self.module, self.function)
         if count > 1 or has_async_units(self.function):
-            return sum(self._run_beside(program, count, seed) for program in programs)
+            return sum(self._run_concurrently(program, count, seed) for program in programs)
         if self.function.name in pausing_functions(self.module):
-            return self._run_by_turns(programs, seed, allow_races)
+            return self._run_interleaved(programs, seed, allow_races)
         barriers = 0
         for program in programs:
             self.memory.clear_shared()
@@ -336,16 +336,18 @@ class _Launch:
             barriers += block.thread.barriers  # type: ignore[attr-defined]
         return barriers
 
-    def _run_beside(self, program: Sequence[int], count: int, seed: int) -> int:
+    def _run_concurrently(self, program: Sequence[int], count: int, seed: int) -> int:
         self.memory.clear_shared()
         blocks = [
             self.block(program, self.memory.of_block() if rank else self.memory)
             for rank in range(count)
         ]
-        barriers = run_beside(blocks, self.make, (seed, *program[::-1]))
+        barriers = run_concurrently(blocks, self.make, (seed, *program[::-1]))
         return barriers + sum(b.thread.barriers for b in blocks)  # type: ignore[attr-defined]
 
-    def _run_by_turns(self, programs: Iterator[Sequence[int]], seed: int, allow_races: bool) -> int:
+    def _run_interleaved(
+        self, programs: Iterator[Sequence[int]], seed: int, allow_races: bool
+    ) -> int:
         memory, barriers = self.memory, 0
         regions = [
             Region(name, 0, 0, span.data)
@@ -364,15 +366,15 @@ class _Launch:
             block.thread.memory.agent.end()
             barriers += block.thread.barriers
 
-        run_by_turns(begin(), launch, seed, end)
+        run_interleaved(begin(), launch, seed, end)
         return barriers
 
 
-def _contents(found: Global) -> Array:
-    """What a global holds at first."""
-    element: Any = found.element
-    values = [v.bits for v in found.initial or ()] or [0]
-    values = values * found.count if len(values) == 1 else values
+def _contents(variable: Global) -> Array:
+    """The initial contents of a global."""
+    element: Any = variable.element
+    values = [v.bits for v in variable.initial or ()] or [0]
+    values = values * variable.count if len(values) == 1 else values
     raw = b"".join(v.to_bytes(element.bytes, "little") for v in values)
     return np.frombuffer(raw, np.uint8).copy()
 

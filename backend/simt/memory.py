@@ -1,7 +1,7 @@
-"""Memory of the machine of threads: arrays at made-up addresses, and the block's shared bytes.
+"""Memory of the SIMT simulator: arrays at synthetic addresses, and the block's shared bytes.
 
-Bytes remember who wrote and who read them since the last barrier (`shadow.py`), so that a
-missing barrier is an error even though threads advance together.
+Each byte records its writers and readers since the last barrier (`shadow.py`), so that a missing
+barrier is an error although threads advance in lockstep.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Memory:
     """Likewise."""
     clock: Clock = attrs.field(init=False, factory=Clock)
     fenced: bool = attrs.field(init=False, default=False)
-    """Whether threads have passed a fence and not met since."""
+    """Whether threads have passed a fence since the last barrier."""
     run: int = attrs.field(init=False, default=0)
     """Which op runs, by how many ran before."""
     waiting: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
@@ -68,7 +68,7 @@ class Memory:
     acquiring: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
     """Threads that acquired by the op that runs."""
     acquired: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
-    """Threads that acquired by earlier ops, and have not met the others since."""
+    """Threads with an acquire since the last barrier."""
 
     time_limit: float | None = attrs.field(init=False, default=None)
     deadline: float = attrs.field(init=False, default=float("inf"))
@@ -107,49 +107,49 @@ class Memory:
         return base + span.offset
 
     def write_back(self) -> None:
-        """Copy every buffer into the arrays it was made from."""
+        """Copy every buffer back into its array."""
         for span in self.spans:
             span.write_back()
 
-    def check_aligned(self, address: Array, size: int, held: Array) -> None:
+    def check_aligned(self, address: Array, size: int, active: Array) -> None:
         """Every access must be aligned to its size, up to 16 bytes."""
-        if (address[held] % min(size, 16)).any():
+        if (address[active] % min(size, 16)).any():
             raise MisalignedError(f"an access of {size} bytes that is not aligned")
 
     def load(
-        self, address: Array, dtype: Any, held: Array, *, atomic: bool = False,
+        self, address: Array, dtype: Any, active: Array, *, atomic: bool = False,
         volatile: bool = False, scope: str = "gpu",
     ) -> Array:  # fmt: skip
-        """What lies at `address` where `held`, zero elsewhere."""
-        found = np.zeros(len(address), dtype)
-        for number, index, where in self.places(address, found.itemsize, held):
-            at = (index[:, None] + np.arange(found.itemsize)).reshape(-1)
-            self._touch(number, at, np.repeat(np.flatnonzero(where), found.itemsize), atomic)
+        """The contents at `address` where `active`, zero elsewhere."""
+        values = np.zeros(len(address), dtype)
+        for number, index, where in self.places(address, values.itemsize, active):
+            at = (index[:, None] + np.arange(values.itemsize)).reshape(-1)
+            self._touch(number, at, np.repeat(np.flatnonzero(where), values.itemsize), atomic)
             shared = (atomic or volatile) and scope != "cta"
-            self._tell(number, index, found.itemsize, False, shared)
-            raw = self.buffers[number][1].data[at].reshape(-1, found.itemsize)
-            found[where] = np.ascontiguousarray(raw).view(dtype)[:, 0]
-        return found
+            self._tell(number, index, values.itemsize, False, shared)
+            raw = self.buffers[number][1].data[at].reshape(-1, values.itemsize)
+            values[where] = np.ascontiguousarray(raw).view(dtype)[:, 0]
+        return values
 
     def store(
-        self, address: Array, values: Array, held: Array, *, atomic: bool = False,
+        self, address: Array, values: Array, active: Array, *, atomic: bool = False,
         volatile: bool = False, scope: str = "gpu",
     ) -> None:  # fmt: skip
-        """Write `values` to `address` where `held`."""
+        """Write `values` to `address` where `active`."""
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
         size = raw.shape[1]
-        for number, index, where in self.places(address, size, held):
+        for number, index, where in self.places(address, size, active):
             at = (index[:, None] + np.arange(size)).reshape(-1)
-            data, wanted = self.buffers[number][1].data, raw[where].reshape(-1)
+            data, new_bytes = self.buffers[number][1].data, raw[where].reshape(-1)
             threads = np.repeat(np.flatnonzero(where), size)
-            same = data[at] == wanted
+            same = data[at] == new_bytes
             self._touch(number, at, threads, atomic, same)
             self._tell(number, index, size, True, (atomic or volatile) and scope != "cta")
             if self.agent is not None and not same.all():
                 self.agent.launch.version += 1
-            data[at] = wanted
+            data[at] = new_bytes
             if not atomic:
-                self.shadows[number].landed(at, threads, data[at], wanted)
+                self.shadows[number].landed(at, threads, data[at], new_bytes)
 
     def _tell(self, number: int, index: Array, size: int, write: bool, atomic: bool) -> None:
         """Let other instances know of an access; one of the scope of a block is not atomic for
@@ -167,15 +167,16 @@ class Memory:
         if self.agent is not None:
             self.agent.fence(order)
 
-    def acquire(self, semantics: str, held: Array) -> None:
-        """Threads `held` have acquired something, or not, which the others know after a barrier."""
+    def acquire(self, semantics: str, active: Array) -> None:
+        """Record the acquire of the `active` threads. The others see it after a barrier."""
         if semantics in ("acquire", "acq_rel"):
-            self.acquiring[: len(held)] |= held
+            self.acquiring[: len(active)] |= active
 
     def _touch(
         self, number: int, at: Array, threads: Array, atomic: bool, same: Array | None = None
     ) -> None:
-        """A read, or a write of what is the `same` as lies there or not."""
+        """Record a read, or a write, of which `same` tells whether it leaves the bytes
+        unchanged."""
         shadow = self.shadows[number]
         if self.fenced:
             raise RaceError(f"race: thread {threads[0]} goes on before all have passed the fence")
@@ -194,7 +195,8 @@ class Memory:
         self.present[threads] = True
 
     def _check_acquired(self, threads: Array) -> None:
-        """Raise RaceError where a thread goes on that has not met who acquired something."""
+        """Raise RaceError where a thread proceeds without a barrier after another thread's
+        acquire."""
         if not self.acquired.any():
             return
         first = int(np.argmax(self.acquired))
@@ -213,12 +215,12 @@ class Memory:
         self.waiting |= self.present
         self.present[:] = False
 
-    def check_released(self, semantics: str, held: Array) -> None:
-        """An atomic that releases, by the threads `held`, must come after what others did."""
-        others = self.waiting[: len(held)] & (np.arange(len(held)) != np.argmax(held))
-        if held.any() and semantics in ("release", "acq_rel") and others.any():
+    def check_released(self, semantics: str, active: Array) -> None:
+        """An atomic that releases, by the threads `active`, must come after what others did."""
+        others = self.waiting[: len(active)] & (np.arange(len(active)) != np.argmax(active))
+        if active.any() and semantics in ("release", "acq_rel") and others.any():
             raise RaceError(
-                f"race: thread {np.argmax(held)} releases before thread {np.argmax(others)} has "
+                f"race: thread {np.argmax(active)} releases before thread {np.argmax(others)} has "
                 "met it at a barrier"
             )
 
@@ -236,9 +238,11 @@ class Memory:
             )
         self.fenced = True
 
-    def places(self, address: Array, size: int, held: Array) -> Iterator[tuple[int, Array, Array]]:
+    def places(
+        self, address: Array, size: int, active: Array
+    ) -> Iterator[tuple[int, Array, Array]]:
         """Number of a buffer, bytes in it, and the threads that access these."""
-        left = held.copy()
+        left = active.copy()
         for number, (base, span) in enumerate(self.buffers):
             index = address - base
             where = left & (index >= 0) & (index + size <= len(span.data))
@@ -261,13 +265,13 @@ class Memory:
         self.synchronize()
 
     def synchronize(self) -> None:
-        """A barrier: nobody has touched anything since."""
+        """Record a barrier: it clears all earlier accesses."""
         self.clock.synchronize()
         self.waiting[:], self.present[:], self.fenced = False, False, False
         self.acquiring[:], self.acquired[:] = False, False
 
-    def meet_since(self, epoch: int) -> None:
-        """Threads have met that came in `epoch`: nobody has touched anything before."""
+    def synchronized_since(self, epoch: int) -> None:
+        """Record the barrier of threads that arrived in `epoch`: it clears earlier accesses."""
         self.clock.epoch += 1
         self.clock.block = max(self.clock.block, epoch)
         self.waiting[:], self.present[:], self.fenced = False, False, False
@@ -281,27 +285,27 @@ class Memory:
         """A barrier of every warpgroup."""
         self.clock.synchronize_groups()
 
-    def peek(self, offset: Array, dtype: Any, held: Array) -> Array:
-        """What lies at `offset` where `held`, as another block reads it."""
-        at, _ = self._shared_bytes(offset, np.dtype(dtype).itemsize, held)
+    def peek(self, offset: Array, dtype: Any, active: Array) -> Array:
+        """The contents at `offset` where `active`, as another block reads them."""
+        at, _ = self._shared_bytes(offset, np.dtype(dtype).itemsize, active)
         self.check_written(at, "another block reads")
         raw = np.ascontiguousarray(self.shared[at].reshape(-1, np.dtype(dtype).itemsize))
         return raw.view(dtype)[:, 0]
 
-    def poke(self, offset: Array, values: Array, held: Array) -> Array:
-        """Write `values` to `offset` where `held`, as another block does; the bytes."""
-        at, threads = self._shared_bytes(offset, values.dtype.itemsize, held)
-        wanted = np.ascontiguousarray(values[held]).view(np.uint8).reshape(-1)
-        self.shared[at] = wanted
-        self.touched.landed(at, threads, self.shared[at], wanted)
+    def poke(self, offset: Array, values: Array, active: Array) -> Array:
+        """Write `values` to `offset` where `active`, as another block does; the bytes."""
+        at, threads = self._shared_bytes(offset, values.dtype.itemsize, active)
+        new_bytes = np.ascontiguousarray(values[active]).view(np.uint8).reshape(-1)
+        self.shared[at] = new_bytes
+        self.touched.landed(at, threads, self.shared[at], new_bytes)
         self.written[at] = True
         return at
 
-    def load_shared(self, offset: Array, dtype: Any, held: Array, is_bool: bool) -> Array:
-        """What lies at `offset`; reading what another thread wrote since the last barrier, or
-        nobody ever wrote, is an error."""
-        found = np.zeros(len(offset), dtype)
-        at, threads = self._shared_bytes(offset, found.itemsize, held)
+    def load_shared(self, offset: Array, dtype: Any, active: Array, is_bool: bool) -> Array:
+        """The contents at `offset`. Reading bytes that another thread wrote since the last barrier,
+        or that were never written, is an error."""
+        values = np.zeros(len(offset), dtype)
+        at, threads = self._shared_bytes(offset, values.itemsize, active)
         if not self.written[at].all():
             first = int(np.argmin(self.written[at]))
             raise AssertionError(
@@ -311,37 +315,37 @@ class Memory:
         self.touched.read(at, threads)
         if self.order is not None:
             self.order.read(at)
-        raw = np.ascontiguousarray(self.shared[at].reshape(-1, found.itemsize))
-        found[held] = raw.view(dtype)[:, 0] if len(at) else found[held]
-        return found
+        raw = np.ascontiguousarray(self.shared[at].reshape(-1, values.itemsize))
+        values[active] = raw.view(dtype)[:, 0] if len(at) else values[active]
+        return values
 
-    def store_shared(self, offset: Array, values: Array, held: Array) -> None:
+    def store_shared(self, offset: Array, values: Array, active: Array) -> None:
         """Write `values` to `offset`; over what another thread read or wrote since the last
         barrier, or writes as well, is an error."""
-        at, threads = self._shared_bytes(offset, values.dtype.itemsize, held)
+        at, threads = self._shared_bytes(offset, values.dtype.itemsize, active)
         if not len(at):
             return
         self.touched.write(at, threads)
         if self.order is not None:
             self.order.write(at)
-        raw = np.ascontiguousarray(values[held]).view(np.uint8).reshape(-1)
+        raw = np.ascontiguousarray(values[active]).view(np.uint8).reshape(-1)
         self.shared[at] = raw
         self.touched.landed(at, threads, self.shared[at], raw)
         self.written[at] = True
 
-    def add_shared(self, offset: Array, values: Array, held: Array) -> None:
+    def add_shared(self, offset: Array, values: Array, active: Array) -> None:
         """Atomic additions to 32-bit words."""
         words = self.shared.view(np.int32) if self.shared_bytes % 4 == 0 else None
         assert words is not None
-        at, threads = self._shared_bytes(offset, 4, held)
+        at, threads = self._shared_bytes(offset, 4, active)
         self.touched.add(at, threads)
         if self.order is not None:
             self.order.write(at)
-        np.add.at(words, offset[held] // 4, values[held])
+        np.add.at(words, offset[active] // 4, values[active])
 
-    def _shared_bytes(self, offset: Array, size: int, held: Array) -> tuple[Array, Array]:
+    def _shared_bytes(self, offset: Array, size: int, active: Array) -> tuple[Array, Array]:
         """Every byte accessed, and by which thread. Raises where one is outside."""
-        threads, where = np.flatnonzero(held), offset[held]
+        threads, where = np.flatnonzero(active), offset[active]
         outside = (where < 0) | (where + size > self.shared_bytes)
         if outside.any():
             first = int(np.argmax(outside))
@@ -357,15 +361,15 @@ class Memory:
             )
         return at, np.repeat(threads, size)
 
-    # For what runs beside the threads ---------------------------------------------------------
+    # For asynchronous units -------------------------------------------------------------------
 
     def of_role(self, order: AgentClock) -> Memory:
-        """The same memory as a role sees it, whose threads meet by themselves."""
-        made = self._apart()
+        """The same memory as a role sees it, with barriers of its own."""
+        view_memory = self._separate_copy()
         assert self.seen is not None
-        made.see(order, self.seen.traffic)
-        made.touched = Shadow(self.shared_bytes, "shared memory", made.clock)
-        return made
+        view_memory.see(order, self.seen.traffic)
+        view_memory.touched = Shadow(self.shared_bytes, "shared memory", view_memory.clock)
+        return view_memory
 
     def see(self, order: AgentClock, traffic: Traffic) -> None:
         """Let accesses be those of the role of `order`."""
@@ -373,22 +377,24 @@ class Memory:
 
     def of_block(self) -> Memory:
         """The same buffers as another block sees them, with shared memory of its own."""
-        made = self._apart()
-        made.clear_shared()
-        return made
+        block_memory = self._separate_copy()
+        block_memory.clear_shared()
+        return block_memory
 
-    def _apart(self) -> Memory:
+    def _separate_copy(self) -> Memory:
         """The same memory for other threads."""
-        made = copy(self)
-        made.clock = Clock()
-        made.shadows = [Shadow(s.size, s.where, made.clock) for s in self.shadows]
-        made.waiting, made.present = np.zeros(1024, bool), np.zeros(1024, bool)
-        made.acquiring, made.acquired = np.zeros(1024, bool), np.zeros(1024, bool)
-        return made
+        separate = copy(self)
+        separate.clock = Clock()
+        separate.shadows = [Shadow(s.size, s.where, separate.clock) for s in self.shadows]
+        separate.waiting, separate.present = np.zeros(1024, bool), np.zeros(1024, bool)
+        separate.acquiring, separate.acquired = np.zeros(1024, bool), np.zeros(1024, bool)
+        return separate
 
-    def parts(self, address: Array, size: int, held: Array) -> Iterator[tuple[Array, Array, Array]]:
+    def parts(
+        self, address: Array, size: int, active: Array
+    ) -> Iterator[tuple[Array, Array, Array]]:
         """Bytes of a buffer, which of them, and which of `address` they are of."""
-        for number, index, where in self.places(address, size, held):
+        for number, index, where in self.places(address, size, active):
             yield self.buffers[number][1].data, index, np.flatnonzero(where)
 
     def check_still(self, at: Array) -> None:
@@ -399,7 +405,7 @@ class Memory:
                             "way to")  # fmt: skip
 
     def check_written(self, at: Array, what: str) -> None:
-        """Raise AssertionError where nobody wrote the shared bytes `at`."""
+        """Raise AssertionError where the shared bytes `at` were never written."""
         if not self.written[at].all():
             byte = int(at[np.argmin(self.written[at])])
             raise AssertionError(f"{what} byte {byte} of shared memory, which nobody wrote")

@@ -23,42 +23,42 @@ class Accesses:
     threads: int
     active: Array
     memory: Any
-    made: Any
+    as_handle: Any
     dtype: Any
     combined: Any
     handle: Any
 
-    def _held(self, mask: Any) -> Array:
+    def _active_under(self, mask: Any) -> Array:
         return self.active if mask is None or isinstance(mask, str) else self.active & mask.array
 
     def load_global(
         self, element: Element, count: int, pointer: Any, mask: Any, other: Any,
         access: Access, space: int = 1,
     ) -> list[Any]:  # fmt: skip
-        held, size, found = self._held(mask), element.bytes, list[Any]()
-        self._in_order(access, held)
-        self.memory.check_aligned(pointer.array, size * count, held)
+        active, size, values = self._active_under(mask), element.bytes, list[Any]()
+        self._in_order(access, active)
+        self.memory.check_aligned(pointer.array, size * count, active)
         for i in range(count):
             at, kind = pointer.array + i * size, self.dtype(element)
-            raw = self.memory.load(at, kind, held, volatile=access.volatile)
+            raw = self.memory.load(at, kind, active, volatile=access.volatile)
             rest = np.zeros(1, raw.dtype) if other is None else other[i].array
-            found.append(self.made(np.where(held, raw, rest), element))
+            values.append(self.as_handle(np.where(active, raw, rest), element))
             if access.volatile:
-                self.memory.synchronise_instances(_VOLATILE, at[held], at[:0])
-        return found
+                self.memory.synchronise_instances(_VOLATILE, at[active], at[:0])
+        return values
 
     def store_global(
         self, element: Element, pointer: Any, values: Sequence[Any], mask: Any,
         access: Access, space: int = 1,
     ) -> None:  # fmt: skip
-        held, size = self._held(mask), element.bytes
-        self._in_order(access, held)
-        self.memory.check_aligned(pointer.array, size * len(values), held)
+        active, size = self._active_under(mask), element.bytes
+        self._in_order(access, active)
+        self.memory.check_aligned(pointer.array, size * len(values), active)
         for i, value in enumerate(values):
             at = pointer.array + i * size
-            self.memory.store(at, value.array, held, volatile=access.volatile)
+            self.memory.store(at, value.array, active, volatile=access.volatile)
             if access.volatile:
-                self.memory.synchronise_instances(_VOLATILE, at[:0], at[held])
+                self.memory.synchronise_instances(_VOLATILE, at[:0], at[active])
 
     def atomic(self, name: str, element: Element, pointer: Any, value: Any, order: Order) -> Any:
         self._ordered(order)
@@ -102,10 +102,10 @@ class Accesses:
     def load_atomic(self, element: Element, pointer: Any, order: Order) -> Any:
         self.memory.order_others(order.semantics)
         kind, at = self.dtype(element), pointer.array
-        found = self.memory.load(at, kind, self.active, atomic=True, scope=order.scope)
+        values = self.memory.load(at, kind, self.active, atomic=True, scope=order.scope)
         self.memory.synchronise_instances(order, at[self.active], at[:0])
         self.memory.acquire(order.semantics, self.active)
-        return self.handle(found)
+        return self.handle(values)
 
     def store_atomic(self, element: Element, pointer: Any, value: Any, order: Order) -> None:
         self._ordered(order)
@@ -126,23 +126,23 @@ class Accesses:
         self.memory.check_released(order.semantics, self.active)
         self.memory.order_others(order.semantics)
 
-    def _in_order(self, access: Access, held: Array) -> None:
+    def _in_order(self, access: Access, active: Array) -> None:
         """A volatile access comes after all others before it."""
         if access.volatile:
-            self.memory.check_released("acq_rel", held)
+            self.memory.check_released("acq_rel", active)
             self.memory.order_others("acq_rel")
 
     def _one(self, pointer: Any, thread: int, kind: Any, order: Order) -> Any:
         """What `thread` finds, atomically."""
-        held = np.arange(self.threads) == thread
-        found = self.memory.load(pointer.array, kind, held, atomic=True, scope=order.scope)
-        return found[thread]
+        active = np.arange(self.threads) == thread
+        value = self.memory.load(pointer.array, kind, active, atomic=True, scope=order.scope)
+        return value[thread]
 
     def _set(self, pointer: Any, thread: int, value: Array, order: Order) -> None:
         """`thread` writes the number in `value`, atomically."""
-        held = np.arange(self.threads) == thread
+        active = np.arange(self.threads) == thread
         values = np.broadcast_to(value, (self.threads,))
-        self.memory.store(pointer.array, values, held, atomic=True, scope=order.scope)
+        self.memory.store(pointer.array, values, active, atomic=True, scope=order.scope)
 
     def load_shared(self, element: Element, count: int, offset: Any) -> list[Any]:
         size = element.bytes
@@ -150,7 +150,7 @@ class Accesses:
         at = [offset.array.astype(np.int64) + i * size for i in range(count)]
         kind = self.dtype(element)
         return [
-            self.made(self.memory.load_shared(a, kind, self.active, element is I1), element)
+            self.as_handle(self.memory.load_shared(a, kind, self.active, element is I1), element)
             for a in at
         ]
 

@@ -1,5 +1,5 @@
-"""Matrix instructions of the machine of threads: fragments are put together warp by warp,
-multiplied, and taken apart again."""
+"""Matrix instructions of the SIMT simulator: fragments are gathered warp by warp, multiplied, and
+scattered again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Matrices:
     threads: int
     active: Array
     memory: Any
-    made: Any
+    as_handle: Any
     dtype: Any
 
     def load_matrix(
@@ -35,7 +35,7 @@ class Matrices:
             [self.memory.load_shared(at + i, np.dtype(np.uint8), naming, False) for i in range(16)],
             axis=-1,
         ).reshape(-1, 4, 8, 16)
-        found: list[Any] = []
+        handles: list[Any] = []
         size = element.bytes
         for matrix in range(count):
             rows = raw[:, matrix]
@@ -47,16 +47,16 @@ class Matrices:
             if kind == np.bool_:
                 kind = np.dtype(np.uint8)
             values = np.ascontiguousarray(words).view(kind)
-            found += [self.made(values[:, i], element) for i in range(4 // size)]
-        return found
+            handles += [self.as_handle(values[:, i], element) for i in range(4 // size)]
+        return handles
 
     def store_matrix(
         self, element: Element, transposed: bool, offset: Any, constant: int,
         values: Sequence[Any],
     ) -> None:  # fmt: skip
         self._whole_warps()
-        held = np.stack([np.ascontiguousarray(v.array) for v in values], axis=-1)
-        words = held.view(np.uint8).reshape(self.threads // 32, 8, 4, -1, 4)
+        stacked = np.stack([np.ascontiguousarray(v.array) for v in values], axis=-1)
+        words = stacked.view(np.uint8).reshape(self.threads // 32, 8, 4, -1, 4)
         count = words.shape[3]
         rows = np.zeros((self.threads // 32, 4, 8, 16), np.uint8)
         for matrix in range(count):
@@ -83,19 +83,19 @@ class Matrices:
             x, y = (_integers(v, s) for v, s in zip((left, right), signed, strict=True))
             summed = (x @ y + total.astype(np.int64)).astype(np.int32)
         else:
-            x, y = (_factors(kind, v) for v in (left, right))
+            x, y = (_operands(kind, v) for v in (left, right))
             with np.errstate(invalid="ignore", over="ignore"):
                 summed = (x @ y + total.astype(np.float64)).astype(total.dtype)
-        return [self.made(v, kind.sum) for v in _taken_apart(summed, kind.c())]
+        return [self.as_handle(v, kind.sum) for v in _scattered(summed, kind.c())]
 
     def round_tf32(self, a: Any) -> Any:
         bits = a.array.view(np.uint32)
         rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
-        return self.made(np.where(np.isfinite(a.array), rounded, a.array), F32)
+        return self.as_handle(np.where(np.isfinite(a.array), rounded, a.array), F32)
 
     def _whole_warps(self) -> None:
-        held = self.active.reshape(-1, 32)
-        if not (held.all(axis=1) | ~held.any(axis=1)).all():
+        active = self.active.reshape(-1, 32)
+        if not (active.all(axis=1) | ~active.any(axis=1)).all():
             raise AssertionError("an instruction of the whole warp that some lanes skip")
 
 
@@ -126,7 +126,7 @@ def _assembled(
     return whole
 
 
-def _taken_apart(whole: Array, vectors: tuple[Vectors, Vectors]) -> list[Array]:
+def _scattered(whole: Array, vectors: tuple[Vectors, Vectors]) -> list[Array]:
     rows, columns = _places(vectors)
     return [whole[:, rows[r], columns[r]].reshape(-1) for r in range(len(rows))]
 
@@ -135,8 +135,8 @@ def _integers(values: Array, signed: bool) -> Array:
     return values.view(np.int8 if signed else np.uint8).astype(np.int64)
 
 
-def _factors(kind: MmaInstruction, values: Array) -> Array:
-    """The factors as the instruction sees them: of f32 it drops what tf32 does not have."""
+def _operands(kind: MmaInstruction, values: Array) -> Array:
+    """The operands as the instruction sees them: tf32 drops the low bits of f32."""
     if kind.kind == "tf32":
         values = (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
     assert kind.factor is not I8

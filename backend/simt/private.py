@@ -1,5 +1,5 @@
-"""Memory of each thread's own, of the machine of threads: an array with a row per thread. Nobody
-else sees it, so there is nothing to wait for and nothing to race with."""
+"""Private memory of the SIMT simulator: an array with a row per thread. No other thread accesses
+it, so there are neither waits nor races."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Private:
 
     threads: int
     active: Array
-    made: Any
+    as_handle: Any
     dtype: Any
 
     def allot_private(self, element: Element, count: int) -> Room:
@@ -35,15 +35,15 @@ class Private:
         return Room(np.zeros(shape, self.dtype(element)), np.zeros(shape, bool))
 
     def load_private(self, element: Element, count: int, place: Room, index: Any) -> list[Any]:
-        rows, found = np.flatnonzero(self.active), list[Any]()
+        rows, values = np.flatnonzero(self.active), list[Any]()
         for i in range(count):
             at = self._elements(place, count, index, i)
             if not place.written[rows, at].all():
                 raise AssertionError("private memory that was not written is read")
             whole = np.zeros(self.threads, place.data.dtype)
             whole[rows] = place.data[rows, at]
-            found.append(self.made(whole, element))
-        return found
+            values.append(self.as_handle(whole, element))
+        return values
 
     def store_private(
         self, element: Element, place: Room, index: Any, values: Sequence[Any]
@@ -55,7 +55,7 @@ class Private:
             place.written[rows, at] = True
 
     def _elements(self, place: Room, count: int, index: Any, beside: int) -> Array:
-        """The element of every active thread that lies `beside` the one at `index`."""
+        """The element of every active thread `beside` places after the one at `index`."""
         first = index.array[self.active].astype(np.int64)
         if (first % count).any():
             raise AssertionError(f"{count} private elements from one that {count} does not divide")

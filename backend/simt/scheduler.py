@@ -1,7 +1,7 @@
-"""What runs at once in a block: roles, copies, barriers that count, in an order drawn from a seed.
+"""The scheduler of a block: roles, copies and mbarriers, in a random order drawn from a seed.
 
-Roles go on op by op. A copy lands at a moment of its own, and only then counts at its barrier. When
-nobody can go on, that is an error, which says who waits for what.
+Roles advance op by op. A copy lands at a random moment, and only then counts at its barrier. A
+deadlock is an error, which states who waits for what.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_BYTES = (1 << 20) - 1
 
 
 class DeadlockError(AssertionError):
-    """Nobody can go on."""
+    """A deadlock: no coroutine can proceed."""
 
 
 class WaitingError(Exception):
@@ -40,9 +40,9 @@ class WaitingError(Exception):
 
 @attrs.define(eq=False)
 class MBarrier:
-    """A barrier at byte `at`: `left` of `arrivals` are missing in phase number `phase`, and
-    `bytes`. `coming` knows what those did that arrived, `ended` what those did in phases past; of
-    those that arrived to let copies write, `giving` and `given` do."""
+    """An mbarrier at byte `at`: `left` of `arrivals` are missing in phase number `phase`, and
+    `bytes`. `coming` is the clock of those that arrived, `ended` that of earlier phases; `giving`
+    and `given` are the same for arrivals that let copies write."""
 
     at: int
     agent: int
@@ -55,9 +55,9 @@ class MBarrier:
     giving: dict[int, int] = attrs.field(factory=dict)
     given: dict[int, int] = attrs.field(factory=dict)
     maker: tuple[int, int] = (0, 0)
-    """Who began it, and what its clock was."""
+    """The role that initialized it, and its clock."""
     epochs: dict[int, int] = attrs.field(factory=dict)
-    """By agent that arrived: since when its threads had not met."""
+    """By agent that arrived: the epoch since which its threads had not synchronized."""
 
     def arrive(self, count: int) -> None:
         """Raises AssertionError where more arrive than are missing."""
@@ -116,15 +116,15 @@ class Coroutine:
 
 @attrs.define(eq=False)
 class Scheduler:
-    """The state of one block, or of all blocks of a cluster: `meeting` is where they meet. Bytes of
-    a block are counted from the first of the first block."""
+    """The state of one block, or of all blocks of a cluster with `cluster_barrier`. Bytes of all
+    blocks are numbered from the first one of the first block."""
 
     order: HappensBefore
     chance: random.Random
-    members: list[Coroutine] = attrs.field(factory=list)
+    coroutines: list[Coroutine] = attrs.field(factory=list)
     barriers: dict[int, MBarrier] = attrs.field(factory=dict)
     flights: list[InFlightCopy] = attrs.field(factory=list)
-    meeting: Any = None
+    cluster_barrier: Any = None
     pace: float = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -132,9 +132,9 @@ class Scheduler:
 
     def run(self) -> None:
         """Let all go on until they are at their ends. Raises DeadlockError."""
-        while self.members:
+        while self.coroutines:
             self.flights = [f for f in self.flights if not f.done]
-            able = [m for m in self.members if m.waiting is None or m.waiting.ready()]
+            able = [m for m in self.coroutines if m.waiting is None or m.waiting.ready()]
             if self.flights and (not able or self.chance.random() < self.pace):
                 self.chance.choice(self.flights).finish()
             elif able:
@@ -144,38 +144,40 @@ class Scheduler:
         self.land_all()
 
     def land_all(self) -> None:
-        """All copies are made."""
+        """Complete all copies."""
         for flight in self.flights:
             flight.finish()
         self.flights.clear()
 
-    def _step(self, member: Coroutine) -> None:
+    def _step(self, coroutine: Coroutine) -> None:
         try:
-            member.waiting = next(member.steps)
+            coroutine.waiting = next(coroutine.steps)
         except StopIteration:
-            self.members.remove(member)
+            self.coroutines.remove(coroutine)
 
     def _stuck(self) -> str:
-        each = (f"{m.name} waits for {m.waiting.why()}" for m in self.members if m.waiting)
+        each = (f"{m.name} waits for {m.waiting.why()}" for m in self.coroutines if m.waiting)
         return "deadlock: " + "; ".join(each)
 
     def barrier(self, at: int) -> MBarrier:
         """The barrier at byte `at`. Raises AssertionError."""
-        found = self.barriers.get(at)
-        if found is None:
+        state = self.barriers.get(at)
+        if state is None:
             raise AssertionError(f"there is no barrier at byte {at} of shared memory")
-        return found
+        return state
 
     def begin(self, at: int, arrivals: int, view: AgentClock) -> None:
         """A barrier's first phase, which `view` begins."""
-        agent = self.order.agent(f"a copy counted at byte {at}", self.order.homes[view.agent])
+        agent = self.order.agent(
+            f"a copy counted at byte {at}", self.order.block_of_agent[view.agent]
+        )
         maker = view.agent, view.clock
         self.barriers[at] = MBarrier(at, agent, arrivals, arrivals, maker=maker)
 
     def barriers_of(self, view: AgentClock) -> Iterator[MBarrier]:
         """The barriers of the block of `view`."""
-        homes = self.order.homes
-        return (b for b in self.barriers.values() if homes[b.agent] == homes[view.agent])
+        blocks = self.order.block_of_agent
+        return (b for b in self.barriers.values() if blocks[b.agent] == blocks[view.agent])
 
     def fly(self, land: Callable[[], None]) -> InFlightCopy:
         """A copy that begins."""
@@ -185,8 +187,8 @@ class Scheduler:
 
 @attrs.define(eq=False)
 class WgmmaGroup:
-    """Products under way: what computes their sums, the bytes they read, and whether they read
-    registers, too."""
+    """A pending wgmma group: the function that computes its accumulators, the bytes it reads, and
+    whether it reads registers."""
 
     finish: Callable[[], list[Array]]
     at: Array
@@ -205,9 +207,9 @@ class InFlightStore:
 
 @attrs.define(eq=False)
 class RoleState:
-    """What one role has under way: groups of products, and by thread groups of copies from shared
-    memory, oldest first: those that may read it, those that may write, and the group that is
-    open."""
+    """The pending operations of one role: wgmma groups and, by thread, groups of copies from shared
+    memory, oldest first: those that may still read it, those that may still write, and the open
+    group."""
 
     view: AgentClock
     products: list[WgmmaGroup] = attrs.field(factory=list)
@@ -221,9 +223,9 @@ class RoleState:
         self.reading.setdefault(thread, []).append(group)
         self.writing.setdefault(thread, []).append(group)
 
-    def turn_back(self) -> None:
-        """Begin the next round of a loop. Raises RaceError where a product reads registers, which
-        ptxas gives to what comes before the wait in the next round."""
+    def next_iteration(self) -> None:
+        """Begin the next iteration of a loop. Raises RaceError where a pending wgmma reads
+        registers, which ptxas may reuse before the wait of the next iteration."""
         if any(group.registers for group in self.products):
             raise RaceError(
                 f"race: {self.view.name} begins a round while a product reads registers"

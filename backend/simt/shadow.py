@@ -1,10 +1,9 @@
-"""Who touched each byte since threads last met.
+"""Shadow memory: the threads that accessed each byte since the last barrier.
 
-Threads are ordered by barriers alone, whatever order they happen to run in: two accesses of one
-byte by different threads, of which one writes, are a race unless a barrier of the block lies
-between, or, for threads of one warp, a barrier of the warp; even where both write the same. Only
-the threads of one store may write one byte, the same into it: they hold one element of a tile
-together.
+Only barriers order threads, whatever order they run in. Two accesses of one byte by different
+threads, of which one writes, are a race unless a barrier of the block is in between, or, for
+threads of one warp, a barrier of the warp; even where both write the same value. Only the threads
+of one store may write one byte with the same value: they all own the element.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ RACE = "TIR0721"
 
 
 class RaceError(LaunchError, AssertionError):
-    """Two threads or instances, one byte, one of them writing, and nothing that orders the two. It
-    is found in the code that was made of the program: what is no race of the program is a defect of
-    the lowering, as other assertions here are."""
+    """Two threads or instances access one byte, one of them writes, and nothing orders the two. The
+    race is in the generated code: if the program has none, it is a defect of the lowering, as other
+    assertions here are."""
 
-    def __init__(self, *found: str | Diagnostic) -> None:
-        super().__init__(*(Diagnostic(RACE, f) if isinstance(f, str) else f for f in found))
+    def __init__(self, *diagnostic: str | Diagnostic) -> None:
+        super().__init__(*(Diagnostic(RACE, f) if isinstance(f, str) else f for f in diagnostic))
 
     def at(self, mnemonic: str, location: Location | None) -> RaceError:
         """The same, by an op; one with a place keeps it."""
-        (found,) = self.diagnostics
-        if found.location is not None:
+        (diagnostic,) = self.diagnostics
+        if diagnostic.location is not None:
             return self
-        return RaceError(Diagnostic(RACE, f"{mnemonic}: {found.message}", location))
+        return RaceError(Diagnostic(RACE, f"{mnemonic}: {diagnostic.message}", location))
 
 
 @attrs.define(eq=False)
@@ -78,8 +77,8 @@ class Clock:
 @attrs.define(eq=False)
 class Shadow:
     """`size` bytes with their last writer, reader and atomic access: stamps of an epoch and a
-    thread, and which op made the last atomic access and the last other write. `where` names the
-    memory in messages."""
+    thread, and the ops of the last atomic access and the last other write. `where` names the memory
+    in messages."""
 
     size: int
     where: str
@@ -97,36 +96,36 @@ class Shadow:
 
     def read(self, at: Array, threads: Array) -> None:
         """`threads[i]` reads byte `at[i]`. Raises `RaceError`."""
-        self._meet(self.writer, at, threads, "reads", "wrote")
-        self._meet(self.changer, at, threads, "reads", "changed")
+        self._conflict(self.writer, at, threads, "reads", "wrote")
+        self._conflict(self.changer, at, threads, "reads", "changed")
         self._join(self.reader, at, threads)
 
     def write(self, at: Array, threads: Array, run: int = -1, same: Array | None = None) -> None:
         """`threads[i]` writes byte `at[i]`, in a `run` of an op, of which others may have written
         it already where that is the `same`. Raises `RaceError`."""
-        self._meet(self.reader, at, threads, "writes", "read")
-        self._meet(self.changer, at, threads, "writes", "changed")
+        self._conflict(self.reader, at, threads, "writes", "read")
+        self._conflict(self.changer, at, threads, "writes", "changed")
         other = np.ones(len(at), bool) if same is None else ~same | (self.stored[at] != run)
-        self._meet(self.writer, at[other], threads[other], "writes", "wrote")
+        self._conflict(self.writer, at[other], threads[other], "writes", "wrote")
         self.writer[at], self.stored[at] = self.clock.epoch << _BITS | threads, run
 
     def check_write(self, at: Array, thread: int, over: Array | None = None) -> None:
-        """`thread` lets bytes be written beside the threads, `over` what threads wrote to all of
-        them or some. Raises `RaceError`."""
+        """Record an asynchronous write that `thread` started, `over` earlier writes of threads to
+        some of the bytes. Raises `RaceError`."""
         threads = np.full(len(at), thread)
-        self._meet(self.reader, at, threads, "lets a copy write", "read")
+        self._conflict(self.reader, at, threads, "lets a copy write", "read")
         over = at if over is None else over
-        self._meet(self.writer, over, threads[: len(over)], "lets a copy write", "wrote")
-        self._meet(self.changer, over, threads[: len(over)], "lets a copy write", "changed")
+        self._conflict(self.writer, over, threads[: len(over)], "lets a copy write", "wrote")
+        self._conflict(self.changer, over, threads[: len(over)], "lets a copy write", "changed")
 
     def wrote(self, at: Array, thread: int) -> None:
-        """`thread` knows that bytes were written beside the threads, and no other does."""
+        """Record that only `thread` knows of an asynchronous write."""
         self.writer[at] = self.clock.epoch << _BITS | thread
 
-    def landed(self, at: Array, threads: Array, found: Array, wanted: Array) -> None:
-        """After `threads` wrote `wanted`: `found` lies there. Raises `RaceError`."""
-        if not np.array_equal(found, wanted):
-            first = int(np.argmax(found != wanted))
+    def landed(self, at: Array, threads: Array, loaded: Array, new_bytes: Array) -> None:
+        """After `threads` wrote `new_bytes`, the memory contains `loaded`. Raises `RaceError`."""
+        if not np.array_equal(loaded, new_bytes):
+            first = int(np.argmax(loaded != new_bytes))
             raise RaceError(
                 f"race: thread {threads[first]} and another write byte {at[first]} of "
                 f"{self.where} at the same time, not the same"
@@ -136,24 +135,24 @@ class Shadow:
         """`threads[i]` accesses byte `at[i]` atomically. Accesses of one `run` of an op come in
         any order; with those of others they come in the order of the program. Raises
         `RaceError`."""
-        self._meet(self.reader, at, threads, "changes", "read")
-        self._meet(self.writer, at, threads, "changes", "wrote")
+        self._conflict(self.reader, at, threads, "changes", "read")
+        self._conflict(self.writer, at, threads, "changes", "wrote")
         other = self.run[at] != run
-        self._meet(self.changer, at[other], threads[other], "changes", "changed")
+        self._conflict(self.changer, at[other], threads[other], "changes", "changed")
         self._join(self.changer, at, threads)
         self.run[at] = run
 
     def add(self, at: Array, threads: Array) -> None:
-        """`threads[i]` adds to byte `at[i]` atomically, which needs no order among additions.
+        """`threads[i]` adds to byte `at[i]` atomically; additions need no order among each other.
         Raises `RaceError`."""
-        self._meet(self.reader, at, threads, "adds to", "read")
+        self._conflict(self.reader, at, threads, "adds to", "read")
         seen = self.writer[at]
         other = (seen >> _BITS < self.clock.block) | (seen & _THREAD != _ADDED)
-        self._meet(self.writer, at[other], threads[other], "adds to", "wrote")
+        self._conflict(self.writer, at[other], threads[other], "adds to", "wrote")
         self.writer[at] = self.clock.epoch << _BITS | _ADDED
 
     def _join(self, stamps: Array, at: Array, threads: Array) -> None:
-        """Put `threads` beside those that accessed the bytes since the last barrier."""
+        """Add `threads` to those that accessed the bytes since the last barrier."""
         epoch = self.clock.epoch << _BITS
         last = stamps[at]
         stamps[at] = epoch | threads
@@ -173,7 +172,7 @@ class Shadow:
             joined = np.where(same & (code != _SEVERAL), joined, _SEVERAL)
             stamps[at[since]] = epoch | joined[since]
 
-    def _meet(self, stamps: Array, at: Array, threads: Array, does: str, did: str) -> None:
+    def _conflict(self, stamps: Array, at: Array, threads: Array, does: str, did: str) -> None:
         seen = stamps[at]
         stamp, code = seen >> _BITS, seen & _THREAD
         bad = (stamp >= self.clock.block) & (code != threads)
@@ -193,14 +192,14 @@ class Shadow:
 
 def _together(low: Array, high: Array) -> Array:
     """What stands for the threads from `low` to `high`."""
-    found = np.where(low >> _WARP == high >> _WARP, _OF_WARP + (low >> _WARP), _SEVERAL)
-    return np.where(low == high, low, found)
+    codes = np.where(low >> _WARP == high >> _WARP, _OF_WARP + (low >> _WARP), _SEVERAL)
+    return np.where(low == high, low, codes)
 
 
 def _warp(code: Array) -> Array:
     """The warp that a code stands for, or threads of; -1 where they are of several."""
-    found = np.where(code < _OF_WARP, code >> _WARP, code - _OF_WARP)
-    return np.where(code >= _ADDED, -1, found)
+    warps = np.where(code < _OF_WARP, code >> _WARP, code - _OF_WARP)
+    return np.where(code >= _ADDED, -1, warps)
 
 
 def _name(code: int) -> str:

@@ -49,12 +49,12 @@ class Tensor:
     def read(self, memory: Any, start: Sequence[int]) -> Array:
         """The bytes of the box at `start`, padding where it leaves the tensor."""
         address, inside = self._places(start)
-        found = np.zeros((len(address), self.size), np.uint8)
+        data = np.zeros((len(address), self.size), np.uint8)
         if self.map.nan:
-            found[:] = self._nan()
+            data[:] = self._nan()
         for buffer, at, where in memory.parts(address, self.size, inside):
-            found[where] = buffer[at[:, None] + np.arange(self.size)]
-        return found.reshape(-1)
+            data[where] = buffer[at[:, None] + np.arange(self.size)]
+        return data.reshape(-1)
 
     def write(self, memory: Any, start: Sequence[int], data: Array) -> None:
         """Write the bytes of the box at `start`, where it does not leave the tensor."""
@@ -65,11 +65,11 @@ class Tensor:
 
     def add(self, memory: Any, start: Sequence[int], data: Array) -> None:
         """Add the f32 of the box at `start`, where it does not leave the tensor."""
-        found = self.read(memory, start).view(np.float32)
-        self.write(memory, start, (found + data.view(np.float32)).view(np.uint8))
+        values = self.read(memory, start).view(np.float32)
+        self.write(memory, start, (values + data.view(np.float32)).view(np.uint8))
 
     def bytes_at(self, memory: Any, start: Sequence[int]) -> list[tuple[int, Array]]:
-        """The bytes of the box at `start` that lie in the tensor, by the number of a buffer."""
+        """The in-bounds bytes of the box at `start`, by the number of a buffer."""
         address, inside = self._places(start)
         span = np.arange(self.size)
         return [
@@ -78,7 +78,7 @@ class Tensor:
         ]
 
     def _places(self, start: Sequence[int]) -> tuple[Array, Array]:
-        """Addresses of the elements of a box, and whether they lie in the tensor."""
+        """Addresses of the elements of a box, and whether they are in bounds."""
         address, inside = np.int64(self.base), np.True_
         rank = len(self.extents)
         dims = zip(start, self.map.box, self.extents, self.strides, strict=True)

@@ -1,4 +1,4 @@
-"""Products under way in the machine of threads: what they read, and their sums."""
+"""Pending wgmma in the SIMT simulator: its operands and accumulators."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tileir.backend.simt.scheduler import WgmmaGroup
 from tileir.backend.simt.shadow import RaceError
 from tileir.backend.simt.wgmma_operands import (
     MatrixDescriptor,
-    factor_places,
     multiplied,
     numbers,
+    operand_places,
     stacked,
     sum_places,
 )
@@ -26,7 +26,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class PendingAccumulator:
-    """A sum under way, number `index` of its group: nobody may read it."""
+    """An accumulator in flight, number `index` of its group: it may not be read."""
 
     def __init__(self, group: WgmmaGroup, index: int) -> None:
         self.group, self.index = group, index
@@ -38,26 +38,26 @@ class PendingAccumulator:
 
 
 class Work:
-    """A group of products: where its factors lie, and its sums."""
+    """A wgmma group: the placement of its operands, and its accumulators."""
 
     def __init__(
         self,
         thread: Any,
         kind: WgmmaInstruction,
-        products: Sequence[WgmmaStep],
+        steps: Sequence[WgmmaStep],
         a: Any,
         b: Any,
         c: Any,
     ) -> None:
-        self.memory, self.kind, self.products, self.c = thread.memory, kind, products, c
+        self.memory, self.kind, self.products, self.c = thread.memory, kind, steps, c
         self.groups, self.threads = thread.threads // 128, thread.threads
         self.b = self._described(b)
-        held = isinstance(a, list)
-        self.a = None if held else self._described(a)
-        self.registers = [x.array.copy() for x in a] if held else []
+        in_registers = isinstance(a, list)
+        self.a = None if in_registers else self._described(a)
+        self.registers = [x.array.copy() for x in a] if in_registers else []
 
     def _described(self, handle: Any) -> list[int]:
-        """The descriptor of every warpgroup, in which its threads must agree."""
+        """The descriptor of every warpgroup, which must be uniform over its threads."""
         rows = handle.array.astype(np.uint64).reshape(-1, 128)
         if (rows != rows[:, :1]).any():
             raise AssertionError("threads of a warpgroup differ in a matrix descriptor")
@@ -65,60 +65,60 @@ class Work:
 
     def places(self) -> Array:
         """Every byte that is read."""
-        found = [
+        places = [
             bytes_of(at, self.kind.bits // 8)
             for group in range(self.groups)
-            for product in self.products
-            for at in self._factors(group, product)
+            for step in self.products
+            for at in self._operands(group, step)
         ]
-        return np.unique(np.concatenate(found))
+        return np.unique(np.concatenate(places))
 
-    def _factors(self, group: int, product: WgmmaStep) -> list[Array]:
+    def _operands(self, group: int, step: WgmmaStep) -> list[Array]:
         size, (left, right) = self.kind.bits // 8, self.kind.turned
-        b = MatrixDescriptor.of(self.b[group] + (product.b >> 4))
-        found = [b.places(self.kind.n, self.kind.k, size, turned=right)]
+        b = MatrixDescriptor.of(self.b[group] + (step.b >> 4))
+        places = [b.places(self.kind.n, self.kind.k, size, turned=right)]
         if self.a is not None:
-            a = MatrixDescriptor.of(self.a[group] + (product.a >> 4))
-            found.append(a.places(ROWS, self.kind.k, size, turned=left))
-        return found
+            a = MatrixDescriptor.of(self.a[group] + (step.a >> 4))
+            places.append(a.places(ROWS, self.kind.k, size, turned=left))
+        return places
 
     def finish(self) -> list[Array]:
-        """Registers of sums, of all threads."""
-        parts = [self._sums(group) for group in range(self.groups)]
+        """Accumulator registers of all threads."""
+        parts = [self._accumulators(group) for group in range(self.groups)]
         return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
 
-    def _sums(self, group: int) -> list[Array]:
+    def _accumulators(self, group: int) -> list[Array]:
         kind = self.kind
         row, column = sum_places(kind.sums)
         tiles: dict[int, Array] = {}
-        for product in self.products:
-            if product.first:
-                tiles[product.sums] = self._begun(group, product)
-            left, right = self._numbers(group, product)
-            tiles[product.sums] = multiplied(kind, left, right, tiles[product.sums])
+        for step in self.products:
+            if step.first:
+                tiles[step.sums] = self._begun(group, step)
+            left, right = self._numbers(group, step)
+            tiles[step.sums] = multiplied(kind, left, right, tiles[step.sums])
         return [tiles[s][row, column][:, i] for s in sorted(tiles) for i in range(kind.sums)]
 
-    def _begun(self, group: int, product: WgmmaStep) -> Array:
-        """What the product adds to."""
+    def _begun(self, group: int, step: WgmmaStep) -> Array:
+        """The initial accumulator."""
         kind = self.kind
         whole = np.zeros((ROWS, kind.n), {F32: np.float32, F16: np.float16}.get(kind.sum, np.int32))  # type: ignore[call-overload]
         if self.c is not None:
-            held = [_value(x) for x in self.c[product.sums : product.sums + kind.sums]]
+            accumulators = [_value(x) for x in self.c[step.sums : step.sums + kind.sums]]
             row, column = sum_places(kind.sums)
-            whole[row, column] = stacked(held, group)
+            whole[row, column] = stacked(accumulators, group)
         return whole
 
-    def _numbers(self, group: int, product: WgmmaStep) -> tuple[Array, Array]:
-        """The factors, [row, k] and [column, k]."""
-        kind, places = self.kind, self._factors(group, product)
+    def _numbers(self, group: int, step: WgmmaStep) -> tuple[Array, Array]:
+        """The operands, [row, k] and [column, k]."""
+        kind, places = self.kind, self._operands(group, step)
         right = numbers(kind, kind.right, self._raw(places[0]))
         if self.a is not None:
             return numbers(kind, kind.left, self._raw(places[1])), right
         count = ROWS * kind.k // 128
-        held = stacked(self.registers[product.a : product.a + count], group)
-        row, k = factor_places(kind)
+        registers = stacked(self.registers[step.a : step.a + count], group)
+        row, k = operand_places(kind)
         raw = np.zeros((ROWS, kind.k), f"u{kind.bits // 8}")
-        raw[row, k] = np.ascontiguousarray(held).view(raw.dtype)
+        raw[row, k] = np.ascontiguousarray(registers).view(raw.dtype)
         return numbers(kind, kind.left, raw), right
 
     def _raw(self, at: Array) -> Array:
@@ -128,7 +128,7 @@ class Work:
 
 
 def _value(handle: Any) -> Array:
-    """A sum to add to: of a group before this one, which is done by then."""
+    """An accumulator of an earlier group, which is complete by then."""
     if isinstance(handle, PendingAccumulator):
         assert handle.group.sums is not None
         return handle.group.sums[handle.index]

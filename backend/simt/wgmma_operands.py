@@ -1,4 +1,4 @@
-"""Products by warpgroups: factors found by the bits of matrix descriptors, multiplied.
+"""wgmma operands: decoded from the bits of matrix descriptors, and multiplied.
 
 PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": "Matrix Descriptor Format", "Shared
 Memory Matrix Layout", "Register Fragments".
@@ -42,8 +42,8 @@ class MatrixDescriptor:
         return MatrixDescriptor(start, leading, stride, bits >> 62)
 
     def places(self, rows: int, steps: int, size: int, *, turned: bool) -> Array:
-        """Where the elements of `size` bytes of a factor lie, [row, step of K], the rows of B being
-        its columns. `turned`: rows are contiguous, not K."""
+        """The addresses of the operand elements of `size` bytes, [row, step of K], where the rows
+        of B are its columns. `turned`: rows are contiguous, not K."""
         row, k = np.arange(rows)[:, None], np.arange(steps)[None, :]
         span = _SPANS[self.mode]
         inner, outer = (row, k) if turned else (k, row)
@@ -67,7 +67,7 @@ def swizzled(address: Array, swizzle: int) -> Array:
 
 
 def numbers(kind: WgmmaInstruction, name: str, raw: Array) -> Array:
-    """The numbers that the instruction sees in `raw`, unsigned integers of a factor's size."""
+    """The numbers that the instruction sees in `raw`, unsigned integers of the operand's size."""
     if name in ("s8", "u8"):
         return raw.view(np.int8 if name == "s8" else np.uint8).astype(np.int64)
     if name == "tf32":
@@ -80,25 +80,25 @@ def numbers(kind: WgmmaInstruction, name: str, raw: Array) -> Array:
     return raw.view(dtype_of(element)).astype(np.float64)
 
 
-def multiplied(kind: WgmmaInstruction, left: Array, right: Array, sums: Array) -> Array:
-    """`sums` [row, column] plus left [row, k] times right [column, k]."""
+def multiplied(kind: WgmmaInstruction, left: Array, right: Array, accumulators: Array) -> Array:
+    """`accumulators` [row, column] plus left [row, k] times right [column, k]."""
     if kind.sum is I32:
-        return (left @ right.T + sums.astype(np.int64)).astype(np.int32)
+        return (left @ right.T + accumulators.astype(np.int64)).astype(np.int32)
     with np.errstate(all="ignore"):
-        total = left @ right.T + sums.astype(np.float64)
+        total = left @ right.T + accumulators.astype(np.float64)
         return total.astype(np.float32 if kind.sum is F32 else np.float16)
 
 
 def sum_places(count: int) -> tuple[Array, Array]:
-    """Row and column of every sum that a warpgroup's threads hold: [thread, register]."""
+    """Row and column of every accumulator element of a warpgroup's threads: [thread, register]."""
     thread, i = np.arange(128)[:, None], np.arange(count)[None, :]
     warp, lane = thread // 32, thread % 32
     row = 16 * warp + lane // 4 + 8 * (i // 2 % 2)
     return row, 8 * (i // 4) + 2 * (lane % 4) + i % 2
 
 
-def factor_places(kind: WgmmaInstruction) -> tuple[Array, Array]:
-    """Row and step of K of every element of A that a warpgroup's threads hold for one step."""
+def operand_places(kind: WgmmaInstruction) -> tuple[Array, Array]:
+    """Row and step of K of every element of A that a warpgroup's threads own for one step."""
     word = 32 // kind.bits
     thread, i = np.arange(128)[:, None], np.arange(ROWS * kind.k // 128)[None, :]
     warp, lane = thread // 32, thread % 32

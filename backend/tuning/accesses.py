@@ -18,9 +18,9 @@ from tileir.types import Tile
 
 @attrs.frozen
 class Access:
-    """Elements that a thread holds of a tile, the bytes of one, and how many it accesses at once;
-    `scattered`: no neighbours have neighbouring addresses for certain, as where a table says where
-    elements lie."""
+    """The elements of a tile that a thread owns, the bytes of one, and how many it accesses at
+    once. `scattered`: no neighbours have provably contiguous addresses, for instance with indices
+    from a table."""
 
     held: int
     size: int
@@ -45,19 +45,19 @@ def accesses(function: Function, ops: Iterable[Any]) -> Iterator[Access]:
                 dim = contiguous_dim(op, contiguity)
                 widest = max(1, VECTOR_BYTES // size)
                 width = min(vector_run(layout, dim), contiguity.width(op, dim), widest)
-                apart = max(contiguity.runs(op.inputs[0])) == 1
-                yield Access(layout.size("register"), size, width, apart)
+                scattered = max(contiguity.runs(op.inputs[0])) == 1
+                yield Access(layout.size("register"), size, width, scattered)
 
 
-def scattered_access_count(found: Iterable[Access], warps: int) -> float:
+def scattered_access_count(listed: Iterable[Access], warps: int) -> float:
     """Instructions of scattered accesses, of all `warps`."""
-    return sum(each.instructions for each in found if each.scattered) * warps
+    return sum(each.instructions for each in listed if each.scattered) * warps
 
 
 def by_depth(function: Function) -> tuple[list[Any], list[Any]]:
     """The ops of the innermost loops, and all others."""
-    found = loops(function)
-    depths = {label: found.depth(label) for label in function.blocks}
+    loop_forest = loops(function)
+    depths = {label: loop_forest.depth(label) for label in function.blocks}
     deepest = max(depths.values())
     inner: list[Any] = []
     outer: list[Any] = []

@@ -1,4 +1,4 @@
-"""How many blocks of a cluster should share the depth of a product, by the cost model."""
+"""The split-K factor, the blocks of a cluster that share K, by the cost model."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _GROUP = 4
 def best_ranks(
     module: Module, plan: Metadata, grid: Sequence[int], values: Sequence[int], processors: int
 ) -> int:
-    """Blocks that should share each instance of the kernel that `plan` is of, where `processors`
-    have `grid` of instances to do: 1, 2, 4 or 8. `values` are its arguments, with descriptors taken
-    apart, and anything for those that are no integers."""
+    """The split-K factor of the kernel of `plan`, where `processors` run `grid` instances: 1, 2, 4
+    or 8. `values` are its arguments, with descriptors expanded, and anything for those that are no
+    integers."""
     instances = prod(grid)
     if 2 * instances > processors:
         return 1
@@ -53,7 +53,7 @@ def _sums(function: Function) -> list[Any]:
 
 
 def _fitting(function: Function) -> list[int]:
-    """Numbers of blocks that can share the rows of all sums."""
+    """The split-K factors that divide the rows of all accumulators."""
     rows = [shape_of(kind)[0] for kind in _sums(function)]
     return [1, *(n for n in _CHOICES if all(m % n == 0 and m // n >= _FEWEST_ROWS for m in rows))]
 
@@ -63,13 +63,13 @@ def _seconds(
 ) -> float:
     """What the model says of so many blocks."""
     instances, processors = scale
-    held = sum(prod(shape_of(kind)) * element_of(kind).bytes for kind in _sums(function))  # type: ignore[union-attr]
+    size = sum(prod(shape_of(kind)) * element_of(kind).bytes for kind in _sums(function))  # type: ignore[union-attr]
     roles = RoleProfile(
         work.read / max(1.0, work.steps) / LINE,
         _SLOTS,
         max(1, plan.num_warps // _GROUP - 1),
         cluster=ranks,
-        remote=float(held),
+        remote=float(size),
         alone=True,
     )
     use = ResourceUse(plan.num_warps, plan.shared, _REGISTERS, _SLOTS, roles=roles)

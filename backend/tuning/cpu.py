@@ -51,11 +51,12 @@ class CpuMeter:
         return Survey(work_of(legalize(module, name).functions[name], job.grid, numbers))
 
     def compile(self, job: Job) -> Artifact:
-        """LLVM IR is made, which finds what cannot be; code is, where it runs."""
+        """Generate LLVM IR, which reports impossible kernels; machine code is generated where it
+        runs."""
         start, module = time.perf_counter(), job.module()
-        made = compile(module, job.kernel, **job.options)
-        digest = hashlib.sha256(made.llvm.encode()).hexdigest()[:20]
-        code = (module, made.kernel, dict(job.options))
+        kernel = compile(module, job.kernel, **job.options)
+        digest = hashlib.sha256(kernel.llvm.encode()).hexdigest()[:20]
+        code = (module, kernel.kernel, dict(job.options))
         return Artifact(code, digest, compiling=time.perf_counter() - start)
 
     def open(self, inputs: Mapping[str, Any]) -> CpuSession:
@@ -95,15 +96,15 @@ class CpuSession:
         return time.perf_counter() - start
 
     def _started(self, artifact: Artifact) -> tuple[CpuKernel, list[Any], dict[str, Span]]:
-        """The kernel, its arguments as arrays and numbers, and the memory behind them."""
+        """The kernel, its arguments as arrays and numbers, and their backing memory."""
         module, name, options = artifact.code
         kernel = self._kernel(artifact.digest, module, name, options)
         by_array = Span.each(self.inputs.values())
         spans = {k: by_array[id(v)] for k, v in self.inputs.items() if id(v) in by_array}
         function = module.functions[name]
         mine = {str(p.name): self.inputs[str(p.name)] for p in function.parameters}
-        given = expanded(function, ordered(module, name, mine))
-        values = [by_array[id(v)].elements if id(v) in by_array else v for v in given]
+        passed = expanded(function, ordered(module, name, mine))
+        values = [by_array[id(v)].elements if id(v) in by_array else v for v in passed]
         return kernel, values, spans
 
     def _kernel(self, digest: str, module: Module, name: str, options: Any) -> CpuKernel:

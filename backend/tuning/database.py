@@ -1,8 +1,8 @@
-"""Measurements in SQLite: written at once, found again, exported and merged.
+"""Measurements in SQLite: written at once, reused, exported and merged.
 
-A family is what measurements can be compared in: one kernel (by content), arguments of one shape,
-one kind of device with one driver, one compiler. The file is in WAL mode: several processes may
-use it, and what `record` returned from survives the process being killed.
+A family is a set of comparable measurements: one kernel (by content), arguments of one shape, one
+kind of device with one driver, one compiler. The file is in WAL mode: several processes may use it,
+and a measurement survives the process once `record` has returned.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ class Database:
 
     def _prepare(self) -> None:
         run = self._connection.execute
-        found = run("pragma user_version").fetchone()[0]
-        if found > VERSION:
-            message = f"{self.path} has version {found}; this release reads {VERSION}"
+        version = run("pragma user_version").fetchone()[0]
+        if version > VERSION:
+            message = f"{self.path} has version {version}; this release reads {VERSION}"
             raise tune_error(message, "TIR1103")
         run("pragma journal_mode = wal")
         run("pragma synchronous = normal")
@@ -90,7 +90,7 @@ class Database:
         self._connection.commit()
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._connection.close()
 
     def __enter__(self) -> Database:
@@ -214,26 +214,26 @@ def _insert(connection: sqlite3.Connection, family: int, row: tuple[Any, ...]) -
 
 
 def _row(outcome: CandidateOutcome) -> tuple[Any, ...]:
-    found = {
+    row = {
         **attrs.asdict(outcome), "point": outcome.name,
         "status": outcome.status.value, "samples": json.dumps(outcome.samples),
         "choices": json.dumps(dict(outcome.point)), "written": datetime.now(UTC).isoformat(),
     }  # fmt: skip
-    return tuple(found[c] for c in _COLUMNS)
+    return tuple(row[c] for c in _COLUMNS)
 
 
 def _outcome(row: tuple[Any, ...]) -> CandidateOutcome:
-    found = dict(zip(_COLUMNS, row, strict=True))
+    fields = dict(zip(_COLUMNS, row, strict=True))
     try:
-        point = json.loads(found.pop("choices"))
-        samples = tuple(json.loads(found["samples"]))
-        found |= {"status": Status(found["status"]), "samples": samples}
+        point = json.loads(fields.pop("choices"))
+        samples = tuple(json.loads(fields["samples"]))
+        fields |= {"status": Status(fields["status"]), "samples": samples}
         if not isinstance(point, dict) or not all(type(s) in (int, float) for s in samples):
             raise ValueError("choices are named and samples are numbers")
     except (RecursionError, TypeError, ValueError) as error:
         raise tune_error(f"a row that is none of ours: {error}", "TIR1103") from None
-    del found["written"]
-    return CandidateOutcome(**{**found, "point": point})
+    del fields["written"]
+    return CandidateOutcome(**{**fields, "point": point})
 
 
 __all__ = ["VERSION", "Database", "Family", "TuneError"]

@@ -93,7 +93,7 @@ class Evaluator:
     def survey(
         self, points: Sequence[Point], numbers: Mapping[str, int], footprint: float
     ) -> Iterator[tuple[Point, Survey | Exception]]:
-        """What is known of each point before code is written, as it becomes known."""
+        """The survey of each point before code generation, in order of completion."""
         chunks = [points[i : i + _CHUNK] for i in range(0, len(points), _CHUNK)]
         tasks = {
             i: (surveyed, (self.meter, [self.problem.job(p) for p in chunk], numbers, footprint))
@@ -109,7 +109,7 @@ class Evaluator:
     def outcomes(
         self, trials: Sequence[Trial], surveys: Mapping[str, Survey]
     ) -> Iterator[CandidateOutcome]:
-        """The outcome of each trial, as it becomes known."""
+        """The outcome of each trial, in order of completion."""
         left = list(trials)
         while left and not self._primed:  # what others are compared with comes first, and alone
             for outcome in self._batch([left.pop(0)]):
@@ -174,13 +174,13 @@ class Evaluator:
     def _described(
         self, outcome: CandidateOutcome, surveys: Mapping[str, Survey]
     ) -> CandidateOutcome:
-        """With what the compiler said of the candidate, and the model."""
+        """The outcome with the predictions of the compiler and the model."""
         artifact, survey = self._artifacts.get(outcome.name), surveys.get(outcome.name)
-        found = attrs.evolve(outcome, predicted=survey.seconds if survey else None)
+        predicted = attrs.evolve(outcome, predicted=survey.seconds if survey else None)
         if artifact is None:
-            return found
+            return predicted
         return attrs.evolve(
-            found,
+            predicted,
             registers=artifact.registers,
             spills=artifact.spills,
             shared=artifact.shared,
@@ -189,7 +189,7 @@ class Evaluator:
         )
 
     def _bench(self) -> Any:
-        """What measures: an executor whose tasks are given a bench first."""
+        """The measuring executor: its tasks take a bench as their first argument."""
         if self._benches is None:
             self._benches = (
                 Workers(
@@ -213,8 +213,8 @@ class Evaluator:
     def _all(
         self, tasks: Mapping[Any, tuple[Callable[..., Any], tuple[Any, ...]]]
     ) -> Iterator[Any]:
-        """(key, answer or error) of each task, by the executor given, and by processes of our own
-        for those it did not finish."""
+        """(key, answer or error) of each task, from the caller's executor, and from own processes
+        for the tasks that it did not finish."""
         left = dict(tasks)
         if self._given is not None:
             for key, answer in self._by_given(left):
@@ -230,7 +230,7 @@ class Evaluator:
             yield from ((futures[f], _answer(f)) for f in done)
 
     def _by_given(self, tasks: Mapping[Any, tuple[Callable[..., Any], Any]]) -> Iterator[Any]:
-        """Answers of the executor given, until it breaks, or nothing ends for longer than one
+        """Answers of the caller's executor, until it breaks, or nothing ends for longer than one
         candidate may take."""
         assert self._given is not None
         try:

@@ -58,13 +58,13 @@ class GpuMeter:
         """Each visible GPU of the first one's kind."""
         cuda = driver()
         count = cuda.check(cuda.cuda.cuDeviceGetCount(), "cuDeviceGetCount")
-        given = os.environ.get("CUDA_VISIBLE_DEVICES")
-        known = given.split(",") if given else [str(i) for i in range(count)]
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        devices = visible.split(",") if visible else [str(i) for i in range(count)]
         names = [
             cuda.check(cuda.cuda.cuDeviceGetName(128, i), "cuDeviceGetName") for i in range(count)
         ]
         same = [i for i in range(count) if names[i] == names[0]]
-        return [{"CUDA_VISIBLE_DEVICES": known[i]} for i in same]
+        return [{"CUDA_VISIBLE_DEVICES": devices[i]} for i in same]
 
     def survey(
         self, job: Job, numbers: Mapping[str, int], footprint: float | None = None
@@ -78,14 +78,14 @@ class GpuMeter:
                 module, machine, attrs.evolve(options, non_tma_alignments=units), job.kernel
             )
 
-        found = launched(make, numbers)
-        done = found.staged
+        estimates = launched(make, numbers)
+        done = estimates.staged
         portable = legalize(module, done.kernel).functions[done.kernel]
         work = work_of(portable, job.grid, numbers)
-        use = use_of(done, machine, work, found.maps)
+        use = use_of(done, machine, work, estimates.maps)
         instances = int(np.prod(job.grid))
         machine_here = machine_of(self.target, self.processors)
-        size = found.footprint if footprint is None else footprint
+        size = estimates.footprint if footprint is None else footprint
         return Survey(work, use, estimate(work, use, instances, machine_here, size))
 
     def compile(self, job: Job) -> Artifact:
@@ -93,10 +93,10 @@ class GpuMeter:
         start = time.perf_counter()
         module = job.module()
         make = Cache.usual().compile if self.cached else compile
-        made = make(module, self.target, Options.of(job.options), job.kernel)
-        plan, machine_code = made.metadata, made.assembled
+        kernel = make(module, self.target, Options.of(job.options), job.kernel)
+        plan, machine_code = kernel.metadata, kernel.assembled
         bare = attrs.evolve(
-            made,
+            kernel,
             stages={"input": module},
             llvm="",
             ptx="",
@@ -188,10 +188,10 @@ class GpuSession:
         return Kernel(code)[tuple(grid)], values
 
     def _value(self, name: str, described: bool) -> Any:
-        span, given = self.spans.get(name), self.inputs[name]
+        span, value = self.spans.get(name), self.inputs[name]
         if span is None:
-            return given
+            return value
         address = self.addresses[name] + span.offset
         if not described:
             return address
-        return Tensor(address, given.shape, tuple(s // given.itemsize for s in given.strides))
+        return Tensor(address, value.shape, tuple(s // value.itemsize for s in value.strides))

@@ -11,9 +11,9 @@ from tileir.backend.target import Target, target
 
 @attrs.frozen
 class GpuModel:
-    """A GPU: `processors` of `clock` hertz; operations a cycle and processor of dense products by
-    the bits of their factors (negative: without tensor cores); bytes a second from memory and
-    from the L2."""
+    """A GPU: `processors` of `clock` hertz; operations a cycle and processor of dense matmuls by
+    the bits of their operands (negative: without tensor cores); bytes a second from memory and from
+    the L2."""
 
     target: Target
     processors: int
@@ -29,13 +29,13 @@ def machine_of(name: str, processors: int | None = None) -> GpuModel:
     """The machine of target `name`, with `processors` where the device says how many it has.
 
     Raises `CompileError` (TIR0702)."""
-    found = _MACHINES.get(name.removesuffix("a")) or _MACHINES["sm_90"]
-    machine = attrs.evolve(found, target=target(name))
+    model = _MACHINES.get(name.removesuffix("a")) or _MACHINES["sm_90"]
+    machine = attrs.evolve(model, target=target(name))
     return machine if processors is None else attrs.evolve(machine, processors=processors)
 
 
 def _products(sixteen: float, double: float) -> dict[int, float]:
-    """Operations a cycle by bits of factors, given those of 16 and of 64."""
+    """Operations a cycle by bits of operands, from those of 16 and of 64."""
     return {4: sixteen * 2, 8: sixteen * 2, 16: sixteen, 32: sixteen / 2, 64: double, -32: 256.0}
 
 

@@ -1,4 +1,5 @@
-"""A kernel as a launcher takes it for given numbers: with tensor maps where these can be."""
+"""The variant of a kernel that a launcher selects for given numbers: with tensor maps where these
+are possible."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ Units = tuple[int, ...]
 
 @attrs.frozen(eq=False)
 class Launched:
-    """The stages of what is launched, its tensor maps, and the bytes of the arrays that the kernel
-    would have maps of; None where that is not known."""
+    """The stages of the launched variant, its tensor maps, and the bytes of the arrays that have
+    maps; None where that is unknown."""
 
     staged: LoweredKernel
     maps: tuple[MapValues, ...] = ()
@@ -50,7 +51,7 @@ def launched(make: Callable[[Units], LoweredKernel], numbers: Mapping[str, int])
 def _asked(
     done: LoweredKernel, numbers: Mapping[str, int]
 ) -> tuple[HostPlan | None, list[int] | None]:
-    """The host plan of a kernel, and what it is given; None where `numbers` lacks one."""
+    """The host plan of a kernel, and its inputs; None where `numbers` lacks one."""
     last = done.stages["barriers"]
     text = last.metadata.get("host.plan0")
     plan = None if text is None else HostPlan.from_text(str(text))
@@ -58,18 +59,18 @@ def _asked(
 
 
 def _arguments(kernel: Function, numbers: Mapping[str, int]) -> list[int] | None:
-    found: list[int] = []
+    arguments: list[int] = []
     for parameter in kernel.parameters:
         name, kind = str(parameter.name), parameter.type
         if isinstance(kind, Pointer):
-            found.append(_ADDRESS)
+            arguments.append(_ADDRESS)
         elif isinstance(kind, Scalar) and not kind.is_integer:
-            found.append(0)  # which no plan reads
+            arguments.append(0)  # which no plan reads
         elif name in numbers or name.startswith("grid."):
-            found.append(numbers.get(name, 1))
+            arguments.append(numbers.get(name, 1))
         else:
             return None
-    return found
+    return arguments
 
 
 def _footprint(host: HostPlan, arguments: list[int]) -> float | None:

@@ -1,8 +1,8 @@
 """The space of the paper's auto-tuner (Tillet, Kung and Cox, MAPL 2019, section 5.3).
 
 Hierarchical tiling has three meta-parameters per dimension of a tile: the tile is cut into
-micro-tiles, which the lanes of a warp share, and those into nano-tiles, which one thread holds.
-The paper searches powers of two: 32 to 128, 8 to 32, 1 to 4.
+micro-tiles, which the lanes of a warp share, and those into nano-tiles, which one thread owns. The
+paper searches powers of two: 32 to 128, 8 to 32, 1 to 4.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ NANO = (1, 2, 4)
 
 
 def mapl19(tiles: Sequence[str], others: Sequence[str] = ()) -> Space:
-    """The space over the dimensions of one tile, slowest first: `tiles` are the parameters that
-    give their extents; `others` extents of dimensions that are summed over, which are not cut.
+    """The space over the dimensions of one tile, slowest first: `tiles` are the parameters for
+    their extents; `others` are the extents of dimensions that are reduced, which are not cut.
 
-    Of the dimension of parameter `TM`, `micro.TM` and `nano.TM` are the parts.
+    For the dimension of parameter `TM`, `micro.TM` and `nano.TM` are the parts.
     """
-    found: list[Parameter] = []
+    parameters: list[Parameter] = []
     for name in tiles:
-        found += [
+        parameters += [
             Parameter(name, TILE, Role.MAKE, "extent of a tile"),
             Parameter(f"micro.{name}", MICRO, Role.ATTRIBUTE, "what a warp holds side by side"),
             Parameter(f"nano.{name}", NANO, Role.ATTRIBUTE, "what a thread holds side by side"),
         ]
-    found += [Parameter(name, TILE, Role.MAKE, "extent of a tile") for name in others]
-    return Space(tuple(found))
+    parameters += [Parameter(name, TILE, Role.MAKE, "extent of a tile") for name in others]
+    return Space(tuple(parameters))
 
 
 def attributes_of(choices: dict[str, Choice]) -> dict[str, tuple[Choice, ...]]:
     """Choices `micro.TM`, `micro.TN`, ... as the attributes `micro` and `nano` of a kernel, one
     number per dimension; others by their own name, alone in a tuple."""
-    found: dict[str, tuple[Choice, ...]] = {}
+    attributes: dict[str, tuple[Choice, ...]] = {}
     for name, value in choices.items():
         kind = name.partition(".")[0]
-        found[kind] = (*found.get(kind, ()), value)
-    return found
+        attributes[kind] = (*attributes.get(kind, ()), value)
+    return attributes

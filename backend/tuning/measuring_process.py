@@ -1,4 +1,4 @@
-"""Where candidates run: what a measuring process holds, and what it is asked."""
+"""The process that runs candidates: its state and its requests."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Opening:
     reference: str
 
     def __call__(self) -> MeasuringProcess:
-        given = self.inputs()
-        wanted = None if self.expected is None else dict(self.expected(given))
-        right = None if wanted is None else Reference(wanted, self.within)
-        return MeasuringProcess(self, self.meter.open(given), right)
+        inputs = self.inputs()
+        expected = None if self.expected is None else dict(self.expected(inputs))
+        right = None if expected is None else Reference(expected, self.within)
+        return MeasuringProcess(self, self.meter.open(inputs), right)
 
 
 @attrs.define(eq=False)
@@ -46,8 +46,8 @@ class MeasuringProcess:
         if self.right is None and Path(self.opening.reference).exists():
             with np.load(self.opening.reference) as kept:
                 kinds = dict(zip(kept["names"].tolist(), kept["kinds"].tolist(), strict=True))
-                wanted = {n: kept[f"array {n}"].view(_dtype(kinds[n])) for n in kinds}
-            self.right = Reference(wanted, self.opening.within)
+                expected = {n: kept[f"array {n}"].view(_dtype(kinds[n])) for n in kinds}
+            self.right = Reference(expected, self.opening.within)
         return self.right
 
     def keep(self, results: Mapping[str, Any]) -> None:
@@ -96,8 +96,9 @@ def compiled(meter: Meter, job: Job) -> Artifact:
 def measured(
     bench: MeasuringProcess, artifact: Artifact, grid: Sequence[int], launches: int, checked: bool
 ) -> list[float]:
-    """Seconds of each launch. With `checked` its results are looked at before: raises `TuneError`
-    (TIR1107) where they are wrong; the first candidate's are right where nothing else is known."""
+    """Seconds of each launch. With `checked` the results are verified first: raises `TuneError`
+    (TIR1107) where they are wrong. Without a reference the first candidate's results are taken as
+    right."""
     if checked:
         results = bench.session.results(artifact, grid)
         right = bench.known()

@@ -14,8 +14,8 @@ from tileir.backend.tuning.work import WorkEstimate
 
 @attrs.frozen
 class Survey:
-    """What is known of a candidate before code is written: its work, what a block takes, and the
-    cost model's estimate; None where the meter has no model."""
+    """Estimates for a candidate before code generation: its work, the resources of a block, and the
+    cost model's time; None where the meter has no model."""
 
     work: WorkEstimate | None = None
     use: ResourceUse | None = None
@@ -60,7 +60,7 @@ class Session(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release its resources."""
         ...
 
 
@@ -88,8 +88,8 @@ class Meter(Protocol):
     def survey(
         self, job: Job, numbers: Mapping[str, int], footprint: float | None = None
     ) -> Survey:
-        """What is known before code is written, given the integers among the arguments and the
-        bytes of all arrays. Raises `CompileError` for what cannot be compiled."""
+        """Estimates before code generation, from the integers among the arguments and the bytes of
+        all arrays. Raises `CompileError` for a candidate that does not compile."""
         ...
 
     def compile(self, job: Job) -> Artifact:

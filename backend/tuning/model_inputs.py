@@ -13,24 +13,24 @@ _SPILL = 0.02
 
 
 GATHER = 9e-9
-"""Seconds of an instruction whose threads access one element each, wherever it lies, on one H200
+"""Seconds of an instruction whose threads access one scattered element each, on one H200
 (benchmarks/workloads.py shift, nhwc)."""
 
 
 @attrs.frozen
 class RoleProfile:
-    """What the roles of a kernel do in a step of their loop, and behind it.
+    """The work of a kernel's roles in an iteration of their loop, and after it.
 
-    `requests`: how often copies ask the L2 for a line or a part of one; `num_stages` of the ring.
-    Threads that load where no tensor map can hold `held` elements each, by `loads` loads of at
+    `requests`: how often copies ask the L2 for a line or a part of one; `num_stages`: stages of the
+    ring. Where no tensor map applies, threads load `held` elements each, by `loads` loads of at
     least `unit` bytes, and may have `limit` registers. `groups` of 4 warps multiply; `odd`
-    instructions have second factors across their rows of an odd multiple of 8 columns. These warps
-    compute `arithmetic` elements, before products that need them where these have their first
-    factors in `registers`, and gather by `gathers` instructions. Behind the steps threads make
-    `stores` stores for an instance. `divisions`: those before the first copy. `cluster` blocks
-    share an instance, and each sends `remote` bytes to others' shared memory; `together` blocks
-    load for each other. `alone`: whether a processor runs one block, which takes instance after
-    instance."""
+    instructions have an N-major B with an odd multiple of 8 columns. These warps compute
+    `arithmetic` elements, before the matmuls that need them where these have A in `registers`, and
+    gather by `gathers` instructions. After the loop threads make `stores` stores for an instance.
+    `divisions`: those before the first copy. `cluster` blocks share an instance, and each sends
+    `remote` bytes to others' shared memory; `together` blocks multicast. `alone`: whether a
+    processor runs one persistent block.
+    """
 
     requests: float
     num_stages: int
@@ -53,12 +53,12 @@ class RoleProfile:
 
 @attrs.frozen
 class ResourceUse:
-    """What a block of a kernel takes: its warps, bytes of shared memory, words of registers that
-    its busiest thread needs, and the limit that one has; `stages`: slots of its buffers;
+    """The resources of a block of a kernel: its warps, bytes of shared memory, words of registers
+    that its busiest thread needs, and the limit per thread; `stages`: stages of its buffers;
     `fragments`: bytes that all its threads read from shared memory in one instance; `words`:
-    registers of all its threads, where they differ, and None where all have the same; `roles`:
-    what its roles do, where it has them; `gathers`: instructions that access scattered elements in
-    one instance, of all its warps."""
+    registers of all its threads, where they differ, and None where all have the same; `roles`: the
+    work of its roles, if it is warp-specialized; `gathers`: instructions that access scattered
+    elements in one instance, of all its warps."""
 
     warps: int
     shared: int
@@ -71,7 +71,7 @@ class ResourceUse:
     gathers: float = 0.0
 
     def resident(self, machine: Target) -> int:
-        """Blocks that a processor holds at once; 0 where not even one."""
+        """Resident blocks of a processor; 0 where not even one fits."""
         threads = self.warps * machine.lanes
         each = max(24, min(self.registers, self.limit, machine.max_registers))
         words = self.words or -(-each // 8) * 8 * threads
@@ -96,8 +96,8 @@ class ResourceUse:
 
 @attrs.frozen
 class Estimate:
-    """Seconds, and what they are made of: `waves` of `resident` blocks a processor, the parts of
-    the busiest processor by name, and what a step of the loop waits for."""
+    """Estimated seconds and their parts: `waves` of `resident` blocks a processor, the parts of the
+    busiest processor by name, and the limiter of an iteration."""
 
     seconds: float
     waves: float

@@ -1,16 +1,16 @@
-"""Kernels whose warps are all alike: waves of blocks, traffic, pipeline depth.
+"""Kernels without warp specialization: waves of blocks, traffic, pipeline depth.
 
-Blocks run in waves of as many as the processors hold at once. While a processor runs `r` blocks,
-a step of their loops takes the longest of
+Blocks run in waves of as many as are resident on the processors. While a processor runs `r` blocks,
+an iteration of their loops takes the longest of
 
-    products        r * operations / rate, less where too few warps feed the tensor cores
+    matmuls         r * operations / rate, less where too few warps feed the tensor cores
     fragments       r * bytes read from shared memory / 128 bytes a cycle
-    traffic         r * bytes of the step / the processor's share of the L2's bandwidth
-    latency         a memory access, divided by the steps that run ahead (`stages - 1`)
+    traffic         r * bytes of the iteration / the processor's share of the L2's bandwidth
+    latency         a memory access, divided by the iterations in flight (`stages - 1`)
 
-and then for scattered elements, which no copy brings ahead (`GATHER`); the whole takes no less than
-the arrays from memory, once. Rates are published peaks of dense arithmetic; `_LAUNCH` and the
-latency are fits: products of 2048x2048xK on one H200 took 8 us and 10.3 us more per 1024 of K, of
+and then for scattered elements, which no copy prefetches (`GATHER`). The whole takes no less than
+the arrays take from memory, once. Rates are published peaks of dense arithmetic; `_LAUNCH` and the
+latency are fits: matmuls of 2048x2048xK on one H200 took 8 us and 10.3 us more per 1024 of K, of
 which 9.3 us are the peak rate's.
 """
 
@@ -30,7 +30,7 @@ _FEEDING = 4
 """Warps that keep the tensor cores of a processor busy with `mma.sync`, one per quarter."""
 
 _BY_WARP = 0.62
-"""Part of the peak rate of products that `mma.sync` of warps reaches."""
+"""The part of the peak matmul rate that `mma.sync` reaches."""
 
 
 def estimate_uniform(
@@ -39,8 +39,8 @@ def estimate_uniform(
     """The time of `instances` instances in blocks that take `use`; `once`: bytes that come from
     memory and go there."""
     resident = max(1, use.resident(machine.target))
-    held = machine.processors * resident
-    full, rest = divmod(instances, held)
+    resident_blocks = machine.processors * resident
+    full, rest = divmod(instances, resident_blocks)
     last = -(-rest // machine.processors)
     parts = dict.fromkeys(_wave(work, use, 1, machine), 0.0)
     total, gathered = _LAUNCH, 0.0

@@ -1,24 +1,24 @@
-"""Kernels whose warps have roles (sm_90a): some copy blocks to rings of slots, others multiply.
+"""Warp-specialized kernels (sm_90a): producers copy blocks to rings of stages, consumers multiply.
 
-Blocks run in waves, one to a processor or as many as it holds. A step of the busiest processor's
-takes the longest of
+Blocks run in waves, one to a processor or as many as are resident. An iteration on the busiest
+processor takes the longest of
 
-    products     operations / the rate of `wgmma`, and what other groups of warps do not hide of
-                 the elements that are computed between them
-    arithmetic   these elements
-    gathers      instructions by which they load scattered elements
-    fragments    bytes of factors that `wgmma` reads / 128 bytes a cycle of shared memory
-    traffic      requests for lines of the L2, or parts of lines / what the port answers that two
+    matmuls      operations / the rate of `wgmma`, and the part of the arithmetic in between that
+                 other warpgroups do not hide
+    arithmetic   the elements computed between matmuls
+    gathers      instructions that load scattered elements
+    fragments    bytes of operands that `wgmma` reads / 128 bytes a cycle of shared memory
+    traffic      requests for lines of the L2, or parts of lines / the rate of the port that two
                  processors share
-    loads        where no tensor map can have a factor: what threads load instead
-    latency      of a copy / slots of the ring
+    loads        where no tensor map can describe an operand: loads by threads
+    latency      of a copy / stages of the ring
 
-and `_ROUND`. Behind the steps results are stored. All waves together take no less than memory needs
-for what is touched first, nor than power allows for so many operations.
+and `_ROUND`. After the loop results are stored. All waves together take no less than memory needs
+for the bytes of first accesses, nor than power allows for so many operations.
 
-Constants hold for one H200: times in seconds, sizes in bytes, rates in units a second. Where
-nothing else is said they were fitted at once to 5213 measurements of 109 problems
-(benchmarks/results/products*.json) and rounded. `docs/explanation/tuning.md` says what they are worth.
+Constants are for one H200: times in seconds, sizes in bytes, rates in units a second. Unless stated
+otherwise they were fitted together to 5213 measurements of 109 problems
+(benchmarks/results/products*.json) and rounded. `docs/explanation/tuning.md` states their accuracy.
 """
 
 from __future__ import annotations
@@ -37,32 +37,30 @@ _CLOCK = 1.98e9
 """Cycles a second, the most that the device may have: short kernels run at that."""
 
 _SUSTAINED = {16: 760e12, 8: 1500e12, 32: 390e12}
-"""Operations a second of products, by bits of their factors, that its power allows for long."""
+"""Operations a second of matmuls, by bits of their operands, that its power allows for long."""
 
 _REACHED, _THREE = 0.87, 0.77
 """Parts of the peak rate that `wgmma` reaches, and with three groups of 4 warps."""
 
 _ODD = 100.0
-"""Cycles more that an instruction takes whose second factor lies across its rows and has an odd
-multiple of 8 columns."""
+"""Additional cycles of an instruction with an N-major B and an odd multiple of 8 columns."""
 
 _BESIDE = 64.0
-"""Elements a cycle and processor that are computed between products: half of what there are units
-for; factors of 4 and 8 bits (benchmarks/results/workloads_quantised.json) take about that."""
+"""Elements a cycle and processor that are computed between matmuls: half of what the units allow;
+operands of 4 and 8 bits (benchmarks/results/workloads_quantised.json) take about that."""
 
 _SHOWING = {1: 1.0, 2: 0.8, 3: 0.5}
-"""Parts of what is computed between products that products of other groups of warps do not hide, by
-groups (benchmarks/results/attention.json)."""
+"""The part of the arithmetic between matmuls that matmuls of other warpgroups do not hide, by
+number of groups (benchmarks/results/attention.json)."""
 
 _REQUEST, _ALONE = 2.0, 0.6
 """Cycles of a request where both processors at a port are busy; its part where one is."""
 
 _LATENCY, _ROUND = 0.9e-6, 0.035e-6
-"""Of a copy under load; what a step takes beside, to wait and arrive at barriers."""
+"""Latency of a copy under load; overhead of an iteration for barriers."""
 
 _LAUNCH = 6.5e-6
-"""From the launch to the end of the last block, what comes before the first and behind the last
-step of a block included."""
+"""From the launch to the end of the last block, including the code before and after the loop."""
 
 _DIVISION = 0.065e-6
 """A division before the first copy, 130 cycles."""
@@ -74,7 +72,8 @@ _STORED = 80e9
 """Bytes of results a second and processor."""
 
 _THREADS, _HELD, _LOAD = 0.43e-6, 2.6e-9, 9.6e-9
-"""A step of threads that load, for each element that a thread holds, and for each of its loads."""
+"""An iteration of loads by threads, for each element that a thread owns, and for each of its
+loads."""
 
 _FEW, _FEWER = 104, 1.45
 """Registers with which threads keep fewer loads under way, and how many times as long they take."""
@@ -87,7 +86,7 @@ _STORE = 0.3e-9
 """A store by a thread, of all of a block."""
 
 _MEETING, _EACH, _SENT = 0.6e-6, 0.02e-6, 13.6e9
-"""Blocks of a cluster meet: once, and for each of them; bytes a second that a block sends."""
+"""Cluster barriers: once, and for each of the blocks; bytes a second that a block sends."""
 
 _TOGETHER = 1.0e-6
 """What blocks that load for each other take more."""
@@ -96,15 +95,15 @@ _COLD = 1.6
 """How many times as long memory takes for what tiles touch first as for one array in order."""
 
 _LEFT = 8
-"""Processors that clusters of 4 and more leave unused: they lie within groups of 16 or 18, of which
-one has fewer. 31 clusters of 4 run at once."""
+"""Processors that clusters of 4 and more leave unused: clusters stay within groups of 16 or 18, of
+which one has fewer. 31 clusters of 4 run at once."""
 
 _JOIN, _CAP = 4, 8
 """Exponents of the norm by which two limits that are alike add up, of memory and of power."""
 
 
 class _Scale(NamedTuple):
-    """Blocks a processor holds, processors that work, and blocks of all processors."""
+    """Resident blocks of a processor, processors in use, and blocks of all processors."""
 
     resident: int
     processors: int
@@ -130,14 +129,16 @@ def estimate_warp_specialized(
         if blocks and count
     ]
     waves = full + (rest > 0)
-    parts = {name: sum(n * found[name] for n, (_, found) in spent) for name in spent[0][1][1]}
+    parts = {
+        name: sum(n * seconds_of[name] for n, (_, seconds_of) in spent) for name in spent[0][1][1]
+    }
     parts |= {
         "meeting": _meeting(roles, waves),
         "memory": _COLD * once / machine.memory,
         "power": _power(work, instances, machine),
     }
-    again = 0.0 if roles.alone else (waves - 1) * _AGAIN
-    total = sum(count * seconds for count, (seconds, _) in spent) + parts["meeting"] + again
+    later_waves = 0.0 if roles.alone else (waves - 1) * _AGAIN
+    total = sum(count * seconds for count, (seconds, _) in spent) + parts["meeting"] + later_waves
     total = _joined(_joined(total, parts["memory"], _JOIN), parts["power"], _CAP)
     total += _LAUNCH + roles.divisions * _DIVISION
     last = -(-rest // scale.processors)
@@ -180,13 +181,13 @@ def _step(work: WorkEstimate, roles: RoleProfile, machine: GpuModel, paired: boo
     steps = max(1.0, work.steps)
     reached = _THREE if roles.groups == 3 else _REACHED
     cycles = sum(n / machine.products[bits] for bits, n in work.dots.items()) / steps / reached
-    beside = roles.arithmetic / (_BESIDE * _CLOCK)
+    overlapped = roles.arithmetic / (_BESIDE * _CLOCK)
     showing = 1.0 if roles.registers else _SHOWING.get(roles.groups, _SHOWING[3])
     lines = roles.requests * _REQUEST * (1.0 if paired else _ALONE)
     return _Step(
         _LATENCY / max(1, roles.num_stages),
-        (cycles + roles.odd * _ODD) / _CLOCK + beside * showing,
-        beside,
+        (cycles + roles.odd * _ODD) / _CLOCK + overlapped * showing,
+        overlapped,
         work.factors / steps / (128 * _CLOCK),
         lines / _CLOCK,
         _loads(roles),
@@ -219,7 +220,7 @@ def _meeting(roles: RoleProfile, waves: int) -> float:
 
 
 def _power(work: WorkEstimate, instances: int, machine: GpuModel) -> float:
-    """Seconds that all products take at what power allows."""
+    """Seconds of all matmuls at the rate that power allows."""
     seconds = 0.0
     for bits, count in work.dots.items():
         rate = _SUSTAINED.get(abs(bits), machine.products[bits] * _CLOCK * 132)

@@ -30,9 +30,9 @@ class Status(Enum):
 
 @attrs.frozen
 class CandidateOutcome:
-    """A candidate and what was found: `seconds`, the median of `samples`; or an error by `code`
-    and `message`. `predicted`: seconds by the cost model. Registers and bytes spilled are per
-    thread, `shared` bytes per block; `digest` is that of the machine code."""
+    """A candidate and its outcome: `seconds`, the median of `samples`; or an error by `code` and
+    `message`. `predicted`: seconds by the cost model. Registers and bytes spilled are per thread,
+    `shared` bytes per block; `digest` is that of the machine code."""
 
     point: Mapping[str, Choice]
     status: Status
@@ -74,18 +74,18 @@ _BY_CODE = {
 }  # fmt: skip
 
 
-def failure(point: Mapping[str, Choice], error: BaseException, **found: Any) -> CandidateOutcome:
+def failure(point: Mapping[str, Choice], error: BaseException, **value: Any) -> CandidateOutcome:
     """The outcome of a candidate that raised `error`; errors that are none of the compiler's have
     the code TIR1108."""
     if isinstance(error, TileirError):
         status = _BY_CODE.get(error.code, Status.FAILED)
         return CandidateOutcome(
-            point, status, code=error.code, message=error.diagnostics[0].message, **found
+            point, status, code=error.code, message=error.diagnostics[0].message, **value
         )
     code = "TIR1105" if _is_death(error) else "TIR1108"
     text = f"{type(error).__name__}: {error}".splitlines()
     return CandidateOutcome(
-        point, _BY_CODE[code], code=code, message=text[0] if text else code, **found
+        point, _BY_CODE[code], code=code, message=text[0] if text else code, **value
     )
 
 

@@ -45,34 +45,34 @@ def compiler_space(
     options: Mapping[str, Any] | None = None,
 ) -> Space:  # fmt: skip
     """The compiler's options worth trying on `kernel` of `module`, with the choices of which at
-    least two give different programs. `options` are given, and not tried.
+    least two yield different programs. `options` are fixed, and not tried.
 
-    Raises `CompileError` for a kernel that is not there or an unknown target.
+    Raises `CompileError` for a missing kernel or an unknown target.
     """
-    given, machine = dict(options or {}), target_named(target)
-    program = _Program(module, machine, kernel, given)
-    found: list[Parameter] = []
+    stated, machine = dict(options or {}), target_named(target)
+    program = _Program(module, machine, kernel, stated)
+    parameters: list[Parameter] = []
     for parameter in declared():
-        if parameter.name not in given and program.depends_on(parameter):
-            found.append(parameter)
-    return Space(tuple(found))
+        if parameter.name not in stated and program.depends_on(parameter):
+            parameters.append(parameter)
+    return Space(tuple(parameters))
 
 
 def declared(passes: Sequence[str] = PASSES) -> Iterator[Parameter]:
     """The meta-parameters of passes, and whether some run at all, as options of the compiler.
     What two passes call by one name has the choices of both."""
-    known = {field.name for field in attrs.fields(Options)}
-    found: dict[str, Parameter] = {}
+    names = {field.name for field in attrs.fields(Options)}
+    parameters: dict[str, Parameter] = {}
     for name in passes:
         for option in lookup(name).options:
             keyword = _NAMES.get(option.keyword, option.keyword)
-            if option.choices and keyword in known:
-                before = found.get(keyword)
+            if option.choices and keyword in names:
+                before = parameters.get(keyword)
                 joined = {*option.choices, *(before.choices if before else ())}
                 choices = option.choices if before is None else tuple(sorted(joined, key=_size))
                 meaning = f"{option.name} of {name}"
-                found[keyword] = Parameter(keyword, choices, Role.OPTION, meaning)
-    yield from found.values()
+                parameters[keyword] = Parameter(keyword, choices, Role.OPTION, meaning)
+    yield from parameters.values()
     for name, keyword in SWITCHES.items():
         yield Parameter(keyword, (True, False), Role.OPTION, f"whether {name} runs")
 
@@ -91,18 +91,19 @@ class _Program:
     options: Mapping[str, Any]
 
     def depends_on(self, parameter: Parameter) -> bool:
-        """Whether some choices give different programs."""
+        """Whether some choices yield different programs."""
         seen: set[Any] = set()
         for choice in parameter.choices:
-            found = self._outline({**self.options, parameter.name: choice})
-            if found is not None:
-                seen.add(found)
+            outline = self._outline({**self.options, parameter.name: choice})
+            if outline is not None:
+                seen.add(outline)
             if len(seen) > 1:
                 return True
         return False
 
     def _outline(self, options: Mapping[str, Choice]) -> Any:
-        """What tells programs apart, values' names aside; None for one that does not compile."""
+        """A description that identifies a program, except for names of values; None for one that
+        does not compile."""
         try:
             done = run_pipeline(self.module, self.machine, Options.of(options), self.kernel)
         except TileirError:

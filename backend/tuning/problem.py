@@ -24,7 +24,7 @@ Expected: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 @attrs.frozen
 class Job:
-    """One candidate as other processes need it: `make(**choices)` gives the module, whose kernel
+    """One candidate as other processes need it: `make(**choices)` returns the module, whose kernel
     gets `attributes`; `options` are the compiler's. `make` has to be picklable."""
 
     make: Callable[..., Module]
@@ -36,12 +36,12 @@ class Job:
 
     def module(self) -> Module:
         """The candidate's module."""
-        made = self.make(**self.choices)
+        module = self.make(**self.choices)
         if not self.attributes:
-            return made
-        kernel = made.kernel(self.kernel)
+            return module
+        kernel = module.kernel(self.kernel)
         changed = kernel.evolve(attributes={**kernel.attributes, **self.attributes})
-        return made.with_functions({**made.functions, kernel.name: changed})
+        return module.with_functions({**module.functions, kernel.name: changed})
 
 
 @attrs.frozen
@@ -49,14 +49,14 @@ class Problem:
     """A kernel with parameters and its launch.
 
     `make`: choices of `space` by name -> module. `grid`: extents, or a function of the point.
-    `inputs()`: the arguments by parameter, numpy arrays and numbers, the same whenever it is
-    called. `content` tells kernels apart that have the same name (`content_of`). `options` are
-    the compiler's for every candidate. `expected(inputs)`: what some arrays hold afterwards;
-    without it candidates are compared with the first. `within`: the largest error allowed, of all
-    arrays or of each; None for 32 spacings of the type.
+    `inputs()`: the arguments by parameter, numpy arrays and numbers, the same for every call.
+    `content` distinguishes kernels of the same name (`content_of`). `options` are the compiler's
+    for every candidate. `expected(inputs)`: the expected contents of some arrays; without it
+    candidates are compared with the first. `within`: the largest error allowed, of all arrays or of
+    each; None for 32 spacings of the type.
 
-    What runs in other processes (`make`, `inputs`, `expected`) has to be picklable: functions of
-    modules, and `functools.partial` of such.
+    Functions that run in other processes (`make`, `inputs`, `expected`) have to be picklable:
+    functions of modules, and `functools.partial` of such.
     """
 
     make: Callable[..., Module]
@@ -80,10 +80,10 @@ class Problem:
         )
 
     def _extents(self, point: Point) -> tuple[int, ...]:
-        found: Any = self.grid(point) if callable(self.grid) else self.grid
-        extents = (found,) if isinstance(found, int) else tuple(found)
+        result: Any = self.grid(point) if callable(self.grid) else self.grid
+        extents = (result,) if isinstance(result, int) else tuple(result)
         if not 1 <= len(extents) <= 3 or any(not isinstance(n, int) or n < 1 for n in extents):
-            raise tune_error(f"a grid is one to three positive numbers, not {found!r}")
+            raise tune_error(f"a grid is one to three positive numbers, not {result!r}")
         return extents
 
 
@@ -128,15 +128,15 @@ def shape_class(inputs: Mapping[str, Any]) -> str:
 
 
 def _words(inputs: Mapping[str, Any], word: Callable[[int], int | str]) -> list[str]:
-    found: list[str] = []
+    words: list[str] = []
     for name in sorted(inputs):
         value = inputs[name]
         if hasattr(value, "shape") and hasattr(value, "dtype"):
             extents = ",".join(str(word(int(n))) for n in value.shape)
-            found.append(f"{name}={str(value.dtype).removeprefix('torch.')}[{extents}]")
+            words.append(f"{name}={str(value.dtype).removeprefix('torch.')}[{extents}]")
         elif name in numbers_in({name: value}):
-            found.append(f"{name}={word(int(value))}")
-    return found
+            words.append(f"{name}={word(int(value))}")
+    return words
 
 
 def _bucket(number: int) -> int | str:

@@ -41,21 +41,21 @@ def pruned(
     surveys: Mapping[str, tuple[Point, Survey]], machine: str | None, pruning: Pruning
 ) -> dict[str, CandidateOutcome]:
     """Outcomes TIR1104 of candidates that are not worth compiling, by name."""
-    found: dict[str, CandidateOutcome] = {}
+    outcomes: dict[str, CandidateOutcome] = {}
     for name, (point, survey) in surveys.items():
         why = None if machine is None else ruled_out(survey, target(machine), pruning)
         if why is not None:
-            found[name] = _without(point, survey, why)
-    left = {n: s for n, (_, s) in surveys.items() if n not in found and s.seconds is not None}
+            outcomes[name] = _without(point, survey, why)
+    left = {n: s for n, (_, s) in surveys.items() if n not in outcomes and s.seconds is not None}
     if pruning.slower is None or not left:
-        return found
+        return outcomes
     best = min(s.seconds or 0.0 for s in left.values())
     for name, survey in left.items():
-        factor = (survey.seconds or 0.0) / best
-        if factor > pruning.slower:
-            why = f"expected to take {factor:.1f} times as long as the best"
-            found[name] = _without(surveys[name][0], survey, why)
-    return found
+        ratio = (survey.seconds or 0.0) / best
+        if ratio > pruning.slower:
+            why = f"expected to take {ratio:.1f} times as long as the best"
+            outcomes[name] = _without(surveys[name][0], survey, why)
+    return outcomes
 
 
 def _without(point: Point, survey: Survey, why: str) -> CandidateOutcome:

@@ -42,7 +42,7 @@ def ranked(
 
     Raises `TuneError` (TIR1102) where none fits, `CompileError` for what is no matter of size.
     """
-    meter, machine, found = GpuMeter(target, processors), target_named(target), list[Ranked]()
+    meter, machine, ranking = GpuMeter(target, processors), target_named(target), list[Ranked]()
     reasons: list[str] = []
     for point in problem.space if points is None else points:
         try:
@@ -56,8 +56,8 @@ def ranked(
         if why is not None or survey.estimate is None:
             reasons.append(f"{named(point)}: {why}")
         else:
-            found.append(Ranked(point, survey.estimate))
-    if not found:
+            ranking.append(Ranked(point, survey.estimate))
+    if not ranking:
         first = reasons[0] if reasons else "the space is empty"
         raise tune_error(f"no point fits on {target}; {first}", "TIR1102")
-    return sorted(found, key=lambda r: (r.estimate.seconds, named(r.point)))
+    return sorted(ranking, key=lambda r: (r.estimate.seconds, named(r.point)))

@@ -1,4 +1,4 @@
-"""Why this one: what tuning found, in words."""
+"""Reports of a tuning run, in words."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _TABLE = 8
 
 @attrs.frozen
 class Effect:
-    """What one choice of a parameter costs: the quickest candidate that made it, in seconds, and
-    relative to the best of all."""
+    """The cost of one choice of a parameter: its quickest candidate, in seconds, and relative to
+    the best of all."""
 
     parameter: str
     choice: Choice
@@ -38,15 +38,15 @@ def explained(result: Result) -> str:
 
 def effects(result: Result) -> list[Effect]:
     """What every choice of every parameter costs at best, among what was measured."""
-    measured, found = result.measured, list[Effect]()
+    measured, largest = result.measured, list[Effect]()
     least = measured[0].seconds or 1.0
     for parameter in result.problem.space.parameters:
         for choice in parameter.choices:
             times = [o.seconds for o in measured if o.point[parameter.name] == choice]
             seconds = min((t for t in times if t is not None), default=None)
             if seconds is not None:
-                found.append(Effect(parameter.name, choice, seconds, seconds / least))
-    return found
+                largest.append(Effect(parameter.name, choice, seconds, seconds / least))
+    return largest
 
 
 def duration(seconds: float | None) -> str:
@@ -135,8 +135,8 @@ def _model(result: Result, best: CandidateOutcome) -> Iterator[str]:
 
 
 def _neighbours(result: Result, best: CandidateOutcome) -> Iterator[str]:
-    known = {o.name: o for o in (*result.left_out, *result.outcomes)}
-    near = [(p, known.get(named(p))) for p in result.problem.space.neighbours(best.point)]
+    by_name = {o.name: o for o in (*result.left_out, *result.outcomes)}
+    near = [(p, by_name.get(named(p))) for p in result.problem.space.neighbours(best.point)]
     lines = [f"  {_change(best.point, p)}: {_fate(o, best)}" for p, o in near]
     yield from (["one step away:", *lines] if lines else [])
 
@@ -154,12 +154,12 @@ def _fate(outcome: CandidateOutcome | None, best: CandidateOutcome) -> str:
 
 
 def _effects(result: Result) -> Iterator[str]:
-    found = effects(result)
-    if not found:
+    rows = effects(result)
+    if not rows:
         return
     yield "the quickest with each choice, relative to the best:"
     for parameter in result.problem.space.parameters:
-        mine = [e for e in found if e.parameter == parameter.name]
+        mine = [e for e in rows if e.parameter == parameter.name]
         if len(mine) > 1:
             yield f"  {parameter.name}: " + ", ".join(f"{e.choice} {e.factor:.3f}" for e in mine)
 

@@ -24,21 +24,23 @@ _PLAIN = 16
 """Registers for addresses, counters and what an instruction needs on the way."""
 
 _STEPS, _DEEP = 4, 16
-"""Steps of K whose factors multiply-adds, and matrix instructions, hold at once."""
+"""Steps of K whose operands multiply-adds, and matrix instructions, keep live at once."""
 
 
 def use_of(
     done: LoweredKernel, machine: Target, work: WorkEstimate, maps: Sequence[MapValues] = ()
 ) -> ResourceUse:
-    """What a block of a staged kernel takes that does `work`; `maps` are its tensor maps for the
-    arguments, where they are known."""
+    """The resources of a block of a staged kernel that does `work`; `maps` are its tensor maps for
+    the arguments, if known."""
     last = done.stages["barriers"]
     functions = [f for f in last.functions.values() if not f.is_declaration]
     words = _PLAIN + max(most_registers(f) for f in functions)
-    slots = [op.shape[0] for f in functions for op in _named(f, "gpu.shared_alloc")]
+    stages = [op.shape[0] for f in functions for op in _named(f, "gpu.shared_alloc")]
     by_block = machine.registers_per_processor // (machine.lanes * done.num_warps) // 8 * 8
     limit = min(done.registers or machine.max_registers, by_block, machine.max_registers)
-    plain = ResourceUse(done.num_warps, done.memory.size, words, max(slots, default=1), limit=limit)
+    plain = ResourceUse(
+        done.num_warps, done.memory.size, words, max(stages, default=1), limit=limit
+    )
     kernel = last.functions[done.kernel]
     roles = roles_of(last, kernel, maps)
     if roles is not None:
@@ -52,25 +54,25 @@ def use_of(
 
 def _by_roles(plain: ResourceUse, started: Sequence[Any], roles: RoleProfile) -> ResourceUse:
     """Of a kernel whose warps have roles, each with the registers that it asks for."""
-    found = attrs.evolve(plain, roles=roles, stages=roles.num_stages)
+    use = attrs.evolve(plain, roles=roles, stages=roles.num_stages)
     most = max(role.registers for role in started)
     if most == 0:  # warps keep the registers they were launched with
-        return found
+        return use
     words = sum(role.warps * 32 * role.registers for role in started)
-    return attrs.evolve(found, limit=most, words=words)
+    return attrs.evolve(use, limit=most, words=words)
 
 
 def most_registers(function: Function) -> int:
-    """Words that the values alive at once need per thread, where they are most. Splats, ranges
-    and tiles of pointers count as one word per dimension: code computes them again."""
+    """The register pressure in words per thread. Splats, ranges and tiles of pointers count as one
+    word per dimension, since code rematerializes them."""
     alive, parts = liveness(function), dict(_factors(function))
-    held = {v: words // parts.get(v, 1) or 1 for v, words in _words(function)}
+    words_of = {v: words // parts.get(v, 1) or 1 for v, words in _words(function)}
     blocks = (function.blocks[label] for label in alive.leaving)
-    return max((_most(b, alive.leaving[b.label], held) for b in blocks), default=0)
+    return max((_most(b, alive.leaving[b.label], words_of) for b in blocks), default=0)
 
 
 def _factors(function: Function) -> Iterator[tuple[Value, int]]:
-    """Factors of products, which are read a few steps of K at a time, with the parts that makes."""
+    """Operands of dots, which are read a few steps of K at a time, with the number of parts."""
     for op in _named(function, "dot"):
         bits, depth = op.a.type.element.bits, op.a.type.shape[-1]
         plain = bits == 32 and op.precision.value == "ieee"
@@ -86,20 +88,20 @@ def _words(function: Function) -> Iterator[tuple[Value, int]]:
         yield from ((v, _held(v)) for op in block.ops for v in op.results)
 
 
-def _most(block: Block, leaving: Iterable[Value], held: Mapping[Value, int]) -> int:
+def _most(block: Block, leaving: Iterable[Value], words_of: Mapping[Value, int]) -> int:
     """The most at any op of `block`, from its end to its beginning."""
     current = set(leaving)
-    words = sum(held[v] for v in current)
+    words = sum(words_of[v] for v in current)
     most = words
     for op in reversed(block.ops):
         for result in op.results:
             if result in current:
                 current.discard(result)
-                words -= held[result]
+                words -= words_of[result]
         for operand in op.operands:
             if isinstance(operand, Value) and operand not in current:
                 current.add(operand)
-                words += held[operand]
+                words += words_of[operand]
         most = max(most, words)
     return most
 

@@ -15,33 +15,32 @@ from tileir.backend.tuning.errors import tune_error
 Within: TypeAlias = float | Mapping[str, float] | None
 
 _SPACINGS = 32
-"""Spacings of its type that a result may be off, where nobody says how far: sums that are made in
-another order differ."""
+"""The default tolerance in spacings of the type: sums in another order differ."""
 
 _CHUNK = 1 << 18
-"""Elements that are compared at once: what a processor's cache holds."""
+"""Elements that are compared at once, to fit a processor's cache."""
 
 _THREADS = 8
 
 
 @attrs.define(eq=False)
 class Reference:
-    """What arrays hold where a candidate is right, and how far they may be off: up to `within` of
-    the largest of 1, the value, and the root mean square of all values of the array."""
+    """The expected contents of arrays, and the tolerance: up to `within` of the largest of 1, the
+    value, and the root mean square of all values of the array."""
 
     wanted: Mapping[str, Any]
     within: Within = None
     _bounds: dict[str, Any] = attrs.field(init=False, factory=dict)
     _right: dict[str, Any] = attrs.field(init=False, factory=dict)
-    """Results that were right: most candidates give the same bits."""
+    """Results that passed: most candidates yield the same bits."""
 
     def __attrs_post_init__(self) -> None:
         self._bounds = {name: self._bound(name, array) for name, array in self.wanted.items()}
 
-    def check(self, found: Mapping[str, Any]) -> None:
+    def check(self, results: Mapping[str, Any]) -> None:
         """Raise `TuneError` (TIR1107) unless every array is right."""
         for name, right in self.wanted.items():
-            array = found[name]
+            array = results[name]
             if _same_bits(array, right) or _same_bits(array, self._right.get(name)):
                 continue
             if not self._is_near(name, array, right):
@@ -51,8 +50,8 @@ class Reference:
             self._right[name] = array
 
     def _allowed(self, name: str, dtype: Any) -> float:
-        given = self.within.get(name) if isinstance(self.within, Mapping) else self.within
-        return _SPACINGS * spacing(dtype) if given is None else given
+        tolerance = self.within.get(name) if isinstance(self.within, Mapping) else self.within
+        return _SPACINGS * spacing(dtype) if tolerance is None else tolerance
 
     def _bound(self, name: str, right: Any) -> Any:
         """The largest error of each element, in the type that comparing is done in."""
@@ -60,7 +59,7 @@ class Reference:
         return (self._allowed(name, right.dtype) * _scale(right)).astype(kind).ravel()
 
     def _is_near(self, name: str, array: Any, right: Any) -> bool:
-        """Whether no element is off by more than its bound; by parts, beside each other."""
+        """Whether every element is within its bound; checked by parts, in parallel."""
         a, b, bound = np.ravel(array), np.ravel(right), self._bounds[name]
         starts = range(0, a.size, _CHUNK)
         with ThreadPoolExecutor(_THREADS) as threads:
@@ -77,21 +76,21 @@ def _near(a: Any, b: Any, bound: Any, part: slice) -> bool:
         return bool((good | (x == y) | (np.isnan(x) & np.isnan(y))).all())
 
 
-def difference(found: Any, wanted: Any) -> float:
-    """The largest difference, relative to the largest of 1, the value wanted and the root mean
-    square of the values wanted; NaN where only one of the two is."""
-    a, b = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
+def difference(result: Any, expected: Any) -> float:
+    """The largest difference, relative to the largest of 1, the expected value and the root mean
+    square of the expected values; NaN where only one of the two is."""
+    a, b = np.asarray(result, np.float64), np.asarray(expected, np.float64)
     if a.size == 0:
         return 0.0
     with np.errstate(invalid="ignore"):
-        off = np.abs(a - b) / _scale(wanted)
+        off = np.abs(a - b) / _scale(expected)
     off[(a == b) | (np.isnan(a) & np.isnan(b))] = 0.0
     return float(off.max())
 
 
-def _scale(wanted: Any) -> Any:
+def _scale(expected: Any) -> Any:
     """What errors of each element are relative to; of infinities, which are exact, 1."""
-    values = np.abs(np.asarray(wanted, np.float64))
+    values = np.abs(np.asarray(expected, np.float64))
     finite = np.isfinite(values)
     values = np.where(finite, values, 0.0)
     root = np.sqrt(np.sum(values * values) / max(1, np.count_nonzero(finite)))
@@ -108,7 +107,7 @@ def _same_bits(a: Any, b: Any) -> bool:
 
 
 def _working(dtype: Any) -> Any:
-    """The type that holds all numbers of `dtype` and of 32-bit integers' differences."""
+    """The type that represents all numbers of `dtype` and the differences of 32-bit integers."""
     small = spacing(dtype) >= spacing(np.float32) or np.dtype(dtype).itemsize == 1
     return np.float32 if small else np.float64
 

@@ -27,21 +27,22 @@ _LANES, _WARPS, _ROWS, _DEPTH = 32, 4, 64, 32
 def roles_of(
     module: Module, kernel: Function, maps: Sequence[MapValues] = ()
 ) -> RoleProfile | None:
-    """What the roles of `kernel`, the last stage of a compiled one, do; None where it has none.
-    `maps`: its tensor maps for the arguments, where they are known; rows begin at lines else."""
+    """The work of the roles of `kernel`, in the last stage of a compiled module; None if it is not
+    warp-specialized. `maps`: its tensor maps for the arguments, if known; otherwise rows are
+    assumed to begin at lines."""
     started: list[Any] = [op for op in kernel.ops if op.mnemonic == "gpu.role"]
     if not started:
         return None
-    made = [op for op in kernel.entry.ops if op.mnemonic == "gpu.tensor_map"]
-    places = dict(zip((op.results[0] for op in made), maps, strict=False))
-    found = [_Role.of(module, kernel, op, places) for op in started]
-    multiply, load = [r for r in found if r.multiplies], [r for r in found if not r.multiplies]
+    tensor_maps = [op for op in kernel.entry.ops if op.mnemonic == "gpu.tensor_map"]
+    places = dict(zip((op.results[0] for op in tensor_maps), maps, strict=False))
+    roles = [_Role.of(module, kernel, op, places) for op in started]
+    multiply, load = [r for r in roles if r.multiplies], [r for r in roles if not r.multiplies]
     sent = [op for r in multiply for op in r.function.ops if op.mnemonic == "gpu.cluster_scatter"]
     several = persistent_instances(kernel)
     cluster = ranks(module, kernel) // max(several, 1)
     shared = [copy.multicast for r in load for copy in r.copies()]
     loads = [each for r in load for each in r.loads()]
-    beside = sum(scattered_access_count(r.loads(), r.warps) for r in multiply[:1])
+    scattered = sum(scattered_access_count(r.loads(), r.warps) for r in multiply[:1])
     return RoleProfile(
         requests=sum(r.requests() for r in load),
         num_stages=min((n for r in load for n in r.num_stages()), default=1),
@@ -53,7 +54,7 @@ def roles_of(
         odd=sum(r.odd() for r in multiply[:1]),
         arithmetic=sum(r.arithmetic() for r in multiply[:1]),
         registers=any(r.from_registers() for r in multiply[:1]),
-        gathers=beside,
+        gathers=scattered,
         stores=sum(r.stores() for r in multiply[:1]),
         divisions=max((r.divisions() for r in load), default=0),
         cluster=cluster,
@@ -65,8 +66,8 @@ def roles_of(
 
 @attrs.frozen(eq=False)
 class _Role:
-    """A function that warps run: `given` are the kernel's values by its parameters, `maps` the
-    tensor maps by the kernel's values."""
+    """The function of a role: `given` are the kernel's values by its parameters, `maps` the tensor
+    maps by the kernel's values."""
 
     function: Function
     kernel: Function
@@ -79,8 +80,8 @@ class _Role:
     def of(module: Module, kernel: Function, op: Any, maps: Mapping[Any, MapValues]) -> _Role:
         """The role that `op` starts."""
         function = module.functions[op.callee]
-        given = dict(zip((p.value for p in function.parameters), op.arguments, strict=True))
-        return _Role(function, kernel, op.warps, op.registers, given, maps)
+        arguments = dict(zip((p.value for p in function.parameters), op.arguments, strict=True))
+        return _Role(function, kernel, op.warps, op.registers, arguments, maps)
 
     @property
     def multiplies(self) -> bool:
@@ -95,10 +96,12 @@ class _Role:
         return [op for op in self.rounds() if op.mnemonic == "gpu.tma_load"]
 
     def requests(self) -> float:
-        """For lines of the L2, of the copies of a step; a block's share of what several share.
+        """Requests for lines of the L2, of the copies of an iteration; a block's share of those
+        that several share.
 
-        Neighbours need the same of the factor that takes most, as instances are ordered by
-        programs that want it."""
+        Neighbours need the same part of the larger operand, as `order-programs` arranges
+        instances.
+        """
         by_base: dict[Any, list[Any]] = {}
         for op in self.copies():
             by_base.setdefault(self._base(op), []).append(op)
@@ -109,9 +112,9 @@ class _Role:
         return sum(each) - max(each) * (1 - 1 / together)
 
     def _maker(self, value: Value) -> Any:
-        """The kernel's op that makes what a parameter is given; None where there is none."""
-        given = self.given.get(value)
-        return definitions(self.kernel).get(given) if isinstance(given, Value) else None
+        """The kernel's op that defines a parameter's argument; None where there is none."""
+        argument = self.given.get(value)
+        return definitions(self.kernel).get(argument) if isinstance(argument, Value) else None
 
     def _base(self, op: Any) -> Any:
         """The tensor that `op` copies from."""
@@ -128,12 +131,12 @@ class _Role:
         return prod(block.shape) * size / row * _asked(row, gcd(HALF, *strides))
 
     def num_stages(self) -> Iterator[int]:
-        """Slots of the buffers that the blocks of a step go to."""
+        """Stages of the buffers of the blocks of an iteration."""
         for op in self.rounds():
             if op.mnemonic in ("gpu.tma_load", "gpu.local_store"):
-                room = self._maker(op.buffer)
-                if room is not None:
-                    yield room.shape[0]
+                buffer = self._maker(op.buffer)
+                if buffer is not None:
+                    yield buffer.shape[0]
 
     def loads(self) -> list[Access]:
         """Those of a step by threads."""
@@ -141,25 +144,26 @@ class _Role:
 
     def stores(self) -> float:
         """Stores of an instance by threads."""
-        found = accesses(self.function, (x for x in self.function.ops if x.mnemonic == "store"))
-        return sum(each.instructions for each in found) * self.warps * _LANES
+        stores = accesses(self.function, (x for x in self.function.ops if x.mnemonic == "store"))
+        return sum(each.instructions for each in stores) * self.warps * _LANES
 
     def odd(self) -> float:
-        """Instructions of a step whose second factor lies across its rows and has an odd multiple
-        of 8 columns."""
+        """Instructions of an iteration with an N-major B and an odd multiple of 8 columns."""
         count = 0
         for op in self.rounds():
             if op.mnemonic == "gpu.wgmma" and not op.trans_b and shape_of(op.c.type)[1] % 16:
                 element = element_of(op.b.type).pointee  # type: ignore[union-attr]
-                room = self._maker(op.b)
-                depth = 0 if room is None else prod(room.shape[1:2]) * element.bytes
+                buffer = self._maker(op.b)
+                depth = 0 if buffer is None else prod(buffer.shape[1:2]) * element.bytes
                 count += shape_of(op.c.type)[0] // _ROWS * max(1, depth // _DEPTH)
         return float(count)
 
     def from_registers(self) -> bool:
-        """Whether all products of a step have their first factors in registers."""
-        found = [isinstance(op.a.type, Tile) for op in self.rounds() if op.mnemonic == "gpu.wgmma"]
-        return bool(found) and all(found)
+        """Whether all wgmma of an iteration have A in registers."""
+        in_registers = [
+            isinstance(op.a.type, Tile) for op in self.rounds() if op.mnemonic == "gpu.wgmma"
+        ]
+        return bool(in_registers) and all(in_registers)
 
     def arithmetic(self) -> float:
         """Elements that are computed in a step."""
@@ -173,12 +177,12 @@ class _Role:
         return sum(op.mnemonic in wide and not isinstance(op.inputs[1], Constant) for op in before)
 
 
-def _asked(row: int, apart: int) -> float:
-    """Requests for `row` bytes that begin anywhere at multiples of `apart` in a half line: for
+def _asked(row: int, distance: int) -> float:
+    """Requests for `row` bytes that begin anywhere at multiples of `distance` in a half line: for
     lines, or for each half that they touch."""
-    if apart % HALF == 0:
+    if distance % HALF == 0:
         return max(1.0, row / LINE)
-    starts = range(0, HALF, apart)
+    starts = range(0, HALF, distance)
     return sum(-(-(start + row) // HALF) for start in starts) / len(starts)
 
 

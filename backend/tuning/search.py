@@ -1,8 +1,8 @@
-"""Ways to search: which candidates are measured next, given what is known.
+"""Search strategies: the candidates to measure next, from the outcomes so far.
 
-A search proposes batches and sees the outcomes of each before it proposes the next. It depends on
-nothing but those, its seed and the cost model, so the same measurements lead to the same choice,
-in whatever order they come in.
+A search proposes batches and sees the outcomes of each before it proposes the next. It depends only
+on those, its seed and the cost model, so the same measurements lead to the same choice, in whatever
+order they arrive.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class SearchState:
 
     def launches(self, name: str) -> int:
         """By how many the point was measured."""
-        found = self.outcomes.get(name)
-        return 0 if found is None else found.launches
+        outcome = self.outcomes.get(name)
+        return 0 if outcome is None else outcome.launches
 
 
 class Search(Protocol):
@@ -83,8 +83,8 @@ class Halving:
     """Successive halving (Jamieson and Talwalkar, AISTATS 2016): all candidates by few launches,
     the best of them by more, until `final` are left that were measured by `launches`.
 
-    `first`: launches of the first round. `keep`: the part that goes on. `most`: candidates that
-    begin, those the model expects most of; None for all.
+    `first`: launches of the first rung. `keep`: the part that is kept. `most`: candidates at the
+    start, the most promising ones by the model; None for all.
     """
 
     launches: int = 60
@@ -108,14 +108,14 @@ class Halving:
             launches = min(self.launches, max(launches + 1, ceil(launches / self.keep)))
 
     def _failed(self, field: SearchState, point: Point) -> bool:
-        found = field.outcomes.get(named(point))
-        return found is not None and not found.good
+        outcome = field.outcomes.get(named(point))
+        return outcome is not None and not outcome.good
 
     def _best(self, field: SearchState, alive: Sequence[Point]) -> list[Point]:
         names = {named(p) for p in alive}
-        found = [o for o in field.measured if o.name in names]
-        count = max(self.final, ceil(len(found) * self.keep))
-        return [o.point for o in found[:count]]
+        outcomes = [o for o in field.measured if o.name in names]
+        count = max(self.final, ceil(len(outcomes) * self.keep))
+        return [o.point for o in outcomes[:count]]
 
     def expected(self, candidates: int) -> int:
         total, alive, launches = 0, min(candidates, self.most or candidates), self.first
@@ -129,11 +129,10 @@ class Halving:
 
 @attrs.frozen
 class Local:
-    """Local search that a model guides: it begins with the `starts` candidates that the cost model
-    expects most of, and some at random; from then on the cost model, corrected by what was
-    measured (`surrogate`), says which neighbours of the best few are worth measuring, and which
-    other candidate. It stops after `patience` batches that found nothing better.
-    """
+    """Local search that a model guides. It begins with the `starts` candidates that the cost model
+    ranks highest, and some at random. From then on the cost model, corrected by measurements
+    (`surrogate`), selects which neighbours of the best few to measure, and which other candidate.
+    It stops after `patience` batches without an improvement."""
 
     launches: int = 20
     starts: int = 16
@@ -169,7 +168,8 @@ class Local:
         return {named(p) for p in around} & untried.keys()
 
     def _stale(self, field: SearchState) -> bool:
-        """Whether the best was found `patience` batches ago, and all its neighbours were tried."""
+        """Whether `patience` batches brought no improvement and all neighbours of the best were
+        tried."""
         order = list(field.outcomes.values())
         if not field.measured:
             return False

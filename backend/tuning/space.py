@@ -26,8 +26,8 @@ Holds: TypeAlias = Callable[[Point], bool]
 
 
 class Role(Enum):
-    """Who takes a parameter: the function that makes modules; the compiler, as an option; the
-    kernel, as an attribute that passes read."""
+    """The consumer of a parameter: the function that builds modules; the compiler, as an option;
+    the kernel, as an attribute that passes read."""
 
     MAKE = "make"
     OPTION = "option"
@@ -36,7 +36,7 @@ class Role(Enum):
 
 @attrs.frozen
 class Parameter:
-    """A name and the values worth trying of it, neighbours beside each other."""
+    """A name and the values worth trying, in order of similarity."""
 
     name: str
     choices: tuple[Choice, ...] = attrs.field(converter=tuple)
@@ -54,7 +54,7 @@ class Constraint:
 
 @attrs.frozen(slots=False)
 class Space:
-    """The product of `parameters`, less what a constraint rules out."""
+    """The product of `parameters`, without the points that a constraint rules out."""
 
     parameters: tuple[Parameter, ...] = attrs.field(converter=tuple)
     constraints: tuple[Constraint, ...] = ()
@@ -69,7 +69,7 @@ class Space:
 
     @property
     def size(self) -> int:
-        """Points of the whole product, constraints aside."""
+        """Points of the whole product, without constraints."""
         return prod(len(p.choices) for p in self.parameters)
 
     def __iter__(self) -> Iterator[dict[str, Choice]]:
@@ -92,7 +92,7 @@ class Space:
         return Space(self.parameters + other.parameters, self.constraints + other.constraints)
 
     def where(self, words: str, holds: Holds) -> Space:
-        """Only the points for which `holds`; `words` say what that is."""
+        """Only the points for which `holds`; `words` describe the constraint."""
         return attrs.evolve(self, constraints=(*self.constraints, Constraint(words, holds)))
 
     def broken(self, point: Point) -> str | None:
@@ -103,8 +103,8 @@ class Space:
         """The same space with other choices for parameters it has. Raises `TuneError`."""
         unknown = choices.keys() - {p.name for p in self.parameters}
         if unknown:
-            known = ", ".join(p.name for p in self.parameters) or "none"
-            raise tune_error(f"no parameter {', '.join(sorted(unknown))}; there are: {known}")
+            names = ", ".join(p.name for p in self.parameters) or "none"
+            raise tune_error(f"no parameter {', '.join(sorted(unknown))}; there are: {names}")
         changed = (
             attrs.evolve(p, choices=choices[p.name]) if p.name in choices else p
             for p in self.parameters
@@ -122,11 +122,11 @@ class Space:
                         yield moved
 
     def split(self, point: Point) -> dict[Role, dict[str, Choice]]:
-        """The choices of `point` by who takes them."""
-        found: dict[Role, dict[str, Choice]] = {role: {} for role in Role}
+        """The choices of `point` by consumer."""
+        by_role: dict[Role, dict[str, Choice]] = {role: {} for role in Role}
         for parameter in self.parameters:
-            found[parameter.role][parameter.name] = point[parameter.name]
-        return found
+            by_role[parameter.role][parameter.name] = point[parameter.name]
+        return by_role
 
 
 def named(point: Point) -> str:

@@ -49,8 +49,8 @@ class Surrogate:
 
     def base(self, point: Point) -> float:
         """The logarithm of what the cost model expects."""
-        found = self.predicted.get(named(point))
-        return 0.0 if found is None else float(np.log(found))
+        predicted = self.predicted.get(named(point))
+        return 0.0 if predicted is None else float(np.log(predicted))
 
     def row(self, point: Point) -> Any:
         """1 for every choice, and half for every pair of choices, that `point` makes."""
@@ -63,6 +63,6 @@ class Surrogate:
 
     def _single(self, index: int, point: Point) -> Any:
         parameter = self.space.parameters[index]
-        found = np.zeros(len(parameter.choices))
-        found[parameter.choices.index(point[parameter.name])] = 1.0
-        return found
+        effects = np.zeros(len(parameter.choices))
+        effects[parameter.choices.index(point[parameter.name])] = 1.0
+        return effects

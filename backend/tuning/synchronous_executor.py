@@ -8,8 +8,8 @@ from typing import Any
 
 
 class Inline(Executor):
-    """Runs tasks at once, where they are submitted; `opening()`, called before the first, gives
-    their first argument."""
+    """Runs tasks on submission; `opening()`, called before the first, returns their first
+    argument."""
 
     def __init__(self, opening: Callable[[], Any] | None = None) -> None:
         self._opening = opening

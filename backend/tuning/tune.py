@@ -44,7 +44,7 @@ class Observer(Protocol):
 
 @attrs.frozen
 class Silent:
-    """Nobody is told."""
+    """Report to nobody."""
 
     def begin(self, what: str, total: int) -> None:
         pass
@@ -58,9 +58,9 @@ class Silent:
 
 @attrs.frozen
 class Stop:
-    """When to stop before a search is done, looked at between batches: after so many `seconds`;
-    `trials`; trials in a row, `patience`, that found nothing quicker; or once the best is `near`
-    times what the model expects of the best. None for never."""
+    """When to stop a search, checked between batches: after so many `seconds`; `trials`; `patience`
+    trials in a row without an improvement; or once the best is within `near` times the best
+    prediction. None for never."""
 
     seconds: float | None = None
     trials: int | None = None
@@ -79,9 +79,9 @@ class Spent:
 
 @attrs.frozen
 class Result:
-    """What tuning found. `outcomes`: every candidate that was tried, in the order of the search;
-    `left_out`: those that were not worth it, or that the compiler refused before writing code;
-    `reused`: how many outcomes were in the database already; `stopped`: why the search ended."""
+    """The result of tuning. `outcomes`: every candidate that was tried, in the order of the search;
+    `left_out`: those that were pruned, or that the compiler refused before code generation;
+    `reused`: how many outcomes came from the database; `stopped`: why the search ended."""
 
     problem: Problem
     family: Family
@@ -101,10 +101,10 @@ class Result:
     @property
     def best(self) -> CandidateOutcome:
         """The quickest. Raises `TuneError` (TIR1102) where there is none."""
-        found = self.measured
-        if not found:
+        measured = self.measured
+        if not measured:
             raise tune_error(self._nothing(), "TIR1102")
-        return found[0]
+        return measured[0]
 
     def _nothing(self) -> str:
         every = (*self.left_out, *self.outcomes)
@@ -131,14 +131,14 @@ def tune(
 ) -> Result:
     """Find the quickest candidate of `problem` by `meter`.
 
-    `executor` surveys and compiles, any of `concurrent.futures` (None: `processes` processes of
-    our own, one per processor). Outcomes are in `database` as soon as they are known; those that
-    are there already are not measured again. Of spaces larger than `most` so many points are
-    drawn at random, the same each time. `version` is that of the compiler, None for a digest of
-    its sources: measurements made with another one are not used.
+    `executor` surveys and compiles, any of `concurrent.futures` (None: `processes` own processes,
+    one per processor). Outcomes are stored in `database` immediately; those that are there already
+    are not measured again. From spaces larger than `most`, so many points are drawn at random, the
+    same each time. `version` is that of the compiler, None for a digest of its sources:
+    measurements with another one are not used.
 
-    Raises `TuneError` TIR1101 for a problem that is none, TIR1103 for the database; candidates
-    that fail are outcomes of the result.
+    Raises `TuneError` TIR1101 for an invalid problem, TIR1103 for the database; candidates that
+    fail are outcomes of the result.
     """
     start = time.perf_counter()
     with Evaluator(problem, meter, executor, limits or Limits(), processes) as evaluator:
@@ -163,8 +163,8 @@ def _points(problem: Problem, most: int) -> list[Point]:
 
 
 def _target(meter: Meter) -> str | None:
-    found = getattr(meter, "target", None)
-    return found if isinstance(found, str) else None
+    target = getattr(meter, "target", None)
+    return target if isinstance(target, str) else None
 
 
 @attrs.define(eq=False)
@@ -189,19 +189,19 @@ class _Run:
     def surveyed(
         self, points: Sequence[Point], pruning: Pruning, target: str | None
     ) -> tuple[dict[str, tuple[Point, Survey]], list[CandidateOutcome]]:
-        """What is known of the points worth compiling, and the outcomes of the others."""
+        """The surveys of the points worth compiling, and the outcomes of the others."""
         self.observer.begin("looking at candidates", len(points))
-        found: dict[str, tuple[Point, Survey]] = {}
+        surveys: dict[str, tuple[Point, Survey]] = {}
         refusals: list[CandidateOutcome] = []
         for point, survey in self.evaluator.survey(points, self.numbers, self.footprint):
             self.observer.surveyed()
             if isinstance(survey, Survey):
-                found[named(point)] = point, survey
+                surveys[named(point)] = point, survey
             else:
                 refusals.append(failure(point, survey))
-        without = pruned(found, target, pruning)
+        without = pruned(surveys, target, pruning)
         self.surveying = time.perf_counter() - self.start
-        left = {name: each for name, each in found.items() if name not in without}
+        left = {name: each for name, each in surveys.items() if name not in without}
         order = sorted([*refusals, *without.values()], key=lambda o: o.name)
         return left, order
 
@@ -233,27 +233,27 @@ class _Run:
         return sum(o.compiling for o in self.order.values())
 
     def _tried(self, trials: Sequence[Trial], surveys: Mapping[str, Survey]) -> None:
-        """Outcomes of a batch: known ones, and new ones, in the order of the batch."""
-        found: dict[str, CandidateOutcome] = {}
+        """Outcomes of a batch: reused ones, and new ones, in the order of the batch."""
+        outcomes: dict[str, CandidateOutcome] = {}
         new: list[Trial] = []
         for trial in trials:
-            known = self._remembered(trial)
-            if known is None:
+            remembered = self._remembered(trial)
+            if remembered is None:
                 new.append(trial)
             else:
                 self.reused += 1
-                self._tell(found, known)
+                self._tell(outcomes, remembered)
         for outcome in self.evaluator.outcomes(new, surveys):
             self.database.record(self.family, outcome)
-            self._tell(found, outcome)
+            self._tell(outcomes, outcome)
         for trial in trials:
             name = named(trial.point)
             self.order.pop(name, None)
-            self.order[name] = attrs.evolve(found[name], launches=trial.launches)
+            self.order[name] = attrs.evolve(outcomes[name], launches=trial.launches)
 
-    def _tell(self, found: dict[str, CandidateOutcome], outcome: CandidateOutcome) -> None:
-        found[outcome.name] = outcome
-        good = [o for o in (*self.order.values(), *found.values()) if o.good]
+    def _tell(self, outcomes: dict[str, CandidateOutcome], outcome: CandidateOutcome) -> None:
+        outcomes[outcome.name] = outcome
+        good = [o for o in (*self.order.values(), *outcomes.values()) if o.good]
         best = min(good, key=lambda o: o.seconds or 0.0, default=None)
         self.observer.found(outcome, best)
 

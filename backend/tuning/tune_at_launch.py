@@ -33,19 +33,20 @@ def measured_here(
 ) -> list[float | TileirError]:
     """Seconds of each candidate, or its error (`tileir.measuring.Measuring`).
 
-    Compiling is shared by threads of this process: what LLVM and the assembler do runs beside
-    Python, and nothing that a script does at its top is done again."""
+    Threads of this process share the compilation: LLVM and the assembler run without Python's lock,
+    and a script's top level is not executed twice.
+    """
     if isinstance(meter, GpuMeter):
         meter = attrs.evolve(meter, cached=True)  # the quickest is launched next
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
-        made = list(threads.map(partial(_compiled, meter), candidates))
+        compiled = list(threads.map(partial(_compiled, meter), candidates))
     with Database.usual() if remember else Database() as database:
         session = meter.open(arguments)
         try:
             here = _Here(session, database, meter.device(), arguments)
             return [
-                found if isinstance(found, TileirError) else here.seconds(candidate, found)
-                for candidate, found in zip(candidates, made, strict=True)
+                kernel if isinstance(kernel, TileirError) else here.seconds(candidate, kernel)
+                for candidate, kernel in zip(candidates, compiled, strict=True)
             ]
         finally:
             session.close()
@@ -78,26 +79,26 @@ class _Here:
     def seconds(self, candidate: Candidate, artifact: Artifact) -> float | TileirError:
         """Those of one launch, or what the launch raised."""
         family, point = self._family(candidate), self._point(candidate, artifact)
-        for known in self.database.known(family):
-            if known.point == point and known.seconds is not None:
-                return known.seconds
+        for outcome in self.database.known(family):
+            if outcome.point == point and outcome.seconds is not None:
+                return outcome.seconds
         try:
             samples = tuple(self.session.seconds(artifact, candidate.grid, _LAUNCHES))
         except TileirError as error:
             return error
-        found = CandidateOutcome(
+        measured = CandidateOutcome(
             point, Status.MEASURED, _LAUNCHES, statistics.median(samples), samples
         )
-        self.database.record(family, found)
+        self.database.record(family, measured)
         return statistics.median(samples)
 
     def _family(self, candidate: Candidate) -> Family:
-        name, given = candidate.kernel or "kernel", self.arguments
+        name, arguments = candidate.kernel or "kernel", self.arguments
         return Family(
             name,
             "machine code",
-            shape_of(given),
-            shape_class(given),
+            shape_of(arguments),
+            shape_class(arguments),
             self.device.name,
             self.device.driver,
             compiler_version(),

@@ -18,16 +18,16 @@ from tileir.types import Pointer, Tile, element_of, shape_of
 from tileir.values import Constant, Operand, Value
 
 _UNKNOWN_TRIPS = 16
-"""Rounds of a loop whose number nothing tells before it runs."""
+"""Assumed trip count of a loop whose iterations are unknown before it runs."""
 
 
 @attrs.frozen
 class WorkEstimate:
-    """What an average program instance does. `dots`: operations (two per multiply-add) of matrix
-    products by the bits of their factors, negative where no tensor core multiplies them;
-    `arithmetic`: other operations on elements; `read` and `written`: bytes of global memory;
-    `steps`: rounds of the loop that reads most; `factors`: bytes of the factors of products, A
-    once and B once for every 64 rows of A, as instructions of warpgroups read them."""
+    """The work of an average program instance. `dots`: operations (two per multiply-add) of matmuls
+    by the bits of their operands, negative without tensor cores; `arithmetic`: other operations on
+    elements; `read` and `written`: bytes of global memory; `steps`: iterations of the loop that
+    reads most; `factors`: bytes of operands, A once and B once for every 64 rows of A, as wgmma
+    reads them."""
 
     dots: Mapping[int, float]
     arithmetic: float
@@ -38,7 +38,7 @@ class WorkEstimate:
 
     @property
     def operations(self) -> float:
-        """Those of products."""
+        """Operations of matmuls."""
         return sum(self.dots.values())
 
     def shared(self, blocks: int) -> WorkEstimate:
@@ -53,18 +53,18 @@ class WorkEstimate:
 
 
 def work_of(function: Function, grid: Sequence[int], numbers: Mapping[str, int]) -> WorkEstimate:
-    """The work of the middle instance of `grid`, given the kernel's integers by name. Loops whose
-    rounds cannot be told count 16."""
-    rounds = _Rounds(function, grid, numbers).by_block()
+    """The work of the middle instance of `grid`, with the kernel's integers by name. Loops with an
+    unknown number of iterations count 16."""
+    trip_counts = _Rounds(function, grid, numbers).by_block()
     dots: dict[int, float] = {}
-    arithmetic, read, written, factors, steps = 0.0, 0.0, 0.0, 0.0, {1.0: 0.0}
+    arithmetic, read, written, operand_bytes, steps = 0.0, 0.0, 0.0, 0.0, {1.0: 0.0}
     for label, block in function.blocks.items():
-        times = rounds[label]
+        times = trip_counts[label]
         for op in block.ops:
             if op.mnemonic in ("dot", "dot_scaled"):
                 bits = _factor_bits(op)
                 dots[bits] = dots.get(bits, 0.0) + times * _operations(op)
-                factors += times * _factors(op) * abs(bits) / 8
+                operand_bytes += times * _factors(op) * abs(bits) / 8
                 continue
             moved = _bytes(op) * times
             if op.effects & Effects.READ:
@@ -74,7 +74,7 @@ def work_of(function: Function, grid: Sequence[int], numbers: Mapping[str, int])
                 written += moved
             arithmetic += times * _elements(op)
     most = max(steps, key=lambda n: steps[n])
-    return WorkEstimate(dots, arithmetic, read, written, most, factors)
+    return WorkEstimate(dots, arithmetic, read, written, most, operand_bytes)
 
 
 def _operations(op: Any) -> float:
@@ -87,14 +87,14 @@ def _operations(op: Any) -> float:
 
 
 def _factors(op: Any) -> float:
-    """Elements that warpgroups read of both factors, each of which takes 64 rows of A."""
+    """Elements that wgmma reads of both operands; an instruction takes 64 rows of A."""
     m, n = shape_of(op.c.type)[-2:]
     k = shape_of(op.a.type)[-1]
     return float(m * k + -(-m // 64) * n * k)
 
 
 def _factor_bits(op: Any) -> int:
-    """Bits of a factor; negative for f32 that is multiplied as it is."""
+    """Bits of an operand; negative for f32 without rounding to TF32."""
     bits = getattr(element_of(op.a.type), "bits", 32)
     precision = getattr(getattr(op, "precision", None), "value", "")
     return -bits if bits == 32 and precision == "ieee" else bits
@@ -129,17 +129,17 @@ class _Rounds:
     _known: dict[Value, Constant | None] = attrs.field(init=False, factory=dict)
 
     def by_block(self) -> dict[str, float]:
-        """Rounds of every block: the product over the loops around it."""
-        function, found = self.function, loops(self.function)
+        """Executions of every block: the product of the trip counts around it."""
+        function, nest = self.function, loops(self.function)
         self._known.update(self._parameters())
-        rounds: dict[str, float] = {}
-        for header, loop in found.by_header.items():
-            outer = 1.0 if loop.parent is None else rounds[loop.parent]
+        counts: dict[str, float] = {}
+        for header, loop in nest.by_header.items():
+            outer = 1.0 if loop.parent is None else counts[loop.parent]
             counted = trip_count(function, loop)
-            rounds[header] = outer * (_UNKNOWN_TRIPS if counted is None else self._count(counted))
-        around = {label: found.around(label) for label in function.blocks}
+            counts[header] = outer * (_UNKNOWN_TRIPS if counted is None else self._count(counted))
+        around = {label: nest.around(label) for label in function.blocks}
         return {
-            label: 1.0 if loop is None else rounds[loop.header] for label, loop in around.items()
+            label: 1.0 if loop is None else counts[loop.header] for label, loop in around.items()
         }
 
     def _parameters(self) -> Iterator[tuple[Value, Constant]]:
@@ -150,7 +150,7 @@ class _Rounds:
                 yield parameter.value, Constant(kind, number & ((1 << kind.bits) - 1))
 
     def _count(self, counted: Any) -> float:
-        """Rounds of the body, whose number depends on values known at launch."""
+        """Iterations of the body, whose number depends on values known at launch."""
         if counted.count is not None:
             return max(1.0, float(counted.count))
         ends = (counted.of.start, counted.of.step, counted.bound)
@@ -162,11 +162,11 @@ class _Rounds:
         return max(1.0, float(-(-distance // abs(step))))
 
     def _number(self, operand: Operand) -> int | None:
-        found = self._value(operand)
-        return None if found is None else int(found.value)
+        value = self._value(operand)
+        return None if value is None else int(value.value)
 
     def _value(self, operand: Operand) -> Constant | None:
-        """The literal that a scalar is, where everything it is computed from is known."""
+        """The literal value of a scalar, if all its inputs are known."""
         if isinstance(operand, Constant):
             return operand
         if not isinstance(operand, Value):
@@ -184,15 +184,15 @@ class _Rounds:
             extent = (*self.grid, 1, 1, 1)[op.axis]
             return Constant(value.type, extent // 2 if op.mnemonic == "program_id" else extent)
         env = {v: self._value(v) for v in op.inputs if isinstance(v, Value)}
-        known = {v: literal for v, literal in env.items() if literal is not None}
-        if len(known) < len(env):
+        constants = {v: literal for v, literal in env.items() if literal is not None}
+        if len(constants) < len(env):
             return None
-        answer = fold_op(op.remap(known), Walk(_same))
+        answer = fold_op(op.remap(constants), Walk(_same))
         if not isinstance(answer, Replace):
             return None
         at = next(i for i, result in enumerate(op.results) if result is value)
-        found = answer.values[at]
-        return found if isinstance(found, Constant) else None
+        computed = answer.values[at]
+        return computed if isinstance(computed, Constant) else None
 
 
 _same: Callable[[Op, Walk], Op] = lambda op, _: op  # noqa: E731

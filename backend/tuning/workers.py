@@ -82,7 +82,7 @@ class _Start:
 
 @attrs.define(eq=False)
 class _Process:
-    """One process, started for its first task, and again after it died."""
+    """One process, started for its first task, and restarted after it died."""
 
     start: _Start
     limit: float | None
@@ -91,7 +91,7 @@ class _Process:
     _lock: Any = attrs.field(factory=threading.Lock)
 
     def call(self, task: Any) -> Any:
-        """What `task` gives in the process. Raises what it raises, and `TuneError`."""
+        """The result of `task` in the process. Raises what it raises, and `TuneError`."""
         data = pickle.dumps(task)
         with self._lock:
             try:
@@ -113,7 +113,7 @@ class _Process:
         raise answer
 
     def end(self) -> None:
-        """Kill the process, if there is one: it holds nothing that would be lost."""
+        """Kill the process, if there is one: its state can be rebuilt."""
         with contextlib.suppress(Exception):
             self._kill()
 
@@ -162,9 +162,9 @@ def _context() -> Any:
 def _serve(connection: Any, start: _Start) -> None:
     """Answer tasks until the other side is gone; before them, say that all is ready."""
     os.environ.update(start.environment)
-    held: tuple[Any, ...] = ()
+    state: tuple[Any, ...] = ()
     try:
-        held = () if start.opening is None else (start.opening(),)
+        state = () if start.opening is None else (start.opening(),)
         connection.send_bytes(pickle.dumps((True, None)))
     except Exception as error:
         connection.send_bytes(_failure(error))
@@ -175,14 +175,14 @@ def _serve(connection: Any, start: _Start) -> None:
         except (EOFError, OSError):
             return
         with contextlib.suppress(OSError):
-            connection.send_bytes(_reply(data, held))
+            connection.send_bytes(_reply(data, state))
 
 
-def _reply(data: bytes, held: tuple[Any, ...]) -> bytes:
+def _reply(data: bytes, state: tuple[Any, ...]) -> bytes:
     """The outcome of a task."""
     try:
         function, arguments, named = pickle.loads(data)
-        return pickle.dumps((True, function(*held, *arguments, **named)))
+        return pickle.dumps((True, function(*state, *arguments, **named)))
     except Exception as error:
         return _failure(error)
 

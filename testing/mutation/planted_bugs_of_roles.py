@@ -215,7 +215,7 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
             "if len(others) > 1 or None in exponents:",
             "if None in exponents:",
         ),
-        ("a number comes from behind the choice", "ops.index(made) < ops.index(choice)", "True"),
+        ("a number comes from behind the choice", "ops.index(op) < ops.index(choice)", "True"),
     ),
     *planted(
         "backend/warp_specialize/prefetch_register_operands.py",

@@ -131,7 +131,7 @@ def test_tiles_pass_through_shared_memory(name: str) -> None:
     staged = staging(source, target, shape, element.bytes)
     if name.startswith(str(element)):
         assert staged.rounds > 1
-    lowering, _ = machine(shape, source, element, target, staged.round_bytes)
+    lowering, _ = machine(shape, source, element, target, staged.bytes_at_once)
     given = list(held(lowering.thread, source, shape, element))
     found = pass_through(lowering, given, element, staged, 0)
     wanted = held(lowering.thread, target, shape, element)
@@ -160,19 +160,19 @@ def test_where_registers_lie_and_when(name: str) -> None:
     shape, source, target, element = CASES[name]
     staged, base = staging(source, target, shape, element.bytes), 4096
     for it in (source, target):
-        lowering, _ = machine(shape, source, element, target, staged.round_bytes + base)
+        lowering, _ = machine(shape, source, element, target, staged.bytes_at_once + base)
         place = _Address(lowering, staged, it)
         few = range(0, it.size("register"), max(1, it.size("register") // 8))
         for register in {*few, it.size("register") - 1}:
             low, high = parts(staged, it, register)
             at = low + high
             for number in range(staged.rounds):
-                first = number * staged.round_bytes
-                inside = (first <= at) & (at < first + staged.round_bytes)
+                first = number * staged.bytes_at_once
+                inside = (first <= at) & (at < first + staged.bytes_at_once)
                 if staged.rounds == 1:
                     inside = np.ones(len(at), bool)
                 found, holds = place.of(register, base, number)
-                if reaches(low, high) and not place._meets() and inside.all():
+                if reaches(low, high) and not place._has_overlap() and inside.all():
                     assert holds is None
                 if holds == "false":
                     assert not inside.any()

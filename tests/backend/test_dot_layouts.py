@@ -10,7 +10,7 @@ import pytest
 
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts
-from tileir.backend.layouts.dot_layouts import dot_homes, layouts_of
+from tileir.backend.layouts.dot_layouts import dot_layouts_of, layouts_of
 from tileir.backend.layouts.wgmma import warpgroup, warpgroup_grid
 from tileir.errors import CompileError
 from tileir.layout import Layout
@@ -155,7 +155,7 @@ entry:
 }}
 """).kernel()
     first, second = (op for op in function.ops if op.mnemonic == "dot")
-    found = dot_homes(function, 4)
+    found = dot_layouts_of(function, 4)
     assert set(found.dots) == {first, second}
     assert ways(found.dots[first].c, (32, 32)) == ways(found.dots[second].c, (32, 32))
 

@@ -279,6 +279,6 @@ def test_a_fence_stands_behind_where_blocks_have_met(memory):
     base = memory.place(np.zeros(THREADS, np.int32))
     memory.load(base + OWN, np.dtype(np.int32), EVERY)
     memory.begin(1)
-    memory.meet_since(memory.clock.epoch)
+    memory.synchronized_since(memory.clock.epoch)
     memory.check_released("release", EVERY)
     memory.fence()

@@ -21,52 +21,51 @@ def pass_through(
     lowering: Lowering, fragment: Fragment, element: Element, staged: Staging, base: int,
     near: bool = False,
 ) -> Fragment:  # fmt: skip
-    """The handles of a tile in the target's layout, by way of shared memory from byte `base`.
-    Of threads that hold the same element one writes it. `near`: warps keep to themselves, and
-    each waits for its own lanes."""
+    """The handles of a tile in the target's layout, through shared memory from byte `base`. One
+    owner of an element writes it. `near`: data stays within a warp, and a warp barrier suffices."""
     thread = lowering.thread
-    found: Fragment = [thread.constant(element, 0)] * _registers(staged.target)
-    meet = thread.warp_barrier if near else thread.barrier
+    values: Fragment = [thread.constant(element, 0)] * _registers(staged.target)
+    synchronize = thread.warp_barrier if near else thread.barrier
     for number in range(staged.rounds):
         if number:
-            meet()
+            synchronize()
         store_staged(lowering, fragment, element, staged, base, number)
-        meet()
-        load_staged(lowering, found, element, staged, base, number)
-    return found
+        synchronize()
+        load_staged(lowering, values, element, staged, base, number)
+    return values
 
 
 def store_staged(
     lowering: Lowering, fragment: Fragment, element: Element, staged: Staging, base: int,
     number: int = 0,
 ) -> None:  # fmt: skip
-    """Write what lies in round `number`."""
+    """Write the elements of iteration `number`."""
     side, thread = staged.source, lowering.thread
-    first = lowering.first_holder(side.layout)
-    for group, at, held in _accesses(lowering, staged, side, base, number):
+    first = lowering.first_owner(side.layout)
+    for group, at, condition in _accesses(lowering, staged, side, base, number):
         values = [fragment[r] for r in group]
 
         def write(at: str = at, values: list[str] = values) -> list[str]:
             thread.store_shared(element, at, values)
             return []
 
-        thread.when(both(lowering, first, held) or "true", (), write)
+        thread.when(both(lowering, first, condition) or "true", (), write)
 
 
 def load_staged(
-    lowering: Lowering, found: Fragment, element: Element, staged: Staging, base: int,
+    lowering: Lowering, registers: Fragment, element: Element, staged: Staging, base: int,
     number: int = 0,
 ) -> None:  # fmt: skip
-    """Read what lies in round `number` into `found`; padding reads the first element."""
+    """Read the elements of iteration `number` into `registers`; padding reads the first element."""
     thread = lowering.thread
-    for group, at, held in _accesses(lowering, staged, staged.target, base, number):
-        if held is not None:
-            at = thread.select(I32, held, at, thread.integer(base))
+    for group, at, condition in _accesses(lowering, staged, staged.target, base, number):
+        if condition is not None:
+            at = thread.select(I32, condition, at, thread.integer(base))
         values = thread.load_shared(element, len(group), at)
         for register, value in zip(group, values, strict=True):
-            if held is not None and number:
-                value = thread.select(element, held, value, found[register])
-            found[register] = value
+            if condition is not None and number:
+                value = thread.select(element, condition, value, registers[register])
+            registers[register] = value
 
 
 def _registers(side: Side) -> int:
@@ -76,15 +75,15 @@ def _registers(side: Side) -> int:
 def _accesses(
     lowering: Lowering, staged: Staging, side: Side, base: int, number: int
 ) -> Iterator[tuple[tuple[int, ...], str, str | None]]:
-    """Registers, byte offset and condition (None: always) of every access of one round."""
+    """Registers, byte offset and condition (None: always) of every access of one iteration."""
     place = _Address(lowering, staged, side.layout)
     for group in side.groups:
         inside = lowering.inside(side.layout, staged.covered, group[0])
         if inside == "false":
             continue
-        at, held = place.of(group[0], base, number)
-        if held != "false":
-            yield group, at, both(lowering, inside, held)
+        at, condition = place.of(group[0], base, number)
+        if condition != "false":
+            yield group, at, both(lowering, inside, condition)
 
 
 class _Address:
@@ -124,27 +123,28 @@ class _Address:
         return self.lowering.thread.thread()
 
     def of(self, register: int, base: int, number: int) -> tuple[str, str | None]:
-        """The byte offset of a register in round `number`, and the condition that it lies there:
-        None for certain, `false` for never."""
+        """The byte offset of a register in iteration `number`, and the condition that its element
+        belongs to the iteration: None if always, `false` if never."""
         v = self.layout.registers[register]
-        if self._meets():
+        if self._has_overlap():
             return self._by_coordinates(register, base, number)
         fixed = self.staged.low(v)
         first = (fixed & ~self.mask) + self.staged.high(v)
         moving = self._swapped(fixed & self.mask)
-        low, limit = self._round(number)
+        low, limit = self._iteration(number)
         total = _sum(self.lowering, [x for x in (moving, self.boxes) if x is not None])
         return self._placed(total, first - low, self.mask + self.most, limit, base)
 
-    def _round(self, number: int) -> tuple[int, int]:
-        """First offset of a round, and bytes of it; of one alone, more than any offset."""
-        limit = self.staged.round_bytes
+    def _iteration(self, number: int) -> tuple[int, int]:
+        """The first offset of an iteration, and its bytes; with a single iteration, more than any
+        offset."""
+        limit = self.staged.bytes_at_once
         return (number * limit, limit) if self.staged.rounds > 1 else (0, 1 << 31)
 
     def _placed(
         self, total: str | None, fixed: int, most: int, limit: int, base: int
     ) -> tuple[str, str | None]:
-        """`total` of at most `most`, plus `fixed`, if that lies from 0 to `limit`."""
+        """`total` of at most `most`, plus `fixed`, if that is from 0 to `limit`."""
         thread = self.lowering.thread
         if total is None:
             most = 0
@@ -169,7 +169,7 @@ class _Address:
             self.swapped[bits] = turned
         return self.swapped[bits]
 
-    def _meets(self) -> bool:
+    def _has_overlap(self) -> bool:
         """Whether registers and threads share bits between boxes, whose offsets then do not add."""
         for d, width in enumerate(self.staged.widths):
             seen = 0
@@ -181,13 +181,13 @@ class _Address:
         return False
 
     def _by_coordinates(self, register: int, base: int, number: int) -> tuple[str, str | None]:
-        """Offsets in rows, of coordinates that are no sums."""
+        """Offsets in rows, of coordinates that are not affine in registers, lanes and warps."""
         thread, staged = self.lowering.thread, self.staged
         terms: list[str] = []
         for d, stride in enumerate(staged.strides):
             at = self.lowering.coordinate(self.layout, register, d)
             terms.append(thread.binary("mul", I32, at, thread.integer(stride), "nsw nuw"))
-        low, limit = self._round(number)
+        low, limit = self._iteration(number)
         return self._placed(_sum(self.lowering, terms), -low, staged.bytes, limit, base)
 
 
@@ -238,13 +238,13 @@ def both(lowering: Lowering, a: str | None, b: str | None) -> str | None:
 def shuffled(
     lowering: Lowering, fragment: Fragment, element: Element, plan: ShufflePlan, blocks: int
 ) -> Fragment:
-    """The handles of a tile after `plan`, which is made for each of `blocks` equal parts of the
+    """The handles of a tile after `plan`, which is applied to each of `blocks` equal parts of the
     source's and the target's registers."""
-    size, made = len(fragment) // blocks, list[str]()
+    size, results = len(fragment) // blocks, list[str]()
     for block in range(blocks):
         part = fragment[block * size : (block + 1) * size]
-        made += _shuffled(lowering, part, element, plan)
-    return made
+        results += _shuffled(lowering, part, element, plan)
+    return results
 
 
 def _shuffled(
@@ -255,16 +255,16 @@ def _shuffled(
     words = _swapped(lowering, kind, words, plan.before)
     lanes = exclusive_or(lowering, plan.lanes) if plan.moves_lanes else None
     came = [
-        _read(lowering, kind, words[given], lanes, mask, plan.moves_lanes)
-        for given, mask in zip(plan.given, plan.masks, strict=True)
+        _read(lowering, kind, words[permutation], lanes, mask, plan.moves_lanes)
+        for permutation, mask in zip(plan.given, plan.masks, strict=True)
     ]
     came = _swapped(lowering, kind, came, plan.after)
-    found: Fragment = [""] * (len(plan.target) * plan.packed)
+    results: Fragment = [""] * (len(plan.target) * plan.packed)
     for group, word in zip(plan.target, came, strict=True):
         values = unpacked(lowering, element, word, len(group))
         for register, value in zip(group, values, strict=True):
-            found[register] = value
-    return found
+            results[register] = value
+    return results
 
 
 def _read(
@@ -328,10 +328,10 @@ def unpacked(lowering: Lowering, element: Element, word: str, count: int) -> lis
         return [word]
     if count * element.bits == 32:
         return lowering.thread.unpack(element, word)
-    return taken_apart(lowering.thread, element, word, count)
+    return unpack_word(lowering.thread, element, word, count)
 
 
-def taken_apart(thread: Any, element: Element, word: Any, count: int) -> list[Any]:
+def unpack_word(thread: Any, element: Element, word: Any, count: int) -> list[Any]:
     """What `side_by_side` put into `word`."""
     steps = (thread.integer(i * (32 // count)) for i in range(1, count))
     moved = [word, *(thread.binary("lshr", I32, word, n) for n in steps)]

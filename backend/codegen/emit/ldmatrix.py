@@ -22,22 +22,22 @@ def load_matrices(lowering: Lowering, window: Window, tile: Tile) -> Fragment | 
     if transposed is None:
         return None
     starts = tile.layout.registers[:: _WORD // tile.element.bytes]
-    found: Fragment = []
+    words: Fragment = []
     for handle, constant, taken in _named(lowering, window, tile.layout, starts):
         count = len(taken)
-        found += lowering.thread.load_matrix(tile.element, count, transposed, handle, constant)
-    return found
+        words += lowering.thread.load_matrix(tile.element, count, transposed, handle, constant)
+    return words
 
 
 def store_matrices(
     lowering: Lowering, window: Window, tile: Tile, fragment: Fragment,
     registers: Mapping[int, Any] | None,
 ) -> bool:  # fmt: skip
-    """Write `tile`, or what `registers` hold of it alone, in all threads; False, and nothing is
-    written, where no matrix store does."""
+    """Write `tile`, or only the elements of `registers`, in all threads; return False, without
+    writing, where no matrix store applies."""
     transposed = _direction(window, tile) if lowering.target.stmatrix else None
     each = _WORD // tile.element.bytes
-    if transposed is None or any(held is not None for held in (registers or {}).values()):
+    if transposed is None or any(register is not None for register in (registers or {}).values()):
         return False
     first = {v: i for i, v in enumerate(tile.layout.registers)}
     starts = [
@@ -57,13 +57,13 @@ def _named(
 ) -> Iterator[tuple[Any, int, Sequence[Vector]]]:
     """Where each lane finds the row it names, a handle and a constant, of the matrices that each
     of the instructions for those at `starts` takes."""
-    known: dict[tuple[Vector, ...], Addresses] = {}
+    addresses_of_bits: dict[tuple[Vector, ...], Addresses] = {}
     at = 0
     while at < len(starts):
         count, deltas = _together(starts[at : at + 4])
-        if deltas not in known:
-            known[deltas] = _rows(lowering, window, layout, deltas)
-        yield *register_at(window, known[deltas], starts[at]), starts[at : at + count]
+        if deltas not in addresses_of_bits:
+            addresses_of_bits[deltas] = _rows(lowering, window, layout, deltas)
+        yield *register_at(window, addresses_of_bits[deltas], starts[at]), starts[at : at + count]
         at += count
 
 
@@ -80,7 +80,7 @@ def _together(starts: Sequence[Vector]) -> tuple[int, tuple[Vector, ...]]:
 
 
 def _direction(window: Window, tile: Tile) -> bool | None:
-    """Whether lanes hold the transposed matrices; None where no matrix load gives the layout."""
+    """Whether lanes own the transposed matrices; None where no matrix load yields the layout."""
     layout, place, size = tile.layout, window.place, tile.element.bytes
     if len(place.shape) != 2 or size > _WORD or tile.element.bits < 8:
         return None
@@ -123,11 +123,11 @@ def _rows(
 ) -> Addresses:
     """Where each lane finds the row it names: row `lane % 8` of matrix `lane / 8`."""
     thread, place = lowering.thread, window.place
-    found = addresses(lowering, window, layout, ("warp",))
+    row_addresses = addresses(lowering, window, layout, ("warp",))
     lane = thread.lane()
     row = thread.binary("and", I32, lane, thread.integer(7))
-    row = row if found.row is None else thread.binary("add", I32, row, found.row)
-    column, bits = found.column, found.bits
+    row = row if row_addresses.row is None else thread.binary("add", I32, row, row_addresses.row)
+    column, bits = row_addresses.column, row_addresses.bits
     for i, delta in enumerate(deltas):
         if delta[place.slow]:
             row = thread.binary("add", I32, row, _bit(thread, lane, 3 + i, delta[place.slow]))
@@ -135,7 +135,7 @@ def _rows(
             part = _bit(thread, lane, 3 + i, delta[place.fast])
             column = part if column is None else thread.binary("add", I32, column, part)
             bits |= delta[place.fast] * place.element.bytes
-    return Addresses(lowering, place, row, column, found.plane, bits)
+    return Addresses(lowering, place, row, column, row_addresses.plane, bits)
 
 
 def _bit(thread: Any, index: Any, bit: int, step: int) -> Any:

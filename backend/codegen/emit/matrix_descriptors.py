@@ -1,9 +1,9 @@
-"""Factors in shared memory as matrix descriptors say where they lie.
+"""Matrix descriptors of operands in shared memory.
 
 PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": "Shared Memory Matrix Layout",
-"Strides", "Matrix Descriptor Format". The atom is 8 rows of a panel. Contiguous along K: the other
-dimension goes on after 8 rows, K in the row and then in the next panel. Contiguous along M or N: K
-goes on after 8 rows, the other dimension in the next panel.
+"Strides", "Matrix Descriptor Format". The atom is 8 rows of a panel. If K is contiguous, the other
+dimension continues after 8 rows, K in the row and then in the next panel. If M or N is contiguous,
+K continues after 8 rows, the other dimension in the next panel.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ _MODES = {0: 0, 3: 1, 2: 2, 1: 3}
 
 @attrs.frozen
 class SmemMatrix:
-    """A slot like `place` that holds a factor; `k_contiguous` where its rows run along K."""
+    """A stage with the placement `place` that contains an operand; `k_contiguous` where its rows
+    run along K."""
 
     place: SharedTile
     k_contiguous: bool
 
     def unfit(self) -> str | None:
-        """Why no descriptor says how it lies; None where one does."""
+        """The reason why no descriptor describes the placement; None where one does."""
         place = self.place
         if place.fast != 1:
             return "its buffer must have rows along 1"
@@ -41,14 +42,14 @@ class SmemMatrix:
         return self.place.along(column * self.place.element.bytes) + row * self.place.pitch
 
     def reaches(self, outer: int) -> bool:
-        """Whether a product may begin at row or column `outer`: where an atom does."""
+        """Whether an instruction may begin at row or column `outer`: at the start of an atom."""
         if self.k_contiguous:
             return outer % ATOM == 0
         return outer * self.place.element.bytes % self.place.pitch == 0
 
     @property
     def bits(self) -> int:
-        """The descriptor of a factor at address 0."""
+        """The descriptor of an operand at address 0."""
         leading, stride = self._strides()
         mode = _MODES[self.place.swizzle]
         return (leading >> 4) << 16 | (stride >> 4) << 32 | mode << 62

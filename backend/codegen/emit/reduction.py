@@ -1,6 +1,6 @@
-"""Reductions: registers first, then lanes by shuffles, then warps through shared memory with one
-barrier. What a thread holds beyond the tile's extent takes part as the combiner's identity, or,
-for a combiner that is a function, not at all."""
+"""Reductions: within registers, then across lanes by shuffles, then across warps through shared
+memory with one barrier. Padding takes part as the combiner's identity, or, if the combiner is a
+function, not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tileir.layout import Layout, Repeat, layout
 from tileir.types import I1, I32, Element, Tile
 
 Item: TypeAlias = tuple[str, ...]
-"""One handle per operand; for functions over padded tiles also whether they hold anything."""
+"""One handle per operand; for functions over padded tiles also whether the item is present."""
 
 Join: TypeAlias = Callable[[Item, Item], Item]
 
@@ -27,7 +27,7 @@ def reduce_tile(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def reduce_within_thread(lowering: Lowering, op: Any) -> list[Item]:
-    """What a thread's own elements give, by register of the result."""
+    """The partial results of a thread's own elements, by register of the result."""
     source: Layout = op.values[0].type.layout
     check_axis_is_pure(lowering, op, source)
     join, padded = _join(lowering, op)
@@ -49,7 +49,7 @@ def reduce_across_threads(lowering: Lowering, op: Any, items: list[Item]) -> lis
 
 
 def _join(lowering: Lowering, op: Any) -> tuple[Join, bool]:
-    """How two items become one, and whether they say if they hold anything."""
+    """The combiner of two items, and whether items carry a presence flag."""
     padded = isinstance(op.combiner, str) and _may_lack(op)
     elements = [scalar_of(v.type) for v in op.values]
     return combine_function(lowering, op, elements, padded), padded
@@ -68,7 +68,7 @@ def _across_lanes(
     while left and len(items) > 1 and len(items) % 2 == 0:
         mask, half = left.pop(), len(items) // 2
         pairs = [
-            _apart(lowering, elements, mask, a, b)
+            _ordered_pair(lowering, elements, mask, a, b)
             for a, b in zip(items[:half], items[half:], strict=True)
         ]
         items = [join(mine, _shuffled(lowering, elements, other, mask)) for mine, other in pairs]
@@ -77,15 +77,18 @@ def _across_lanes(
         items = [join(item, _shuffled(lowering, elements, item, mask)) for item in items]
     for mask in reversed(split):
         others = [_shuffled(lowering, elements, item, mask) for item in items]
-        pairs = [_apart(lowering, elements, mask, a, b) for a, b in zip(items, others, strict=True)]
+        pairs = [
+            _ordered_pair(lowering, elements, mask, a, b)
+            for a, b in zip(items, others, strict=True)
+        ]
         items = [mine for mine, _ in pairs] + [other for _, other in pairs]
     return items
 
 
-def _apart(
+def _ordered_pair(
     lowering: Lowering, elements: Sequence[Element], mask: int, a: Item, b: Item
 ) -> tuple[Item, Item]:
-    """`a` and `b`, the other way round in lanes whose bit of `mask` is set."""
+    """`a` and `b`, exchanged in lanes whose bit of `mask` is set."""
     thread = lowering.thread
 
     def make() -> str:
@@ -133,15 +136,15 @@ def combine_function(
 
 
 def _flagged(lowering: Lowering, elements: Sequence[Element], call: Join) -> Join:
-    """Join items of which either may hold nothing, as its last handle says."""
+    """Combine items of which either may be absent, as its last handle states."""
     thread = lowering.thread
 
     def join(a: Item, b: Item) -> Item:
-        found: list[str] = []
+        flagged: list[str] = []
         for element, x, y, both in zip(elements, a, b, call(a, b), strict=False):
             one = thread.select(element, b[-1], both, x)
-            found.append(thread.select(element, a[-1], one, y))
-        return (*found, thread.binary("or", I1, a[-1], b[-1]))
+            flagged.append(thread.select(element, a[-1], one, y))
+        return (*flagged, thread.binary("or", I1, a[-1], b[-1]))
 
     return join
 
@@ -159,25 +162,25 @@ def _groups(lowering: Lowering, op: Any, result: Layout, padded: bool) -> list[l
     source, shape = op.values[0].type.layout, op.values[0].type.shape
     columns = [lowering.fragment(v) for v in op.values]
     where = {v: r for r, v in enumerate(result.registers)}
-    found: list[list[Item]] = [[] for _ in result.registers]
+    groups: list[list[Item]] = [[] for _ in result.registers]
     for register, coordinate in enumerate(source.registers):
         target = where[(*coordinate[: op.axis], *coordinate[op.axis + 1 :])]
         inside = _takes_part(lowering, op, lowering.inside(source, shape, register), register)
         item = tuple(column[register] for column in columns)
         if padded:
             there = lowering.thread.constant(I1, 1) if inside is None else inside
-            found[target].append((*item, there))
+            groups[target].append((*item, there))
         else:
-            found[target].append(_or_identity(lowering, op, item, inside))
-    return found
+            groups[target].append(_or_identity(lowering, op, item, inside))
+    return groups
 
 
 def _takes_part(lowering: Lowering, op: Any, inside: str | None, register: int) -> str | None:
     """`inside`, and the op's predicate."""
     if op.predicate is None or inside == "false":
         return inside
-    held = lowering.fragment(op.predicate)
-    holds = held[register if isinstance(op.predicate.type, Tile) else 0]
+    predicates = lowering.fragment(op.predicate)
+    holds = predicates[register if isinstance(op.predicate.type, Tile) else 0]
     if inside is None:
         return holds
     return lowering.thread.select(I1, inside, holds, lowering.thread.constant(I1, 0))
@@ -200,8 +203,8 @@ def _shuffled(lowering: Lowering, elements: Sequence[Element], item: Item, mask:
 
 @attrs.frozen
 class WarpPartials:
-    """Where the partial results of warps lie: for each operand, for each result element, one per
-    warp along the axis, side by side."""
+    """The placement of the partial results of warps: for each operand and each result element, one
+    per warp along the axis, contiguously."""
 
     bases: tuple[int, ...]
     warps: int
@@ -223,7 +226,7 @@ def _across_warps(
     which = lowering.offset(_warp_index(source, op.axis), 0)
     assert which is not None
 
-    first = lowering.first_holder(_writers(source, op.axis)) or "true"
+    first = lowering.first_owner(_writers(source, op.axis)) or "true"
     for index, item in zip(indices, items, strict=True):
         for i, (element, handle) in enumerate(zip(elements, item, strict=True)):
             at = partial(lowering, place, i, index, which)
@@ -312,8 +315,8 @@ def _warp_index(source: Layout, axis: int) -> Layout:
 
 
 def _writers(source: Layout, axis: int) -> Layout:
-    """A layout in which the lanes along the axis hold the same: the first of those that hold a
-    partial result writes it."""
+    """A layout in which the lanes along the axis are replicated: the first owner of a partial
+    result writes it."""
     lanes = tuple((0,) * source.rank if v[axis] else v for v in source.lane)
     repeats = tuple(r for r in source.repeats if r.axis == "warp")
     return layout(source.rank, (), lanes, source.warp, repeats=repeats)
@@ -329,7 +332,7 @@ def check_axis_is_pure(lowering: Lowering, op: Any, source: Layout) -> None:
 
 
 def _may_lack(op: Any) -> bool:
-    """Whether registers may hold what takes no part."""
+    """Whether registers may contain padding that does not take part."""
     return op.predicate is not None or op.values[0].type.layout.extents != op.values[0].type.shape
 
 

@@ -84,10 +84,10 @@ def scan_bytes(op: Any) -> int:
     """Shared memory of a `scan`: one value per operand, row, block and warp along the axis."""
     source: Layout = op.values[0].type.layout
     sizes = [scalar_of(v.type).bytes for v in op.values] + [1] * _flags(op)
-    return sum(_aligned(count * size) for count in _slots(source, op.axis) for size in sizes)
+    return sum(_aligned(count * size) for count in _positions(source, op.axis) for size in sizes)
 
 
-def _slots(source: Layout, axis: int) -> Iterator[int]:
+def _positions(source: Layout, axis: int) -> Iterator[int]:
     """Values that every run of warp digits exchanges."""
     rows = prod(source.slice(axis).extents)
     digits = _digits(source, axis)
@@ -98,33 +98,33 @@ def _slots(source: Layout, axis: int) -> Iterator[int]:
 
 def _digits(source: Layout, axis: int) -> list[_Digit]:
     """The digits of the coordinate along the axis, lowest first."""
-    found = [
+    digits = [
         _Digit(kind, v[axis], 2, 1 << bit)
         for kind in AXES
         for bit, v in enumerate(source.atom(kind))
         if v[axis]
     ]
     for kind in AXES:
-        found += [
+        digits += [
             _Digit(kind, d.step[axis], d.count, d.weight)
             for d in source.digits(kind)
             if d.step[axis]
         ]
-    return sorted(found, key=lambda d: d.step)
+    return sorted(digits, key=lambda d: d.step)
 
 
 def _runs(digits: Sequence[_Digit]) -> Iterator[tuple[int, list[_Digit]]]:
     """Neighbouring digits of one kind, with the index of the first."""
     start = 0
     for _, run in groupby(digits, key=lambda d: d.kind):
-        found = list(run)
-        yield start, found
-        start += len(found)
+        ordered = list(run)
+        yield start, ordered
+        start += len(ordered)
 
 
 def _flags(op: Any) -> bool:
-    """Whether items say if they hold anything: padding comes first in a reverse scan, and a
-    function has no identity."""
+    """Whether items carry a presence flag: padding comes first in a reverse scan, and a function
+    has no identity."""
     tile = op.values[0].type
     padded = tile.layout.extents[op.axis] > tile.shape[op.axis]
     return isinstance(op.combiner, str) and op.reverse and padded
@@ -159,8 +159,7 @@ class _Scan:
         return self._joined(blocks, len(elements))
 
     def _items(self, flags: bool) -> Iterator[tuple[int, Vector, Item]]:
-        """Register, coordinates and element. Padding that comes first holds what changes
-        nothing."""
+        """Register, coordinates and element. Leading padding is the identity."""
         op, lowering = self.op, self.lowering
         columns = [lowering.fragment(v) for v in op.values]
         shape = op.values[0].type.shape
@@ -190,12 +189,12 @@ class _Scan:
             at = sum(d.step * (d.at(rest)) for d in run)
             key = (*vector[: self.op.axis], rest - at, *vector[self.op.axis + 1 :])
             rows.setdefault(key, []).append((at, block))
-        return {key: self._sequence(found) for key, found in rows.items()}
+        return {key: self._sequence(row) for key, row in rows.items()}
 
-    def _sequence(self, found: list[tuple[int, _Block]]) -> _Block:
+    def _sequence(self, row: list[tuple[int, _Block]]) -> _Block:
         """Blocks of one row, one after the other."""
-        found.sort(key=lambda pair: pair[0], reverse=self.op.reverse)
-        blocks = [block for _, block in found]
+        row.sort(key=lambda pair: pair[0], reverse=self.op.reverse)
+        blocks = [block for _, block in row]
         whole = blocks[0]
         for block in blocks[1:]:
             if _single(whole) and _single(block) and len(block.segments[0].items) == 1:
@@ -244,13 +243,15 @@ class _Scan:
                     thread.store_shared(element, at, [x])
             return []
 
-        thread.when(lowering.first_holder(self._writers(run)) or "true", (), write)
+        thread.when(lowering.first_owner(self._writers(run)) or "true", (), write)
         thread.barrier()
         for vector, block in blocks.items():
-            self._across(block, read_partials(lowering, place, indices[vector]), which, last)
+            self._across_threads(
+                block, read_partials(lowering, place, indices[vector]), which, last
+            )
         return blocks
 
-    def _across(self, block: _Block, totals: list[Item], which: str, last: bool) -> None:
+    def _across_threads(self, block: _Block, totals: list[Item], which: str, last: bool) -> None:
         thread = self.lowering.thread
         order = range(len(totals))[:: -1 if self.op.reverse else 1]
         relation, carry = ("ult" if self.op.reverse else "ugt"), None
@@ -282,14 +283,14 @@ class _Scan:
         lowering, axis = self.lowering, self.op.axis
         thread, result = lowering.thread, self.source.slice(axis)
         above = [d for d in _digits(self.source, axis) if d.step > run[-1].step]
-        held, weight = 0, 1
+        register, weight = 0, 1
         for digit in above:
-            held += weight * digit.at(vector[axis]) if digit.kind == "register" else 0
+            register += weight * digit.at(vector[axis]) if digit.kind == "register" else 0
             weight *= digit.count
         row = result.registers.index((*vector[:axis], *vector[axis + 1 :]))
         index = element_index(lowering, result, row)
         scaled = thread.binary("mul", I32, index, thread.integer(weight), "nsw nuw")
-        along = thread.binary("add", I32, self._number(above), thread.integer(held), "nsw nuw")
+        along = thread.binary("add", I32, self._number(above), thread.integer(register), "nsw nuw")
         return thread.binary("add", I32, scaled, along, "nsw nuw")
 
     def _number(self, digits: list[_Digit]) -> str:
@@ -306,7 +307,7 @@ class _Scan:
         return thread.integer(0) if total is None else total
 
     def _writers(self, run: list[_Digit]) -> Layout:
-        """A layout in which threads along the axis below `run` hold the same."""
+        """A layout in which threads along the axis below `run` are replicated."""
         axis, below = self.op.axis, run[0].step
 
         def kept(v: Vector) -> Vector:
@@ -347,14 +348,14 @@ class _Scan:
         return self._before(_Carry(other, upper), carry)
 
     def _joined(self, blocks: dict[Vector, _Block], count: int) -> list[Fragment]:
-        found: list[Fragment] = [[""] * len(self.source.registers) for _ in range(count)]
+        results: list[Fragment] = [[""] * len(self.source.registers) for _ in range(count)]
         for block in blocks.values():
             for segment in block.segments:
                 for register, item in zip(segment.registers, segment.items, strict=True):
                     whole = self._after(segment.carry, item)
                     for i in range(count):
-                        found[i][register] = whole[i]
-        return found
+                        results[i][register] = whole[i]
+        return results
 
     def _after(self, carry: _Carry | None, item: Item) -> Item:
         if carry is None:
@@ -370,10 +371,10 @@ class _Scan:
             thread.shuffle_xor(e, x, mask) for e, x in zip(self.elements, item, strict=True)
         )
 
-    def _set(self, mask: int, wanted: bool) -> str:
+    def _set(self, mask: int, value: bool) -> str:
         """Whether a bit of the lane is set, or clear."""
         thread = self.lowering.thread
-        name = "ne" if wanted else "eq"
+        name = "ne" if value else "eq"
 
         def make() -> str:
             field = thread.binary("and", I32, thread.lane(), thread.integer(mask))

@@ -1,13 +1,13 @@
-"""Tiles in shared memory: where their elements lie, and reading and writing them as layouts ask.
+"""Tiles in shared memory: the placement of elements, and accesses in a layout.
 
-A tile is rows of `pitch` bytes, a multiple of 16. The 16-byte chunks of a row are permuted by the
-row's number, so that 8 rows at one column fall into different banks: of a chunk's number the low
-`swizzle` bits are changed by exclusive or with those bits of the row's number that rows of one
-128-byte line do not differ in.
+A tile consists of rows of `pitch` bytes, a multiple of 16. The 16-byte chunks of a row are permuted
+by the row number, so that 8 rows at one column are in different banks: the low `swizzle` bits of
+the chunk number are combined by exclusive or with the bits of the row number that are constant
+within a 128-byte line.
 
-Rows may be broken into panels, each a tile of its own whose rows are as wide as the swizzle
-permutes, one behind the other, as tensor maps and `wgmma` want them (PTX ISA, "Tensor Swizzling
-Modes", "Shared Memory Matrix Layout").
+Rows may be split into panels, each a tile of its own with rows as wide as the swizzle, one after
+the other, as tensor maps and `wgmma` require (PTX ISA, "Tensor Swizzling Modes", "Shared Memory
+Matrix Layout").
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SharedTile:
 
     @staticmethod
     def of(op: Any, base: int = 0) -> SharedTile:
-        """A slot of the buffer that `op`, a `gpu.shared_alloc`, allots from byte `base`."""
+        """A stage of the buffer of `op`, a `gpu.shared_alloc`, from byte `base`."""
         return SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle, base, op.panel)
 
     @property
@@ -114,10 +114,10 @@ class Addresses:
     column: Any
     plane: Any
     bits: int
-    _known: dict[tuple[int, int], Any] = attrs.field(init=False, factory=dict)
+    _cached: dict[tuple[int, int], Any] = attrs.field(init=False, factory=dict)
 
     def at(self, row: int, column: int) -> tuple[Any, int]:
-        """A handle and a constant whose sum is the offset of the element so far away."""
+        """A handle and a constant whose sum is the offset of the element at this displacement."""
         place, size = self.place, self.place.element.bytes
         low = row % 8 if place.swizzle else 0
         span = place.pitch if place.panel else CHUNK << place.swizzle
@@ -128,10 +128,10 @@ class Addresses:
         else:
             flipped = within & ~(CHUNK - 1)
             key, constant = (low, flipped), column * size - flipped
-        if key not in self._known:
-            self._known[key] = self._base(*key)
+        if key not in self._cached:
+            self._cached[key] = self._base(*key)
         constant = place.along(constant) + (row - low) * place.pitch + place.base
-        return self._known[key], constant
+        return self._cached[key], constant
 
     def _base(self, low: int, flipped: int) -> Any:
         thread, place = self.lowering.thread, self.place
@@ -203,8 +203,8 @@ class Window:
 def addresses(
     lowering: Lowering, window: Window, layout: Layout, axes: Axes = THREADS
 ) -> Addresses:
-    """Offsets of what threads hold of a layout, from each thread's own first element; or, with
-    `axes` of warps alone, from that of a warp's first thread."""
+    """Offsets of the elements of a layout from each thread's first element; or, with only the axes
+    of warps, from that of a warp's first thread."""
     place, thread = window.place, lowering.thread
     shift = len(place.shape) - 2
     row, column = (
@@ -230,22 +230,22 @@ def _sum_or_none(thread: Any, a: Any, b: Any) -> Any:
 
 def _moving_bits(layout: Layout, dim: int, axes: Axes) -> int:
     """Every bit that `axes` may set of the coordinate along `dim`."""
-    found = 0
+    bits = 0
     for axis in axes:
         for vector in layout.atom(axis):
-            found |= vector[dim]
+            bits |= vector[dim]
         for digit in layout.digits(axis):
             if digit.step[dim]:
-                found |= -(digit.step[dim] & -digit.step[dim])
-    return found
+                bits |= -(digit.step[dim] & -digit.step[dim])
+    return bits
 
 
-def register_at(window: Window, found: Addresses, vector: Vector) -> tuple[Any, int]:
+def register_at(window: Window, addresses: Addresses, vector: Vector) -> tuple[Any, int]:
     """Offset of the element of a register whose coordinates in thread 0 are `vector`."""
     place = window.place
     shift = len(place.shape) - 2
     near = [vector[shift + i] + window.fixed[i] for i in range(2)]
-    handle, constant = found.at(near[place.slow - shift], near[place.fast - shift])
+    handle, constant = addresses.at(near[place.slow - shift], near[place.fast - shift])
     for dim in range(shift):
         constant += vector[dim] * place.stride(dim)
     return handle, constant

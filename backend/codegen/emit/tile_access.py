@@ -31,21 +31,21 @@ def load_tile(lowering: Lowering, window: Window, tile: Tile, rank: Any = None) 
         at = {vector: register for register, vector in enumerate(order.registers)}
         return [taken[at[vector]] for vector in tile.layout.registers]
     thread, width = lowering.thread, vector_width(window, tile)
-    where, found = addresses(lowering, window, tile.layout), list[Any]()
+    where, values = addresses(lowering, window, tile.layout), list[Any]()
     for register in range(0, tile.layout.size("register"), width):
         inside = lowering.inside(tile.layout, tile.shape, register)
         if inside == "false":
-            found += [thread.constant(tile.element, 0)] * width
+            values += [thread.constant(tile.element, 0)] * width
             continue
         at = _offset(lowering, register_at(window, where, tile.layout.registers[register]))
         if inside is not None:
             safe = added(thread, [thread.integer(window.place.base), window.start])
             at = thread.select(I32, inside, at, safe)
         if rank is None:
-            found += thread.load_shared(tile.element, width, at)
+            values += thread.load_shared(tile.element, width, at)
         else:
-            found += thread.load_remote(tile.element, width, at, rank)
-    return found
+            values += thread.load_remote(tile.element, width, at, rank)
+    return values
 
 
 def _fast_first(it: Layout, fast: int) -> Layout:
@@ -63,8 +63,8 @@ def store_window(
     lowering: Lowering, window: Window, tile: Tile, fragment: Fragment,
     registers: Mapping[int, Any] | None = None,
 ) -> None:  # fmt: skip
-    """Write `tile`, leaving padding out, or what `registers` hold of it alone, in the threads that
-    they map to (an i1, None for all); of threads that hold the same element all write it."""
+    """Write `tile` without padding, or only the elements of `registers`, in the threads that they
+    map to (an i1, None for all). All owners of an element write it."""
     if store_matrices(lowering, window, tile, fragment, registers):
         return
     thread, width = lowering.thread, vector_width(window, tile)
@@ -77,9 +77,9 @@ def store_window(
             continue
         vector = tile.layout.registers[register]
         write = _writer(lowering, window, where, vector, tile, fragment[register:][:width])
-        held = None if registers is None else registers[register]
-        if held is not None:
-            inside = held if inside is None else thread.binary("and", I1, inside, held)
+        value = None if registers is None else registers[register]
+        if value is not None:
+            inside = value if inside is None else thread.binary("and", I1, inside, value)
         if inside is None:
             write()
         else:
@@ -99,8 +99,8 @@ def _writer(
     return write
 
 
-def _offset(lowering: Lowering, found: tuple[Any, int]) -> Any:
-    handle, constant = found
+def _offset(lowering: Lowering, address: tuple[Any, int]) -> Any:
+    handle, constant = address
     if not constant:
         return handle
     return lowering.thread.binary("add", I32, handle, lowering.thread.integer(constant))

@@ -10,18 +10,18 @@ from tileir.types import I32
 
 
 def read_window(lowering: Lowering, op: Any, place: SharedTile, start: Any) -> Fragment:
-    """The elements of `op` that a thread holds, from the slot of `place` that begins at byte
-    `start`; padding reads the window's first element."""
+    """The elements of `op` that a thread owns, from the stage of `place` at byte `start`; padding
+    reads the window's first element."""
     thread, size, kind = lowering.thread, place.element.bytes, op.result.type
     row = times(thread, lowering.scalar(op.row), place.pitch)
     column = times(thread, lowering.scalar(op.column), size)
     first = added(thread, [start, row, column])
     steps = [r * place.pitch + c * size for r, c in zip(op.rows, op.columns, strict=True)]
-    found: list[Any] = []
+    values: list[Any] = []
     for register in range(kind.layout.size("register")):
         inside = lowering.inside(kind.layout, kind.shape, register)
         if inside == "false":
-            found.append(thread.constant(place.element, 0))
+            values.append(thread.constant(place.element, 0))
             continue
         moved = [
             times(thread, lowering.coordinate(kind.layout, register, dim), step)
@@ -31,5 +31,5 @@ def read_window(lowering: Lowering, op: Any, place: SharedTile, start: Any) -> F
         at = added(thread, [first, *moved])
         if inside is not None:
             at = thread.select(I32, inside, at, first)
-        found += thread.load_shared(place.element, 1, at)
-    return found
+        values += thread.load_shared(place.element, 1, at)
+    return values

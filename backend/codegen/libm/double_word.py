@@ -1,4 +1,5 @@
-"""Sums of two floats that stand for one number (Dekker 1971, Knuth), by fused multiply-add."""
+"""Double-word arithmetic: unevaluated sums of two floats (Dekker 1971, Knuth), by fused
+multiply-add."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Exponentials, logarithms and hyperbolic functions in f32.
 
-Polynomials are minimax in relative error (Lawson's iteration, coefficients rounded to f32 in
-turn); the error of each is given in ulp of the function's result. Reductions are those of Cody
-and Waite ("Software Manual for the Elementary Functions", 1980).
+Polynomials are minimax in relative error (Lawson's iteration, with coefficients rounded to f32 one
+after the other). The error of each is stated in ulp of the function's result. Argument reductions
+are those of Cody and Waite ("Software Manual for the Elementary Functions", 1980).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def power_of_two(n: Term) -> Term:
 
 
 def scaled(x: Term, n: Term) -> Term:
-    """`x` times 2^n for n from -252 to 254, in two steps where it takes more than one: subnormal
-    results are rounded once and large ones do not overflow early."""
+    """`x` times 2^n for n from -252 to 254, in two steps where one does not suffice: subnormal
+    results are rounded once and large ones do not overflow prematurely."""
     at_once = x.scaled(n)
     if at_once is not None:
         return at_once
@@ -79,22 +79,22 @@ def exp_scaled(x: Term, shift: int) -> Term:
 
 
 def exp(x: Term) -> Term:
-    """e^x within 1 ulp. x is held in a range whose ends overflow and vanish."""
+    """e^x within 1 ulp. x is clamped to a range whose ends overflow and underflow."""
     return where(nan(x), x, exp_scaled(clamp(x, -105.0, 90.0), 0))
 
 
 def exp2(x: Term) -> Term:
     """2^x within 1 ulp, exact for integers: the difference from the nearest one is exact."""
-    held = clamp(x, -151.0, 129.0)
-    n = held.call("rint")
-    value = scaled(near_exp((held - n) * _LN2) + 1.0, n.whole())
+    clamped = clamp(x, -151.0, 129.0)
+    n = clamped.call("rint")
+    value = scaled(near_exp((clamped - n) * _LN2) + 1.0, n.whole())
     return where(nan(x), x, value)
 
 
 def expm1(x: Term) -> Term:
     """e^x - 1: 2^n (e^r - 1) + (2^n - 1), halved where 2^n might overflow."""
-    held = clamp(x, -18.0, 89.0)
-    n, r = reduced(held)
+    clamped = clamp(x, -18.0, 89.0)
+    n, r = reduced(clamped)
     whole = n.whole()
     large = whole > 127
     power = power_of_two(where(large, whole - 1, whole))
@@ -236,7 +236,7 @@ _LN2_PAIR = (0.693359375, -0.000212194442)
 
 
 def _log_pair(x: Term) -> tuple[Term, Term]:
-    """ln x for positive finite x as an unevaluated sum, good for about 38 bits: with 1 + f = x
+    """ln x for positive finite x as an unevaluated sum, accurate to about 38 bits: with 1 + f = x
     2^-e, q = 2 f / (2 + f) in two parts, ln(1 + f) = q + q^3 / 12 + q^5 P(q^2)."""
     f, e = mantissa(x)
     inverse = reciprocal(f + 2.0)

@@ -1,8 +1,8 @@
 """Formulas in ordinary notation over the values of one thread.
 
-A `Term` is a handle with its thread and element type; operators write instructions of the thread
-interface. Numbers beside a term take its type. Order comparisons are ordered for floats and signed
-for integers, `>>` is arithmetic.
+A `Term` is a handle with its thread and element type; operators emit instructions of the thread
+interface. Numbers take the type of the term they are combined with. Order comparisons are ordered
+for floats and signed for integers, `>>` is arithmetic.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Term:
     def _binary(self, name: str, left: Number, right: Number) -> Term:
         word = ("f" if self.element.is_float else "") + name
         a, b = self.like(left).handle, self.like(right).handle
-        return self.made(self.thread.binary(word, self.element, a, b))
+        return self.as_term(self.thread.binary(word, self.element, a, b))
 
-    def made(self, handle: Handle) -> Term:
+    def as_term(self, handle: Handle) -> Term:
         """`handle`, of this type."""
         return Term(self.thread, self.element, handle)
 
@@ -71,7 +71,7 @@ class Term:
 
     def __neg__(self) -> Term:
         if self.element.is_float:
-            return self.made(self.thread.negate(self.element, self.handle))
+            return self.as_term(self.thread.negate(self.element, self.handle))
         return self._binary("sub", 0, self)
 
     def __abs__(self) -> Term:
@@ -101,8 +101,8 @@ class Term:
 
     def compare(self, predicate: str, other: Number) -> Term:
         """`icmp` or `fcmp`, an i1."""
-        found = self.thread.compare(predicate, self.element, self.handle, self.like(other).handle)
-        return Term(self.thread, I1, found)
+        handle = self.thread.compare(predicate, self.element, self.handle, self.like(other).handle)
+        return Term(self.thread, I1, handle)
 
     def _ordered(self, predicate: str, other: Number) -> Term:
         return self.compare(("o" if self.element.is_float else "s") + predicate, other)
@@ -126,18 +126,18 @@ class Term:
     def call(self, name: str, *others: Number) -> Term:
         """Intrinsic `name` of this and `others`."""
         rest = [self.like(x).handle for x in others]
-        return self.made(self.thread.intrinsic(name, self.element, self.handle, *rest))
+        return self.as_term(self.thread.intrinsic(name, self.element, self.handle, *rest))
 
     def ptx(self, name: str) -> Term:
         """The PTX instruction `name` of this one operand, in f32."""
         operands = [(self.element, self.handle)]
-        return self.made(self.thread.instruction(f"{name} $0, $1;", self.element, operands))
+        return self.as_term(self.thread.instruction(f"{name} $0, $1;", self.element, operands))
 
     def scaled(self, power: Term) -> Term | None:
         """This times 2 to the power of an integer of its size, rounded once; None where that is
         not one instruction."""
-        found = self.thread.scaled(self.element, self.handle, power.handle)
-        return None if found is None else self.made(found)
+        handle = self.thread.scaled(self.element, self.handle, power.handle)
+        return None if handle is None else self.as_term(handle)
 
     def bits(self) -> Term:
         """The representation of a float, as an integer."""
@@ -149,8 +149,8 @@ class Term:
 
     def cast(self, name: str, element: Element) -> Term:
         """Cast instruction `name`."""
-        found = self.thread.convert(name, self.element, element, self.handle)
-        return Term(self.thread, element, found)
+        handle = self.thread.convert(name, self.element, element, self.handle)
+        return Term(self.thread, element, handle)
 
     def whole(self) -> Term:
         """An integer-valued float as a signed integer of its size."""
@@ -177,7 +177,7 @@ def where(condition: Term, a: Number, b: Number) -> Term:
     one = a if isinstance(a, Term) else b
     assert isinstance(one, Term)
     left, right = one.like(a).handle, one.like(b).handle
-    return one.made(one.thread.select(one.element, condition.handle, left, right))
+    return one.as_term(one.thread.select(one.element, condition.handle, left, right))
 
 
 def fma(a: Term, b: Number, c: Number) -> Term:
@@ -205,7 +205,7 @@ def copysign(x: Term, sign: Term) -> Term:
 
 
 def clamp(x: Term, low: float, high: float) -> Term:
-    """`x` held between numbers; a NaN becomes `low`."""
+    """`x` clamped between numbers; a NaN becomes `low`."""
     return x.call("maximumnum", low).call("minimumnum", high)
 
 
@@ -225,8 +225,8 @@ def branch(
 ) -> list[Term]:
     """Results of `body` where `condition`, zeros elsewhere: a divergent branch."""
     thread = condition.thread
-    found = thread.when(condition.handle, results, lambda: [x.handle for x in body()])
-    return [Term(thread, e, h) for e, h in zip(results, found, strict=True)]
+    handles = thread.when(condition.handle, results, lambda: [x.handle for x in body()])
+    return [Term(thread, e, h) for e, h in zip(results, handles, strict=True)]
 
 
 def repeated(count: int, initial: Term, step: Callable[[Term], Term]) -> Term:
@@ -234,7 +234,7 @@ def repeated(count: int, initial: Term, step: Callable[[Term], Term]) -> Term:
     thread, element = initial.thread, initial.element
 
     def body(_: Handle, carried: list[Handle]) -> list[Handle]:
-        return [step(initial.made(carried[0])).handle]
+        return [step(initial.as_term(carried[0])).handle]
 
-    (found,) = thread.loop(count, (element,), (initial.handle,), body)
-    return initial.made(found)
+    (handle,) = thread.loop(count, (element,), (initial.handle,), body)
+    return initial.as_term(handle)

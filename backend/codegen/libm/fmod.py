@@ -14,9 +14,10 @@ _FAR = {True: (2.0**100, 15), False: (2.0**1000, 43)}
 def remainder(x: Term, y: Term) -> Term:
     """x - y trunc(x / y), with the sign of x (C's fmod): exact.
 
-    Every step takes off the divisor times the truncated rounded quotient. What is left is a
+    Every step subtracts the divisor times the truncated rounded quotient. The remainder is a
     multiple of the divisor's last place and smaller than the dividend by about the bits of a
-    significand, so that one fused multiply-add gives it exactly; it may be negative."""
+    significand, so that one fused multiply-add computes it exactly; it may be negative.
+    """
     single = x.element is F32
     a, b = abs(x), abs(y)
     far = a >= b * _NEAR[single]

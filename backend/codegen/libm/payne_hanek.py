@@ -23,8 +23,8 @@ _PI_HALF = (1.5707963267948966, 6.123233995736766e-17)
 
 
 def reduce32(x: Term) -> tuple[Term, Term]:
-    """Quadrant and remainder of an f32 of 2^16 or more. The 24 bits of the significand times the
-    96 bits of 2/pi from where products below 4 begin give the fraction to 64 bits."""
+    """Quadrant and remainder of an f32 of 2^16 or more. The 24 bits of the significand times 96
+    bits of 2/pi, from where products are below 4, yield the fraction to 64 bits."""
     bits = x.bits()
     start = (bits.unsigned_shift(23) & 255) - 128
     high, middle, low = _window(start, (0, *_HALVES[:6]), 5, 2)
@@ -61,7 +61,7 @@ def _signed(x: Term, quadrant: Term, size: Term) -> tuple[Term, Term]:
 
 
 def _rounded(product: Term) -> Term:
-    """The nearest quadrant, from the upper 64 bits of a turn."""
+    """The nearest quadrant, from the upper 64 bits of the fraction."""
     nearest = product.unsigned_shift(62) + (product.unsigned_shift(61) & 1)
     return nearest.cast("trunc", I32)
 
@@ -82,11 +82,11 @@ def _fraction(high: Term, low: Term) -> Pair:
 def _high_product(a: Term, b: Term) -> Term:
     """The upper half of an unsigned product."""
     text = "mul.hi.u64 $0, $1, $2;"
-    return a.made(a.thread.instruction(text, I64, [(I64, a.handle), (I64, b.handle)]))
+    return a.as_term(a.thread.instruction(text, I64, [(I64, a.handle), (I64, b.handle)]))
 
 
 def _window(start: Term, table: Sequence[int], log_word: int, log_count: int) -> list[Term]:
-    """Three words of `table` from bit `start` on; words are found by halving, then shifted."""
+    """Three words of `table` from bit `start` on; words are selected by halving, then shifted."""
     index, shift = start >> log_word, start & ((1 << log_word) - 1)
     words: list[Term] = [start.like(w) for w in table]
     for step in (1 << bit for bit in reversed(range(log_count))):

@@ -31,8 +31,8 @@ def erf(x: Term) -> Term:
     size = abs(x)
     square = x * x
     small = fma(x, horner(square, _ERF), x)
-    held = clamp(size, 0.0, 4.0)
-    tail = exp_scaled(-fma(held, horner(held, _ERF_TAIL), held), 0)
+    clamped = clamp(size, 0.0, 4.0)
+    tail = exp_scaled(-fma(clamped, horner(clamped, _ERF_TAIL), clamped), 0)
     return where(nan(x) | (size < 0.92), small, copysign(1.0 - tail, x))
 
 
@@ -59,14 +59,14 @@ def cbrt(x: Term) -> Term:
     """Cube root: x^(-1/3) by bits, two steps of third order, then x y^2 and what it misses."""
     size = abs(x)
     tiny = size < 1.17549435e-38
-    held = where(tiny, size * 16777216.0, size)
-    y = _third_of_bits(held).real()
+    scaled = where(tiny, size * 16777216.0, size)
+    y = _third_of_bits(scaled).real()
     for _ in range(2):
-        e = fma(-(y * y), held * y, 1.0)
+        e = fma(-(y * y), scaled * y, 1.0)
         y = fma(y, fma(e * 0.222222222, e, e * 0.333333343), y)
     square = y * y
-    z = held * square
-    rest = fma(-(z * z), z, held)
+    z = scaled * square
+    rest = fma(-(z * z), z, scaled)
     z = fma(rest, square * 0.333333343, z)
     z = where(tiny, z * 0.00390625, z)
     usual = (size > 0.0) & (size < float("inf"))

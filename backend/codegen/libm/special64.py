@@ -109,15 +109,15 @@ def cbrt(x: Term) -> Term:
     """Cube root: x^(-1/3) by bits, three steps of third order, then x y^2 and what it misses."""
     size = abs(x)
     tiny = size < 2.2250738585072014e-308
-    held = where(tiny, size * 18014398509481984.0, size)
-    y = (0x553EF0FF289DD796 - (held.bits().floating() * 0.3333333333333333).whole()).real()
+    scaled = where(tiny, size * 18014398509481984.0, size)
+    y = (0x553EF0FF289DD796 - (scaled.bits().floating() * 0.3333333333333333).whole()).real()
     for _ in range(3):
-        e = fma(-(y * y), held * y, 1.0)
+        e = fma(-(y * y), scaled * y, 1.0)
         y = fma(y, fma(e * 0.2222222222222222, e, e * 0.3333333333333333), y)
     square = y * y
-    z = held * square
+    z = scaled * square
     cube = z * z
-    rest = fma(-cube, z, held) - fma(z, z, -cube) * z
+    rest = fma(-cube, z, scaled) - fma(z, z, -cube) * z
     z = fma(rest, square * 0.3333333333333333, z)
     z = where(tiny, z * 3.814697265625e-06, z)
     usual = (size > 0.0) & (size < float("inf"))

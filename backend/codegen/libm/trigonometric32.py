@@ -77,9 +77,9 @@ def reduce(x: Term) -> tuple[Term, Term]:
     """Quadrant (its low two bits) and remainder in about -pi/4 to pi/4; NaN for what is not
     finite."""
     usual = abs(x) < _LARGE
-    held = where(usual, x, 0.0)
-    k = (held * _TWO_OVER_PI).call("rint")
-    r = fma(k, -_PI_HALVES[0], held)
+    argument = where(usual, x, 0.0)
+    k = (argument * _TWO_OVER_PI).call("rint")
+    r = fma(k, -_PI_HALVES[0], argument)
     r = fma(k, -_PI_HALVES[1], r)
     r = fma(k, -_PI_HALVES[2], r)
     far, rest = branch(~usual, (I32, F32), lambda: reduce32(x))

@@ -80,9 +80,9 @@ def _cos(y: Term, tail: Term) -> Term:
 def reduce(x: Term) -> tuple[Term, Pair]:
     """Quadrant (its low two bits) and remainder in -pi/4 to pi/4 as a pair."""
     usual = abs(x) < _LARGE
-    held = where(usual, x, 0.0)
-    k = (held * _TWO_OVER_PI).call("rint")
-    high, low = two_sum(fma(k, -_PI_HALVES[0], held), -(k * _PI_HALVES[1]))
+    argument = where(usual, x, 0.0)
+    k = (argument * _TWO_OVER_PI).call("rint")
+    high, low = two_sum(fma(k, -_PI_HALVES[0], argument), -(k * _PI_HALVES[1]))
     high, more = two_sum(high, -(k * _PI_HALVES[2]))
     high, low = two_sum(high, fma(k, -_PI_HALVES[3], low + more))
 
@@ -123,7 +123,7 @@ _ASIN_Q = (
 
 
 def atan(x: Term) -> Term:
-    """Arc tangent: of a quotient near 0, by the interval that the operand lies in."""
+    """Arc tangent: of a quotient near 0, by the interval of the operand."""
     size = abs(x)
     mild = size.call("minimumnum", 1e300)
     numerator, denominator = mild, mild.like(1.0)

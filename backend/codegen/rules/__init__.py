@@ -28,31 +28,33 @@ def rules() -> Mapping[str, Rule]:
 
 class _Rules(Mapping[str, Rule]):
     def __init__(self) -> None:
-        self._found: dict[str, Rule] = {}
+        self._loaded_rules: dict[str, Rule] = {}
         self._unread = list(FAMILIES)
         self._lock = RLock()
         hold_at_fork(self._lock, Level.LOAD)
 
     def __getitem__(self, mnemonic: str) -> Rule:
-        found = self._found.get(mnemonic)
-        if found is None:
+        rule = self._loaded_rules.get(mnemonic)
+        if rule is None:
             self._read(_family(mnemonic))
             for family in FAMILIES:
-                if mnemonic not in self._found:
+                if mnemonic not in self._loaded_rules:
                     self._read(family)
-            found = self._found[mnemonic]
-        return found
+            rule = self._loaded_rules[mnemonic]
+        return rule
 
     def _read(self, family: str) -> None:
         with self._lock:
             if family in self._unread:
-                self._found.update(import_module(f"tileir.backend.codegen.rules.{family}").RULES)
+                self._loaded_rules.update(
+                    import_module(f"tileir.backend.codegen.rules.{family}").RULES
+                )
                 self._unread.remove(family)
 
     def __iter__(self) -> Iterator[str]:
         for family in FAMILIES:
             self._read(family)
-        return iter(self._found)
+        return iter(self._loaded_rules)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -81,8 +81,8 @@ def _unsigned_remainder(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
 
 
 def _nonzero(t: Thread, element: Element, b: Handle) -> Handle:
-    """The divisor, 1 for zero: padding and lanes that are off may hold anything, and LLVM's
-    division has no meaning for zero."""
+    """The divisor, 1 for zero: padding and inactive lanes may contain any value, and LLVM's
+    division by zero is undefined."""
     zero = t.compare("eq", element, b, t.constant(element, 0))
     return t.select(element, zero, t.constant(element, 1), b)
 

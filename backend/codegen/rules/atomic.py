@@ -1,7 +1,7 @@
-"""Atomic accesses. Floats are added several at a time where the target can. Of threads that hold
-the same element one makes the access; a scalar's is made by thread 0, which tells the others
-through shared memory where anybody reads the old value. Where a thread makes several accesses by
-one op, fences around all of them order memory."""
+"""Atomic accesses. Floats are added several at a time where the target can. One owner of an element
+makes the access. Thread 0 makes that of a scalar, and broadcasts the old value through shared
+memory if it is used. Where one op makes several accesses in a thread, fences around all of them
+order memory."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _rmw(lowering: Lowering, op: Any) -> list[Fragment]:
     thread = lowering.thread
     most = lowering.target.atomic_width(element) if kind == "fadd" else 1
     most = most if order.space == AddressSpace.GLOBAL else 1
-    pieces = list(_pieces(lowering, op, most))
-    order = _fenced(order, len(pieces))
+    chunks = list(_chunks(lowering, op, most))
+    order = _fenced(order, len(chunks))
 
     def access(register: int, pointer: str) -> list[str]:
         return [thread.atomic(name, element, pointer, values[register], order)]
@@ -42,20 +42,20 @@ def _rmw(lowering: Lowering, op: Any) -> list[Fragment]:
     def together(group: range, pointer: str) -> list[str]:
         return thread.add_vector(element, pointer, [values[r] for r in group], order)
 
-    found: Fragment = []
+    results: Fragment = []
     pointers = lowering.fragment(op.pointer)
     with _ordered(lowering, order):
-        for group in pieces:
+        for group in chunks:
             first = group.start
             if len(group) == 1:
                 make = partial(access, first, pointers[first])
             else:
                 make = partial(together, group, pointers[first])
-            found += _when(lowering, op, first, (element,) * len(group), make)
-    return [found] if op not in lowering.scratch else [told(lowering, op, found)]
+            results += _when(lowering, op, first, (element,) * len(group), make)
+    return [results] if op not in lowering.scratch else [broadcast(lowering, op, results)]
 
 
-def _pieces(lowering: Lowering, op: Any, most: int) -> Iterator[range]:
+def _chunks(lowering: Lowering, op: Any, most: int) -> Iterator[range]:
     """Registers that are neighbours in memory under one mask, at most `most` together."""
     for group in vector_groups(lowering, op):
         yield from (group[i : i + most] for i in range(0, len(group), most))
@@ -68,10 +68,10 @@ def _cas(lowering: Lowering, op: Any) -> list[Fragment]:
 
     def access(register: int, pointer: str, order: Order) -> list[str]:
         thread = lowering.thread
-        found = thread.compare_exchange(
+        loaded = thread.compare_exchange(
             element, pointer, compares[register], values[register], order
         )
-        return [found]
+        return [loaded]
 
     return _each_lane(lowering, op, element, access)
 
@@ -105,15 +105,15 @@ def _each_lane(
     lowering: Lowering, op: Any, element: Element,
     access: Callable[[int, str, Order], list[str]],
 ) -> list[Fragment]:  # fmt: skip
-    """The old values: one access per element, then told to all that hold it."""
-    found: Fragment = []
+    """The old values: one access per element, then broadcast to all owners."""
+    results: Fragment = []
     pointers = lowering.fragment(op.pointer)
     order = _fenced(_order(lowering, op), len(pointers))
     with _ordered(lowering, order):
         for register, pointer in enumerate(pointers):
             make = partial(access, register, pointer, order)
-            found += _when(lowering, op, register, (element,), make)
-    return [found] if op not in lowering.scratch else [told(lowering, op, found)]
+            results += _when(lowering, op, register, (element,), make)
+    return [results] if op not in lowering.scratch else [broadcast(lowering, op, results)]
 
 
 def _fenced(order: Order, count: int) -> Order:
@@ -144,17 +144,17 @@ def _when(
     return list(body()) if mask is None else thread.when(mask, elements, body)
 
 
-def told(lowering: Lowering, op: Any, found: Fragment) -> Fragment:
-    """`found`, which the first thread that holds an element found, as all of them know it: through
-    the room of `op` in shared memory."""
+def broadcast(lowering: Lowering, op: Any, results: Fragment) -> Fragment:
+    """Broadcast `results` from the first owner of each element to all its owners, through the
+    shared-memory range of `op`."""
     thread, kind, base = lowering.thread, op.result.type, lowering.scratch[op]
-    first = lowering.first_holder(kind.layout if isinstance(kind, Tile) else None)
+    first = lowering.first_owner(kind.layout if isinstance(kind, Tile) else None)
 
     def tell() -> list[str]:
         if isinstance(kind, Tile):
-            store_tile(lowering, found, kind, base)
+            store_tile(lowering, results, kind, base)
         else:
-            thread.store_shared(scalar_of(kind), thread.integer(base), found)
+            thread.store_shared(scalar_of(kind), thread.integer(base), results)
         return []
 
     if first is None:
@@ -168,8 +168,8 @@ def told(lowering: Lowering, op: Any, found: Fragment) -> Fragment:
 
 
 def _fence(lowering: Lowering, op: Any) -> list[Fragment]:
-    """By every thread. What others did comes before it, and after it what they do: they meet
-    there (`tileir.backend.shared_memory.place_barriers`)."""
+    """By every thread. The accesses of other threads are ordered before it and after it by barriers
+    (`tileir.backend.shared_memory.place_barriers`)."""
     lowering.thread.fence(Order(op.sem.value, op.scope.value))
     return []
 

@@ -1,5 +1,5 @@
-"""Conversions. Those to and from 8-bit floats are done on f16, f32 and their bits, so that every
-target gives the same result; sm_89 and up have instructions that give it too."""
+"""Conversions. Those to and from 8-bit floats use f16, f32 and their bits, so that every target
+yields the same result; the instructions of sm_89 and up yield it as well."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def _widened_tile(lowering: Lowering, op: Any) -> list[Fragment]:
     """Two e4m3 by an instruction; they are exact as f16, and as what is wider."""
     t, target = lowering.thread, _target(op)
     (values,) = (lowering.fragment(v) for v in op.inputs)
-    found, known = list[Handle](), dict[tuple[Handle, ...], list[Handle]]()
+    results, widened = list[Handle](), dict[tuple[Handle, ...], list[Handle]]()
     for start in range(0, len(values), 2):
         pair = tuple(values[start : start + 2])
-        if pair not in known:
+        if pair not in widened:
             halves = widen_some(t, pair)
-            known[pair] = [float_to_float(t, F16, target, x, "rn", False) for x in halves]
-        found += known[pair]
-    return [found]
+            widened[pair] = [float_to_float(t, F16, target, x, "rn", False) for x in halves]
+        results += widened[pair]
+    return [results]
 
 
 def _narrowed_tile(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -80,15 +80,15 @@ def _narrowed_tile(lowering: Lowering, op: Any) -> list[Fragment]:
     t, source, target = lowering.thread, _source(op), _target(op)
     assert isinstance(target, Scalar)
     (values,) = (lowering.fragment(v) for v in op.inputs)
-    found: Fragment = []
-    known: dict[tuple[Handle, ...], list[Handle]] = {}
+    results: Fragment = []
+    narrowed: dict[tuple[Handle, ...], list[Handle]] = {}
     for start in range(0, len(values) // 4 * 4, 4):
         four = tuple(values[start : start + 4])
-        if four not in known:
-            known[four] = narrow_four(t, source, target, four, op.saturate)
-        found += known[four]
-    rest = values[len(found) :]
-    return [found + [_narrow(t, op, x) for x in rest]]
+        if four not in narrowed:
+            narrowed[four] = narrow_four(t, source, target, four, op.saturate)
+        results += narrowed[four]
+    rest = values[len(results) :]
+    return [results + [_narrow(t, op, x) for x in rest]]
 
 
 def float_to_float(
@@ -113,7 +113,7 @@ def float_to_float(
 
 
 def _saturated(t: Thread, source: Scalar, target: Scalar, x: Handle) -> Handle:
-    """`x` held within the finite numbers of `target`; NaN stays."""
+    """`x` clamped to the finite numbers of `target`; NaN stays."""
     exponent = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}[target.name]
     most = decode(target, ((1 << exponent[0]) - 1 << exponent[1]) - 1)
     high, low = (t.constant(source, encode(source, v)) for v in (float(most), -float(most)))
@@ -122,8 +122,8 @@ def _saturated(t: Thread, source: Scalar, target: Scalar, x: Handle) -> Handle:
 
 
 def _rounded(t: Thread, source: Scalar, target: Scalar, x: Handle, rounding: str) -> Handle:
-    """A directed rounding: PTX's cvt where it has the mode, else the nearest number moved back
-    by one where it lies on the wrong side."""
+    """A directed rounding: PTX's cvt where it has the mode, else the nearest number, stepped back
+    by one where it is on the wrong side."""
     if (source is F64 and target is F32) or (target is F16 and rounding == "rz" and source is F32):
         text = f"cvt.{rounding}.{target.name}.{source.name} $0, $1;"
         return t.instruction(text, target, [(source, x)])

@@ -70,23 +70,23 @@ def _remote_scatter(lowering: Lowering, op: Any) -> list[Fragment]:
         raise lowering.refuse(op, f"threads hold single elements of {kind}, less than 4 bytes")
     start = times(thread, lowering.scalar(op.slot), place.bytes)
     barrier = barrier_of(lowering, op, op.barrier, op.index)
-    first = lowering.first_holder(layout) or "true"
+    first = lowering.first_owner(layout) or "true"
     for register in _once(layout, width):
         inside = lowering.inside(layout, kind.shape, register)
         if inside == "false":
             continue
-        held = first if inside is None else thread.binary("and", I1, first, inside)
+        condition = first if inside is None else thread.binary("and", I1, first, inside)
         row, column = (lowering.coordinate(layout, register, dim) for dim in (0, 1))
         rank = thread.binary("udiv", I32, row, thread.integer(rows))
         within = thread.binary("urem", I32, row, thread.integer(rows))
         at = added(thread, [start, _swizzled(thread, place, within, column)])
         part = values[register : register + width]
-        thread.when(held, (), _storing(thread, kind.element, at, rank, part, barrier))
+        thread.when(condition, (), _storing(thread, kind.element, at, rank, part, barrier))
     return []
 
 
 def _once(layout: Layout, width: int) -> list[int]:
-    """Every `width`th register, of those that hold the same the first: bytes are counted."""
+    """Every `width`th register of those with the same elements: each byte is counted once."""
     starts = range(0, layout.size("register"), width)
     return list({layout.registers[at]: at for at in reversed(starts)}.values())[::-1]
 
@@ -102,7 +102,7 @@ def _storing(
 
 
 def _swizzled(thread: Any, place: SharedTile, row: Any, column: Any) -> Any:
-    """The byte where an element of a slot lies."""
+    """The byte offset of an element of a stage."""
     byte = times(thread, column, place.element.bytes)
     if place.swizzle:
         phase = thread.binary("lshr", I32, row, thread.integer(3 - place.swizzle))

@@ -11,8 +11,8 @@ from tileir.types import I1
 
 
 def _compare(t: Thread, op: Any, a: Handle, b: Handle) -> tuple[Handle, Handle]:
-    found = t.compare(op.predicate_.value, scalar_of(op.lhs.type), a, b)
-    return found, t.binary("xor", I1, found, t.constant(I1, 1))
+    result = t.compare(op.predicate_.value, scalar_of(op.lhs.type), a, b)
+    return result, t.binary("xor", I1, result, t.constant(I1, 1))
 
 
 def _select(t: Thread, op: Any, condition: Handle, a: Handle, b: Handle) -> Handle:

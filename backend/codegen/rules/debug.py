@@ -13,8 +13,8 @@ from tileir.values import Operand
 
 
 def _print(lowering: Lowering, op: Any) -> list[Fragment]:
-    """A line per element, by the one thread that holds it first: program ids, place in the source,
-    the element's place in its tile, prefix, number."""
+    """Print a line per element, by its first owner: program ids, place in the source, the element's
+    place in its tile, prefix, number."""
     for index, value in enumerate(op.values):
         words = [w for w in (op.prefix, f"#{index}" if len(op.values) > 1 else "") if w]
         for register, handle in enumerate(lowering.fragment(value)):
@@ -67,24 +67,28 @@ def _printable(
 def _speaks(lowering: Lowering, op: Any, kind: Any, register: int) -> Handle | None:
     """Whether this thread is the one that speaks for an element; None: it certainly is."""
     tiled = isinstance(kind, Tile)
-    terms = [lowering.first_holder(kind.layout if tiled else None)]
+    terms = [lowering.first_owner(kind.layout if tiled else None)]
     if tiled:
         terms.append(lowering.inside(kind.layout, kind.shape, register))
     if op.predicate is not None and shape_of(op.predicate.type) in ((), shape_of(kind)):
-        held = lowering.fragment(op.predicate)
-        terms.append(held[register if shape_of(op.predicate.type) else 0])
+        predicates = lowering.fragment(op.predicate)
+        terms.append(predicates[register if shape_of(op.predicate.type) else 0])
     return _all(lowering, terms)
 
 
 def _all(lowering: Lowering, terms: list[Handle | None]) -> Handle | None:
-    thread, found = lowering.thread, None
+    thread, conjunction = lowering.thread, None
     for term in terms:
         if isinstance(term, str) and term == "false":
             return term
         if term is None or (isinstance(term, str) and term == "true"):
             continue
-        found = term if found is None else thread.select(I1, found, term, thread.constant(I1, 0))
-    return found
+        conjunction = (
+            term
+            if conjunction is None
+            else thread.select(I1, conjunction, term, thread.constant(I1, 0))
+        )
+    return conjunction
 
 
 def _guarded(lowering: Lowering, condition: Handle | None, body: Callable[[], None]) -> None:
@@ -110,8 +114,8 @@ def _assert(lowering: Lowering, op: Any) -> list[Fragment]:
             if inside is not None:
                 bad = thread.select(I1, inside, bad, thread.constant(I1, 0))
         if op.predicate is not None:
-            held = lowering.fragment(op.predicate)
-            holds = held[register if isinstance(op.predicate.type, Tile) else 0]
+            predicates = lowering.fragment(op.predicate)
+            holds = predicates[register if isinstance(op.predicate.type, Tile) else 0]
             bad = thread.select(I1, holds, bad, thread.constant(I1, 0))
         failed = bad if failed is None else thread.binary("or", I1, failed, bad)
     if failed is not None:
@@ -139,16 +143,16 @@ def _assembly(lowering: Lowering, op: Any) -> list[Fragment]:
     if count % op.pack:
         why = f"a thread holds {count} elements, which is no multiple of pack = {op.pack}"
         raise lowering.refuse(op, why)
-    found: list[Fragment] = [[] for _ in outputs]
+    results: list[Fragment] = [[] for _ in outputs]
     for start in range(0, count, op.pack):
         parts = [column[start : start + op.pack] for column in columns]
         operands = list(zip(inputs, parts, strict=True))
-        made = lowering.thread.assembly(
+        words = lowering.thread.assembly(
             op.text, op.constraints, outputs, operands, pack=op.pack, pure=op.pure
         )
-        for fragment, elements in zip(found, made, strict=True):
+        for fragment, elements in zip(results, words, strict=True):
             fragment += elements
-    return found
+    return results
 
 
 RULES: dict[str, Rule] = {"assert": _assert, "print": _print, "inline_asm": _assembly}

@@ -1,6 +1,6 @@
-"""Matrix products: by `mma`, or by multiply-adds on micro-tiles of every thread.
+"""Matmuls: by `mma`, or by multiply-adds on micro-tiles of every thread.
 
-Products and sums are formed in the accumulator's precision or better.
+Products are accumulated in the accumulator's precision or better.
 """
 
 from __future__ import annotations
@@ -20,70 +20,74 @@ from tileir.types import F16, F32, I32, Element, Tile
 
 
 def _dot(lowering: Lowering, op: Any) -> list[Fragment]:
-    factor, total = scalar_of(op.a.type), scalar_of(op.c.type)
-    sums = [_to_work(lowering, total, x) for x in lowering.fragment(op.c)]
-    mma = instruction(factor, op.precision.value)
+    operand_element, total = scalar_of(op.a.type), scalar_of(op.c.type)
+    accumulators = [_to_work(lowering, total, x) for x in lowering.fragment(op.c)]
+    mma = instruction(operand_element, op.precision.value)
     if mma is not None:
-        sums = by_mma(lowering, op, mma, sums)
+        accumulators = by_mma(lowering, op, mma, accumulators)
     elif in_registers(op):
-        left = _widened(lowering, op.lhs_signed, factor, lowering.fragment(op.a))
-        right = _widened(lowering, op.rhs_signed, factor, lowering.fragment(op.b))
+        left = _widened(lowering, op.lhs_signed, operand_element, lowering.fragment(op.a))
+        right = _widened(lowering, op.rhs_signed, operand_element, lowering.fragment(op.b))
         layouts = op.a.type.layout, op.b.type.layout
-        sums = _multiplied(lowering, op.c.type, layouts, (left, right), sums)
+        accumulators = _multiplied(lowering, op.c.type, layouts, (left, right), accumulators)
     else:
-        sums = _staged(lowering, op, sums)
-    return [[_from_work(lowering, total, x) for x in sums]]
+        accumulators = _staged(lowering, op, accumulators)
+    return [[_from_work(lowering, total, x) for x in accumulators]]
 
 
-def _staged(lowering: Lowering, op: Any, sums: Fragment) -> Fragment:
-    """Factors in shared memory, read as they are needed."""
-    found, total = staging(op), scalar_of(op.c.type)
-    assert found is not None
-    places, k, each = found.at(lowering.scratch[op]), op.a.type.shape[-1], steps(op)
+def _staged(lowering: Lowering, op: Any, accumulators: Fragment) -> Fragment:
+    """Operands in shared memory, read chunk by chunk."""
+    operand_tiles, total = staging(op), scalar_of(op.c.type)
+    assert operand_tiles is not None
+    places, k, each = operand_tiles.at(lowering.scratch[op]), op.a.type.shape[-1], steps(op)
     for place, value in ((places.a, op.a), (places.b, op.b)):
         store_window(lowering, Window(place), value.type, lowering.fragment(value))
     lowering.thread.barrier()
     if each == k:
-        return _chunk(lowering, op, places, None, k, sums)
+        return _chunk(lowering, op, places, None, k, accumulators)
 
     def step(index: Any, carried: Fragment) -> Fragment:
         start = lowering.thread.binary("mul", I32, index, lowering.thread.integer(each))
         return _chunk(lowering, op, places, start, each, carried)
 
-    return lowering.thread.loop(k // each, [_work(total)] * len(sums), sums, step)
+    return lowering.thread.loop(k // each, [_work(total)] * len(accumulators), accumulators, step)
 
 
 def _chunk(
-    lowering: Lowering, op: Any, places: Staging, start: Any, count: int, sums: Fragment
+    lowering: Lowering, op: Any, places: Staging, start: Any, count: int, accumulators: Fragment
 ) -> Fragment:
-    """The products of `count` steps of K from `start` (None: 0)."""
+    """Accumulate `count` steps of K from `start` (None: 0)."""
     a, b, layouts = op.a.type, op.b.type, operand_layouts(op.c.type.layout, count)
     left = Tile(a.element, (*a.shape[:-1], count), layouts[0])
     right = Tile(b.element, (*b.shape[:-2], count, b.shape[-1]), layouts[1])
     windows = Window(places.a, moved=(None, start)), Window(places.b, moved=(start, None))
-    factors = tuple(
+    operands = tuple(
         _widened(lowering, signed, tile.element, load_tile(lowering, window, tile))
         for signed, tile, window in zip(
             (op.lhs_signed, op.rhs_signed), (left, right), windows, strict=True
         )
     )
-    return _multiplied(lowering, op.c.type, layouts, factors, sums)
+    return _multiplied(lowering, op.c.type, layouts, operands, accumulators)
 
 
 def _multiplied(
-    lowering: Lowering, c: Tile, layouts: tuple[Layout, Layout], factors: Any, sums: Fragment
+    lowering: Lowering,
+    c: Tile,
+    layouts: tuple[Layout, Layout],
+    operands: Any,
+    accumulators: Fragment,
 ) -> Fragment:
-    """Every element of C of one thread plus the products of what the thread holds of A and B."""
+    """Accumulate a thread's elements of C from its elements of A and B."""
     work = _work(scalar_of(c))
     where = [{v: r for r, v in enumerate(it.registers)} for it in layouts]
     depth = layouts[0].extents[-1]
-    found = list(sums)
+    results = list(accumulators)
     for k in range(depth):
         for register, vector in enumerate(c.layout.registers):
-            a = factors[0][where[0][*vector[:-1], k]]
-            b = factors[1][where[1][_at_k(vector, k)]]
-            found[register] = _added(lowering, work, a, b, found[register])
-    return found
+            a = operands[0][where[0][*vector[:-1], k]]
+            b = operands[1][where[1][_at_k(vector, k)]]
+            results[register] = _added(lowering, work, a, b, results[register])
+    return results
 
 
 def _at_k(vector: Vector, k: int) -> Vector:
@@ -98,7 +102,7 @@ def _added(lowering: Lowering, work: Element, a: Any, b: Any, c: Any) -> Any:
 
 
 def _widened(lowering: Lowering, signed: bool, element: Element, values: Fragment) -> Fragment:
-    """Factors in the precision of the product."""
+    """The operands in the precision of the multiplication."""
     thread = lowering.thread
     if element.is_integer:
         name = "sext" if signed else "zext"
@@ -107,7 +111,7 @@ def _widened(lowering: Lowering, signed: bool, element: Element, values: Fragmen
 
 
 def _work(element: Element) -> Element:
-    """The type sums are formed in."""
+    """The type of accumulation."""
     return F32 if element is F16 else element
 
 

@@ -1,7 +1,7 @@
-"""Matrix products by `mma`: fragments of A and B in registers, sums in those of C.
+"""Matmuls by `mma`: fragments of A and B in registers, accumulators in those of C.
 
-What pads K is zero in both factors, so that padding adds nothing; what pads M and N stays in the
-rows and columns that nobody reads.
+Padding along K is zero in both operands, so that it adds nothing. Padding along M and N stays in
+rows and columns that are not read.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from tileir.layout import Layout, Vector
 from tileir.types import BF16, F32, Element, Tile
 
 Parts: TypeAlias = list[Fragment]
-"""A factor as a sum of fragments that the instruction takes, largest first."""
+"""An operand as a sum of fragments that the instruction takes, largest first."""
 
 
-def by_mma(lowering: Lowering, op: Any, mma: MmaInstruction, sums: Fragment) -> Fragment:
-    """`sums`, in the layout of the dot's C, plus the product."""
+def by_mma(lowering: Lowering, op: Any, mma: MmaInstruction, accumulators: Fragment) -> Fragment:
+    """`accumulators`, in the layout of the dot's C, plus A B."""
     left, right = (
         _parts(lowering, op.precision.value, mma, _masked(lowering, value, k))
         for value, k in ((op.a, -1), (op.b, -2))
     )
-    found = list(sums)
+    results = list(accumulators)
     signed = (op.lhs_signed, op.rhs_signed)
     blocks = list(_blocks(op, mma))
     for x, y in _pairs(left, right):
         for a, b, c in blocks:
-            fragments = [x[r] for r in a], [y[r] for r in b], [found[r] for r in c]
-            made = lowering.thread.mma(mma, *fragments, signed)
-            for register, value in zip(c, made, strict=True):
-                found[register] = value
-    return found
+            fragments = [x[r] for r in a], [y[r] for r in b], [results[r] for r in c]
+            fragment = lowering.thread.mma(mma, *fragments, signed)
+            for register, value in zip(c, fragment, strict=True):
+                results[register] = value
+    return results
 
 
 def _pairs(left: Parts, right: Parts) -> Iterator[tuple[Fragment, Fragment]]:
-    """The products to add, smallest first."""
+    """The pairs of parts to multiply, smallest first."""
     count = len(left)
     for rank in range(count - 1, -1, -1):
         for i in range(rank, -1, -1):
@@ -55,27 +55,27 @@ def _blocks(op: Any, mma: MmaInstruction) -> Iterator[tuple[list[int], list[int]
         for *lead, m, n in starts:
             near = ((m, k), (k, n), (m, n))
             yield tuple(  # type: ignore[misc]
-                _registers(known, tuple(lead), start, moves)
-                for known, start, moves in zip(where, near, offsets, strict=True)
+                _registers(register_of, tuple(lead), start, moves)
+                for register_of, start, moves in zip(where, near, offsets, strict=True)
             )
 
 
 def _registers(
-    known: Mapping[Vector, int], lead: Vector, start: Vector, moves: Sequence[Vector]
+    register_of: Mapping[Vector, int], lead: Vector, start: Vector, moves: Sequence[Vector]
 ) -> list[int]:
-    return [known[*lead, start[0] + m[0], start[1] + m[1]] for m in moves]
+    return [register_of[*lead, start[0] + m[0], start[1] + m[1]] for m in moves]
 
 
 def _offsets(vectors: Vectors) -> list[Vector]:
     """Coordinates of a fragment's registers from its first."""
-    found: list[Vector] = [(0, 0)]
+    offsets: list[Vector] = [(0, 0)]
     for row, column in vectors:
-        found += [(r + row, c + column) for r, c in found]
-    return found
+        offsets += [(r + row, c + column) for r, c in offsets]
+    return offsets
 
 
 def _masked(lowering: Lowering, operand: Any, k: int) -> tuple[Element, Fragment]:
-    """The fragment of a factor with zeros where K is padded."""
+    """The fragment of an operand, with zeros where K is padded."""
     tile: Tile = operand.type
     layout: Layout = tile.layout
     element, values = scalar_of(tile), lowering.fragment(operand)
@@ -84,54 +84,54 @@ def _masked(lowering: Lowering, operand: Any, k: int) -> tuple[Element, Fragment
     shape = list(layout.extents)
     shape[k] = tile.shape[k]
     zero = lowering.thread.constant(element, 0)
-    found: Fragment = []
+    results: Fragment = []
     for register, value in enumerate(values):
         inside = lowering.inside(layout, tuple(shape), register)
         if inside == "false":
-            found.append(zero)
+            results.append(zero)
         elif inside is None:
-            found.append(value)
+            results.append(value)
         else:
-            found.append(lowering.thread.select(element, inside, value, zero))
-    return element, found
+            results.append(lowering.thread.select(element, inside, value, zero))
+    return element, results
 
 
 def _parts(
-    lowering: Lowering, precision: str, mma: MmaInstruction, factor: tuple[Element, Fragment]
+    lowering: Lowering, precision: str, mma: MmaInstruction, operand: tuple[Element, Fragment]
 ) -> Parts:
-    """The fragments whose products make up the product at `precision`."""
-    element, values = factor
+    """The fragments whose products make up A B at `precision`."""
+    element, values = operand
     if element is not F32:
-        return [[_as_factor(lowering, element, mma.factor, x) for x in values]]
+        return [[_as_operand(lowering, element, mma.factor, x) for x in values]]
     count = {"tf32": 1, "tf32x3": 2, "bf16x3": 2, "bf16x6": 3}[precision]
     rounded = _rounding(lowering, mma)
-    found: Parts = [[] for _ in range(count)]
+    parts: Parts = [[] for _ in range(count)]
     for x in values:
         for i in range(count):
             part, wide = rounded(x)
-            found[i].append(part)
+            parts[i].append(part)
             if i + 1 < count:
                 x = _rest(lowering, x, wide)
-    return found
+    return parts
 
 
-def _as_factor(lowering: Lowering, element: Element, factor: Element, x: Any) -> Any:
-    if element is factor:
+def _as_operand(lowering: Lowering, element: Element, source: Element, x: Any) -> Any:
+    if element is source:
         return x
-    return float_to_float(lowering.thread, element, factor, x, "rn", False)
+    return float_to_float(lowering.thread, element, source, x, "rn", False)
 
 
 def _rounding(lowering: Lowering, mma: MmaInstruction) -> Callable[[Any], tuple[Any, Any]]:
-    """A function of an f32: the factor nearest to it, and that as an f32."""
+    """The rounding of an f32 to the nearest operand element, and that element as an f32."""
     thread = lowering.thread
 
     def tf32(x: Any) -> tuple[Any, Any]:
-        found = thread.round_tf32(x)
-        return found, found
+        rounded = thread.round_tf32(x)
+        return rounded, rounded
 
     def bf16(x: Any) -> tuple[Any, Any]:
-        found = thread.convert("fptrunc", F32, BF16, x)
-        return found, thread.convert("fpext", BF16, F32, found)
+        rounded = thread.convert("fptrunc", F32, BF16, x)
+        return rounded, thread.convert("fpext", BF16, F32, rounded)
 
     return bf16 if mma.factor is BF16 else tf32
 

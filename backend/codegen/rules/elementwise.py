@@ -30,16 +30,16 @@ def elementwise(function: Callable[[Thread, Any], Any] | Element) -> Rule:
         count = max(map(len, columns), default=1)
         columns = [column * count if len(column) == 1 else column for column in columns]
         same = _alike(lowering, op, count)
-        known: dict[tuple[str, ...], tuple[Any, ...]] = {}
+        computed: dict[tuple[str, ...], tuple[Any, ...]] = {}
         rows: list[tuple[Any, ...]] = []
         for register, own in enumerate(zip(*columns, strict=True)):
             first = same[register]
             handles = own if first == register else tuple([column[first] for column in columns])
-            found = known.get(handles)
-            if found is None:
-                made = function(lowering.thread, op, *handles)
-                found = known[handles] = made if isinstance(made, tuple) else (made,)
-            rows.append(found)
+            results = computed.get(handles)
+            if results is None:
+                value = function(lowering.thread, op, *handles)
+                results = computed[handles] = value if isinstance(value, tuple) else (value,)
+            rows.append(results)
         return [list(column) for column in zip(*rows, strict=True)]
 
     return rule

@@ -62,8 +62,8 @@ def widen_some(t: Thread, values: Sequence[Handle]) -> list[Handle]:
     low, *high = (t.convert("zext", I8, I16, x) for x in values)
     for x in high:
         low = t.binary("or", I16, low, t.binary("shl", I16, x, t.constant(I16, 8)))
-    found = t.instruction("cvt.rn.f16x2.e4m3x2 $0, $1;", I32, [(I16, low)])
-    return t.unpack(F16, found)[: len(values)]
+    halves = t.instruction("cvt.rn.f16x2.e4m3x2 $0, $1;", I32, [(I16, low)])
+    return t.unpack(F16, halves)[: len(values)]
 
 
 def _widen_e2m1(t: Thread, x: Handle) -> Handle:
@@ -93,9 +93,9 @@ def _widen_e8m0(t: Thread, x: Handle) -> Handle:
 def narrow(
     t: Thread, source: Scalar, target: Scalar, x: Handle, rounding: str, saturate: bool
 ) -> Handle:
-    """A float as one of 8 or 4 bits, rounded once. f64 goes through f32 rounded to odd, which keeps
-    what decides the second rounding (Boldo and Melquiond, "Emulation of FMA and correctly
-    rounded sums: proved algorithms using rounding to odd", 2008)."""
+    """Convert a float to one of 8 or 4 bits, rounded once. f64 goes through f32 rounded to odd,
+    which preserves what decides the second rounding (Boldo and Melquiond, "Emulation of FMA and
+    correctly rounded sums: proved algorithms using rounding to odd", 2008)."""
     x = _single(t, source, target, x)
     if target is F8E8M0:
         return _narrow_e8m0(t, x, rounding, saturate)
@@ -105,9 +105,9 @@ def narrow(
         pair = _pair(t, target, x, t.constant(F32, 0))
         return _beyond(t, target, x, t.convert("trunc", I16, I8, pair), saturate)
     mantissa, bias = (2, 15) if target is F8E5M2 else (3, 7)
-    sign, found = _narrow_bits(t, x, mantissa, bias, rounding)
-    found = _overflowed(t, _magnitude(t, x), sign, found, mantissa, rounding, saturate)
-    return t.convert("trunc", I32, I8, t.binary("or", I32, found, sign))
+    sign, bits = _narrow_bits(t, x, mantissa, bias, rounding)
+    bits = _overflowed(t, _magnitude(t, x), sign, bits, mantissa, rounding, saturate)
+    return t.convert("trunc", I32, I8, t.binary("or", I32, bits, sign))
 
 
 def by_instruction(t: Thread, target: Element, rounding: str) -> bool:
@@ -124,7 +124,7 @@ def narrow_four(
     low, high = (t.convert("zext", I16, I32, _pair(t, target, *values[i : i + 2])) for i in (0, 2))
     word = t.binary("or", I32, low, t.binary("shl", I32, high, t.integer(16)))
     bytes_ = t.unpack(target, word)
-    return [_beyond(t, target, x, found, saturate) for x, found in zip(values, bytes_, strict=True)]
+    return [_beyond(t, target, x, bits, saturate) for x, bits in zip(values, bytes_, strict=True)]
 
 
 def _single(t: Thread, source: Element, target: Element, x: Handle) -> Handle:
@@ -137,31 +137,31 @@ def _single(t: Thread, source: Element, target: Element, x: Handle) -> Handle:
 
 
 def _pair(t: Thread, target: Scalar, low: Handle, high: Handle) -> Handle:
-    """Two f32 as the bytes of an i16, held within the largest number."""
+    """Two f32 as the bytes of an i16, clamped to the largest number."""
     kind = "e5m2" if target is F8E5M2 else "e4m3"
     text = f"cvt.rn.satfinite.{kind}x2.f32 $0, $1, $2;"
     return t.instruction(text, I16, [(F32, high), (F32, low)])
 
 
-def _beyond(t: Thread, target: Scalar, x: Handle, found: Handle, saturate: bool) -> Handle:
-    """The instruction saturates; what rounds to more than the largest number, infinities
-    included, becomes an infinity or NaN of its sign after it, unless it is to."""
+def _beyond(t: Thread, target: Scalar, x: Handle, bits: Handle, saturate: bool) -> Handle:
+    """The instruction saturates. Unless saturation is requested, a value that rounds to more than
+    the largest number becomes an infinity or NaN of its sign."""
     if saturate:
-        return found
+        return bits
     limit, beyond = (61440.0, 0x7C) if target is F8E5M2 else (464.0, 0x7F)
     word = "oge" if target is F8E5M2 else "ogt"  # halfway rounds to even
     size = t.intrinsic("fabs", F32, x)
     over = t.compare(word, F32, size, t.constant(F32, encode(F32, limit)))
-    sign = t.binary("and", I8, found, t.constant(I8, 0x80))
-    return t.select(I8, over, t.binary("or", I8, sign, t.constant(I8, beyond)), found)
+    sign = t.binary("and", I8, bits, t.constant(I8, 0x80))
+    return t.select(I8, over, t.binary("or", I8, sign, t.constant(I8, beyond)), bits)
 
 
 def _narrow_e2m1(t: Thread, x: Handle, rounding: str) -> Handle:
     """There is neither infinity nor NaN: 6 stands for what is beyond, and for NaN."""
-    sign, found = _narrow_bits(t, x, 1, 1, rounding)
-    held = t.intrinsic("umin", I32, found, t.integer(7))
+    sign, encoded = _narrow_bits(t, x, 1, 1, rounding)
+    clamped = t.intrinsic("umin", I32, encoded, t.integer(7))
     half = t.binary("lshr", I32, sign, t.integer(4))
-    bits = t.binary("or", I32, held, half)
+    bits = t.binary("or", I32, clamped, half)
     nan = t.compare("uno", F32, x, x)
     return t.convert("trunc", I32, I4, t.select(I32, nan, t.integer(7), bits))
 
@@ -174,11 +174,11 @@ def _to_odd(t: Thread, x: Handle, target: Element) -> Handle:
     lost = t.compare("one", F64, back, x)
     bits = t.convert("bitcast", F32, I32, cut)
     odd = t.binary("or", I32, bits, t.integer(1))
-    found = t.convert("bitcast", I32, F32, t.select(I32, lost, odd, bits))
+    rounded = t.convert("bitcast", I32, F32, t.select(I32, lost, odd, bits))
     if target is not F8E8M0:
-        return found
+        return rounded
     beyond = t.compare("oge", F64, x, t.constant(F64, encode(F64, 2.0**128)))
-    return t.select(F32, beyond, t.constant(F32, encode(F32, float("inf"))), found)
+    return t.select(F32, beyond, t.constant(F32, encode(F32, float("inf"))), rounded)
 
 
 def _magnitude(t: Thread, x: Handle) -> Handle:
@@ -191,8 +191,8 @@ def _narrow_bits(
     t: Thread, x: Handle, mantissa: int, bias: int, rounding: str
 ) -> tuple[Handle, Handle]:
     """Sign (bit 7) and magnitude, unbounded, of f32 in a format with `mantissa` bits and exponent
-    `bias`: the magnitude is brought to the format's grid by adding and subtracting a power of
-    two, which rounds as f32 addition does."""
+    `bias`. Adding and subtracting a power of two rounds the magnitude to the format's grid as f32
+    addition does."""
     bits = t.convert("bitcast", F32, I32, x)
     sign = t.binary("lshr", I32, t.binary("and", I32, bits, t.integer(0x80000000)), t.integer(24))
     magnitude = _magnitude(t, x)
@@ -205,21 +205,21 @@ def _narrow_bits(
 
 
 def _overflowed(
-    t: Thread, magnitude: Handle, sign: Handle, found: Handle, mantissa: int, rounding: str,
+    t: Thread, magnitude: Handle, sign: Handle, bits: Handle, mantissa: int, rounding: str,
     saturate: bool,
 ) -> Handle:  # fmt: skip
-    """What lies beyond the largest finite number: infinity or NaN, or that number."""
+    """The encoding of values beyond the largest finite number: infinity or NaN, or that number."""
     largest, infinity, nan = (0x7B, 0x7C, 0x7E) if mantissa == 2 else (0x7E, 0x7F, 0x7F)
-    above = t.compare("ugt", I32, found, t.integer(largest))
+    above = t.compare("ugt", I32, bits, t.integer(largest))
     inf = t.compare("eq", I32, magnitude, t.integer(0x7F800000))
     beyond = t.integer(largest if saturate else infinity)
     if not saturate and rounding != "rn":
         stays = _stays_finite(t, sign, rounding)
-        held = t.select(I32, stays, t.integer(largest), beyond)
-        beyond = t.select(I32, inf, t.integer(infinity), held)
-    found = t.select(I32, t.binary("or", I1, above, inf), beyond, found)
+        overflow = t.select(I32, stays, t.integer(largest), beyond)
+        beyond = t.select(I32, inf, t.integer(infinity), overflow)
+    bits = t.select(I32, t.binary("or", I1, above, inf), beyond, bits)
     is_nan = t.compare("ugt", I32, magnitude, t.integer(0x7F800000))
-    return t.select(I32, is_nan, t.integer(nan), found)
+    return t.select(I32, is_nan, t.integer(nan), bits)
 
 
 def _stays_finite(t: Thread, sign: Handle, rounding: str) -> Handle:
@@ -282,6 +282,6 @@ def _narrow_e8m0(t: Thread, x: Handle, rounding: str, saturate: bool) -> Handle:
     exponent = t.select(I32, above, t.integer(254 if saturate else 255), exponent)
     positive = t.compare("ogt", F32, x, t.constant(F32, 0))
     other = t.integer(0 if saturate else 255)
-    found = t.select(I32, positive, exponent, other)
+    encoded = t.select(I32, positive, exponent, other)
     nan = t.compare("uno", F32, x, x)
-    return t.convert("trunc", I32, I8, t.select(I32, nan, t.integer(255), found))
+    return t.convert("trunc", I32, I8, t.select(I32, nan, t.integer(255), encoded))

@@ -119,10 +119,10 @@ def extreme(t: Thread, name: str, element: Element, a: Handle, b: Handle) -> Han
 def _clamp(t: Thread, op: Any, x: Handle, low: Handle, high: Handle) -> Handle:
     element = _element(op)
     raised = extreme(t, "fmaxnum", element, x, low)
-    held = extreme(t, "fminnum", element, raised, high)
+    clamped = extreme(t, "fminnum", element, raised, high)
     if op.nan.value == "none":
-        return held
-    return t.select(element, t.compare("uno", element, x, x), x, held)
+        return clamped
+    return t.select(element, t.compare("uno", element, x, x), x, clamped)
 
 
 def _element(op: Any) -> Element:

@@ -42,7 +42,7 @@ def _barrier(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def buffer_place(op: Any, base: int = 0) -> SharedTile:
-    """Where a slot of the buffer that `op` allots lies, from byte `base`."""
+    """The placement of a stage of the buffer that `op` allocates, from byte `base`."""
     return SharedTile.of(op, base)
 
 
@@ -51,15 +51,15 @@ def _shared_alloc(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def buffer(lowering: Lowering, op: Any, pointer: Any) -> SharedTile:
-    """The slots of the buffer that `op` accesses."""
-    made = lowering.origin(pointer)
-    if made is None or made.mnemonic != "gpu.shared_alloc":
+    """The stages of the buffer that `op` accesses."""
+    defining_op = lowering.origin(pointer)
+    if defining_op is None or defining_op.mnemonic != "gpu.shared_alloc":
         raise lowering.refuse(op, "the buffer must be the result of gpu.shared_alloc")
-    return buffer_place(made, lowering.scratch[made])
+    return buffer_place(defining_op, lowering.scratch[defining_op])
 
 
 def _window(lowering: Lowering, op: Any, offsets: tuple[int, int] = (0, 0)) -> Window:
-    """The slot that `op` accesses."""
+    """The stage that `op` accesses."""
     place = buffer(lowering, op, op.buffer)
     start = times(lowering.thread, lowering.scalar(op.slot), place.bytes)
     return Window(place, offsets, start=start)
@@ -69,15 +69,15 @@ def _async_copy(lowering: Lowering, op: Any) -> list[Fragment]:
     thread, kind = lowering.thread, op.pointer.type
     window, pointer_of = _window(lowering, op), _pointers(lowering, op.pointer)
     where = addresses(lowering, window, kind.layout)
-    size, held = window.place.element.bytes, lowering.first_holder(kind.layout)
+    size, first_owner = window.place.element.bytes, lowering.first_owner(kind.layout)
     for group in vector_groups(lowering, op):
         mask = access_mask(lowering, op, group.start, once=False)
         inside = lowering.inside(kind.layout, kind.shape, group.start)
         if inside == "false":
             continue
-        doing = held
+        doing = first_owner
         if inside is not None:
-            doing = inside if held is None else thread.binary("and", I1, inside, held)
+            doing = inside if first_owner is None else thread.binary("and", I1, inside, first_owner)
         offset, constant = register_at(window, where, kind.layout.registers[group.start])
         pointer = pointer_of(group.start)
         if len(group) * size < _LEAST:
@@ -93,7 +93,13 @@ _LEAST = 4
 
 
 def _copy(
-    lowering: Lowering, element: Element, count: int, at: Any, pointer: Any, mask: Any, held: Any
+    lowering: Lowering,
+    element: Element,
+    count: int,
+    at: Any,
+    pointer: Any,
+    mask: Any,
+    registers: Any,
 ) -> None:
     """A copy through registers: it is there at once."""
     thread = lowering.thread
@@ -104,14 +110,16 @@ def _copy(
         thread.store_shared(element, at, values)
         return []
 
-    thread.when(held or "true", (), move)
+    thread.when(registers or "true", (), move)
 
 
 def _pointers(lowering: Lowering, operand: Any) -> Callable[[int], Any]:
-    """The pointer of a register; where all lanes start from one pointer, computed anew from it."""
-    made = definitions(lowering.function)
-    step: Any = made.get(operand)
-    base: Any = made.get(cast(Any, step.pointer)) if isinstance(step, GetElementPtr) else None
+    """The pointer of a register; where all lanes start from one pointer, rematerialized from it."""
+    defining_ops = definitions(lowering.function)
+    step: Any = defining_ops.get(operand)
+    base: Any = (
+        defining_ops.get(cast(Any, step.pointer)) if isinstance(step, GetElementPtr) else None
+    )
     if not isinstance(base, Splat):
         return lowering.fragment(operand).__getitem__
     kind, width = scalar_of(operand.type), scalar_of(step.index.type)
@@ -154,21 +162,21 @@ def _local_store(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _of_columns(lowering: Lowering, op: Any) -> dict[int, Any]:
-    """The registers that hold columns that are asked for, and in which threads they do: an i1,
-    None for all."""
+    """The registers with requested columns, and the condition under which a thread owns them: an
+    i1, None for all."""
     layout, (first, count) = op.value.type.layout, op.columns
     reach, thread = thread_span(layout, 1), lowering.thread
-    found: dict[int, Any] = {}
+    columns: dict[int, Any] = {}
     for register, vector in enumerate(layout.registers):
         least, most = vector[1] - first, vector[1] + reach - first
         if least >= count or most < 0:
             continue
-        found[register] = None
+        columns[register] = None
         if least < 0 or most >= count:
             column = lowering.coordinate(layout, register, 1)
             at = thread.binary("sub", I32, column, thread.integer(first))
-            found[register] = thread.compare("ult", I32, at, thread.integer(count))
-    return found
+            columns[register] = thread.compare("ult", I32, at, thread.integer(count))
+    return columns
 
 
 RULES: dict[str, Rule] = {

@@ -1,4 +1,4 @@
-"""Ops of sm_90: barriers that count, copies by tensor maps, products by warpgroups."""
+"""Ops of sm_90: mbarriers, TMA copies, and wgmma."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tileir.values import is_zero
 _WORD = 8
 """Bytes of a barrier."""
 _ADDRESS = 0x3FFFF
-"""Bits of an address that a matrix descriptor holds."""
+"""Bits of an address that a matrix descriptor encodes."""
 
 
 def _tensor_map(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -31,10 +31,10 @@ def _tensor_map(lowering: Lowering, op: Any) -> list[Fragment]:
         box = box_of(block.shape, block.element.bytes, op.swizzle)
     except ValueError as error:
         raise lowering.refuse(op, str(error)) from error
-    found = TensorMapHandle(maps.index(op), block, box, op.swizzle, op.padding is Padding.NAN)
+    tensor_map = TensorMapHandle(maps.index(op), block, box, op.swizzle, op.padding is Padding.NAN)
     extents, strides = ([_wide(lowering, v) for v in op.dimensions[i::2]] for i in (0, 1))
     base = lowering.scalar(op.base)
-    return [[lowering.thread.tensor_map(found, base, extents, strides, lowering.chosen())]]
+    return [[lowering.thread.tensor_map(tensor_map, base, extents, strides, lowering.chosen())]]
 
 
 def _wide(lowering: Lowering, operand: Any) -> Any:
@@ -65,12 +65,12 @@ def _more_barriers(lowering: Lowering, op: Any) -> bool:
 
 
 def barrier_of(lowering: Lowering, op: Any, barrier: Any, index: Any) -> Any:
-    """Where barrier `index` lies."""
-    made = lowering.origin(barrier)
-    if made is None or made.mnemonic != "gpu.mbarrier_alloc":
+    """The offset of mbarrier `index`."""
+    defining_op = lowering.origin(barrier)
+    if defining_op is None or defining_op.mnemonic != "gpu.mbarrier_alloc":
         raise lowering.refuse(op, "the barrier must be the result of gpu.mbarrier_alloc")
     moved = times(lowering.thread, lowering.scalar(index), _WORD)
-    return added(lowering.thread, [lowering.thread.integer(lowering.scratch[made]), moved])
+    return added(lowering.thread, [lowering.thread.integer(lowering.scratch[defining_op]), moved])
 
 
 def _mbarrier_expect(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -81,11 +81,11 @@ def _mbarrier_expect(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _mbarrier_arrive(lowering: Lowering, op: Any) -> list[Fragment]:
     where = barrier_of(lowering, op, op.barrier, op.index)
-    held = None if op.held is None else lowering.scalar(op.held)
+    predicate = None if op.held is None else lowering.scalar(op.held)
     if op.cluster:
-        lowering.thread.arrive_everywhere(where, held)
+        lowering.thread.arrive_everywhere(where, predicate)
     else:
-        lowering.thread.mbarrier_arrive(where, held)
+        lowering.thread.mbarrier_arrive(where, predicate)
     return []
 
 
@@ -100,7 +100,7 @@ def _mbarrier_wait(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _boxes(lowering: Lowering, op: Any) -> Iterator[tuple[Any, list[Any]]]:
     """Offset in shared memory and indices of every box of the block that `op` copies."""
-    thread, place, start = lowering.thread, *_slot(lowering, op, op.buffer, op.slot)
+    thread, place, start = lowering.thread, *_stage(lowering, op, op.buffer, op.slot)
     block: Tile = op.descriptor.type.block
     swizzle = _map_of(lowering, op).swizzle
     if place.panel_bytes != place.pitch * place.shape[place.slow] or place.fast != 1:
@@ -123,10 +123,10 @@ def _plus(thread: Any, x: Any, number: int) -> Any:
 
 
 def _map_of(lowering: Lowering, op: Any) -> Any:
-    made = lowering.origin(op.descriptor)
-    if made is None or made.mnemonic != "gpu.tensor_map":
+    defining_op = lowering.origin(op.descriptor)
+    if defining_op is None or defining_op.mnemonic != "gpu.tensor_map":
         raise lowering.refuse(op, "the descriptor must be the result of gpu.tensor_map")
-    return made
+    return defining_op
 
 
 def _map(lowering: Lowering, op: Any) -> Any:
@@ -135,17 +135,17 @@ def _map(lowering: Lowering, op: Any) -> Any:
     return lowering.scalar(op.descriptor)
 
 
-def _slot(lowering: Lowering, op: Any, buffer: Any, slot: Any) -> tuple[SharedTile, Any]:
-    """How a slot lies, and its first byte."""
+def _stage(lowering: Lowering, op: Any, buffer: Any, stage: Any) -> tuple[SharedTile, Any]:
+    """The placement of a stage, and its first byte."""
     place = buffer_of(lowering, op, buffer)
-    start = times(lowering.thread, lowering.scalar(slot), place.bytes)
+    start = times(lowering.thread, lowering.scalar(stage), place.bytes)
     return place, added(lowering.thread, [lowering.thread.integer(place.base), start])
 
 
 def _tma_load(lowering: Lowering, op: Any) -> list[Fragment]:
     barrier = barrier_of(lowering, op, op.barrier, op.index)
     map_, chosen = _map(lowering, op), lowering.chosen()
-    if _held(lowering, op) != op.multicast:
+    if _guard(lowering, op) != op.multicast:
         times_ = f"{op.multicast} times " if op.multicast > 1 else ""
         raise lowering.refuse(op, f"a slot must be of {times_}the extents of the block")
     if op.multicast == 1:
@@ -162,7 +162,7 @@ def _tma_load(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _tma_store(lowering: Lowering, op: Any) -> list[Fragment]:
     thread, map_, chosen = lowering.thread, _map(lowering, op), _leader(lowering, op)
-    for number in _blocks(lowering, op, _held(lowering, op)):
+    for number in _blocks(lowering, op, _guard(lowering, op)):
         for offset, indices in _parts(lowering, op, number):
             thread.tma_store(map_, offset, indices, chosen, add=op.add)
     thread.tma_commit(chosen)
@@ -170,8 +170,8 @@ def _tma_store(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _parts(lowering: Lowering, op: Any, number: Any) -> Iterator[tuple[Any, list[Any]]]:
-    """As `_boxes`, for block `number` of those that a slot holds, one behind the other along the
-    op's axis."""
+    """As `_boxes`, for block `number` of those in a stage, which are consecutive along the op's
+    axis."""
     thread, block = lowering.thread, op.descriptor.type.block
     row = panel_of(block.shape, block.element.bytes, _map_of(lowering, op).swizzle)
     size = block.size // block.shape[-1] * row * block.element.bytes
@@ -181,15 +181,15 @@ def _parts(lowering: Lowering, op: Any, number: Any) -> Iterator[tuple[Any, list
         yield added(thread, [offset, times(thread, number, size)]), at
 
 
-def _held(lowering: Lowering, op: Any) -> int:
-    """Blocks that a slot holds."""
+def _guard(lowering: Lowering, op: Any) -> int:
+    """Blocks in a stage."""
     block: Tile = op.descriptor.type.block
     place = buffer_of(lowering, op, op.buffer)
     return place.shape[0] * place.shape[1] // block.size
 
 
 def _blocks(lowering: Lowering, op: Any, count: int) -> Iterator[Any]:
-    """The numbers of the blocks of a slot that one thread copies."""
+    """The numbers of the blocks of a stage that one thread copies."""
     thread, groups = lowering.thread, lowering.num_warps // WARPS
     if not op.warpgroup or groups < 2:
         yield from map(thread.integer, range(count))
@@ -219,17 +219,17 @@ def _async_fence(lowering: Lowering, op: Any) -> list[Fragment]:
     return []
 
 
-# Products -----------------------------------------------------------------------------------
+# wgmma --------------------------------------------------------------------------------------
 
 
 def _wgmma(lowering: Lowering, op: Any) -> list[Fragment]:
     kind = warpgroup(op, lowering.num_warps)
     if not lowering.target.wgmma:
         raise lowering.refuse(op, f"{lowering.target.name} has no products by warpgroups")
-    right = _factor(lowering, op, "b", op.trans_b)
-    held = isinstance(op.a.type, Tile)
-    left = None if held else _factor(lowering, op, "a", not op.trans_a)
-    products = list(_products(lowering, op, kind, left, right))
+    right = _smem_operand(lowering, op, "b", op.trans_b)
+    a_in_registers = isinstance(op.a.type, Tile)
+    left = None if a_in_registers else _smem_operand(lowering, op, "a", not op.trans_a)
+    steps = list(_wgmma_steps(lowering, op, kind, left, right))
     along, _ = warpgroup_grid(op, lowering.num_warps)
     row = _part(lowering, along, remainder=True)
     column = _part(lowering, along, remainder=False)
@@ -239,15 +239,15 @@ def _wgmma(lowering: Lowering, op: Any) -> list[Fragment]:
     each = shape_of(op.c.type)[1] // (lowering.num_warps // 4 // along)
     b = _descriptor(lowering, op, right, (op.b, op.b_slot), column, each)
     c = None if is_zero(op.c) else lowering.fragment(op.c)
-    return [lowering.thread.wgmma(kind, products, a, b, c)]
+    return [lowering.thread.wgmma(kind, steps, a, b, c)]
 
 
-def _factor(lowering: Lowering, op: Any, name: str, k_contiguous: bool) -> SmemMatrix:
-    found = SmemMatrix(buffer_of(lowering, op, getattr(op, name)), k_contiguous)
-    why = found.unfit()
+def _smem_operand(lowering: Lowering, op: Any, name: str, k_contiguous: bool) -> SmemMatrix:
+    matrix = SmemMatrix(buffer_of(lowering, op, getattr(op, name)), k_contiguous)
+    why = matrix.unfit()
     if why is not None:
         raise lowering.refuse(op, f"{name}: {why}")
-    return found
+    return matrix
 
 
 def _part(lowering: Lowering, along: int, *, remainder: bool) -> Any:
@@ -263,51 +263,55 @@ def _part(lowering: Lowering, along: int, *, remainder: bool) -> Any:
 
 
 def _descriptor(
-    lowering: Lowering, op: Any, factor: SmemMatrix, operand: tuple[Any, Any], part: Any, each: int
+    lowering: Lowering, op: Any, matrix: SmemMatrix, operand: tuple[Any, Any], part: Any, each: int
 ) -> Any:
-    """The matrix descriptor of the part of a factor that a warpgroup multiplies: number `part`, of
-    `each` rows or columns."""
+    """The matrix descriptor of the part of an operand that a warpgroup multiplies: number `part`,
+    of `each` rows or columns."""
     thread = lowering.thread
-    _, start = _slot(lowering, op, *operand)
+    _, start = _stage(lowering, op, *operand)
     if part is not None:
-        if not factor.reaches(each):
+        if not matrix.reaches(each):
             raise lowering.refuse(op, f"no warpgroup's product may begin at {each} of a factor")
-        start = thread.binary("add", I32, start, times(thread, part, factor.offset(each, 0)))
+        start = thread.binary("add", I32, start, times(thread, part, matrix.offset(each, 0)))
     address = thread.binary("and", I32, thread.shared_address(start), thread.integer(_ADDRESS))
     low = thread.binary("lshr", I32, address, thread.integer(4))
     wide = thread.convert("zext", I32, I64, low)
-    return thread.binary("or", I64, wide, thread.constant(I64, factor.bits))
+    return thread.binary("or", I64, wide, thread.constant(I64, matrix.bits))
 
 
-def _products(
+def _wgmma_steps(
     lowering: Lowering, op: Any, kind: WgmmaInstruction, left: SmemMatrix | None, right: SmemMatrix
 ) -> Iterator[WgmmaStep]:
-    """The instructions of one warpgroup: K, then blocks of 64 rows, then columns, so that those
-    which follow each other add to other sums."""
+    """The instructions of one warpgroup: K, then blocks of 64 rows, then columns, so that
+    consecutive instructions use different accumulators."""
     m, n = shape_of(op.c.type)
     depth = _depth(lowering, op, kind, left, right)
     along, wide = warpgroup_grid(op, lowering.num_warps)
     steps, columns = depth // kind.k, n // wide
     registers = ROWS * kind.k // 128
-    pieces = range(columns // kind.n)
-    for piece in pieces:
-        if not right.reaches(piece * kind.n):
-            raise lowering.refuse(op, f"no product may begin at column {piece * kind.n}")
-    for step, block, piece in product(range(steps), range(m // (ROWS * along)), pieces):
+    column_blocks = range(columns // kind.n)
+    for column_block in column_blocks:
+        if not right.reaches(column_block * kind.n):
+            raise lowering.refuse(op, f"no product may begin at column {column_block * kind.n}")
+    for step, block, column_block in product(
+        range(steps), range(m // (ROWS * along)), column_blocks
+    ):
         a = (block * steps + step) * registers
         if left is not None:
             a = left.offset(block * ROWS * along, step * kind.k)
-        sums = (block * len(pieces) + piece) * kind.sums
-        yield WgmmaStep(sums, a, right.offset(piece * kind.n, step * kind.k), step == 0)
+        first_register = (block * len(column_blocks) + column_block) * kind.sums
+        yield WgmmaStep(
+            first_register, a, right.offset(column_block * kind.n, step * kind.k), step == 0
+        )
 
 
 def _depth(
     lowering: Lowering, op: Any, kind: WgmmaInstruction, left: SmemMatrix | None, right: SmemMatrix
 ) -> int:
-    """K, as both factors have it."""
+    """The extent of K, the same in both operands."""
     m, n = shape_of(op.c.type)
-    rows, depth = shape_of(op.a.type) if left is None else _turned(left)
-    columns, k = _turned(right)
+    rows, depth = shape_of(op.a.type) if left is None else _is_transposed(left)
+    columns, k = _is_transposed(right)
     enough = columns == n or (columns > n and not right.k_contiguous)
     if (rows, depth) != (m, k) or not enough or k % kind.k:
         message = f"factors of {rows}x{depth} and {k}x{columns} for sums of {m}x{n}"
@@ -315,10 +319,10 @@ def _depth(
     return k
 
 
-def _turned(factor: SmemMatrix) -> tuple[int, int]:
+def _is_transposed(matrix: SmemMatrix) -> tuple[int, int]:
     """Its rows or columns, and K."""
-    a, b = factor.place.shape
-    return (a, b) if factor.k_contiguous else (b, a)
+    a, b = matrix.place.shape
+    return (a, b) if matrix.k_contiguous else (b, a)
 
 
 def _wgmma_wait(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -327,7 +331,7 @@ def _wgmma_wait(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _order(lowering: Lowering, op: Any) -> list[Fragment]:
-    """All at once: their sum, which nobody reads."""
+    """The sum of all values, which is not used: it keeps them together."""
     thread = lowering.thread
     handles = dict.fromkeys(lowering.fragment(op.value))
     thread.order(reduce(lambda a, b: thread.binary("fadd", F32, a, b), handles))

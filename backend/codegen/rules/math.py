@@ -1,9 +1,9 @@
 """Mathematical functions, in f32 and f64; narrower floats compute in f32 and round once.
 
-Within the bounds that the ops state. `fast = approx` uses the target's approximate instructions
-(PTX ISA, ex2, lg2, sin, cos, tanh, sqrt, rsqrt), and `fast = fast` those of them that take
-subnormals as zeros where `approx` does not; so do exponentials and logarithms of f16 and bf16, of
-whose units their errors are small parts.
+Errors are within the bounds that the ops state. `fast = approx` uses the target's approximate
+instructions (PTX ISA, ex2, lg2, sin, cos, tanh, sqrt, rsqrt), and `fast = fast` those that flush
+subnormals to zero where `approx` does not. Exponentials and logarithms of f16 and bf16 flush as
+well, since the errors are small fractions of their ulp.
 """
 
 from __future__ import annotations
@@ -145,11 +145,11 @@ def _external(lowering: Lowering, op: Any) -> list[Fragment]:
         return lowering.lower(attrs.evolve(same, results=op.results))
     element, kinds = scalar_of(op.result.type), [scalar_of(v.type) for v in op.values]
     columns = [lowering.fragment(v) for v in op.values]
-    found: Fragment = []
+    results: Fragment = []
     for handles in zip(*columns, strict=True):
         operands = list(zip(kinds, handles, strict=True))
-        found.append(lowering.thread.external(op.symbol, element, operands, pure=op.pure))
-    return [found]
+        results.append(lowering.thread.external(op.symbol, element, operands, pure=op.pure))
+    return [results]
 
 
 def libdevice(op: Any) -> Op | None:
@@ -159,16 +159,16 @@ def libdevice(op: Any) -> Op | None:
     if name == op.symbol:
         return None
     for word in (name, name.removesuffix("f")):
-        for known in (_LIBDEVICE.get(word, word), f"f{word}"):
-            kind: Any = lookup(str(known))
+        for candidate in (_LIBDEVICE.get(word, word), f"f{word}"):
+            kind: Any = lookup(str(candidate))
             if kind is None or not kind.elementwise:
                 continue
             try:
-                made: Op = kind(*op.values)
+                call: Op = kind(*op.values)
             except (TypeError, VerifyError):
                 continue
-            if scalar_of(made.results[0].type) is scalar_of(op.result.type):
-                return made
+            if scalar_of(call.results[0].type) is scalar_of(op.result.type):
+                return call
     return None
 
 

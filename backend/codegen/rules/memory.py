@@ -18,12 +18,12 @@ _BYTES = 16
 
 
 def _load(lowering: Lowering, op: Any) -> list[Fragment]:
-    found = [x for _, read in loaded(lowering, op) for x in read]
+    values = [x for _, read in loaded(lowering, op) for x in read]
     if op not in lowering.scratch:
-        return [found]
-    from tileir.backend.codegen.rules.atomic import told  # volatile loads are rare
+        return [values]
+    from tileir.backend.codegen.rules.atomic import broadcast  # volatile loads are rare
 
-    return [told(lowering, op, found)]
+    return [broadcast(lowering, op, values)]
 
 
 def loaded(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
@@ -69,35 +69,35 @@ def vector_groups(lowering: Lowering, op: Any) -> Iterator[range]:
     width = 1
     if isinstance(kind, Tile):
         for dim in range(len(kind.shape)):
-            held = vector_run(kind.layout, dim)
+            run = vector_run(kind.layout, dim)
             most = _BYTES // scalar_of(kind).pointee.bytes  # type: ignore[union-attr]
-            width = max(width, min(held, most, lowering.contiguity.width(op, dim)))
+            width = max(width, min(run, most, lowering.contiguity.width(op, dim)))
     count = registers(kind)
     return (range(start, start + width) for start in range(0, count, width))
 
 
 def access_mask(lowering: Lowering, op: Any, register: int, *, once: bool) -> str | None:
-    """The condition under which a register's access is made, as an i1: the op's mask and
-    predicate, the tile's extent, and with `once` that no other thread makes it. None: always."""
+    """The condition of a register's access, as an i1: the op's mask and predicate, the tile's
+    extent, and with `once` that the thread is the first owner. None: always."""
     thread, kind = lowering.thread, op.pointer.type
     terms: list[str | None] = []
     if isinstance(kind, Tile):
         terms.append(lowering.inside(kind.layout, kind.shape, register))
     if once:
-        terms.append(lowering.first_holder(kind.layout if isinstance(kind, Tile) else None))
+        terms.append(lowering.first_owner(kind.layout if isinstance(kind, Tile) else None))
     if op.mask is not None:
         terms.append(lowering.fragment(op.mask)[register])
     if op.predicate is not None:
-        held = lowering.fragment(op.predicate)
-        terms.append(held[register if shape_of(op.predicate.type) else 0])
-    found: str | None = None
+        predicates = lowering.fragment(op.predicate)
+        terms.append(predicates[register if shape_of(op.predicate.type) else 0])
+    mask: str | None = None
     for term in terms:
         if term == "false":
             return term
         if term not in (None, "true"):
             off = thread.constant(I1, 0)
-            found = term if found is None else thread.select(I1, found, term, off)
-    return found
+            mask = term if mask is None else thread.select(I1, mask, term, off)
+    return mask
 
 
 def _access(op: Any, constant: bool = False) -> Access:
@@ -108,8 +108,8 @@ def _access(op: Any, constant: bool = False) -> Access:
 
 def _constant(lowering: Lowering, op: Any) -> bool:
     """Whether a load is from a parameter that says that nothing writes what it points to."""
-    made, pointer = definitions(lowering.function), op.pointer
-    while type(pointer) is Value and (source := made.get(pointer)) is not None:
+    defining_ops, pointer = definitions(lowering.function), op.pointer
+    while type(pointer) is Value and (source := defining_ops.get(pointer)) is not None:
         if source.effects or source.mnemonic not in _MOVES:
             return False
         pointer = source.inputs[0]

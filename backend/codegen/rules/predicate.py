@@ -10,10 +10,10 @@ from tileir.backend.codegen.thread_interface import Handle, Thread
 
 
 def _psi(t: Thread, op: Any, *arms: Handle) -> Handle:
-    found = arms[1]
+    selected = arms[1]
     for predicate, value in zip(arms[2::2], arms[3::2], strict=True):
-        found = t.select(scalar_of(op.result.type), predicate, value, found)
-    return found
+        selected = t.select(scalar_of(op.result.type), predicate, value, selected)
+    return selected
 
 
 RULES: dict[str, Rule] = {"psi": elementwise(_psi)}

@@ -1,6 +1,6 @@
-"""Memory of each thread's own: a tile is the registers that its layout gives a thread, one behind
-the other. What neighbours in them are in the tile does not matter, so accesses are as wide as
-their number allows."""
+"""Private memory of each thread: a tile is the sequence of registers that its layout gives a
+thread. Their positions in the tile do not matter, so accesses are as wide as the number of
+registers allows."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def _store(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _load(lowering: Lowering, op: Any) -> list[Fragment]:
     place, element, width = _place(lowering, op)
-    first, found = _first(lowering, op), list[Any]()
+    first, values = _first(lowering, op), list[Any]()
     for start in range(0, registers(op.result.type), width):
         index = _beside(lowering, first, start)
-        found += lowering.thread.load_private(element, width, place, index)
-    return [found]
+        values += lowering.thread.load_private(element, width, place, index)
+    return [values]
 
 
 def _place(lowering: Lowering, op: Any) -> tuple[Any, Element, int]:
     """Where a thread's part of a buffer is, of what, and how many elements are accessed at once."""
-    made = lowering.origin(op.buffer)
-    if made is None or made.mnemonic != "gpu.private_alloc":
+    defining_op = lowering.origin(op.buffer)
+    if defining_op is None or defining_op.mnemonic != "gpu.private_alloc":
         raise lowering.refuse(op, "the buffer must be the result of gpu.private_alloc")
     tile = cast(Buffer, op.buffer.type).tile
     count, element, width = registers(tile), scalar_of(tile), 1

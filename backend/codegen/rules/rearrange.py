@@ -20,7 +20,7 @@ Moved: TypeAlias = Callable[[Coordinates], Coordinates]
 
 
 def coordinates(lowering: Lowering, tile: Tile, register: int) -> Coordinates:
-    """Where the element a register holds stands in its tile."""
+    """The position of a register's element in its tile."""
     return [lowering.coordinate(tile.layout, register, d) for d in range(len(tile.shape))]
 
 
@@ -36,8 +36,9 @@ def address(lowering: Lowering, place: Placement, at: Coordinates) -> str:
 def scatter(
     lowering: Lowering, fragment: Fragment, tile: Tile, place: Placement, moved: Moved
 ) -> None:
-    """Write the elements of `tile` to where `moved` puts them, each by the first that holds it."""
-    thread, first = lowering.thread, lowering.first_holder(tile.layout)
+    """Write the elements of `tile` to the positions that `moved` maps them to; the first owner
+    writes."""
+    thread, first = lowering.thread, lowering.first_owner(tile.layout)
     for register, handle in enumerate(fragment):
         inside = lowering.inside(tile.layout, tile.shape, register)
         if inside == "false":
@@ -58,17 +59,17 @@ def gather_from_smem(
     moved: Callable[[int, Coordinates], Coordinates],
 ) -> Fragment:
     """Read the elements of `tile` from where `moved` says; padding reads the first element."""
-    thread, found = lowering.thread, list[str]()
+    thread, values = lowering.thread, list[str]()
     for register in range(registers(tile)):
         inside = lowering.inside(tile.layout, tile.shape, register)
         if inside == "false":
-            found.append(thread.constant(tile.element, 0))
+            values.append(thread.constant(tile.element, 0))
             continue
         at = address(lowering, place, moved(register, coordinates(lowering, tile, register)))
         if inside is not None:
             at = thread.select(I32, inside, at, thread.integer(place.base))
-        found += thread.load_shared(tile.element, 1, at)
-    return found
+        values += thread.load_shared(tile.element, 1, at)
+    return values
 
 
 def reshape_through_memory(lowering: Lowering, op: Any, source: Tile, tile: Tile) -> Fragment:
@@ -89,14 +90,14 @@ def dense(tile: Tile, base: int) -> Placement:
 
 
 def _renamed(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Halves that every thread puts together, or takes apart, of registers."""
+    """Halves that every thread joins or splits in registers."""
     fragments = [lowering.fragment(v) for v in op.inputs]
     where = {v: r for r, v in enumerate(op.inputs[0].type.layout.registers)}
-    found: list[Fragment] = []
+    results: list[Fragment] = []
     for half, result in enumerate(op.results):
         places = [origin(op, half, v) for v in result.type.layout.registers]
-        found.append([fragments[part][where[v]] for part, v in places])
-    return found
+        results.append([fragments[part][where[v]] for part, v in places])
+    return results
 
 
 def _join(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -124,7 +125,7 @@ def _by_one(lowering: Lowering, at: str, element: Element, values: Fragment) -> 
         thread.store_shared(element, at, values)
         return []
 
-    thread.when(lowering.first_holder(None) or "true", (), write)
+    thread.when(lowering.first_owner(None) or "true", (), write)
 
 
 def _split(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -134,16 +135,16 @@ def _split(lowering: Lowering, op: Any) -> list[Fragment]:
     place = placement(source, lowering.scratch[op])
     scatter(lowering, lowering.fragment(op.value), source, place, list)
     thread.barrier()
-    found: list[Fragment] = []
+    results: list[Fragment] = []
     for half, result in enumerate(op.results):
         last = thread.integer(half)
         if isinstance(result.type, Tile):
-            found.append(
+            results.append(
                 gather_from_smem(lowering, result.type, place, lambda _, at, last=last: [*at, last])
             )
         else:
-            found.append(thread.load_shared(source.element, 1, address(lowering, place, [last])))
-    return found
+            results.append(thread.load_shared(source.element, 1, address(lowering, place, [last])))
+    return results
 
 
 def _cat(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -179,29 +180,29 @@ def _gather(lowering: Lowering, op: Any) -> list[Fragment]:
         index = indices[register]
         if kind.bits != I32.bits:
             index = thread.convert("trunc" if kind.bits > I32.bits else "zext", kind, I32, index)
-        held = thread.intrinsic("umin", I32, index, most)
-        return [*at[: op.axis], held, *at[op.axis + 1 :]]
+        clamped = thread.intrinsic("umin", I32, index, most)
+        return [*at[: op.axis], clamped, *at[op.axis + 1 :]]
 
     return [gather_from_smem(lowering, op.result.type, place, moved)]
 
 
 def _slice_at(lowering: Lowering, op: Any, part: Vector, whole: Vector) -> Moved:
-    """From coordinates in the part to those in the whole; offsets are held in range."""
+    """Coordinates in the part mapped to those in the whole; offsets are clamped to the range."""
     thread, starts = lowering.thread, _starts(lowering, op, part, whole)
     strides = op.strides or (1,) * len(part)
 
     def moved(at: Coordinates) -> Coordinates:
-        found: Coordinates = []
+        coordinates: Coordinates = []
         for x, start, stride in zip(at, starts, strides, strict=True):
             scaled = thread.binary("mul", I32, x, thread.integer(stride))
-            found.append(thread.binary("add", I32, scaled, start))
-        return found
+            coordinates.append(thread.binary("add", I32, scaled, start))
+        return coordinates
 
     return moved
 
 
 def _starts(lowering: Lowering, op: Any, part: Vector, whole: Vector) -> Coordinates:
-    """The offsets of a slice, held in range."""
+    """The offsets of a slice, clamped to the range."""
     thread, starts = lowering.thread, Coordinates()
     strides = op.strides or (1,) * len(part)
     for offset, extent, size, stride in zip(op.offsets, part, whole, strides, strict=True):
@@ -220,20 +221,20 @@ def _extract_slice(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _insert_slice(lowering: Lowering, op: Any) -> list[Fragment]:
-    """The part comes through memory; who holds one of its places takes the element there."""
+    """The part comes through memory; owners of its positions take the element there."""
     thread, tile, small = lowering.thread, op.value.type, op.small.type
     place = placement(small, lowering.scratch[op])
     scatter(lowering, lowering.fragment(op.small), small, place, list)
     thread.barrier()
-    starts, found = _starts(lowering, op, small.shape, tile.shape), list[str]()
+    starts, values = _starts(lowering, op, small.shape, tile.shape), list[str]()
     for register, old in enumerate(lowering.fragment(op.value)):
         whole = coordinates(lowering, tile, register)
         replaced, at = _in_part(lowering, op, whole, starts)
         first = thread.integer(place.base)
         offset = thread.select(I32, replaced, address(lowering, place, at), first)
         (new,) = thread.load_shared(tile.element, 1, offset)
-        found.append(thread.select(tile.element, replaced, new, old))
-    return [found]
+        values.append(thread.select(tile.element, replaced, new, old))
+    return [values]
 
 
 def _in_part(
@@ -257,7 +258,7 @@ def _in_part(
 
 
 def _unsplat(lowering: Lowering, op: Any) -> list[Fragment]:
-    """A tile of one element is held by every thread, or told by the one that holds it."""
+    """The element of a one-element tile: every thread owns it, or its owner broadcasts it."""
     tile = op.value.type
     if all(n == 1 for n in tile.layout.extents):
         return [lowering.fragment(op.value)[:1]]
@@ -277,7 +278,7 @@ def _histogram(lowering: Lowering, op: Any) -> list[Fragment]:
     if not (_by_thread_0(tile.layout) and _by_thread_0(source.layout)):
         thread.barrier()
     masks = None if op.mask is None else lowering.fragment(op.mask)
-    held = None if op.predicate is None else lowering.fragment(op.predicate)
+    predicates = None if op.predicate is None else lowering.fragment(op.predicate)
     for register, handle in enumerate(lowering.fragment(op.value)):
         inside = lowering.inside(source.layout, source.shape, register)
         if inside == "false":
@@ -289,24 +290,26 @@ def _histogram(lowering: Lowering, op: Any) -> list[Fragment]:
             if tile.shape[0] < 1 << source.element.bits
             else thread.constant(I1, 1)
         )
-        holds = None if held is None else held[register if len(held) > 1 else 0]
+        holds = None if predicates is None else predicates[register if len(predicates) > 1 else 0]
         terms = [inside, None if masks is None else masks[register], holds]
-        terms.append(lowering.first_holder(source.layout))
+        terms.append(lowering.first_owner(source.layout))
         for term in terms:
             if term is not None:
                 counts = thread.select(I1, term, counts, thread.constant(I1, 0))
         _count(lowering, source, handle, counts, base)
     thread.barrier()
-    found = gather_from_smem(lowering, Tile(I32, tile.shape, tile.layout), place, lambda _, at: at)
+    histogram = gather_from_smem(
+        lowering, Tile(I32, tile.shape, tile.layout), place, lambda _, at: at
+    )
     kind = tile.element
     if kind is element:
-        return [found]
+        return [histogram]
     name = "zext" if kind.bits > I32.bits else "trunc"
-    return [[thread.convert(name, I32, kind, x) for x in found]]
+    return [[thread.convert(name, I32, kind, x) for x in histogram]]
 
 
 def _by_thread_0(layout: Layout) -> bool:
-    """Whether thread 0 is the first to hold any element."""
+    """Whether thread 0 is the first owner of any element."""
     return all(
         not any(map(any, layout.atom(axis))) and not any(any(d.step) for d in layout.digits(axis))
         for axis in ("lane", "warp")

@@ -13,13 +13,13 @@ from tileir.types import I32, Pointer, Tile
 
 def _make_range(lowering: Lowering, op: Any) -> list[Fragment]:
     tile, thread = op.result.type, lowering.thread
-    found: list[str] = []
+    values: list[str] = []
     for register in range(registers(tile)):
         at = lowering.coordinate(tile.layout, register, 0)
         at = convert_integer(thread, tile.element, at)
         start = thread.constant(tile.element, op.start & ((1 << tile.element.bits) - 1))
-        found.append(thread.binary("add", tile.element, at, start) if op.start else at)
-    return [found]
+        values.append(thread.binary("add", tile.element, at, start) if op.start else at)
+    return [values]
 
 
 def convert_integer(thread: Any, element: Any, at: str) -> str:
@@ -47,8 +47,8 @@ def _trans(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _at_source(lowering: Lowering, op: Any, move: Any) -> Fragment:
-    """The handle of every result register: that of the operand's register at the coordinate
-    which `move` gives."""
+    """The handle of every result register: that of the operand's register at the coordinate that
+    `move` returns."""
     source, tile = op.value.type, op.result.type
     fragment = lowering.fragment(op.value)
     where = {v: r for r, v in enumerate(source.layout.registers)}

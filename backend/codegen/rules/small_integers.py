@@ -15,8 +15,9 @@ digits it has."""
 
 
 def by_bits(t: Thread, signed: bool, source: Element, target: Element, x: Handle) -> Handle:
-    """An integer as the last digits of a float that has none behind the point, less that float:
-    exact. An H100 does a mask and a sum for 64 lanes or more a cycle, a conversion for 16."""
+    """Convert an integer by placing it in the last digits of a float without a fraction and
+    subtracting that float: exact. An H100 executes a mask and an addition for 64 lanes or more a
+    cycle, a conversion for 16."""
     assert isinstance(source, Scalar)
     kind, word, digits = BY_BITS[source, target]
     least = 1 << source.bits - 1 if signed else 0
@@ -25,5 +26,5 @@ def by_bits(t: Thread, signed: bool, source: Element, target: Element, x: Handle
     one = t.constant(word, encode(kind, float(1 << digits)))
     placed = t.binary("or", word, t.convert("zext", source, word, x), one)
     offset = t.constant(kind, encode(kind, -float((1 << digits) + least)))
-    made = t.binary("fadd", kind, t.convert("bitcast", word, kind, placed), offset)
-    return made if kind is target else t.convert("fptrunc", kind, target, made)
+    value = t.binary("fadd", kind, t.convert("bitcast", word, kind, placed), offset)
+    return value if kind is target else t.convert("fptrunc", kind, target, value)

@@ -30,8 +30,8 @@ def _scale(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
-    """A lane of those that share a row holds its largest element: where no lane's own one is more
-    than the bound, the largest is not."""
+    """One of the lanes that share a row owns its maximum: if no lane exceeds the bound, neither
+    does the row."""
     thread = lowering.thread
     largest = Reduce((op.value,), axis=op.axis, combiner=Combiner.FMAXNUM)
     own = reduce_within_thread(lowering, largest)
@@ -40,17 +40,17 @@ def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
     )
 
     def more(items: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Products with the scale, and whether they are more than the bound."""
-        found = [thread.binary("fmul", F32, x, s) for x, s in zip(items, scales, strict=True)]
-        tests = [thread.compare("ogt", F32, x, b) for x, b in zip(found, bounds, strict=True)]
-        return found, tests
+        """Elements times the scale, and whether they exceed the bound."""
+        results = [thread.binary("fmul", F32, x, s) for x, s in zip(items, scales, strict=True)]
+        tests = [thread.compare("ogt", F32, x, b) for x, b in zip(results, bounds, strict=True)]
+        return results, tests
 
     def raised() -> list[Any]:
         (whole,) = reduce_across_threads(lowering, largest, own)
         products, tests = more(whole)
         levels = [thread.select(F32, *each) for each in zip(tests, products, most, strict=True)]
-        found = zip(tests, most, levels, exponents, strict=True)
-        return levels + [factor(*each) for each in found]
+        results = zip(tests, most, levels, exponents, strict=True)
+        return levels + [factor(*each) for each in results]
 
     def factor(test: Any, before: Any, now: Any, exponent: Any) -> Any:
         less = thread.binary("fsub", F32, before, now)
@@ -59,8 +59,8 @@ def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
 
     power, one = function("exp2", F32, fast="approx"), thread.constant(F32, _ONE)
     _, tests = more([item for (item,) in own])
-    found = thread.where_any(_any(thread, tests), F32, [*most, *[one] * len(most)], raised)
-    return [found[: len(most)], found[len(most) :]]
+    results = thread.where_any(_any(thread, tests), F32, [*most, *[one] * len(most)], raised)
+    return [results[: len(most)], results[len(most) :]]
 
 
 def _any(thread: Any, tests: Sequence[Any]) -> Any:
@@ -68,13 +68,13 @@ def _any(thread: Any, tests: Sequence[Any]) -> Any:
     return reduce(lambda a, b: thread.binary("or", I1, a, b), tests)
 
 
-def _take_turn(lowering: Lowering, op: Any) -> list[Fragment]:
+def _wait_warpgroup_order(lowering: Lowering, op: Any) -> list[Fragment]:
     if lowering.num_warps > WARPS:
         lowering.thread.named_barrier_sync()
     return []
 
 
-def _pass_turn(lowering: Lowering, op: Any) -> list[Fragment]:
+def _pass_warpgroup_order(lowering: Lowering, op: Any) -> list[Fragment]:
     if lowering.num_warps > WARPS:
         lowering.thread.named_barrier_arrive(begin=op.begin)
     return []
@@ -83,6 +83,6 @@ def _pass_turn(lowering: Lowering, op: Any) -> list[Fragment]:
 RULES: dict[str, Rule] = {
     "gpu.conditional_scale": _scale,
     "gpu.conditional_row_max": _running_max,
-    "gpu.named_barrier_sync": _take_turn,
-    "gpu.named_barrier_arrive": _pass_turn,
+    "gpu.named_barrier_sync": _wait_warpgroup_order,
+    "gpu.named_barrier_arrive": _pass_warpgroup_order,
 }

@@ -1,4 +1,4 @@
-"""One argument: whether an object is what is asked for, and its value in its slot."""
+"""One argument: whether an object matches the description, and its value stored at its offset."""
 
 from __future__ import annotations
 

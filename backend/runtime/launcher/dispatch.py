@@ -1,5 +1,5 @@
-"""The function for Python: it looks an argument list up among those known, packs it and calls the
-driver, without any object of Python made on the way."""
+"""The function for Python: it looks an argument list up among the recorded ones, packs it and calls
+the driver, without allocating a Python object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tileir.backend.runtime.launcher.grid import GRID
 from tileir.backend.runtime.launcher.numbers import NUMBERS
 
 ONE = -(1 << 63) + 1
-"""One argument, with room before it: PY_VECTORCALL_ARGUMENTS_OFFSET (Python's C API)."""
+"""One argument, with a free entry before it: PY_VECTORCALL_ARGUMENTS_OFFSET (Python's C API)."""
 
 SLOTS = 128
 """The most values that a kernel is passed by this launcher."""

@@ -1,4 +1,4 @@
-"""Masks that a defect of LLVM's register allocator spills wrongly (docs/explanation/cpu.md) are not made."""
+"""Masks that LLVM's register allocator spills wrongly (docs/explanation/cpu.md) are not made."""
 
 import re
 
