@@ -96,18 +96,18 @@ class MethodSignature:
         if len(arguments) > len(self.positional):
             most = len(self.positional)
             raise self.misuse(f"takes {most} arguments by position, not {len(arguments)}")
-        given = {f.name: a for f, a in zip(self.positional, arguments, strict=False)}
+        result = {f.name: a for f, a in zip(self.positional, arguments, strict=False)}
         for name, argument in named.items():
             field = self.by_keyword.get(name)
             if field is None:
                 raise self.misuse(f"has no argument {name}")
-            if field.name in given:
+            if field.name in result:
                 raise self.misuse(f"is given {name} twice")
-            given[field.name] = argument
+            result[field.name] = argument
         for field in self.kind.schema:
-            if field.name not in given and field.default is attrs.NOTHING:
+            if field.name not in result and field.default is attrs.NOTHING:
                 raise self.misuse(f"needs {keyword_of(field)}")
-        return given
+        return result
 
     def misuse(self, what: str) -> Exception:
         """A BuildError about a call of this method."""
@@ -138,14 +138,14 @@ class MethodSignature:
         if type(item) is not Number:
             return item
         pattern = field.pattern_at(index)
-        found = None if pattern is None else pattern.build(bound) or _only_scalar(pattern, item)
-        if found is None:
+        result = None if pattern is None else pattern.build(bound) or _only_scalar(pattern, item)
+        if result is None:
             raise mistake(
                 "TIR0802",
                 f"{self.kind.mnemonic}: nothing here says the type of {field.name} = "
                 f"{item.number}; write it as b.constant(type, {item.number})",
             )
-        return literal(found, item.number)
+        return literal(result, item.number)
 
 
 def plan_of(kind: type[Op]) -> MethodSignature:

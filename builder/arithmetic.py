@@ -118,10 +118,10 @@ def select(builder: Builder, condition: Any, then: Any, otherwise: Any) -> Expr:
 def like(builder: Builder, value: Any, model: Operand, element: Element | None = None) -> Operand:
     """`value` broadcast to the shape of `model`; a number becomes a literal of `element` (of the
     model's own where None), and a value keeps its element type."""
-    found = operand_of(value)
-    if not isinstance(found, (int, float)):
-        return at(builder, found, shape_of(model.type))
-    return literal(with_element(model.type, element) if element else model.type, found)
+    operand = operand_of(value)
+    if not isinstance(operand, (int, float)):
+        return at(builder, operand, shape_of(model.type))
+    return literal(with_element(model.type, element) if element else model.type, operand)
 
 
 def is_pointer(item: Any) -> bool:

@@ -39,29 +39,29 @@ class Target:
     arguments: tuple[Any, ...] = ()
 
 
-def known_block(given: Any) -> BlockRef:
-    """`given`, which `b.block` made. Raises BuildError where it is anything else."""
-    if not isinstance(given, BlockRef):
-        raise mistake("TIR0806", f"expected a block made by b.block, not {given!r}")
-    return given
+def known_block(block_ref: Any) -> BlockRef:
+    """`block_ref`, which `b.block` made. Raises BuildError where it is anything else."""
+    if not isinstance(block_ref, BlockRef):
+        raise mistake("TIR0806", f"expected a block made by b.block, not {block_ref!r}")
+    return block_ref
 
 
 def target_of(given: BlockRef | Target) -> tuple[OpenBlock, tuple[Operand, ...]]:
     """Block and operands of a branch. Raises BuildError where they do not fit."""
     target = given if isinstance(given, Target) else Target(known_block(given))
-    block, found = target.to.block, [operand_of(a) for a in target.arguments]
-    if len(found) != len(block.parameters):
-        message = f"{block.label} takes {len(block.parameters)} arguments, not {len(found)}"
+    block, result = target.to.block, [operand_of(a) for a in target.arguments]
+    if len(result) != len(block.parameters):
+        message = f"{block.label} takes {len(block.parameters)} arguments, not {len(result)}"
         raise mistake("TIR0806", message)
-    made: list[Operand] = []
-    for number, (parameter, item) in enumerate(zip(target.to.parameters, found, strict=True)):
+    operands: list[Operand] = []
+    for number, (parameter, item) in enumerate(zip(target.to.parameters, result, strict=True)):
         operand = _fitted(parameter, item)
         if operand.type is not parameter.type:
             found_type = f"not {operand.type}"
             message = f"argument {number} of {block.label} must be {parameter.type}, {found_type}"
             raise mistake("TIR0806", message)
-        made.append(operand)
-    return block, tuple(made)
+        operands.append(operand)
+    return block, tuple(operands)
 
 
 def _fitted(parameter: Expr, item: Operand | float) -> Operand:

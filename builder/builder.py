@@ -136,17 +136,17 @@ class Builder(Core, DerivedOps):
         values = [self._library_value(item) for item in arguments]
         from tileir import std  # few programs call it
 
-        wanted = None if results is None else tuple(map(str, _types(results)))
+        required = None if results is None else tuple(map(str, _types(results)))
         try:
-            made = std.function(name, wanted, [str(v.value.type) for v in values])
+            function = std.function(name, required, [str(v.value.type) for v in values])
         except TileirError as error:
             raise mistake(error.code, error.diagnostics[0].message) from None
-        return self.call(self._declared(made), *values)
+        return self.call(self._declared(function), *values)
 
-    def _library_value(self, given: Any) -> Expr:
-        if isinstance(given, Expr):
-            return given
-        return self.constant(I1 if isinstance(given, bool) else I32, given)
+    def _library_value(self, expr: Any) -> Expr:
+        if isinstance(expr, Expr):
+            return expr
+        return self.constant(I1 if isinstance(expr, bool) else I32, expr)
 
     def _declared(self, function: Function) -> str:
         """The name under which a function of the library is declared at these types."""
@@ -209,8 +209,8 @@ class Builder(Core, DerivedOps):
     def ret(self, *values: Any) -> None:
         """Leave the function with one value per result."""
         results = self.current.header.results
-        found = self._fitted("results of the function", values, results)
-        self.end_block(Return, {"values": found}, {}, None)
+        result = self._fitted("results of the function", values, results)
+        self.end_block(Return, {"values": result}, {}, None)
 
     def unreachable(self) -> None:
         """Promise that control never comes here."""
@@ -220,14 +220,14 @@ class Builder(Core, DerivedOps):
         self, callee: str, /, *arguments: Any, results: Type | Sequence[Type] | None = None
     ) -> Any:
         """Call a device function; `results` only where it is defined later or elsewhere."""
-        target, found = self._functions.get(callee), arguments
+        target, result = self._functions.get(callee), arguments
         types = _types(results)
         if target is not None:
             types = target.results
-            found = self._fitted(
+            result = self._fitted(
                 f"arguments of @{callee}", arguments, [p.type for p in target.parameters]
             )
-        operands = tuple(_operand(item) for item in found)
+        operands = tuple(_operand(item) for item in result)
         made = self._made(lambda: Call(types, callee, operands, location=self.here()))
         return wrapped(self, self.emit(made).results)
 
@@ -235,23 +235,23 @@ class Builder(Core, DerivedOps):
         self, what: str, given: Sequence[Any], types: Sequence[Type]
     ) -> tuple[Operand, ...]:
         """`given` as operands of `types`. Raises BuildError."""
-        found = [operand_of(item) for item in given]
-        if len(found) == len(types):
-            pairs = zip(found, types, strict=True)
-            found = [literal(t, x) if isinstance(x, (int, float)) else x for x, t in pairs]
-        have = [x.type for x in found if not isinstance(x, (int, float))]
+        result = [operand_of(item) for item in given]
+        if len(result) == len(types):
+            pairs = zip(result, types, strict=True)
+            result = [literal(t, x) if isinstance(x, (int, float)) else x for x, t in pairs]
+        have = [x.type for x in result if not isinstance(x, (int, float))]
         if have != list(types):
             expected, got = (", ".join(map(str, ts)) for ts in (types, have))
             raise mistake("TIR0810", f"{what} are ({expected}), not ({got})")
-        return cast(tuple[Operand, ...], tuple(found))
+        return cast(tuple[Operand, ...], tuple(result))
 
     # Blocks by hand -----------------------------------------------------------------------------
 
     def block(self, label: str, *parameters: Type) -> BlockRef:
         """A new block, to be entered by `b.enter` and reached by `b.br` and `b.cond_br`."""
         values = tuple([Value(typed(t, "a block's parameter")) for t in parameters])
-        made = self.current.new_block(label, values)
-        return BlockRef(made, tuple(self.wrap(v) for v in values))
+        result = self.current.new_block(label, values)
+        return BlockRef(result, tuple(self.wrap(v) for v in values))
 
     def enter(self, block: BlockRef) -> None:
         """Insert at the end of `block`. Raises BuildError where the block before has no end."""
@@ -282,10 +282,10 @@ class Builder(Core, DerivedOps):
 
     def constant(self, type: Type, number: float) -> Expr:
         """A literal; of a tile type, the number at every place."""
-        found = as_number(number)
-        if found is None:
+        result = as_number(number)
+        if result is None:
             raise mistake("TIR0802", f"a literal is made of a number, not {number!r}")
-        return self.wrap(literal(typed(type, "a literal"), found))
+        return self.wrap(literal(typed(type, "a literal"), result))
 
     def undef(self, type: Type) -> Expr:
         """A value about which nothing is promised."""
@@ -343,17 +343,17 @@ def _types(given: Type | Sequence[Type] | None) -> tuple[Type, ...]:
     return tuple([typed(item, "a result") for item in items])
 
 
-def _member(kind: type[Enum], given: Enum | str | None) -> Enum | None:
+def _member(kind: type[Enum], enum: Enum | str | None) -> Enum | None:
     try:
-        return None if given is None else kind(given)
+        return None if enum is None else kind(enum)
     except ValueError:
         words = ", ".join(str(m.value) for m in kind)
-        message = f"{kind.__name__.lower()} is one of {words}, not {given!r}"
+        message = f"{kind.__name__.lower()} is one of {words}, not {enum!r}"
         raise mistake("TIR0803", message) from None
 
 
 def _operand(item: Any) -> Operand:
-    found = operand_of(item)
-    if isinstance(found, (int, float)):
-        raise mistake("TIR0802", f"nothing here says the type of {found}")
-    return found
+    operand = operand_of(item)
+    if isinstance(operand, (int, float)):
+        raise mistake("TIR0802", f"nothing here says the type of {operand}")
+    return operand

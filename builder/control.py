@@ -188,20 +188,20 @@ def leave_loop(builder: Builder, again: bool) -> None:
 
 def condition_of(given: Any) -> Operand:
     """A scalar i1. Raises BuildError for anything else."""
-    found = operand_of(given)
-    if isinstance(found, (bool, int)) and found in (0, 1):
-        return Constant(I1, int(found))
-    if isinstance(found, (int, float)) or found.type is not I1:
-        what = found if isinstance(found, (int, float)) else found.type
+    operand = operand_of(given)
+    if isinstance(operand, (bool, int)) and operand in (0, 1):
+        return Constant(I1, int(operand))
+    if isinstance(operand, (int, float)) or operand.type is not I1:
+        what = operand if isinstance(operand, (int, float)) else operand.type
         raise mistake("TIR0806", f"a branch needs a scalar i1, not {what}")
-    return found
+    return operand
 
 
 def _bounds(builder: Builder, given: tuple[Any, Any, Any]) -> tuple[Operand, Operand, Operand]:
     """Low, high and step as scalars of one integer type; i32 where all are numbers."""
-    found = [operand_of(x) for x in given]
+    result = [operand_of(x) for x in given]
     element: Element = I32
-    valued = [x for x in found if not isinstance(x, (int, float))]
+    valued = [x for x in result if not isinstance(x, (int, float))]
     if valued:
         element = common_element(valued[0], valued[0])
         for x in valued[1:]:
@@ -210,7 +210,7 @@ def _bounds(builder: Builder, given: tuple[Any, Any, Any]) -> tuple[Operand, Ope
     if not scalars or not isinstance(element, Scalar) or not element.is_integer:
         types = ", ".join(str(x.type) for x in valued)
         raise mistake("TIR0806", f"bounds of a loop are scalar integers, not {types}")
-    low, high, step = (convert(builder, x, element) for x in found)
+    low, high, step = (convert(builder, x, element) for x in result)
     if isinstance(step, Constant) and step.bits == 0:
         raise mistake("TIR0806", "the step of a loop must not be 0")
     return low, high, step

@@ -98,15 +98,15 @@ class Core:
         self, mnemonic: str, *operands: Any, type: Type | None = None, **attributes: Any
     ) -> Expr:
         """Append an op of one result, operands and result type given by kind and order."""
-        made = self._append(mnemonic, operands, type, attributes)
-        return Expr(cast("Builder", self), made.results[0])
+        result = self._append(mnemonic, operands, type, attributes)
+        return Expr(cast("Builder", self), result.results[0])
 
     def insert_all(
         self, mnemonic: str, *operands: Any, type: Type | None = None, **attributes: Any
     ) -> tuple[Expr, ...]:
         """Append an op of any number of results."""
-        made = self._append(mnemonic, operands, type, attributes)
-        return tuple([self.wrap(value) for value in made.results])
+        result = self._append(mnemonic, operands, type, attributes)
+        return tuple([self.wrap(value) for value in result.results])
 
     def _append(
         self,
@@ -176,15 +176,15 @@ class Core:
         """Build the body of `header`; after it the function before goes on."""
         self.claim(header.name)
         place = self.here()
-        made = parameters_of(parameters, place)
-        function = OpenFunction(attrs.evolve(header, parameters=made, location=place))
+        result = parameters_of(parameters, place)
+        function = OpenFunction(attrs.evolve(header, parameters=result, location=place))
         before = self.insertion
         self._open.append(function)
         entry = function.new_block("entry")
         entry.sealed = True
         self.enter_block(entry)
         try:
-            yield tuple([self.wrap(p.value) for p in made])
+            yield tuple([self.wrap(p.value) for p in result])
             self._functions[header.name] = self._closed(function)
         finally:
             self._open.pop()
@@ -208,13 +208,13 @@ class Core:
         if self._open:
             message = f"function {self.current.header.name} is still being built"
             raise mistake("TIR0801", message)
-        made = Module(
+        module = Module(
             dict(self._functions), dict(self._globals), dict(self._metadata), source=self._source
         )
         if verify:
             try:
-                check(made)
+                check(module)
             except TileirError as error:
                 here = self.caller()
                 raise BuildError(*(d.at(here) for d in error.diagnostics)) from None
-        return made
+        return module

@@ -11,15 +11,15 @@ def mistake(code: str, message: str, *, notes: tuple[Diagnostic, ...] = ()) -> B
     return BuildError(Diagnostic(code, message, Places().caller(), notes=notes))
 
 
-def known_place(given: object) -> Location:
-    """`given`, which is a place. Raises BuildError where it is anything else."""
-    if not isinstance(given, Location):
+def known_place(location: object) -> Location:
+    """`location`, which is a place. Raises BuildError where it is anything else."""
+    if not isinstance(location, Location):
         shown = 'Location("model.dsl", 12, 5)'
-        raise mistake("TIR0803", f"a place is a Location, as {shown}, not {given!r}")
-    return given
+        raise mistake("TIR0803", f"a place is a Location, as {shown}, not {location!r}")
+    return location
 
 
 def blamed(error: TileirError, place: Location) -> BuildError:
     """`error`, raised while an op was made, as a BuildError at `place`."""
-    found = (Diagnostic(d.code, d.message, place, d.severity, d.notes) for d in error.diagnostics)
-    return BuildError(*found)
+    result = (Diagnostic(d.code, d.message, place, d.severity, d.notes) for d in error.diagnostics)
+    return BuildError(*result)

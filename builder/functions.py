@@ -98,13 +98,13 @@ class OpenFunction:
         """End the current block with a terminator. Raises BuildError where there is none."""
         self.settle()
         block = self.open_block()
-        made = {name: Edge(block, target, given) for name, (target, given) in edges.items()}
-        for edge in made.values():
+        result = {name: Edge(block, target, given) for name, (target, given) in edges.items()}
+        for edge in result.values():
             if edge.target.sealed:
                 message = f"block {edge.target.label} is complete: no branch can be added to it"
                 raise mistake("TIR0806", message)
             edge.target.entering.append(edge)
-        block.end = Ending(kind, dict(fields), made, location)
+        block.end = Ending(kind, dict(fields), result, location)
         self.block = None
         return block.end
 
@@ -150,9 +150,9 @@ class OpenFunction:
 
 def parameters_of(given: Mapping[str, Type | Argument], location: Location | None) -> Any:
     """Parameters by keyword: the name, and a type or an `arg(...)`."""
-    made: list[Parameter] = []
+    parameters: list[Parameter] = []
     for name, what in given.items():
         spec = what if isinstance(what, Argument) else Argument(what)
         type_ = typed(spec.type, f"parameter {name}")
-        made.append(Parameter(Value(type_, name), spec.attributes, location))
-    return tuple(made)
+        parameters.append(Parameter(Value(type_, name), spec.attributes, location))
+    return tuple(parameters)

@@ -59,8 +59,8 @@ def method_name(mnemonic: str) -> str:
 
 def _op_of(name: str) -> type[Op] | None:
     """The op whose method is called `name`."""
-    found = lookup(name)
-    return found or next((k for k in all_ops() if method_name(k.mnemonic) == name), None)
+    result = lookup(name)
+    return result or next((k for k in all_ops() if method_name(k.mnemonic) == name), None)
 
 
 def _method(kind: type[Op]) -> Callable[..., Any]:
@@ -98,11 +98,11 @@ def _of_any(kind: type[Op], plan: MethodSignature) -> Callable[..., Any]:
                 return insert(self, plan, arguments, named)
         location = self.places.at(_getframe().f_back) if self.tracking else self.fixed
         try:
-            made = make(*[a.value for a in arguments], location=location)
+            result = make(*[a.value for a in arguments], location=location)
         except TileirError as error:
             raise blamed(error, location or self.caller()) from None
-        ops.append(made)
-        results = made.results
+        ops.append(result)
+        results = result.results
         return Expr(self, results[0]) if len(results) == 1 else wrapped(self, results)
 
     return method
@@ -121,11 +121,11 @@ def _of_two(kind: type[Op], plan: MethodSignature) -> Callable[..., Any]:
             return insert(self, plan, arguments, named)
         location = self.places.at(_getframe().f_back) if self.tracking else self.fixed
         try:
-            made = make(lhs.value, rhs.value, location=location)
+            result = make(lhs.value, rhs.value, location=location)
         except TileirError as error:
             raise blamed(error, location or self.caller()) from None
-        ops.append(made)
-        results = made.results
+        ops.append(result)
+        results = result.results
         return Expr(self, results[0]) if len(results) == 1 else wrapped(self, results)
 
     return method
@@ -135,15 +135,15 @@ def signature(plan: MethodSignature) -> Signature:
     """What `help` and editors show for a derived method."""
     from inspect import Parameter, Signature  # which programs that make modules do without
 
-    made = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
+    result = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
     ahead = True
     for name, field in plan.by_keyword.items():
         is_attribute = field.kind is FieldKind.ATTRIBUTE
         ahead = ahead and not is_attribute
         form = Parameter.POSITIONAL_OR_KEYWORD if ahead else Parameter.KEYWORD_ONLY
         default = Parameter.empty if field.default is attrs.NOTHING else field.default
-        made.append(Parameter(name, form, default=default))
-    return Signature(made)
+        result.append(Parameter(name, form, default=default))
+    return Signature(result)
 
 
 def insert(
@@ -161,12 +161,12 @@ def insert(
 
 
 def _predicate(plan: MethodSignature, when: Any) -> Operand:
-    found = when.value if isinstance(when, Wrapped) else when
-    if isinstance(found, bool):
-        return constant(I1, found)
-    if not isinstance(found, (Value, Constant, Undef)):
-        raise plan.misuse(f"wants a value for when, not {found!r}")
-    return found
+    value = when.value if isinstance(when, Wrapped) else when
+    if isinstance(value, bool):
+        return constant(I1, value)
+    if not isinstance(value, (Value, Constant, Undef)):
+        raise plan.misuse(f"wants a value for when, not {value!r}")
+    return value
 
 
 _EXTRAS = ("result", "when", "location")
@@ -181,12 +181,12 @@ def insert_fields(
     if combine is not None and isinstance(combine, FunctionType):
         fields["combiner"] = builder.combiner(combine, fields["values"])
     try:
-        made = kind(**fields, location=location)
+        result = kind(**fields, location=location)
     except TileirError as error:
         raise blamed(error, location or builder.caller()) from None
     if "result" in extras:
-        made = _named(made, extras["result"])
-    return builder.emit(made)
+        result = _named(result, extras["result"])
+    return builder.emit(result)
 
 
 def wrapped(builder: Builder, results: tuple[Value, ...]) -> Any:

@@ -69,8 +69,8 @@ def at(builder: Builder, value: Operand, shape: tuple[int, ...]) -> Operand:
         return value
     element = _element(value)
     if broadcast_shape(old, shape) != shape:
-        wanted = f"the shape {_text(shape)}" if shape else "a scalar"
-        raise mistake("TIR0807", f"a value of shape {_text(old)} does not fit {wanted}")
+        required = f"the shape {_text(shape)}" if shape else "a scalar"
+        raise mistake("TIR0807", f"a value of shape {_text(old)} does not fit {required}")
     if isinstance(value, Constant):
         return Constant(shaped(element, shape), value.bits)
     if isinstance(value, Undef):

@@ -96,9 +96,9 @@ class Graph:
     def read(self, variable: Variable, block: OpenBlock) -> Operand:
         """What `variable` is at the end of `block`, as far as it has been built."""
         waiting: list[Phi] = []
-        found = self._find(variable, block, waiting)
+        result = self._find(variable, block, waiting)
         self._complete(waiting)
-        return self.resolve(found)
+        return self.resolve(result)
 
     def seal(self, block: OpenBlock) -> None:
         """Promise that no further edge will reach `block`."""
@@ -127,17 +127,17 @@ class Graph:
         """The definition reaching the end of `block`; parameters made on the way wait for
         their arguments in `waiting`."""
         passed: dict[OpenBlock, None] = {}
-        while (found := block.definitions.get(variable)) is None:
+        while (definition := block.definitions.get(variable)) is None:
             passed[block] = None
             if block.sealed and len(block.entering) == 1:
                 block = block.entering[0].source
                 if block not in passed:
                     continue
-            found = self._at_join(variable, block, waiting)
+            definition = self._at_join(variable, block, waiting)
             break
         for below in passed:
-            below.definitions[variable] = found
-        return found
+            below.definitions[variable] = definition
+        return definition
 
     def _at_join(self, variable: Variable, block: OpenBlock, waiting: list[Phi]) -> Operand:
         if block.sealed and len(block.entering) < 2:  # no path from the entry comes here
@@ -152,15 +152,15 @@ class Graph:
 
     def _complete(self, waiting: list[Phi]) -> None:
         """Give the phis in `waiting` their arguments, then remove the trivial ones."""
-        made: list[Phi] = []
+        phis: list[Phi] = []
         while waiting:
             phi = waiting.pop()
-            made.append(phi)
+            phis.append(phi)
             for edge in phi.block.entering:
                 argument = self.resolve(self._find(phi.variable, edge.source, waiting))
                 phi.arguments.append(argument)
                 self._use(argument, phi)
-        self._simplify(made)
+        self._simplify(phis)
 
     def _use(self, argument: Operand, user: Phi) -> None:
         if isinstance(argument, Value) and (phi := self._phis.get(argument)) is not None:
@@ -190,12 +190,12 @@ class Graph:
             return None
         same: Operand | None = None
         for argument in phi.arguments:
-            found = self.resolve(argument)
-            if found is phi.value or found is same or found == same:
+            result = self.resolve(argument)
+            if result is phi.value or result is same or result == same:
                 continue
             if same is not None:
                 return None
-            same = found
+            same = result
         return Undef(phi.variable.type) if same is None else same
 
     # Closing --------------------------------------------------------------------------------
@@ -239,11 +239,11 @@ def _where(items: list[Any], keep: Iterable[bool]) -> list[Any]:
 
 def reachable(entry: OpenBlock) -> set[OpenBlock]:
     """`entry` and every block a path leads to from it."""
-    found, work = {entry}, [entry]
+    open_blocks, work = {entry}, [entry]
     while work:
         end = work.pop().end
         for edge in end.edges.values() if end is not None else ():
-            if edge.target not in found:
-                found.add(edge.target)
+            if edge.target not in open_blocks:
+                open_blocks.add(edge.target)
                 work.append(edge.target)
-    return found
+    return open_blocks

@@ -103,10 +103,10 @@ def arange(builder: Builder, start: int, stop: int | None) -> Expr:
 def full(builder: Builder, shape: tuple[int, ...] | int, value: Any, element: Element) -> Operand:
     """`value`, converted to `element`, at every place of a tile."""
     extents = extents_of(shape if isinstance(shape, Iterable) else (shape,))
-    found = operand_of(value)
-    if isinstance(found, (int, float)):
-        return like(builder, found, builder.undef(shaped(element, extents)).value)
-    return at(builder, to_element(builder, found, element), extents)
+    operand = operand_of(value)
+    if isinstance(operand, (int, float)):
+        return like(builder, operand, builder.undef(shaped(element, extents)).value)
+    return at(builder, to_element(builder, operand, element), extents)
 
 
 def extremum(builder: Builder, x: Any, y: Any, largest: bool) -> Expr:
@@ -131,11 +131,11 @@ def reduce(x: Expr, axis: int | None, keepdims: bool, integer: Any, floating: An
     flat = reshape(x, (-1,)) if axis is None else x
     place = 0 if axis is None else axis_of(x, axis)
     combiner = floating if is_float(x.value) else integer
-    made = x.builder.insert("reduce", [flat], axis=place, combiner=combiner)
+    expr = x.builder.insert("reduce", [flat], axis=place, combiner=combiner)
     if not keepdims:
-        return made
+        return expr
     kept = (1 if axis is None or i == place else n for i, n in enumerate(x.shape))
-    return reshape(made, tuple(kept))
+    return reshape(expr, tuple(kept))
 
 
 def bool_to_i32(x: Expr) -> Expr:
@@ -227,19 +227,19 @@ def _masked(pointer: Expr, mask: Any) -> tuple[Expr, Operand | None]:
     builder = pointer.builder
     if mask is None:
         return pointer, None
-    found = operand_of(mask)
-    if isinstance(found, (int, float)):
-        found = constant(I1, found)
-    shape = broadcast_shape(pointer.shape, shape_of(found.type))
-    return builder.wrap(at(builder, pointer.value, shape)), at(builder, found, shape)
+    operand = operand_of(mask)
+    if isinstance(operand, (int, float)):
+        operand = constant(I1, operand)
+    shape = broadcast_shape(pointer.shape, shape_of(operand.type))
+    return builder.wrap(at(builder, pointer.value, shape)), at(builder, operand, shape)
 
 
 def _for_pointer(pointer: Expr, value: Any) -> Operand:
     builder, pointee = pointer.builder, _pointee(pointer)
-    found = operand_of(value)
-    if isinstance(found, (int, float)):
-        return like(builder, found, pointer.value, pointee)
-    return like(builder, builder.wrap(to_element(builder, found, pointee)), pointer.value)
+    operand = operand_of(value)
+    if isinstance(operand, (int, float)):
+        return like(builder, operand, pointer.value, pointee)
+    return like(builder, builder.wrap(to_element(builder, operand, pointee)), pointer.value)
 
 
 def _pointee(pointer: Expr) -> Element:

@@ -49,11 +49,11 @@ class Var(Expr):
         """From here on the variable is `value`, broadcast to the variable's shape. Raises
         BuildError where the element type is another."""
         function, type_ = self._here(), self._variable.type
-        found = operand_of(value)
-        if isinstance(found, (int, float)):
-            new: Operand = literal(type_, found)
+        operand = operand_of(value)
+        if isinstance(operand, (int, float)):
+            new: Operand = literal(type_, operand)
         else:
-            new = at(self.builder, found, shape_of(type_))
+            new = at(self.builder, operand, shape_of(type_))
         if new.type is not type_:
             raise mistake("TIR0805", f"a variable of type {type_} cannot be set to {new.type}")
         function.graph.write(self._variable, function.open_block(), new)
@@ -106,12 +106,12 @@ class Var(Expr):
 
 def variable(builder: Builder, initial: Any, type: Type | None, name: str | None) -> Var:
     """A variable that is `initial`; a number without `type` is i32, f32 or i1."""
-    found = operand_of(initial)
+    operand = operand_of(initial)
     if type is None:
-        type = _default(found) if isinstance(found, (int, float)) else found.type
-    made = Var(builder, type, name)
-    made.set(initial)
-    return made
+        type = _default(operand) if isinstance(operand, (int, float)) else operand.type
+    var = Var(builder, type, name)
+    var.set(initial)
+    return var
 
 
 def _default(number: float) -> Type:

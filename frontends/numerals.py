@@ -14,8 +14,8 @@ _LONG = re.compile(rf"[0-9]{{{MOST_DIGITS + 1}}}")
 
 def long_number(text: str) -> tuple[int, int] | None:
     """Line and column, from 1, of the first number with more digits; None where there is none."""
-    found = _LONG.search(text)
-    if found is None:
+    result = _LONG.search(text)
+    if result is None:
         return None
-    before = text[: found.start()]
-    return before.count("\n") + 1, found.start() - before.rfind("\n")
+    before = text[: result.start()]
+    return before.count("\n") + 1, result.start() - before.rfind("\n")

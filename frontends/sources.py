@@ -49,15 +49,15 @@ class Source:
         except CompilationError:
             raise
         except Wrong as wrong:
-            found = Diagnostic(wrong.code, wrong.message, self.place(node))
-            raise CompilationError(found) from None
+            diagnostic = Diagnostic(wrong.code, wrong.message, self.place(node))
+            raise CompilationError(diagnostic) from None
         except TileirError as error:
             place = self.place(node)
             kept = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
             raise CompilationError(*kept) from None
         except RecursionError:
-            found = Diagnostic(self.syntax, "nested too deeply", self.place(node))
-            raise CompilationError(found) from None
+            diagnostic = Diagnostic(self.syntax, "nested too deeply", self.place(node))
+            raise CompilationError(diagnostic) from None
 
 
 def truncated(x: int, y: int) -> int:
@@ -82,12 +82,12 @@ def parse(source: Source, by: lark.Lark) -> Any:
         return by.parse(source.text)
     except lark.UnexpectedToken as error:
         ended = error.token.type == "$END"
-        found = "the end" if ended else f"`{error.token}`"
+        result = "the end" if ended else f"`{error.token}`"
         lines = source.text.split("\n")
         place = Location(source.file, len(lines), len(lines[-1]) + 1)
         if not ended:
             place = Location(source.file, error.line, error.column)
-        message = f"{found} does not belong here"
+        message = f"{result} does not belong here"
         raise CompilationError(Diagnostic(source.syntax, message, place)) from None
     except lark.UnexpectedCharacters as error:
         place = Location(source.file, error.line, error.column)

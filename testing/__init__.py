@@ -76,6 +76,6 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'tileir.testing' has no attribute {name!r}")
     module = importlib.import_module(f"tileir.testing.{_LATER[name]}")
-    found = getattr(module, name)
-    globals()[name] = found
-    return found
+    result = getattr(module, name)
+    globals()[name] = result
+    return result

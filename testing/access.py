@@ -53,9 +53,9 @@ def load_scratch(writer: Writer, base: Base, shape: tuple[int, ...], slot: int, 
     flags = writer.mask(where.type, mask)
     element = base.pointer.type.pointee  # type: ignore[union-attr]
     other = None if flags is None else literal(tile(element, shape), mask)
-    found = writer.emit(Load(where, flags, other))
+    result = writer.emit(Load(where, flags, other))
     if writer.undef:
-        writer.taint(found)
+        writer.taint(result)
 
 
 def count(writer: Writer, base: Base, back: int, slot: int) -> None:

@@ -132,17 +132,17 @@ def _work(plan: Plan, number: int) -> None:
 
     cache = Cache(Store(plan.folder / "kernels"), make)
     for index in rng.sample(range(plan.kernels), plan.kernels):
-        found = cache.compile(_numbered(index), plan.target)
+        result = cache.compile(_numbered(index), plan.target)
         if plan.gpu:
-            _launch(found, index)
-        _log(plan, f"got {index} {hashlib.sha256(found.cubin).hexdigest()}")
+            _launch(result, index)
+        _log(plan, f"got {index} {hashlib.sha256(result.cubin).hexdigest()}")
 
 
 def _numbered(index: int) -> Module:
     return kernel(index).evolve(metadata={"number": index})
 
 
-def _launch(found: CompiledKernel, index: int) -> None:
+def _launch(compiled_kernel: CompiledKernel, index: int) -> None:
     from tileir.backend.driver.device import driver
     from tileir.backend.driver.launch import Kernel
 
@@ -152,7 +152,7 @@ def _launch(found: CompiledKernel, index: int) -> None:
     y = np.zeros_like(x)
     addresses = [cuda.allocate(x.nbytes) for _ in range(2)]
     cuda.to_device(addresses[0], x.ctypes.data, x.nbytes)
-    Kernel(found)[-(-_SIZE // 256)](*addresses, _SIZE)
+    Kernel(compiled_kernel)[-(-_SIZE // 256)](*addresses, _SIZE)
     cuda.synchronize()
     cuda.to_host(y.ctypes.data, addresses[1], y.nbytes)
     for address in addresses:

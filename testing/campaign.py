@@ -56,36 +56,36 @@ def targets() -> list[str]:
 
 def read(path: Path) -> dict[str, Total]:
     """Totals by pass, none where there is no file."""
-    known = json.loads(path.read_text()) if path.exists() else {}
-    return {name: Total(**fields) for name, fields in known.items()}
+    loads = json.loads(path.read_text()) if path.exists() else {}
+    return {name: Total(**fields) for name, fields in loads.items()}
 
 
 def write(path: Path, totals: dict[str, Total]) -> None:
     """Keep the totals, in the order of their names, with seconds rounded."""
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, total in sorted(totals.items()):
-        made[name] = attrs.asdict(attrs.evolve(total, seconds=round(total.seconds, 1)))
+        result[name] = attrs.asdict(attrs.evolve(total, seconds=round(total.seconds, 1)))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(made, indent=1) + "\n")
+    path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def add(totals: dict[str, Total], path: Path) -> list[str]:
     """Add what was done elsewhere; its names. What began with the first program and went further
     stands for what is known. Raises SystemExit where `path` does not go on from `totals`: programs
     would be left out or counted twice."""
-    made = read(path)
-    for name, more in made.items():
+    result = read(path)
+    for name, more in result.items():
         total = totals.setdefault(name, Total())
         if more.first != total.programs and not _covers(more, total):
             raise SystemExit(
                 f"{path}: {name} goes on from program {more.first}, not from {total.programs}"
             )
-    for name, more in made.items():
+    for name, more in result.items():
         if _covers(more, totals[name]):
             totals[name] = more
         else:
             totals[name].add(more)
-    return list(made)
+    return list(result)
 
 
 def _covers(more: Total, total: Total) -> bool:
@@ -106,19 +106,21 @@ def _run(names: list[str], totals: dict[str, Total], options: argparse.Namespace
     if options.retry:
         _retry(names, totals)
     begun = {name: totals.setdefault(name, Total()).programs for name in names}
-    made = {name: Total(first=first) for name, first in begun.items()}
+    result = {name: Total(first=first) for name, first in begun.items()}
 
     def keep() -> None:
         if options.out:
-            write(options.out, made)
+            write(options.out, result)
         else:
-            both = {name: attrs.evolve(totals[name], open=dict(totals[name].open)) for name in made}
-            for name, more in made.items():
+            both = {
+                name: attrs.evolve(totals[name], open=dict(totals[name].open)) for name in result
+            }
+            for name, more in result.items():
                 both[name].add(more)
             write(options.file, {**totals, **both})
 
-    explore(made, options.minutes * 60, options.failures, options.programs, options.jobs, keep)
-    for name, more in made.items():
+    explore(result, options.minutes * 60, options.failures, options.programs, options.jobs, keep)
+    for name, more in result.items():
         totals[name].add(more)
 
 

@@ -48,16 +48,16 @@ class Case:
     def program(self) -> Program:
         if self.name in PRODUCTS:
             return products.program(Traits.of(self.statements))
-        made, policy = decode(self.statements, self.freedom), policy_of(self.name)
+        program, policy = decode(self.statements, self.freedom), policy_of(self.name)
         if policy.stage is not None:
-            made = made.with_module(attrs.evolve(made.module, stage=policy.stage))
+            program = program.with_module(attrs.evolve(program.module, stage=policy.stage))
         if policy.before:
-            made = made.with_module(optimise(made.module, policy.before).module)
+            program = program.with_module(optimise(program.module, policy.before).module)
         if policy.detours:
             from tileir.testing.redundant_conversions import detour
 
-            made = made.with_module(detour(made.module, self.seed))
-        return made
+            program = program.with_module(detour(program.module, self.seed))
+        return program
 
 
 def case(name: str, seed: int) -> Case:
@@ -112,8 +112,8 @@ def _read(text: str) -> Verdict:
     """Whether a text is refused, and not otherwise than it may be."""
     from tileir.testing.fuzz_text import read
 
-    found = read(text)
-    return Verdict(found.refused, found.reason)
+    result = read(text)
+    return Verdict(result.refused, result.reason)
 
 
 def _failed(failure: str) -> Verdict:
@@ -136,14 +136,14 @@ def _repeated(made: Case, policy: Policy, module: Module, changed: Module) -> st
 
 def _compared(program: Program, changed: Module, policy: Policy, seed: int) -> Verdict:
     for numbers in policy.numbers[: 1 if seed % 4 else None]:
-        wanted = _meaning(program, numbers, seed)
-        if wanted is None:
+        expected = _meaning(program, numbers, seed)
+        if expected is None:
             return Verdict(True, discarded=True)
         try:
-            found = interpreter(numbers)(program.with_module(changed), seed)
+            result = interpreter(numbers)(program.with_module(changed), seed)
         except InterpretError as error:
             return _failed(f"{numbers}: {error}")
-        text = violation(found, wanted)
+        text = violation(result, expected)
         if text is not None:
             return _failed(f"{numbers}: {text}")
     return Verdict(True)
@@ -158,17 +158,17 @@ def _meaning(program: Program, numbers: str, seed: int) -> Found | None:
 
 def _executed(name: str, program: Program, seed: int) -> Verdict:
     """Compare what the executor `name` computes with what the program means."""
-    wanted = _meaning(program, "ieee", seed)
-    if wanted is None:
+    expected = _meaning(program, "ieee", seed)
+    if expected is None:
         return Verdict(True, discarded=True)
     kind = name if name == CPU else "gpu" if name in GPU else SIMT
     warps = {**WARPS, **GPU}.get(name, tuple(WARPS.values())[seed % len(WARPS)])
     options: dict[str, Any] = {} if kind == CPU else {"num_warps": warps}
     try:
-        found = launcher(_executor(kind), **options)(program, seed)
+        result = launcher(_executor(kind), **options)(program, seed)
     except Exception as error:
         return _failed(f"{options}: {type(error).__name__}: {error}")
-    text = violation(found, wanted)
+    text = violation(result, expected)
     return Verdict(True) if text is None else _failed(f"{options}: {text}")
 
 

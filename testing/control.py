@@ -119,13 +119,13 @@ def _close_choice(writer: Writer, choice: Choice) -> None:
 
 def _recent(writer: Writer, width: int, back: int) -> tuple[Value, ...]:
     """`width` (1 to 3) different live values."""
-    found = list(reversed(writer.live))
-    return tuple(found[(back + n) % len(found)] for n in range(min(1 + width % 3, len(found))))
+    result = list(reversed(writer.live))
+    return tuple(result[(back + n) % len(result)] for n in range(min(1 + width % 3, len(result))))
 
 
 def _latest(writer: Writer, value: Value, outer: int) -> Value:
     """The newest value of the body with `value`'s type; else `value`."""
-    found = [v for v in writer.live[outer:] if v.type is value.type]
+    result = [v for v in writer.live[outer:] if v.type is value.type]
     if value not in writer.tainted:
-        found = [v for v in found if v not in writer.tainted]
-    return found[-1] if found else value
+        result = [v for v in result if v not in writer.tainted]
+    return result[-1] if result else value

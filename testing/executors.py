@@ -61,10 +61,10 @@ def _outputs(program: Program, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: arguments[name] for name, buffer in program.buffers.items() if buffer.output}
 
 
-def violation(found: Found, wanted: Found) -> str | None:
-    """Where `found` does not refine `wanted`; None where it does."""
-    for name, array in wanted.outputs.items():
-        free = _lanes(wanted, name, array)
+def violation(found: Found, expected: Found) -> str | None:
+    """Where `found` does not refine `expected`; None where it does."""
+    for name, array in expected.outputs.items():
+        free = _lanes(expected, name, array)
         if (_lanes(found, name, array) & ~free).any():
             at = int((_lanes(found, name, array) & ~free).argmax())
             return f"{name}[{at}] is undefined, not {array[at]!r}"

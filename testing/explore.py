@@ -99,11 +99,11 @@ def run(name: str, first: int, count: int, failures: Path) -> Total:
     """Check `count` programs for the pass `name`; failing ones go to `failures`, made smaller."""
     total, start = Total(first=first), process_time()
     for number in range(first, first + count):
-        made = case(name, number)
-        verdict = _checked(made)
+        result = case(name, number)
+        verdict = _checked(result)
         total.count(number, verdict)
         if verdict.failure is not None:
-            _write(made, failures)
+            _write(result, failures)
         if len(total.open) >= _MOST_OPEN:
             break
     total.seconds = process_time() - start

@@ -89,8 +89,8 @@ def well_formed(folder: str = "tests") -> tuple[str, ...]:
     from tileir.testing.program_decoder import sample
 
     files = [path.read_text(encoding="utf-8") for path in sorted(Path(folder).rglob("*.tir"))]
-    made = [print_module(sample(seed, 8).module) for seed in range(50)]
-    return tuple(text for text in (*files, *made) if not read(text, None).refused)
+    result = [print_module(sample(seed, 8).module) for seed in range(50)]
+    return tuple(text for text in (*files, *result) if not read(text, None).refused)
 
 
 def campaign(

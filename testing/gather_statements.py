@@ -67,10 +67,10 @@ def product(writer: Writer, back: int, other: int, addend: int) -> None:
     for result in (F32, I32, a.type.element):
         try:
             kind = tile(result, (rows, columns))
-            made = Dot(a, right, writer.of_type(kind, addend))
+            dot = Dot(a, right, writer.of_type(kind, addend))
         except VerifyError:
             continue
-        writer.emit(made)
+        writer.emit(dot)
         return
 
 

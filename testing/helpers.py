@@ -54,8 +54,8 @@ def _polynomial() -> Function:
     """x * x + 0.5 of a row."""
     x = Value(ROW, "x")
     assert isinstance(ROW, Tile)
-    made = Fma(x, x, constant(ROW, 0.5))
-    return _function("polynomial", (x,), ROW, _block("entry", made, Return((made.result,))))
+    fma = Fma(x, x, constant(ROW, 0.5))
+    return _function("polynomial", (x,), ROW, _block("entry", fma, Return((fma.result,))))
 
 
 def _fold() -> Function:

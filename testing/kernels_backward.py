@@ -28,8 +28,8 @@ def attention_delta(bm: int, d: int, factor: Any = F16, *, fused: bool = False) 
     with b.kernel("attention_delta", **kinds, t=I32) as (o, g, delta, *whole, t):
         head, rows, place, inside = _rows(b, bm, d, t)
         left, right = ((p + place).load(inside, 0.0).to(F32) for p in (o, g))
-        found = b.reduce(left * right, axis=1, combiner="fadd")
-        (delta + (head * kept_rows(b, t) + rows)).store(found, rows < t)
+        result = b.reduce(left * right, axis=1, combiner="fadd")
+        (delta + (head * kept_rows(b, t) + rows)).store(result, rows < t)
         for total in whole:
             (total + place).store(b.full((bm, d), 0.0, F32), inside)
     return b.module()
@@ -42,8 +42,8 @@ def attention_scaled(bm: int, d: int, factor: Any = F16) -> Module:
     kinds = {"total": _buffer(F32), "dq": _buffer(factor)}
     with b.kernel("attention_scaled", **kinds, t=I32, scale=F32) as (total, dq, t, scale):
         _, _, place, inside = _rows(b, bm, d, t)
-        found = (total + place).load(inside, 0.0) * (scale * log(2))
-        (dq + place).store(found.to(factor), inside)
+        result = (total + place).load(inside, 0.0) * (scale * log(2))
+        (dq + place).store(result.to(factor), inside)
     return b.module()
 
 
@@ -139,7 +139,7 @@ def attention_queries(
         columns = ((p + (head * kept_rows(b, t) + rows)).load(rows < t, 0.0) for p in (sums, delta))
         total, less = (c[:, None].broadcast_to(bm, bn) for c in columns)
         shared = head.udiv(group) * (t * d)
-        found = b.var(b.full((bm, d), 0.0, F32))
+        result = b.var(b.full((bm, d), 0.0, F32))
 
         def block_of_keys(at: Any, masked: bool) -> None:
             keys = number + at
@@ -156,14 +156,14 @@ def attention_queries(
                     seen = seen & (here <= rows[:, None].broadcast_to(bm, bn))
                 weights = b.select(seen, weights, b.full((bm, bn), 0.0, F32))
             slopes = b.dot(ours.g, theirs.g.T, b.full((bm, bn), 0.0, F32))
-            found.set(b.dot((weights * (slopes - less)).to(factor), theirs.q, found.get()))
+            result.set(b.dot((weights * (slopes - less)).to(factor), theirs.q, result.get()))
 
         whole = (first if causal else t) // bn * bn
         with b.for_(0, whole, bn) as at:
             block_of_keys(at, masked=False)
         with b.for_(whole, b.smin(t, first + bm) if causal else t, bn) as at:
             block_of_keys(at, masked=True)
-        (dq + place).store((found.get() * (scale * log(2))).to(factor), inside)
+        (dq + place).store((result.get() * (scale * log(2))).to(factor), inside)
     return b.module()
 
 

@@ -31,8 +31,8 @@ def wide(writer: Writer, source: Base, target: Base, back: int, how: int, where:
     )
     if where % 2:
         writer.promised = False
-        found = writer.hide(Load(_from_the_end(writer, target) if where // 2 % 2 else place))
-        value = writer.hide(FAdd(value, found))
+        result = writer.hide(Load(_from_the_end(writer, target) if where // 2 % 2 else place))
+        value = writer.hide(FAdd(value, result))
     if how % 2:
         value = writer.hide(FSub(value, _spread(writer, _largest(writer, value))))
     if where // 4 % 2:

@@ -113,13 +113,13 @@ def _loop(
         writer.begin(f"step{number}")
     carried = body()  # type: ignore[operator]
     count = writer.hide(Add(counter, constant(I32, 1)))
-    again = Successor(head, (count, *carried))
+    successor = Successor(head, (count, *carried))
     if at_end:
         more = ICmp(count, constant(I32, trips), predicate_=IntegerPredicate.SLT)
         writer.ops.append(more)
-        writer.finish(CondBranch(more.results[0], again, Successor(done)))
+        writer.finish(CondBranch(more.results[0], successor, Successor(done)))
     else:
-        writer.finish(Branch(again))
+        writer.finish(Branch(successor))
     writer.begin(done)
     return carried if at_end else parameters
 

@@ -101,19 +101,19 @@ def threaded(case: Case, warps: int) -> str:
     says for which target."""
     from tileir.backend.executors import SimtExecutor
 
-    found = case.arguments()
+    arguments = case.arguments()
     target = TARGETS[case.number // len(WARPS) % len(TARGETS)]
-    SimtExecutor().launch(case.module(), case.kernel, 1, found, num_warps=warps, target=target)
-    return differences(case, interpreted(case), found)
+    SimtExecutor().launch(case.module(), case.kernel, 1, arguments, num_warps=warps, target=target)
+    return differences(case, interpreted(case), arguments)
 
 
 def native(case: Case) -> str:
     """How native code of this machine's CPU differs from the interpreter, "" for not at all."""
     from tileir.backend.cpu.executor import CpuExecutor
 
-    found = case.arguments()
-    CpuExecutor().launch(case.module(), case.kernel, 1, found, opt_level=1, threads=1, output=[])
-    return differences(case, interpreted(case), found)
+    arguments = case.arguments()
+    CpuExecutor().launch(case.module(), case.kernel, 1, arguments, opt_level=1, threads=1, output=[])
+    return differences(case, interpreted(case), arguments)
 
 
 def warps_of(case: Case) -> int:
@@ -125,15 +125,15 @@ def check(case: Case, tally: Tally, warps: Sequence[int], cpu: bool = False) -> 
     """Count one cell, on threads of so many warps and as native code."""
     tally.cells += 1
     try:
-        found = [f"{n} warps: {d}" for n in warps if (d := threaded(case, n))]
-        found += [f"cpu: {d}"] if cpu and (d := native(case)) else []
+        result = [f"{n} warps: {d}" for n in warps if (d := threaded(case, n))]
+        result += [f"cpu: {d}"] if cpu and (d := native(case)) else []
     except CompileError as error:
         tally.refused += 1
-        found = [str(error).splitlines()[0]]
+        result = [str(error).splitlines()[0]]
     except (TileirError, AssertionError) as error:
-        found = [f"{type(error).__name__}: {error}"]
-    tally.agree += not found
-    tally.failures += [f"{case.name}: {text}" for text in found[:1]]
+        result = [f"{type(error).__name__}: {error}"]
+    tally.agree += not result
+    tally.failures += [f"{case.name}: {text}" for text in result[:1]]
 
 
 def assemble(batch: Sequence[Case], tallies: dict[str, Tally], target: str) -> list[Any]:
@@ -144,8 +144,8 @@ def assemble(batch: Sequence[Case], tallies: dict[str, Tally], target: str) -> l
 
     options = [Options(num_warps=warps_of(c)) for c in batch]
     try:
-        made = compile_batch([c.module() for c in batch], target, options)
-        assert not made.plans or len(made.assembled.cubin) > 0
+        result = compile_batch([c.module() for c in batch], target, options)
+        assert not result.plans or len(result.assembled.cubin) > 0
     except CompileError as error:
         if len(batch) == 1:
             text = f"{batch[0].name} for {target}: {str(error)[:300]}"
@@ -156,8 +156,8 @@ def assemble(batch: Sequence[Case], tallies: dict[str, Tally], target: str) -> l
         return [made for part in parts for made in assemble(part, tallies, target)]
     for case in batch:
         counts = tallies[case.op.mnemonic].assembled
-        counts[target] = counts.get(target, 0) + (case.kernel in made.plans)
-    return [made]
+        counts[target] = counts.get(target, 0) + (case.kernel in result.plans)
+    return [result]
 
 
 def on_gpu(batch: Sequence[Case], tallies: dict[str, Tally]) -> None:
@@ -167,9 +167,9 @@ def on_gpu(batch: Sequence[Case], tallies: dict[str, Tally]) -> None:
 
     for loaded in map(Loaded, assemble(batch, tallies, gpu_target())):
         for case in (c for c in batch if c.kernel in loaded.batch.plans):
-            found = case.arguments()
-            loaded.launch(case.kernel, (1,), found)
-            text = differences(case, interpreted(case), found)
+            arguments = case.arguments()
+            loaded.launch(case.kernel, (1,), arguments)
+            text = differences(case, interpreted(case), arguments)
             tally = tallies[case.op.mnemonic]
             tally.on_gpu += not text
             tally.failures += [f"{case.name} on the GPU: {text}"] if text else []

@@ -20,9 +20,9 @@ _APPROXIMATE = 2.0**-9
 """What `fast` may cost on the operands cells have, relative or absolute (PTX ISA, sin, tanh)."""
 
 
-def differences(case: Case, expected: Sequence[Array], found: Sequence[Array]) -> str:
-    """Where `found` is not `expected`, in words; "" where it is nowhere."""
-    for (name, _, _), good, mine in zip(case.sources, expected, found, strict=True):
+def differences(case: Case, expected: Sequence[Array], arrays: Sequence[Array]) -> str:
+    """Where `arrays` is not `expected`, in words; "" where it is nowhere."""
+    for (name, _, _), good, mine in zip(case.sources, expected, arrays, strict=True):
         fine = _same(good, mine)
         if name == "" and good.dtype.name in _EPSILON and not fine.all():
             with np.errstate(all="ignore"):

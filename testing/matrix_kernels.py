@@ -152,10 +152,10 @@ class Case:
         assert isinstance(element, Pointer)
         room = prod(self.op.to.block.shape) if name == "base" else prod(shape_of(kind))  # type: ignore[attr-defined]
         base = self._parameter(name, with_element(kind, element.pointee), room)
-        made = self._neighbours(base, shape_of(kind))
+        neighbours = self._neighbours(base, shape_of(kind))
         if element.space is AddressSpace.GENERIC:
-            return self.emit(AddrSpaceCast(made, kind))
-        return made
+            return self.emit(AddrSpaceCast(neighbours, kind))
+        return neighbours
 
     def _descriptor(self, name: str, kind: Descriptor) -> Value:
         """A matrix with room for about two blocks along every dimension."""

@@ -94,12 +94,12 @@ def _integers(random: np.random.Generator, op: Op, name: str, element: Scalar, r
         low, high = sorted((top, 2 * top)) if name == "lhs" else (1, top)
         low, high = (low % 10 + 1, 11) if word == "mul" else (low, high)
         return random.integers(low, high, room).astype(dtype_of(element))
-    found = random.integers(-half, half - 1, room, endpoint=True, dtype=np.int64)
+    integers = random.integers(-half, half - 1, room, endpoint=True, dtype=np.int64)
     if room > 4:
-        found[:4] = (0, -1, half - 1, -half)
+        integers[:4] = (0, -1, half - 1, -half)
     if word in _DIVISIONS and name == "rhs":
-        found = np.where(found == 0, 1, found)
-    return found.astype(dtype_of(element))
+        integers = np.where(integers == 0, 1, integers)
+    return integers.astype(dtype_of(element))
 
 
 def _floats(random: np.random.Generator, op: Op, element: Scalar, room: int) -> Array:
@@ -116,7 +116,7 @@ def _floats(random: np.random.Generator, op: Op, element: Scalar, room: int) -> 
         multiplies = getattr(getattr(op, "combiner", None), "value", None) == "fmul"
         signs = random.choice((-1.0, 1.0), room)
         return signs * random.uniform(0.8, 1.25, room) if multiplies else random.normal(0, 2, room)
-    found = random.normal(0, 4.0, room)
+    floats = random.normal(0, 4.0, room)
     count = min(room, len(_SPECIAL))
-    found[:count] = random.permutation(_SPECIAL)[:count]
-    return found
+    floats[:count] = random.permutation(_SPECIAL)[:count]
+    return floats

@@ -59,8 +59,8 @@ class Cell:
         names = [f"p{i}" for i in range(len(self.inputs) + len(results))]
         kinds = [pointer(_scalar(t)) for t in (*self.inputs, *results)]
         with b.kernel("cell", **dict(zip(names, kinds, strict=True))) as places:
-            found = _applied(b, self, places)
-            for place, value in zip(places[len(self.inputs) :], found, strict=True):
+            result = _applied(b, self, places)
+            for place, value in zip(places[len(self.inputs) :], result, strict=True):
                 (place + _offsets(b, shape_of(value.type))).store(value)
         return b.module()
 
@@ -82,8 +82,8 @@ def _applied(b: Builder, cell: Cell, places: Sequence[Any]) -> list[Any]:
         (place + _offsets(b, shape_of(t))).load()
         for place, t in zip(places, cell.inputs, strict=False)
     ]
-    found = cell.apply(b, *values)
-    return list(found) if isinstance(found, tuple) else [found]
+    result = cell.apply(b, *values)
+    return list(result) if isinstance(result, tuple) else [result]
 
 
 def _results(cell: Cell) -> list[Any]:
@@ -110,9 +110,9 @@ def _offsets(b: Builder, shape: Shape) -> Any:
 
 
 def _scalar(type: Any) -> Scalar:
-    found = element_of(type)
-    assert isinstance(found, Scalar)
-    return found
+    element = element_of(type)
+    assert isinstance(element, Scalar)
+    return element
 
 
 def _numbers(random: np.random.Generator, type: Any, domain: str, *, last: bool) -> np.ndarray:
@@ -126,9 +126,9 @@ def _numbers(random: np.random.Generator, type: Any, domain: str, *, last: bool)
     if element is F8E8M0:
         return random.integers(120, 134, shape).astype(np.uint8).view(dtype_of(element))
     spread = {"small": 4.0, "positive": 8.0}.get(domain, 16.0)
-    found = random.normal(0, spread, shape)
-    found = np.abs(found) + 0.01 if domain == "positive" else found
-    return found.astype(dtype_of(element))
+    result = random.normal(0, spread, shape)
+    result = np.abs(result) + 0.01 if domain == "positive" else result
+    return result.astype(dtype_of(element))
 
 
 def _integers(
@@ -139,10 +139,10 @@ def _integers(
     if domain == "shift" and last:
         return random.integers(0, element.bits, shape).astype(dtype_of(element))
     half = 1 << (element.bits - 1)
-    found = random.integers(-half, half - 1, shape, endpoint=True, dtype=np.int64)
+    integers = random.integers(-half, half - 1, shape, endpoint=True, dtype=np.int64)
     if domain == "divisor" and last:
-        found = np.where(found == 0, 1, found)
-    return found.astype(dtype_of(element))
+        integers = np.where(integers == 0, 1, integers)
+    return integers.astype(dtype_of(element))
 
 
 # The table ------------------------------------------------------------------------------------
@@ -288,12 +288,12 @@ def reduce_cells(shape: Shape) -> Iterator[Cell]:
 
 
 def _combining(t: Any, axis: int, word: str, domain: str) -> Iterator[Cell]:
-    made = _method("reduce", axis=axis, combiner=word)
-    yield Cell(f"reduce {word} {axis} {t}", (t,), made, domain)
+    result = _method("reduce", axis=axis, combiner=word)
+    yield Cell(f"reduce {word} {axis} {t}", (t,), result, domain)
     if word in ("add", "smax", "fadd", "fmaximum"):
         for back in (False, True):
-            made = _method("scan", axis=axis, combiner=word, reverse=back)
-            yield Cell(f"scan {word} {axis} {back} {t}", (t,), made, domain)
+            result = _method("scan", axis=axis, combiner=word, reverse=back)
+            yield Cell(f"scan {word} {axis} {back} {t}", (t,), result, domain)
 
 
 def _arg_max(shape: Shape, axis: int) -> Cell:

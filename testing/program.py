@@ -70,10 +70,10 @@ def run(program: Program, seed: int = 0) -> dict[str, Any]:
     return {name: arguments[name] for name, buffer in program.buffers.items() if buffer.output}
 
 
-def difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
+def difference(found: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
     """Where two runs differ, first buffer and element; None where every bit agrees. NaNs agree
     with each other whatever their payload."""
-    for name, array in wanted.items():
+    for name, array in expected.items():
         unequal = np.flatnonzero(_bits(found[name]) != _bits(array))
         if len(unequal):
             at = int(unequal[0])

@@ -207,8 +207,8 @@ def drawn(seed: int, length: int = 20, policy: Policy = PLAIN) -> tuple[list[Sta
     """What `sample` decodes, for those who want to shrink it."""
     chance = random.Random(seed)
     undef = policy.undef > 0 and chance.random() < policy.undef
-    made = list(random_statements(chance, length, policy))
-    return made, Freedom(undef=undef, inexact=not policy.exact)
+    result = list(random_statements(chance, length, policy))
+    return result, Freedom(undef=undef, inexact=not policy.exact)
 
 
 def single(name: str, seed: int) -> Program:
@@ -237,8 +237,8 @@ def _weights(policy: Policy) -> list[float]:
     ops = {cls.mnemonic: cls for cls in elementwise_ops()}
     kept = (EXACT, ROUNDED)
     inexact = {n for n, cls in ops.items() if policy.exact and cls.numerics not in kept}
-    found = (0.0 if n in inexact else policy.weight(n, n in _OTHERS) for n in names())
-    return list(accumulate(found))
+    result = (0.0 if n in inexact else policy.weight(n, n in _OTHERS) for n in names())
+    return list(accumulate(result))
 
 
 def _write(program: _Program, statement: Statement) -> None:
@@ -279,9 +279,9 @@ def _finished(program: _Program) -> Program:
 def _promised(program: _Program, pointer: Value) -> ParameterAttributes:
     """What is promised of a pointer: results are only written, for every other instance."""
     name, noalias = str(pointer.name), program.writer.promised
-    found = program.promises.get(name)
-    if found is not None:
-        return attrs.evolve(found, noalias=found.noalias and noalias)
+    promise = program.promises.get(name)
+    if promise is not None:
+        return attrs.evolve(promise, noalias=promise.noalias and noalias)
     only = bool(program.promises) and name not in program.inputs
     return ParameterAttributes(aligned=16, noalias=noalias, writeonly=only)
 

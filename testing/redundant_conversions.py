@@ -26,8 +26,8 @@ def detour(module: Module, seed: int) -> Module:
     layout, and a sixth of all tiles sent through one; the same seed gives the same module."""
     kernel = module.kernel()
     chance = random.Random(seed)
-    made = _Detours(chance, int(cast(int, kernel.attributes["num_warps"]))).function(kernel)
-    return module.evolve(functions={**module.functions, kernel.name: made})
+    function = _Detours(chance, int(cast(int, kernel.attributes["num_warps"]))).function(kernel)
+    return module.evolve(functions={**module.functions, kernel.name: function})
 
 
 @attrs.define
@@ -66,9 +66,9 @@ class _Detours:
                 changes[field.name] = self._converted(old, other)
             elif field.kind is FieldKind.RESULT_TYPE:
                 changes[field.name] = with_layout(old, other)
-        made = op.evolve(**changes, results=())
-        self.ops.append(made)
-        self.env[op.results[0]] = self._converted(made.results[0], _layout(home))
+        result = op.evolve(**changes, results=())
+        self.ops.append(result)
+        self.env[op.results[0]] = self._converted(result.results[0], _layout(home))
 
     def _there_and_back(self, value: Value, home: Layout, other: Layout) -> None:
         self.env[value] = self._converted(self._converted(value, other), home)

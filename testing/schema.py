@@ -35,14 +35,14 @@ def schema_hash(found: dict[str, Any]) -> str:
 def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """What of the schema `old`, which is released, `new` does not keep. It may have more ops, more
     types where one is asked for, more values of attributes, and more attributes with defaults."""
-    found: list[str] = []
+    result: list[str] = []
     for name, was in old.items():
         now = new.get(name)
         if now is None:
-            found.append(f"{name} is gone")
+            result.append(f"{name} is gone")
         else:
-            found += [f"{name}: {what}" for what in _changed(was, now)]
-    return found
+            result += [f"{name}: {what}" for what in _changed(was, now)]
+    return result
 
 
 def _changed(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
@@ -94,17 +94,17 @@ def _op(cls: type[Op], version: tuple[int, int] | None) -> dict[str, Any]:
 
 
 def _field(field: Field, version: tuple[int, int] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": field.spelling, "kind": field.kind.value}
+    result: dict[str, Any] = {"name": field.spelling, "kind": field.kind.value}
     if field.pattern is not None:
-        found["type"] = _pattern(field.pattern)
+        result["type"] = _pattern(field.pattern)
     if field.second is not None:
-        found["second"] = _pattern(field.second)
+        result["second"] = _pattern(field.second)
     if field.attribute is not None:
-        found["form"] = field.attribute.form
-        found["words"] = _words(field.attribute, version)
+        result["form"] = field.attribute.form
+        result["words"] = _words(field.attribute, version)
         required = field.default is attrs.NOTHING
-        found["default"] = "required" if required else _word(field.default)
-    return found
+        result["default"] = "required" if required else _word(field.default)
+    return result
 
 
 def _pattern(found: Any) -> Any:

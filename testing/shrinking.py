@@ -43,7 +43,7 @@ def _with_zeros(statements: list[Statement], still: Fails) -> list[Statement]:
             digits = list(statement)
             digits[place] = 0
             smaller = (digits[0], digits[1], digits[2], digits[3])
-            made = [*statements[:index], smaller, *statements[index + 1 :]]
-            if smaller != statement and still(made):
-                statements, statement = made, smaller
+            result = [*statements[:index], smaller, *statements[index + 1 :]]
+            if smaller != statement and still(result):
+                statements, statement = result, smaller
     return statements

@@ -62,8 +62,8 @@ def programs() -> Iterator[Case]:
     for cls in all_ops():
         if "." in cls.mnemonic or cls.mnemonic in UNSEEN:
             continue
-        found = next((c for s in SHAPES if (c := list(cells(cls, s)))), [])
-        yield from (Case(op, number) for number, op in enumerate(found))
+        result = next((c for s in SHAPES if (c := list(cells(cls, s)))), [])
+        yield from (Case(op, number) for number, op in enumerate(result))
 
 
 def check(folder: Path) -> list[str]:
@@ -109,14 +109,14 @@ def recorded_language(folder: Path) -> list[Record]:
 
 def usual_arguments(kernel: Function) -> list[Any]:
     """For pointers arrays of small numbers, for scalars 5."""
-    found: list[Any] = []
+    result: list[Any] = []
     for parameter in kernel.parameters:
         kind = parameter.type
         if isinstance(kind, Pointer):
-            found.append(np.arange(ROOM).astype(_dtype(kind)))
+            result.append(np.arange(ROOM).astype(_dtype(kind)))
         else:
-            found.append(5)
-    return found
+            result.append(5)
+    return result
 
 
 def executed(

@@ -43,10 +43,10 @@ def bodies(draw: Any, depth: int, loops: int) -> list[Statement]:
     kinds = ["set", "set", "store", "return"]
     kinds += ["if", "for", "while"] if depth else []
     kinds += ["break", "continue"] if loops else []
-    found: list[Statement] = []
+    result: list[Statement] = []
     for _ in range(draw(st.integers(0 if depth < 3 else 2, 4))):
-        found.append(draw(statements(draw(st.sampled_from(kinds)), depth, loops)))
-    return found
+        result.append(draw(statements(draw(st.sampled_from(kinds)), depth, loops)))
+    return result
 
 
 @st.composite
@@ -110,10 +110,10 @@ class _Writer:
             getattr(self, f"on_{kind}")(loops, *parts)
 
     def on_set(self, loops: int, name: str, value: Any) -> None:
-        made = self.value(value)
-        if name == FLOATS and isinstance(made, Expr):
-            made = made.to(F32)
-        self.env[name].set(made)
+        result = self.value(value)
+        if name == FLOATS and isinstance(result, Expr):
+            result = result.to(F32)
+        self.env[name].set(result)
 
     def on_store(self, loops: int, slot: int, value: Any) -> None:
         (self.out + slot * EXTENT).store(self.value(value))
@@ -248,9 +248,9 @@ def _run_body(statements: list[Statement], env: dict[str, Any], out: np.ndarray,
 
 
 def _run_set(env: dict[str, Any], name: str, value: Any) -> None:
-    found = _value(value, env)
+    result = _value(value, env)
     old = env[name]
-    env[name] = np.broadcast_to(np.asarray(found, old.dtype), old.shape)[()]
+    env[name] = np.broadcast_to(np.asarray(result, old.dtype), old.shape)[()]
 
 
 def _run_loop(kind: str, parts: Any, env: dict[str, Any], out: np.ndarray, n: int) -> None:

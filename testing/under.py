@@ -69,9 +69,9 @@ def scan_under(writer: Writer, back: int, axis: int, which: int) -> None:
         return
     predicate, lanes = predicate_for(writer, shape_of(value.type), which + axis)
     at = axis % len(shape_of(value.type))
-    made = Scan((value,), axis=at, combiner=how, reverse=which % 2 == 0, predicate=predicate)
-    found = writer.hide(made)
-    writer.emit(Select(lanes, found, literal(found.type, which)))
+    scan = Scan((value,), axis=at, combiner=how, reverse=which % 2 == 0, predicate=predicate)
+    result = writer.hide(scan)
+    writer.emit(Select(lanes, result, literal(result.type, which)))
 
 
 def histogram_under(writer: Writer, back: int, bins: int, which: int) -> None:
@@ -109,8 +109,8 @@ def memory_under(writer: Writer, base: Base, counters: Base, a: int, b: int, c: 
     lanes = predicate_for(writer, shape, b)[1]
     writer.append(Store(where, stored, predicate=lanes))
     predicate, loaded = predicate_for(writer, shape, c)
-    found = writer.hide(Load(where, predicate=predicate))
-    writer.emit(Select(loaded, found, literal(found.type, c)))
+    result = writer.hide(Load(where, predicate=predicate))
+    writer.emit(Select(loaded, result, literal(result.type, c)))
     place = writer.hide(GetElementPtr(counters.pointer, constant(I32, c % COUNTERS)))
     flag = predicate_for(writer, (), c)[1]
     writer.append(AtomicRMW(place, constant(I32, 1 + a), op=AtomicKind.ADD, predicate=flag))
@@ -118,7 +118,7 @@ def memory_under(writer: Writer, base: Base, counters: Base, a: int, b: int, c: 
 
 def _tile(writer: Writer, back: int, which: int) -> Operand:
     """A live tile, or a literal one for the last digit and where there is none."""
-    found = writer.pick(back, lambda t: isinstance(t, Tile) and t.element is not I1)
-    if found is None or back == 15:
+    operand = writer.pick(back, lambda t: isinstance(t, Tile) and t.element is not I1)
+    if operand is None or back == 15:
         return literal(tile(_ELEMENTS[which % 2], ((8,), (4, 4), (5,))[which % 3]), which)
-    return found
+    return operand

@@ -101,8 +101,8 @@ class Writer:
         """The `back`-th newest live value whose type fits (and all of which is defined, with
         `clean`), counting round; None without any."""
         hidden = self.tainted if clean else ()
-        found = [v for v in reversed(self.live) if fits(v.type) and v not in hidden]
-        return found[back % len(found)] if found else None
+        result = [v for v in reversed(self.live) if fits(v.type) and v not in hidden]
+        return result[back % len(result)] if result else None
 
     def of_type(self, type: Type, digit: int, *, clean: bool = False) -> Operand:
         """A live value of `type`, or a literal for the last digit or where there is none."""
@@ -127,6 +127,6 @@ class Writer:
 
     def mask(self, like: Type, digit: int) -> Value | None:
         """A live mask of the shape of `like`, for an odd digit and where there is one."""
-        wanted = tile(I1, shape_of(like))
-        found = self.pick(digit // 2, lambda t: t is wanted, clean=True)
-        return found if digit % 2 else None
+        expected = tile(I1, shape_of(like))
+        result = self.pick(digit // 2, lambda t: t is expected, clean=True)
+        return result if digit % 2 else None

@@ -57,13 +57,13 @@ def parse_with_remarks(
 
 def parse_many(text: str, file: str = "<string>", *, verify: bool = True) -> list[Module]:
     """The modules of a text split at lines `; -----`; places count from its start."""
-    found: list[Module] = []
+    modules: list[Module] = []
     for lines, part in split(text):
         try:
-            found.append(parse(part, file, verify=verify))
+            modules.append(parse(part, file, verify=verify))
         except TileirError as error:
             raise shifted(error, lines) from None
-    return found
+    return modules
 
 
 def _chosen(text: str, file: str, dialect: str) -> tuple[str, type[ModuleReader]]:

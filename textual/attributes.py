@@ -26,12 +26,12 @@ def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[
     """`{name = value, ...}`: by `schema` where there is one, else of any form. `places` is filled
     with where each name stands. Names that begin with `reserved` are refused."""
     cursor.expect("{", owner)
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     cursor.skip_newlines()
     while not cursor.at("}"):
         literal = cursor.token.text in ("nan", "inf")
         token = cursor.next() if literal else cursor.take("word", "an attribute's name")
-        if token.text in found:
+        if token.text in result:
             cursor.fail("TIR0011", f"attribute {token.text} is given twice", token)
         if reserved is not None and token.text.startswith(reserved):
             cursor.fail("TIR0339", reserved_name(token.text), token)
@@ -42,7 +42,7 @@ def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[
         if places is not None:
             places[token.text] = token
         field = schema[token.text] if schema is not None else None
-        found[token.text] = (
+        result[token.text] = (
             _read_any(cursor) if field is None else _read_form(cursor, field, layouts)
         )
         cursor.skip_newlines()
@@ -50,7 +50,7 @@ def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[
             break
         cursor.skip_newlines()
     cursor.expect("}", "the attributes")
-    return found
+    return result
 
 
 def read_string(cursor: Cursor) -> str:
@@ -139,10 +139,10 @@ def _read_float(cursor: Cursor) -> float:
 
 def _read_list(cursor: Cursor, form: str) -> tuple[Any, ...]:
     cursor.expect("[", "the attribute")
-    found: list[Any] = []
+    result: list[Any] = []
     cursor.skip_newlines()
     while not cursor.at("]"):
-        found.append(
+        result.append(
             read_string(cursor) if form == "strings" else read_integer(cursor, "an integer")
         )
         cursor.skip_newlines()
@@ -150,7 +150,7 @@ def _read_list(cursor: Cursor, form: str) -> tuple[Any, ...]:
             break
         cursor.skip_newlines()
     cursor.expect("]", "the list")
-    return tuple(found)
+    return tuple(result)
 
 
 def _read_any(cursor: Cursor) -> AttributeValue:

@@ -62,9 +62,9 @@ class BodyReader:
         while True:
             match = match_line(text, offset) if block is not None else None
             if match is not None and block is not None:
-                made = read_fast(match, scope, line, tuple(comments))
-                if made is not None:
-                    block.ops.append(made)
+                op = read_fast(match, scope, line, tuple(comments))
+                if op is not None:
+                    block.ops.append(op)
                     comments.clear()
                     offset, line = match.end(), line + 1
                     continue
@@ -89,10 +89,10 @@ class BodyReader:
             at = Location(self.cursor.file, line, 1, written=False)
             self.block = self.blocks[label] = RawBlock(label, at, tuple(self.comments))
         else:
-            found = self.fast.phi(match, self.scope)
-            if found is None or self.block is None or self.block.ops:
+            result = self.fast.phi(match, self.scope)
+            if result is None or self.block is None or self.block.ops:
                 return False
-            name, value, incoming = found
+            name, value, incoming = result
             self.scope.values[name] = value
             at = Location(self.cursor.file, line, 3, written=False)
             self.block.phis.append(Phi(value, incoming, at))
@@ -147,11 +147,11 @@ class BodyReader:
         return True
 
     def _statement(self, block: RawBlock) -> None:
-        made = read_statement(self.cursor, self.scope)
-        if made is None:
+        statement = read_statement(self.cursor, self.scope)
+        if statement is None:
             self.broken = True
         else:
-            block.ops.append(made)
+            block.ops.append(statement)
 
     def _open_block(self, label: str) -> None:
         cursor = self.cursor
@@ -186,11 +186,11 @@ class BodyReader:
             cursor.fail("TIR0013", "phi has one result", stated.tokens[1])
         type_ = self._phi_type()
         value = self.scope.result(cursor, stated.names[0], stated.tokens[0], type_)
-        made = Phi(value, {}, location)
-        block.phis.append(made)
+        result = Phi(value, {}, location)
+        block.phis.append(result)
         block.comments += comments
         while True:
-            self._incoming(made)
+            self._incoming(result)
             if not cursor.accept(","):
                 break
         block.comments += cursor.take_comments()
@@ -230,8 +230,8 @@ class BodyReader:
 
 def predecessors(blocks: Sequence[RawBlock]) -> dict[str, list[str]]:
     """Label to the labels of the blocks that branch to it."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for block in blocks:
         for edge in block.ops[-1].successors if block.ops else ():
-            found.setdefault(edge.label, []).append(block.label)
-    return found
+            result.setdefault(edge.label, []).append(block.label)
+    return result

@@ -104,19 +104,19 @@ class FastReader:
                 return None
         at = Location(self.file, line, 3, False) if place[0] is None else _written(place)
         try:
-            made = shape.op(
+            result = shape.op(
                 *arguments, **attributes, results=results, predicate=held, comments=comments,
                 location=at,
             )  # fmt: skip
         except TileirError:
             return None
-        if len(made.results) != len(results):
+        if len(result.results) != len(results):
             return None
         if names is not None:
             for name, value in zip(names.split(", "), results, strict=True):
                 if name != "_":
                     scope.values[name[1:]] = value
-        return made
+        return result
 
     def phi(
         self, match: re.Match[str], scope: Scope
@@ -132,10 +132,10 @@ class FastReader:
         incoming: dict[str, Operand] = {}
         for entry in operands[1:-1].split("], ["):
             text, _, label = entry.partition(", ")
-            found = scope.values.get(text[1:]) if text[:1] == "%" else self.literal(text, types[0])
-            if found is None or found.type is not types[0] or _LABEL.fullmatch(label) is None:
+            value = scope.values.get(text[1:]) if text[:1] == "%" else self.literal(text, types[0])
+            if value is None or value.type is not types[0] or _LABEL.fullmatch(label) is None:
                 return None
-            incoming[label] = found
+            incoming[label] = value
         if names[1:] in scope.values or len(incoming) != operands.count("["):
             return None
         return names[1:], Value(types[0], hint(names[1:])), incoming
@@ -145,8 +145,8 @@ class FastReader:
         try:
             return self._types[text]
         except KeyError:
-            found = self._types[text] = self._read_types(text or "")
-            return found
+            types = self._types[text] = self._read_types(text or "")
+            return types
 
     def literal(self, text: str, type: Type) -> Operand | None:
         """The literal of `type` that `text` spells; None where it spells none."""
@@ -155,8 +155,8 @@ class FastReader:
             return self._literals[key]
         except KeyError:
             spelt = _LITERAL.fullmatch(text) is not None
-            found = self._literals[key] = literal(text, type) if spelt else None
-            return found
+            operand = self._literals[key] = literal(text, type) if spelt else None
+            return operand
 
     def _results(self, shape: _Shape, names: str | None, scope: Scope) -> tuple[Value, ...] | None:
         if names is None:
@@ -183,26 +183,26 @@ class FastReader:
             return None
         if not shape.plain:
             return self._mixed(shape, parts, scope)
-        found = self._values(shape, parts, scope)
-        if found is not None and shape.stated_at >= 0:
-            found.insert(shape.stated_at, shape.types[0])
-        return found
+        values = self._values(shape, parts, scope)
+        if values is not None and shape.stated_at >= 0:
+            values.insert(shape.stated_at, shape.types[0])
+        return values
 
     def _values(self, shape: _Shape, parts: list[str], scope: Scope) -> list[Any] | None:
         """A value or literal per part."""
         values = scope.values
-        found: list[Any] = []
+        result: list[Any] = []
         literals = False
         for part in parts:
             value = values.get(part[1:]) if part[:1] == "%" else None
             if value is None:
                 literals = True
-                found.append(part)
+                result.append(part)
             elif value is POISON:
                 return None
             else:
-                found.append(value)
-        return self._with_literals(shape, found) if literals else found
+                result.append(value)
+        return self._with_literals(shape, result) if literals else result
 
     def _with_literals(self, shape: _Shape, found: list[Any]) -> list[Any] | None:
         key = tuple([v.type if type(v) is Value else None for v in found])
@@ -234,8 +234,8 @@ class FastReader:
             texts = [text for at, text in enumerate(parts) if at not in positions]
         if shape.slots and shape.slots[-1].kind is FieldKind.PAIRS and not _unbracket(texts):
             return None
-        found = self._values(shape, texts, scope)
-        return None if found is None else _assembled(shape, named, found)
+        values = self._values(shape, texts, scope)
+        return None if values is None else _assembled(shape, named, values)
 
     # Attributes, shapes ---------------------------------------------------------------------------
 
@@ -250,12 +250,12 @@ class FastReader:
     def _parsed_attributes(self, shape: _Shape, text: str) -> dict[str, Any] | None:
         schema = attribute_schema(shape.op)
         try:
-            found = read_dict(Cursor(text, self.file), schema, self.layouts, shape.op.mnemonic)
+            result = read_dict(Cursor(text, self.file), schema, self.layouts, shape.op.mnemonic)
         except ParseError:
             return None
-        if not found.keys() >= shape.needed:
+        if not result.keys() >= shape.needed:
             return None
-        return {schema[name].name: value for name, value in found.items()}
+        return {schema[name].name: value for name, value in result.items()}
 
     def _shape(self, mnemonic: str, type_text: str | None) -> _Shape | None:
         cls = lookup(mnemonic)

@@ -42,17 +42,17 @@ _MODIFIERS: dict[str, tuple[str, Any]] = {
 
 def read_modifiers(cursor: Cursor, allowed: dict[str, tuple[str, Any]]) -> dict[str, Any]:
     """Words before a symbol's type, as fields of its class; `align N` among them."""
-    found: dict[str, Any] = {}
+    modifiers: dict[str, Any] = {}
     while cursor.token.text in allowed or cursor.at("align"):
         token = cursor.next()
         if token.text == "align":
             name, value = "alignment", read_integer(cursor, "an alignment")
         else:
             name, value = allowed[token.text]
-        if name in found:
+        if name in modifiers:
             cursor.fail("TIR0011", f"{name} is given twice", token)
-        found[name] = value
-    return found
+        modifiers[name] = value
+    return modifiers
 
 
 class FunctionReader:
@@ -103,16 +103,16 @@ class FunctionReader:
     def _parameters(self) -> list[Parameter]:
         cursor = self.cursor
         cursor.expect("(", "the function's name")
-        found: list[Parameter] = []
+        parameters: list[Parameter] = []
         cursor.skip_newlines()
         while not cursor.at(")"):
-            found.append(self._parameter())
+            parameters.append(self._parameter())
             cursor.skip_newlines()
             if not cursor.accept(","):
                 break
             cursor.skip_newlines()
         cursor.expect(")", "the parameters")
-        return found
+        return parameters
 
     def _parameter(self) -> Parameter:
         cursor = self.cursor
@@ -125,17 +125,17 @@ class FunctionReader:
         return Parameter(value, ParameterAttributes(**promises), location)
 
     def _promises(self) -> dict[str, Any]:
-        cursor, found = self.cursor, dict[str, Any]()
+        cursor, promises = self.cursor, dict[str, Any]()
         while cursor.token.kind == "word":
             token = cursor.next()
             if token.text not in self.promises:
                 near = suggestion(token.text, list(self.promises))
                 cursor.fail("TIR0023", f"unknown parameter attribute `{token.text}`{near}", token)
             name = self.promises[token.text]
-            if name in found:
+            if name in promises:
                 cursor.fail("TIR0011", f"{token.text} is given twice", token)
-            found[name] = self._promise(token)
-        return found
+            promises[name] = self._promise(token)
+        return promises
 
     def _promise(self, token: Token) -> int | bool:
         if token.text not in ("aligned", "multiple_of"):
@@ -236,6 +236,8 @@ def _filled(raw: dict[str, RawBlock], label: str, op: Op) -> Op:
         edge: Successor = getattr(op, field.name)
         target = raw.get(edge.label)
         if target is not None and target.phis:
-            given: list[Operand] = [p.incoming[label] for p in target.phis if label in p.incoming]
-            changes[field.name] = Successor(edge.label, given)
+            operands: list[Operand] = [
+                p.incoming[label] for p in target.phis if label in p.incoming
+            ]
+            changes[field.name] = Successor(edge.label, operands)
     return attrs.evolve(op, **changes) if changes else op

@@ -93,8 +93,8 @@ class Cursor:
     def skip_to(self, what: re.Pattern[str]) -> None:
         """Go to the next line that begins with `what`, an expression that matches at the start of
         lines, or to the end. What is passed is not read."""
-        found = what.search(self.text, self.token.start)
-        offset = len(self.text) if found is None else found.start()
+        result = what.search(self.text, self.token.start)
+        offset = len(self.text) if result is None else result.start()
         line = self._line + self.text.count("\n", self.token.start, offset)
         self.seek(offset, line)
 
@@ -122,10 +122,10 @@ class Cursor:
 
     def accept(self, text: str) -> bool:
         """Take the mark or word `text` if it comes next."""
-        found = self.at(text)
-        if found:
+        result = self.at(text)
+        if result:
             self.next()
-        return found
+        return result
 
     def expect(self, text: str, after: str) -> Token:
         """Take the mark `text`, which must come after `after`."""

@@ -22,9 +22,9 @@ def is_literal(token: Token) -> bool:
 
 def read_literal(cursor: Cursor, token: Token, type: Type) -> Operand:
     """The operand of `type` that `token` stands for."""
-    found = literal(token.text, type)
-    if found is not None:
-        return found
+    operand = literal(token.text, type)
+    if operand is not None:
+        return operand
     element = element_of(type)
     known = isinstance(element, (Scalar, Pointer))
     message = (

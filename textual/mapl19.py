@@ -54,9 +54,9 @@ class PaperReader(ModuleReader):
         token = self.cursor.token
         if token.text in STARTS or token.kind == "alias" or self.functions or self.globals:
             return super()._read_item()
-        made = self._function_reader().read_fragment()
-        if made is not None:
-            self.functions[made.name] = made
+        fragment = self._function_reader().read_fragment()
+        if fragment is not None:
+            self.functions[fragment.name] = fragment
         return None
 
     def _function_reader(self) -> PaperFunction:
@@ -89,9 +89,9 @@ class PaperFunction(FunctionReader):
         return PaperScope(self.layouts, text, text.rfind("\n", 0, start) + 1, self.known)
 
     def _body_reader(self) -> BodyReader:
-        made = PaperBody(self.cursor, self.scope, self.fast, self.findings)
-        made.fragment = self.fragment
-        return made
+        paper_body = PaperBody(self.cursor, self.scope, self.fast, self.findings)
+        paper_body.fragment = self.fragment
+        return paper_body
 
 
 class PaperBody(BodyReader):
@@ -138,9 +138,9 @@ class PaperBody(BodyReader):
             )
 
     def _statement(self, block: RawBlock) -> None:
-        made = PaperStatement(self.cursor, self.scope).all()
-        self.broken |= made is None
-        block.ops.extend(made or ())
+        result = PaperStatement(self.cursor, self.scope).all()
+        self.broken |= result is None
+        block.ops.extend(result or ())
 
     # Phis -----------------------------------------------------------------------------------------
 
@@ -182,12 +182,12 @@ class _NoShortCut(FastReader):
 
 def _declarations(module: Module) -> dict[str, Function]:
     """Of the functions that are called and not in the module, as first called."""
-    found: dict[str, Function] = {}
+    declarations: dict[str, Function] = {}
     for function in module.functions.values():
         for op in function.ops:
             if isinstance(op, Call) and op.callee not in module.functions:
-                found.setdefault(op.callee, _declaration(op))
-    return found
+                declarations.setdefault(op.callee, _declaration(op))
+    return declarations
 
 
 def _declaration(call: Call) -> Function:

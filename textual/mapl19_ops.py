@@ -54,8 +54,8 @@ class PaperScope(Scope):
 
     def type(self, name: str) -> Type | None:
         """The type of the value `%name`, void of one in error; None where it is not known yet."""
-        found = self.values.get(name[1:])
-        return None if found is None else found.type
+        value = self.values.get(name[1:])
+        return None if value is None else value.type
 
     def expect(self, cursor: Cursor, token: Token, type: Type) -> Value:
         """The value `token` names, of `type` where its definition is still to come."""
@@ -66,16 +66,16 @@ class PaperScope(Scope):
 
     def expected(self, name: str | None) -> Type | None:
         """The type `%name` was taken to have by what reads it above its definition."""
-        found = self._ahead.get(name) if name is not None else None
-        return None if found is None or found.type is VOID else found.type
+        result = self._ahead.get(name) if name is not None else None
+        return None if result is None or result.type is VOID else result.type
 
     def poison(self, value: Value) -> None:
         """Whatever reads `value` is in error because of it, and not reported again."""
         self.values.update((n, POISON) for n, v in [*self.values.items()] if v is value)
 
     def _forward(self, cursor: Cursor, token: Token, name: str) -> Value:
-        found = self._definition(name)
-        if found is not None and self._stated(cursor, found.types, found.index) is None:
+        result = self._definition(name)
+        if result is not None and self._stated(cursor, result.types, result.index) is None:
             message = f"the type of {token.text}, which is defined below, is not written there"
             cursor.fail("TIR0008", message, token)
         return super()._forward(cursor, token, name)
@@ -99,10 +99,10 @@ class PaperStatement(Statement):
 
     def all(self) -> list[Op] | None:
         """The ops of the line, its calls first; None where an earlier error left one out."""
-        made = self.read()
-        if made is None:
+        result = self.read()
+        if result is None:
             return [] if self.alias else None
-        return [*self.before, made]
+        return [*self.before, result]
 
     def _op(self, predicate: Operand | None, comments: tuple[str, ...]) -> Op | None:
         cursor = self.cursor
@@ -149,8 +149,8 @@ class PaperStatement(Statement):
             name = "splat"
         if token.text == "br" and self._has_condition():
             name = "cond_br"
-        found = lookup(name)
-        return found if found is not None else self._unknown(token)
+        result = lookup(name)
+        return result if result is not None else self._unknown(token)
 
     def _state(self, comparing: bool) -> None:
         cursor = self.cursor
@@ -171,8 +171,8 @@ class PaperStatement(Statement):
         return element_of(self.first)
 
     def _first_type(self) -> Type | None:
-        found = _VALUE.search(self._rest())
-        type_ = None if found is None else self.scope.type(found[0])
+        result = _VALUE.search(self._rest())
+        type_ = None if result is None else self.scope.type(result[0])
         return None if type_ is VOID else type_
 
     def _rest(self) -> str:
@@ -200,10 +200,10 @@ class PaperStatement(Statement):
         type_ = read_type(cursor, self.scope.layouts)
         if is_literal(cursor.token):
             return Pending(token, read_literal(cursor, cursor.next(), type_), written=True)
-        found = self._value(cursor.take("value", "a value or a literal after its type"))
-        if found is not POISON and found.type is not type_:
-            cursor.fail("TIR0101", f"the operand is {found.type}, not {type_}", token)
-        return Pending(token, found)
+        value = self._value(cursor.take("value", "a value or a literal after its type"))
+        if value is not POISON and value.type is not type_:
+            cursor.fail("TIR0101", f"the operand is {value.type}, not {type_}", token)
+        return Pending(token, value)
 
     def _bare(self, type_: Type | None, token: Token) -> Operand:
         return super()._bare(type_ or (self.stated[0] if self.stated else None), token)
@@ -237,16 +237,20 @@ class PaperStatement(Statement):
     def _call_arguments(self, types: Sequence[Type]) -> tuple[Operand, ...]:
         cursor = self.cursor
         closed = cursor.accept("(")
-        found: list[Operand] = []
+        call_arguments: list[Operand] = []
         more = not cursor.at(")") if closed else cursor.accept(",")
         while more:
             item = self._operand()
-            type_ = types[len(found)] if len(found) < len(types) else _usual_type(item.token)
-            found.append(item.operand or super()._bare(type_, item.token))
+            type_ = (
+                types[len(call_arguments)]
+                if len(call_arguments) < len(types)
+                else _usual_type(item.token)
+            )
+            call_arguments.append(item.operand or super()._bare(type_, item.token))
             more = cursor.accept(",")
         if closed:
             cursor.expect(")", "the arguments")
-        return tuple(found)
+        return tuple(call_arguments)
 
     def _nested(self) -> Pending:
         cursor, token = self.cursor, self.cursor.next()
@@ -257,10 +261,10 @@ class PaperStatement(Statement):
         arguments = inner._call(nested=True)
         if len(arguments[0]) != 1:
             cursor.fail("TIR0013", "a call among operands has one result", token)
-        made = Call(*arguments, location=inner.location)
+        call = Call(*arguments, location=inner.location)
         self.poisoned |= inner.poisoned
-        self.before += [*inner.before, made]
-        return Pending(token, made.result)
+        self.before += [*inner.before, call]
+        return Pending(token, call.result)
 
     # Attributes and results ----------------------------------------------------------------------
 
@@ -273,12 +277,12 @@ class PaperStatement(Statement):
 
     def _predicate_word(self, cls: type[Op], token: Token) -> Any:
         members = {str(m.value): m for m in _COMPARISONS[cls.mnemonic]}
-        found = members.get(token.text)
-        if found is None:
+        member = members.get(token.text)
+        if member is None:
             near = suggestion(token.text, list(members))
             message = f"`{token.text}` is none of {', '.join(members)}{near}"
             self.cursor.fail("TIR0023", message, token)
-        return found
+        return member
 
     def _is_alias(self, arguments: list[Any]) -> bool:
         """Whether the line broadcasts a value to its own type; its name then stands for it."""
@@ -294,11 +298,11 @@ class PaperStatement(Statement):
 
     def _construct(self, cls: type[Op], arguments: list[Any], settings: dict[str, Any]) -> Op:
         try:
-            made = cls(*arguments, **settings)
+            result = cls(*arguments, **settings)
         except VerifyError as error:
             self._reject(error)
-        self._check_stated(made)
-        self._complete(tuple(v.type for v in made.results))
+        self._check_stated(result)
+        self._complete(tuple(v.type for v in result.results))
         return super()._construct(cls, arguments, settings)
 
     def _check_stated(self, made: Op) -> None:

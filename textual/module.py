@@ -103,8 +103,8 @@ class ModuleReader:
         cursor = self.cursor
         cursor.skip_newlines()
         if not cursor.at("tir"):
-            found = describe(cursor.token)
-            cursor.fail("TIR0002", f"a module begins with its version, `tir 1.0`, not {found}")
+            result = describe(cursor.token)
+            cursor.fail("TIR0002", f"a module begins with its version, `tir 1.0`, not {result}")
         cursor.next()
         token = cursor.token
         parts = token.text.split(".")
@@ -195,18 +195,18 @@ class ModuleReader:
     def _metadata(self) -> None:
         token = self.cursor.next()
         reserved = RESERVED if self.stage is None else None
-        found = read_dict(self.cursor, None, self.layouts, "metadata", reserved=reserved)
-        for name, value in found.items():
+        result = read_dict(self.cursor, None, self.layouts, "metadata", reserved=reserved)
+        for name, value in result.items():
             if name in self.metadata:
                 self.cursor.fail("TIR0011", f"metadata {name} is given twice", token)
             self.metadata[name] = value
 
     def _function(self) -> None:
         token, at = self.cursor.token, self.cursor.location()
-        made = self._function_reader().read()
-        if made is not None:
-            self._name(made.name, at, token)
-            self.functions[made.name] = made
+        result = self._function_reader().read()
+        if result is not None:
+            self._name(result.name, at, token)
+            self.functions[result.name] = result
 
     def _function_reader(self) -> FunctionReader:
         return FunctionReader(self.cursor, self.layouts, self.fast, self.findings, self.remarks)
@@ -252,27 +252,27 @@ class ModuleReader:
         cursor = self.cursor
         if not cursor.accept("["):
             return (self._literal(element),)
-        found: list[Constant] = []
+        constants: list[Constant] = []
         cursor.skip_newlines()
         while not cursor.at("]"):
-            found.append(self._literal(element))
+            constants.append(self._literal(element))
             cursor.skip_newlines()
             if not cursor.accept(","):
                 break
             cursor.skip_newlines()
         cursor.expect("]", "the initial values")
-        if len(found) != count:
-            cursor.fail("TIR0012", f"{count} elements and {len(found)} initial values")
-        return tuple(found)
+        if len(constants) != count:
+            cursor.fail("TIR0012", f"{count} elements and {len(constants)} initial values")
+        return tuple(constants)
 
     def _literal(self, element: Type) -> Constant:
         cursor, token = self.cursor, self.cursor.token
         if not is_literal(token) or token.text == "undef":
             cursor.expected("a literal")
-        made = read_literal(cursor, token, element)
+        literal = read_literal(cursor, token, element)
         cursor.next()
-        assert isinstance(made, Constant)
-        return made
+        assert isinstance(literal, Constant)
+        return literal
 
 
 def verified(module: Module) -> Module:

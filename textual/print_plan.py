@@ -96,11 +96,11 @@ def bare_types(op: Op, plan: PrintPlan) -> list[Type | None]:
     for field, index, value in inputs:
         if type(value) is Value:
             literals.learn(field, index, value.type)
-    found: list[Type | None] = []
+    result: list[Type | None] = []
     for field, index, value in inputs:
-        found.append(literals.of(field, index))
+        result.append(literals.of(field, index))
         literals.learn(field, index, value.type)
-    return found
+    return result
 
 
 def _is(value: Any, default: Any) -> bool:

@@ -116,15 +116,15 @@ def _symbol_words(visibility: Visibility, linkage: Linkage, alignment: int) -> l
 
 def _layout_aliases(module: Module) -> dict[Any, str]:
     """Each layout in use and its alias, in order of first appearance."""
-    found: dict[Any, str] = {}
+    layout_aliases: dict[Any, str] = {}
     if module.stage is None:
-        return found
+        return layout_aliases
     for type_ in dict.fromkeys(_types(module)):
         tile = type_.block if isinstance(type_, Descriptor) else type_
         tile = tile.tile if isinstance(tile, Buffer) else tile
-        if isinstance(tile, Tile) and tile.layout is not None and tile.layout not in found:
-            found[tile.layout] = f"#l{len(found)}"
-    return found
+        if isinstance(tile, Tile) and tile.layout is not None and tile.layout not in layout_aliases:
+            layout_aliases[tile.layout] = f"#l{len(layout_aliases)}"
+    return layout_aliases
 
 
 def _types(module: Module) -> Iterator[Type]:
@@ -175,16 +175,16 @@ class _FunctionPrinter:
 
     def name(self, value: Value) -> str:
         """The name of `value`, its hint made unique, or the next number."""
-        known = self.names.get(value)
-        if known is not None:
-            return known
-        wanted = _BAD.sub("_", value.name) if value.name else ""
-        if not wanted or wanted.isdigit():
-            wanted = str(self._next)
+        name = self.names.get(value)
+        if name is not None:
+            return name
+        required = _BAD.sub("_", value.name) if value.name else ""
+        if not required or required.isdigit():
+            required = str(self._next)
             self._next += 1
-        chosen, count = wanted, 1
+        chosen, count = required, 1
         while chosen in self._taken:
-            chosen, count = f"{wanted}.{count}", count + 1
+            chosen, count = f"{required}.{count}", count + 1
         self._taken.add(chosen)
         self.names[value] = text = f"%{chosen}"
         return text
@@ -254,10 +254,10 @@ class _FunctionPrinter:
 
     def type(self, type_: Type) -> str:
         """The text of a type, its layout by alias where there is one."""
-        found = self._type_texts.get(type_)
-        if found is None:
-            found = self._type_texts[type_] = self._spelled(type_)
-        return found
+        type_text = self._type_texts.get(type_)
+        if type_text is None:
+            type_text = self._type_texts[type_] = self._spelled(type_)
+        return type_text
 
     def _spelled(self, type_: Type) -> str:
         if isinstance(type_, Tile) and type_.layout in self.layouts:

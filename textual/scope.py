@@ -50,8 +50,8 @@ class Scope:
     def value(self, cursor: Cursor, token: Token) -> Value:
         """The value `token` names. Raises TIR0005 where the function defines none."""
         name = token.text[1:]
-        found = self.values.get(name)
-        return found if found is not None else self._forward(cursor, token, name)
+        value = self.values.get(name)
+        return value if value is not None else self._forward(cursor, token, name)
 
     def define(self, cursor: Cursor, name: str, token: Token, value: Value) -> None:
         """Give `name` its value. Raises TIR0006 where it has one."""
@@ -78,20 +78,20 @@ class Scope:
         return self._known.get(name)
 
     def _first_place(self, cursor: Cursor, name: str) -> Location | None:
-        found = self._definition(name)
-        if found is None:
+        result = self._definition(name)
+        if result is None:
             return None
-        line = self._text.count("\n", 0, found.start) + cursor.first_line
-        column = found.start - self._text.rfind("\n", 0, found.start)
+        line = self._text.count("\n", 0, result.start) + cursor.first_line
+        column = result.start - self._text.rfind("\n", 0, result.start)
         return Location(cursor.file, line, column, written=False)
 
     def _forward(self, cursor: Cursor, token: Token, name: str) -> Value:
-        found = self._definition(name)
-        if found is None:
+        result = self._definition(name)
+        if result is None:
             names = list(islice(self.values, _MOST_NAMES))
             near = suggestion(token.text, [f"%{n}" for n in names])
             cursor.fail("TIR0005", f"{token.text} is not defined{near}", token)
-        made = self._stated(cursor, found.types, found.index)
+        made = self._stated(cursor, result.types, result.index)
         value = POISON if made is None else Value(made, hint(name))
         self.values[name] = self._ahead[name] = value
         return value
@@ -112,9 +112,9 @@ def hint(name: str) -> str | None:
 def _definitions(text: str, start: int) -> dict[str, _Definition]:
     """Where each name is first defined, up to the function's end."""
     end = text.find("\n}", start)
-    found: dict[str, _Definition] = {}
+    definitions: dict[str, _Definition] = {}
     for match in _DEFINITION.finditer(text, start, len(text) if end < 0 else end):
         for index, name in enumerate(_NAMES.finditer(match[1])):
             place = _Definition(match.start(1) + name.start(), match.end(), index)
-            found.setdefault(name[0][1:], place)
-    return found
+            definitions.setdefault(name[0][1:], place)
+    return definitions

@@ -61,18 +61,18 @@ class Statement:
         try:
             predicate = self._predicate()
             self.results = read_results(self.cursor)
-            made = self._op(predicate, comments)
+            result = self._op(predicate, comments)
         except ParseError:
             self._poison()
             raise
-        if made is None:
+        if result is None:
             self._poison()
             return None
-        if len(self.results.names) != len(made.results):
-            count = len(made.results)
-            message = f"{made.mnemonic} has {count} result{'s'[: count != 1]}; name each, or `_`"
+        if len(self.results.names) != len(result.results):
+            count = len(result.results)
+            message = f"{result.mnemonic} has {count} result{'s'[: count != 1]}; name each, or `_`"
             self.cursor.fail("TIR0013", message, self.tokens["mnemonic"])
-        return made
+        return result
 
     def _poison(self) -> None:
         for name, token in zip(self.results.names, self.results.tokens, strict=True):
@@ -90,9 +90,9 @@ class Statement:
             type_ = read_type(self.cursor, self.scope.layouts)
             if not is_literal(self.cursor.token):
                 self.cursor.expected("a literal after its type")
-            made = read_literal(self.cursor, self.cursor.next(), type_)
+            literal = read_literal(self.cursor, self.cursor.next(), type_)
             self.cursor.expect(")", "the predicate")
-            return made
+            return literal
         return self._value(self.cursor.take("value", "a predicate"))
 
     def _op(self, predicate: Operand | None, comments: tuple[str, ...]) -> Op | None:
@@ -177,10 +177,10 @@ class Statement:
         if field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL):
             return self._operand()
         one: Any = self._operand if field.kind is FieldKind.VARIADIC else self._pair
-        found: list[Any] = [one()]
+        result: list[Any] = [one()]
         while cursor.accept(","):
-            found.append(one())
-        return found if field.kind is FieldKind.VARIADIC else [x for p in found for x in p]
+            result.append(one())
+        return result if field.kind is FieldKind.VARIADIC else [x for p in result for x in p]
 
     def _label(self, what: str) -> str:
         return read_label(self.cursor, what)
@@ -205,29 +205,29 @@ class Statement:
         type_ = read_type(cursor, self.scope.layouts)
         if not is_literal(cursor.token):
             cursor.expected("a literal after its type")
-        made = read_literal(cursor, cursor.next(), type_)
-        return Pending(token, made, written=True)
+        literal = read_literal(cursor, cursor.next(), type_)
+        return Pending(token, literal, written=True)
 
     def _value(self, token: Token) -> Value:
-        found = self.scope.value(self.cursor, token)
-        self.poisoned |= found is POISON
-        return found
+        value = self.scope.value(self.cursor, token)
+        self.poisoned |= value is POISON
+        return value
 
     def _typed(self, cls: type[Op], read: list[tuple[Field, Any]]) -> list[Any]:
         """The constructor's arguments: bare literals get the types that follow from the rest."""
         if self.poisoned:
             return []
         types = LiteralTypes(cls, self.results.types)
-        for field, found in read:
-            for index, item in enumerate(_pending(field, found)):
+        for field, result in read:
+            for index, item in enumerate(_pending(field, result)):
                 if item.operand is not None:
                     types.learn(field, index, item.operand.type)
         arguments: list[Any] = []
-        for field, found in read:
-            for index, item in enumerate(_pending(field, found)):
+        for field, result in read:
+            for index, item in enumerate(_pending(field, result)):
                 if item.operand is None:
                     item.operand = self._bare(types.of(field, index), item.token)
-            arguments.append(_argument(field, found))
+            arguments.append(_argument(field, result))
         return arguments
 
     def _bare(self, type_: Type | None, token: Token) -> Operand:
@@ -240,16 +240,16 @@ class Statement:
 
     def _attributes(self, cls: type[Op]) -> dict[str, Any]:
         schema = attribute_schema(cls)
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         if self.cursor.at("{"):
             places: dict[str, Token] = {}
-            found = read_dict(self.cursor, schema, self.scope.layouts, cls.mnemonic, places)
+            result = read_dict(self.cursor, schema, self.scope.layouts, cls.mnemonic, places)
             self.tokens.update((schema[name].name, token) for name, token in places.items())
         for name, field in schema.items():
-            if field.default is attrs.NOTHING and name not in found:
+            if field.default is attrs.NOTHING and name not in result:
                 token = self.tokens["mnemonic"]
                 self.cursor.fail("TIR0010", f"{cls.mnemonic} needs attribute {name}", token)
-        return {schema[name].name: value for name, value in found.items()}
+        return {schema[name].name: value for name, value in result.items()}
 
     def _written_location(self) -> Location | None:
         return read_location(self.cursor) if self.cursor.at("loc") else None

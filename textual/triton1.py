@@ -71,15 +71,15 @@ class _Triton1:
             return ""
         if text == "}" or text.endswith(":"):
             return text
-        found = _OP.fullmatch(text)
-        return self._op(*found.groups("")) if found else self._fail(number, text)
+        result = _OP.fullmatch(text)
+        return self._op(*result.groups("")) if result else self._fail(number, text)
 
     def _header(self, number: int, text: str) -> str:
-        found = _HEADER.fullmatch(text.removesuffix("{").rstrip())
-        if found is None:
+        result = _HEADER.fullmatch(text.removesuffix("{").rstrip())
+        if result is None:
             self._fail(number, text)
         parameters: list[str] = []
-        for part in filter(None, map(str.strip, found[2].split(","))):
+        for part in filter(None, map(str.strip, result[2].split(","))):
             match = _PARAMETER.fullmatch(part)
             if match is None:
                 self._fail(number, part)
@@ -89,7 +89,7 @@ class _Triton1:
                 for name, value in _PROMISE.findall(match[3])
             ]
             parameters.append(" ".join((match[1], *promises, f"%{match[2]}")))
-        return f"define kernel void @{found[1]}({', '.join(parameters)}) {{"
+        return f"define kernel void @{result[1]}({', '.join(parameters)}) {{"
 
     def _op(self, result: str, mnemonic: str, first: str, type_: str, rest: str) -> str:
         operands = [self._operand(word) for word in rest.split(",") if word.strip()]

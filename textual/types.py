@@ -55,13 +55,13 @@ def read_types(cursor: Cursor, layouts: dict[str, object]) -> tuple[Type, ...]:
     """One type, or several in parentheses."""
     if not cursor.accept("("):
         return (read_type(cursor, layouts),)
-    found: list[Type] = []
+    types: list[Type] = []
     while not cursor.at(")"):
-        found.append(read_type(cursor, layouts))
+        types.append(read_type(cursor, layouts))
         if not cursor.accept(","):
             break
     cursor.expect(")", "the types")
-    return tuple(found)
+    return tuple(types)
 
 
 def _read_pointers(cursor: Cursor, element: Element) -> Element:

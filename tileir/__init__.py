@@ -126,9 +126,9 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'tileir' has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"tileir.{home}"), name)
-    globals()[name] = found
-    return found
+    result = getattr(importlib.import_module(f"tileir.{home}"), name)
+    globals()[name] = result
+    return result
 
 
 def _part(name: str) -> ModuleType:

@@ -147,9 +147,9 @@ def on_host(module: Module, kernel: str | None = None) -> str:
 
 def _load(entry: Any) -> Executor:
     try:
-        found = entry.load()
+        load = entry.load()
     except ImportError as error:
         message = f"executor {entry.name} does not load: {error}"
         raise LaunchError(Diagnostic("TIR0539", message)) from error
-    made = found if isinstance(found, Executor) and not isinstance(found, type) else found()
-    return cast(Executor, made)
+    result = load if isinstance(load, Executor) and not isinstance(load, type) else load()
+    return cast(Executor, result)

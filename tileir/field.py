@@ -255,14 +255,14 @@ def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
         return _alone(get) if len(names) == 1 else lambda self: get(self)
 
     def read(self: Any) -> tuple[Operand, ...]:
-        found: list[Operand] = []
+        operands: list[Operand] = []
         for field in fields:
             value = getattr(self, field.name)
             if field.kind in SEVERAL:
-                found.extend(value)
+                operands.extend(value)
             elif value is not None:
-                found.append(value)
-        return tuple(found)
+                operands.append(value)
+        return tuple(operands)
 
     return read
 

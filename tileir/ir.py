@@ -230,9 +230,9 @@ class Module:
 
     def kernel(self, name: str | None = None) -> Function:
         """The kernel called `name`, or the only one. Raises KeyError."""
-        found = [f for f in self.functions.values() if f.kernel and name in (None, f.name)]
-        if len(found) != 1:
+        result = [f for f in self.functions.values() if f.kernel and name in (None, f.name)]
+        if len(result) != 1:
             names = ", ".join(f.name for f in self.functions.values() if f.kernel) or "none"
-            wanted = "" if name is None else f" {name}"
-            raise KeyError(f"no single kernel{wanted} among: {names}")
-        return found[0]
+            required = "" if name is None else f" {name}"
+            raise KeyError(f"no single kernel{required} among: {names}")
+        return result[0]

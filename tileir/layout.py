@@ -106,15 +106,15 @@ class Layout:
     @cached_property
     def _digits(self) -> Mapping[str, tuple[Digit, ...]]:
         weights = {axis: 1 << len(self.atom(axis)) for axis in AXES}
-        reached, found = list(self.atom_extents), {axis: [] for axis in AXES}
+        reached, result = list(self.atom_extents), {axis: [] for axis in AXES}
         for repeat in self.repeats:
             step = [0] * self.rank
             if repeat.dim is not None:
                 step[repeat.dim] = reached[repeat.dim]
                 reached[repeat.dim] *= repeat.count
-            found[repeat.axis].append(Digit(weights[repeat.axis], repeat.count, tuple(step)))
+            result[repeat.axis].append(Digit(weights[repeat.axis], repeat.count, tuple(step)))
             weights[repeat.axis] *= repeat.count
-        return {axis: tuple(digits) for axis, digits in found.items()}
+        return {axis: tuple(digits) for axis, digits in result.items()}
 
     def digits(self, axis: str) -> tuple[Digit, ...]:
         """The repetitions of `axis`, as digits with their steps."""
@@ -152,16 +152,16 @@ class Layout:
 
     @cached_property
     def _free(self) -> Mapping[str, int]:
-        span, found = Span(), dict[str, int]()
+        span, result = Span(), dict[str, int]()
         widths = [n.bit_length() for n in self.atom_extents]
         for axis in AXES:
-            found[axis] = 0
+            result[axis] = 0
             for bit, vector in enumerate(self.atom(axis)):
                 packed = 0
                 for x, width in zip(vector, widths, strict=True):
                     packed = packed << width | x
-                found[axis] |= 0 if span.add(packed) else 1 << bit
-        return found
+                result[axis] |= 0 if span.add(packed) else 1 << bit
+        return result
 
     # Transformations: of the tile, and so of the layout -----------------------------------
 
@@ -296,16 +296,16 @@ def layout(
 
 def merged(repeats: tuple[Repeat, ...]) -> list[Repeat]:
     """Repetitions that count on within one axis and dimension, as one."""
-    found: list[Repeat] = []
+    result: list[Repeat] = []
     for repeat in repeats:
         if repeat.axis == "register" and repeat.dim is None:
             continue
-        last = next((i for i in reversed(range(len(found))) if dependent(found[i], repeat)), None)
-        if last is not None and (found[last].axis, found[last].dim) == (repeat.axis, repeat.dim):
-            found[last] = attrs.evolve(found[last], count=found[last].count * repeat.count)
+        last = next((i for i in reversed(range(len(result))) if dependent(result[i], repeat)), None)
+        if last is not None and (result[last].axis, result[last].dim) == (repeat.axis, repeat.dim):
+            result[last] = attrs.evolve(result[last], count=result[last].count * repeat.count)
         else:
-            found.append(repeat)
-    return found
+            result.append(repeat)
+    return result
 
 
 def _ordered(repeats: list[Repeat]) -> Iterator[Repeat]:
@@ -342,11 +342,11 @@ def _linearize(v: Vector, shape: Vector) -> int:
 
 
 def _delinearize(index: int, shape: Vector) -> Vector:
-    found: list[int] = []
+    result: list[int] = []
     for n in reversed(shape):
-        found.append(index % n)
+        result.append(index % n)
         index //= n
-    return tuple(reversed(found))
+    return tuple(reversed(result))
 
 
 def _power_in(n: int) -> int:

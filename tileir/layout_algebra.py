@@ -58,24 +58,24 @@ class Inverse:
         beyond, hardware = self._span.reduced(pack(low, self.widths))
         if beyond:
             return None
-        found: dict[str, int] = {}
+        result: dict[str, int] = {}
         for axis in AXES:
             bits = len(self.layout.atom(axis))
-            found[axis] = (hardware & ((1 << bits) - 1)) + digits.get(axis, 0)
+            result[axis] = (hardware & ((1 << bits) - 1)) + digits.get(axis, 0)
             hardware >>= bits
-        return Place(**found)
+        return Place(**result)
 
     def _digits(self, coordinate: Sequence[int]) -> Mapping[str, int] | None:
         """What repetitions contribute to every axis."""
         left = [x // n for x, n in zip(coordinate, self.layout.atom_extents, strict=True)]
-        found: dict[str, int] = {}
+        result: dict[str, int] = {}
         weights = {axis: 1 << len(self.layout.atom(axis)) for axis in AXES}
         for repeat in self.layout.repeats:
             if repeat.dim is not None:
                 left[repeat.dim], digit = divmod(left[repeat.dim], repeat.count)
-                found[repeat.axis] = found.get(repeat.axis, 0) + digit * weights[repeat.axis]
+                result[repeat.axis] = result.get(repeat.axis, 0) + digit * weights[repeat.axis]
             weights[repeat.axis] *= repeat.count
-        return None if any(left) else found
+        return None if any(left) else result
 
 
 def invert(it: Layout) -> Inverse:
@@ -85,20 +85,20 @@ def invert(it: Layout) -> Inverse:
 
 def pack(vector: Sequence[int], widths: Sequence[int]) -> int:
     """The coordinates of a vector side by side in one integer, dimension 0 lowest."""
-    found, shift = 0, 0
+    result, shift = 0, 0
     for x, width in zip(vector, widths, strict=True):
-        found |= x << shift
+        result |= x << shift
         shift += width
-    return found
+    return result
 
 
 def unpack(packed: int, widths: Sequence[int]) -> Vector:
     """The vector that `pack` made `packed` of."""
-    found: list[int] = []
+    vector: list[int] = []
     for width in widths:
-        found.append(packed & ((1 << width) - 1))
+        vector.append(packed & ((1 << width) - 1))
         packed >>= width
-    return tuple(found)
+    return tuple(vector)
 
 
 def flat_columns(it: Layout, axes: Sequence[str] = AXES) -> tuple[int, ...]:
@@ -121,15 +121,15 @@ def covers(it: Layout, shape: Vector) -> bool:
     full = len(Span.of(flat_columns(it))) == sum(n.bit_length() - 1 for n in it.atom_extents)
     if full:
         return all(a >= b for a, b in zip(it.extents, shape, strict=True))
-    found = invert(it)
-    return all(found.place(v) is not None for v in _coordinates(shape))
+    result = invert(it)
+    return all(result.place(v) is not None for v in _coordinates(shape))
 
 
 def _coordinates(shape: Vector) -> list[Vector]:
-    found: list[Vector] = [()]
+    coordinates: list[Vector] = [()]
     for n in shape:
-        found = [(*v, x) for v in found for x in range(n)]
-    return found
+        coordinates = [(*v, x) for v in coordinates for x in range(n)]
+    return coordinates
 
 
 # Registers in another order -----------------------------------------------------------------
@@ -143,8 +143,8 @@ def register_order(a: Layout, b: Layout) -> tuple[int, ...] | None:
     if a.thread_part != b.thread_part:
         return None
     where = {v: r for r, v in enumerate(a.registers)}
-    found = [where.get(v) for v in b.registers]
-    return None if None in found else tuple(r for r in found if r is not None)
+    result = [where.get(v) for v in b.registers]
+    return None if None in result else tuple(r for r in result if r is not None)
 
 
 def equal_up_to_registers(a: Layout, b: Layout) -> bool:
@@ -181,10 +181,10 @@ def divide(whole: Layout, inner: Layout) -> Layout | None:
     if whole.rank != inner.rank:
         return None
     rest = _beyond_atom(whole, inner)
-    found = rest if rest is None or not inner.repeats else _without(rest, inner.repeats)
-    if found is None or product(inner, found) != whole:
+    result = rest if rest is None or not inner.repeats else _without(rest, inner.repeats)
+    if result is None or product(inner, result) != whole:
         return None
-    return found
+    return result
 
 
 def _beyond_atom(whole: Layout, inner: Layout) -> Layout | None:
@@ -225,17 +225,17 @@ def _scaled(v: Vector, scale: Vector) -> Vector:
 def _as_repeats(it: Layout) -> tuple[Repeat, ...] | None:
     """The same layout by repetitions alone: every dimension's bits in order, each axis' too."""
     waiting = {axis: list(it.atom(axis)) for axis in AXES}
-    reached, found = [1] * it.rank, list[Repeat]()
+    reached, result = [1] * it.rank, list[Repeat]()
     while any(waiting.values()):
         ready = [a for a in AXES if waiting[a] and _next_step(waiting[a][0], reached)]
         if not ready:
             return None
         vector = waiting[ready[0]].pop(0)
         dim = next((d for d, x in enumerate(vector) if x), None)
-        found.append(Repeat(ready[0], 2, dim))
+        result.append(Repeat(ready[0], 2, dim))
         if dim is not None:
             reached[dim] *= 2
-    return (*found, *it.repeats)
+    return (*result, *it.repeats)
 
 
 def _next_step(vector: Vector, reached: list[int]) -> bool:
@@ -266,8 +266,8 @@ def compose(outer: Layout, inner: Layout) -> Layout | None:
         if made is None:
             return None
         repeats.append(made)
-    found = layout(outer.rank, *(tuple(atoms[a]) for a in AXES), repeats=tuple(repeats))
-    return found if _agrees(found, outer, inner) else None
+    result = layout(outer.rank, *(tuple(atoms[a]) for a in AXES), repeats=tuple(repeats))
+    return result if _agrees(result, outer, inner) else None
 
 
 def _image(outer: Layout, step: int, inner: Layout) -> Vector | None:

@@ -13,11 +13,11 @@ import attrs
 
 def apply(columns: Sequence[int], vector: int) -> int:
     """The product of a matrix and a vector."""
-    found = 0
+    result = 0
     for i, column in enumerate(columns):
         if vector >> i & 1:
-            found ^= column
-    return found
+            result ^= column
+    return result
 
 
 def multiply(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
@@ -36,10 +36,10 @@ class Span:
     @staticmethod
     def of(vectors: Iterable[int]) -> Span:
         """The subspace that `vectors` span."""
-        found = Span()
+        span = Span()
         for vector in vectors:
-            found.add(vector)
-        return found
+            span.add(vector)
+        return span
 
     def reduced(self, vector: int) -> tuple[int, int]:
         """What is left of `vector` beyond the subspace, and the combination taken away."""
@@ -87,15 +87,15 @@ def independent(vectors: Iterable[int], beyond: Iterable[int] = ()) -> list[int]
 
 def kernel(columns: Sequence[int]) -> list[int]:
     """A basis of the vectors that the matrix maps to zero."""
-    span, found = Span(), list[int]()
+    span, result = Span(), list[int]()
     for i, column in enumerate(columns):
         left, used = span.reduced(column)
         if left:
             span.add(column)
         else:
             span.count += 1
-            found.append(used | 1 << i)
-    return found
+            result.append(used | 1 << i)
+    return result
 
 
 def intersection(a: Sequence[int], b: Sequence[int]) -> list[int]:
@@ -133,8 +133,8 @@ def inverse(columns: Sequence[int], bits: int) -> tuple[int | None, ...]:
     """For each unit vector of `bits` bits a combination of the columns that makes it: the pseudo-
     inverse that uses the earliest columns. None for those that are not in the image."""
     span = Span.of(columns)
-    found: list[int | None] = []
+    result: list[int | None] = []
     for i in range(bits):
         left, used = span.reduced(1 << i)
-        found.append(None if left else used)
-    return tuple(found)
+        result.append(None if left else used)
+    return tuple(result)

@@ -54,8 +54,8 @@ def swizzled(
 
 def offset(it: Layout, coordinate: Vector) -> int | None:
     """Where the element at `coordinate` lies, in elements; None if nowhere."""
-    found: Place | None = invert(it).place(coordinate)
-    return None if found is None else found.register
+    place: Place | None = invert(it).place(coordinate)
+    return None if place is None else place.register
 
 
 def elements(it: Layout) -> int:

@@ -27,9 +27,9 @@ def parse_layout(text: str) -> Layout:
     Raises `ParseError` (TIR0701) for anything that is no layout.
     """
     reader = _Reader(text)
-    found = reader.layout()
+    result = reader.layout()
     reader.end()
-    return found
+    return result
 
 
 class _Reader:
@@ -108,9 +108,9 @@ class _Reader:
         return self.tokens[self.at - 1]
 
     def expect(self, word: str) -> None:
-        found = self.next(word)
-        if found != word:
-            raise _error(f"expected {word}, found {found}")
+        result = self.next(word)
+        if result != word:
+            raise _error(f"expected {word}, found {result}")
 
     def end(self) -> None:
         if self.at != len(self.tokens):

@@ -162,8 +162,8 @@ def check_tiles(module: Module, kind: type[TileirError]) -> None:
     most = current().tile_elements
     for function in module.functions.values():
         if any(elements(t) > most for t in {t for t, _ in _types(function)}):
-            found, where = next((t, x) for t, x in _types(function) if elements(t) > most)
-            what = f"{found} has {elements(found)} elements"
+            result, where = next((t, x) for t, x in _types(function) if elements(t) > most)
+            what = f"{result} has {elements(result)} elements"
             raise kind(exceeded("tile_elements", what, where or function.location))
 
 
@@ -192,13 +192,13 @@ def check_globals(used: Mapping[str, Global], kind: type[TileirError]) -> None:
     """Raises `kind` (TIR1601) at a global of `used` with which they take more bytes than the
     limit."""
     total, most = 0, current().global_bytes
-    for found in used.values():
-        if found.external:
+    for result in used.values():
+        if result.external:
             continue
-        total += size_of(found)
+        total += size_of(result)
         if total > most:
-            what = f"@{found.name}, with the globals before it, takes {total} bytes"
-            raise kind(exceeded("global_bytes", what, found.location))
+            what = f"@{result.name}, with the globals before it, takes {total} bytes"
+            raise kind(exceeded("global_bytes", what, result.location))
 
 
 def used_globals(module: Module) -> Mapping[str, Global]:

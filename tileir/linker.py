@@ -216,12 +216,14 @@ def _resolve(module: Module, libraries: list[Library], std: bool) -> Module:
         from tileir.std import define  # loads the text reader, which nothing else here needs
 
         libraries = [*libraries, define]
-    found: dict[str, Function] = {}
+    functions: dict[str, Function] = {}
     while missing:
         declared = missing.pop()
         definitions = (library(declared) for library in libraries)
         definition = next((d for d in definitions if d is not None), None)
         if definition is not None:
-            found[declared.name] = definition
-            missing += (f for f in called(definition) if f.name not in {*module.functions, *found})
-    return module.with_functions({**module.functions, **found}) if found else module
+            functions[declared.name] = definition
+            missing += (
+                f for f in called(definition) if f.name not in {*module.functions, *functions}
+            )
+    return module.with_functions({**module.functions, **functions}) if functions else module

@@ -127,16 +127,16 @@ class Op(metaclass=_Slotted):
             key, types = None, None
         if types is None:
             types = self._checked_types(key)
-        given = self.results
-        if not given:
+        results = self.results
+        if not results:
             if len(types) == 1:
                 _setattr(self, "results", (_new_value(types[0]),))
             elif types:
                 _setattr(self, "results", tuple([_new_value(t) for t in types]))
-        elif len(given) != len(types) or any(
-            [type(v) is not Value or v.type is not t for v, t in zip(given, types, strict=True)]  # noqa: C419 - faster
+        elif len(results) != len(types) or any(
+            [type(v) is not Value or v.type is not t for v, t in zip(results, types, strict=True)]  # noqa: C419 - faster
         ):
-            self._reject_results(given, types)
+            self._reject_results(results, types)
         if self.predicate is not None:
             self._check_predicate()
         if self.shared is not None:
@@ -269,19 +269,21 @@ class Op(metaclass=_Slotted):
         if field.kind is FieldKind.PAIRS and len(items) % 2:
             raise self.fail("TIR0105", f"{field.name} must come in pairs", field.name)
         for index, item in enumerate(items):
-            found = item if field.kind is FieldKind.RESULT_TYPE else type_of(self, field.name, item)
-            expected = cast(Pattern, field.pattern_at(index)).match(found, bound)
+            result = (
+                item if field.kind is FieldKind.RESULT_TYPE else type_of(self, field.name, item)
+            )
+            expected = cast(Pattern, field.pattern_at(index)).match(result, bound)
             if expected is not None:
-                message = f"{field.name} must be {expected}, not {found}"
+                message = f"{field.name} must be {expected}, not {result}"
                 raise self.fail("TIR0101", message, field.name)
 
-    def _reject_results(self, given: tuple[Value, ...], types: tuple[Type, ...]) -> None:
-        check_values(self, given)
-        if len(given) == len(types) and all(map(_laid_out, given, types)):
+    def _reject_results(self, values: tuple[Value, ...], types: tuple[Type, ...]) -> None:
+        check_values(self, values)
+        if len(values) == len(types) and all(map(_laid_out, values, types)):
             return
-        found = ", ".join(str(v.type) for v in given)
+        result = ", ".join(str(v.type) for v in values)
         expected = ", ".join(map(str, types))
-        message = f"{self.mnemonic}: results are ({expected}), not ({found})"
+        message = f"{self.mnemonic}: results are ({expected}), not ({result})"
         raise ResultTypesError(Diagnostic("TIR0102", message, self.location, operand="results"))
 
     def _check_predicate(self) -> None:
@@ -308,12 +310,12 @@ class Op(metaclass=_Slotted):
 
 def _laid_out(value: Value, type: Type) -> bool:
     """Whether `value` has `type`, or `type` with a layout that the op leaves open."""
-    found = value.type
-    return found is type or (
-        isinstance(found, Tile)
+    result = value.type
+    return result is type or (
+        isinstance(result, Tile)
         and isinstance(type, Tile)
         and type.layout is None
-        and (found.element, found.shape) == (type.element, type.shape)
+        and (result.element, result.shape) == (type.element, type.shape)
     )
 
 
@@ -349,21 +351,21 @@ def op(mnemonic: str, *, since: tuple[int, int] = (1, 0)) -> Callable[[_C], _C]:
     """Class decorator: make a frozen op class of the fields declared and register it."""
 
     def define(cls: _C) -> _C:
-        made = family(cls)
-        if not made.__doc__ or mnemonic in OPS:
+        result = family(cls)
+        if not result.__doc__ or mnemonic in OPS:
             raise TypeError(f"op {mnemonic} needs a docstring and a mnemonic of its own")
-        made.mnemonic, made.since = mnemonic, since
-        _derive(made)
-        OPS[mnemonic] = made
-        return made
+        result.mnemonic, result.since = mnemonic, since
+        _derive(result)
+        OPS[mnemonic] = result
+        return result
 
     return define
 
 
 def lookup(mnemonic: str) -> type[Op] | None:
     """The op class called `mnemonic`, loading op families until one defines it."""
-    found = OPS.get(mnemonic)
-    if found is None:
+    result = OPS.get(mnemonic)
+    if result is None:
         for family in FAMILIES:
             importlib.import_module(f"tileir.ops.{family}")
             if mnemonic in OPS:

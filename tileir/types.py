@@ -60,16 +60,16 @@ class _Interned:
     def _intern(cls: type[_T], key: tuple[Any, ...], fill: Callable[[_T], None]) -> _T:
         """The one object of `cls` with `key`, made by `fill` when it is new."""
         pool = cls._pool
-        found = pool.get((cls, *key))
-        if found is not None:
-            return found
+        result = pool.get((cls, *key))
+        if result is not None:
+            return result
         with _lock:
-            found = pool.get((cls, *key))
-            if found is None:
-                found = object.__new__(cls)
-                fill(found)
-                pool[(cls, *key)] = found
-            return found
+            result = pool.get((cls, *key))
+            if result is None:
+                result = object.__new__(cls)
+                fill(result)
+                pool[(cls, *key)] = result
+            return result
 
 
 def _set(obj: object, **fields: object) -> None:

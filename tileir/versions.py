@@ -38,9 +38,9 @@ def written_for(module: Module, version: Version) -> Module:
         raise VerifyError(Diagnostic("TIR0402", message, _start(module)))
     if module.version <= version:
         return module.evolve(version=version)
-    found = tuple(newer(module, version))
-    if found:
-        raise VerifyError(*(d.at(_start(module)) for d in found))
+    result = tuple(newer(module, version))
+    if result:
+        raise VerifyError(*(d.at(_start(module)) for d in result))
     return module.evolve(version=version)
 
 
@@ -70,8 +70,8 @@ def newer_in(op: Op, version: Version) -> Iterator[Diagnostic]:
             yield _objection(what, needed, version, op.location)
     if TYPES:
         types = dict.fromkeys(v.type for v in (*op.results, *op.operands))
-        found = (d for t in types for d in _newer_type(t, version, op.mnemonic, op.location))
-        yield from islice(found, 1)
+        result = (d for t in types for d in _newer_type(t, version, op.mnemonic, op.location))
+        yield from islice(result, 1)
 
 
 @lru_cache(maxsize=4096)

@@ -44,12 +44,12 @@ def execute(options: argparse.Namespace) -> int:
     module, folder = read_module(options.file), Path(options.output)
     settings = dict(options.option)
     for target in options.target or ["sm_90a"]:
-        made = compile_kernel(module, target, settings, options.kernel)
-        stem = folder / f"{file_name(made.plan.kernel)}.{target}"
-        about = json.dumps(made.metadata.to_json(), indent=2) + "\n"
-        files = {".cubin": made.cubin, ".json": about.encode(), ".h": header(made).encode()}
+        result = compile_kernel(module, target, settings, options.kernel)
+        stem = folder / f"{file_name(result.plan.kernel)}.{target}"
+        about = json.dumps(result.metadata.to_json(), indent=2) + "\n"
+        files = {".cubin": result.cubin, ".json": about.encode(), ".h": header(result).encode()}
         if options.whole:
-            files[".tirk"] = dumps(made)
+            files[".tirk"] = dumps(result)
         for suffix, data in files.items():
             write_file(f"{stem}{suffix}", data)
             sys.stdout.write(f"{stem}{suffix}  {len(data)} bytes\n")

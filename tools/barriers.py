@@ -97,7 +97,7 @@ class _Kernel:
         """Whether the barrier at `site`, without which no defect was noticed, is shown to be
         needed for no data."""
         function, runs = self.lowered.functions[self.name], (self.run(x, site) for x in inputs)
-        return all(needless(function, self.memory, found.events, site) for found in runs)
+        return all(needless(function, self.memory, run.events, site) for run in runs)
 
     def _fails(self, values: Sequence[Any], site: Site) -> bool:
         try:
@@ -130,19 +130,19 @@ def survey(
     lowered = done.stages["barriers"]
     whole = _Kernel(lowered, done.kernel, grid, done.memory, done.num_warps)
     sites = {site: None for values in taken for site in whole.run(values).sites}
-    found = Survey()
+    result = Survey()
     for op, index in sites:
         if op.mnemonic == "barrier":
             continue
-        found.left_out += 1
+        result.left_out += 1
         where = f"{op.location or kernel}: {op.mnemonic}, barrier {index}"
         if whole.notices(taken, (op, index)):
-            found.noticed += 1
+            result.noticed += 1
         elif whole.needless(taken, (op, index)):
-            found.needless.append(where)
+            result.needless.append(where)
         else:
-            found.survivors.append(where)
-    return found
+            result.survivors.append(where)
+    return result
 
 
 def of_file(path: str, num_warps: int | None = None) -> Survey:
@@ -153,8 +153,8 @@ def of_file(path: str, num_warps: int | None = None) -> Survey:
 
     module = parse(Path(path).read_text("utf-8"), path)
     if "run.kernel" not in module.metadata:
-        made = [_small_numbers(module.kernel(), seed) for seed in range(_INPUTS)]
-        return survey(module, None, (1,), made, num_warps)
+        result = [_small_numbers(module.kernel(), seed) for seed in range(_INPUTS)]
+        return survey(module, None, (1,), result, num_warps)
     plan = recipe(module, None)
     drawn = [draw(plan, seed) for seed in range(_INPUTS)]
     return survey(module, plan.kernel.name, (1,), drawn, num_warps)
@@ -175,17 +175,17 @@ def _small_numbers(kernel: ir.Function, seed: int) -> dict[str, Any]:
     from tileir.tools.arrays import dtype_of
     from tileir.types import Descriptor, Pointer, Scalar
 
-    chance, found = np.random.default_rng(seed), dict[str, Any]()
+    chance, small_numbers = np.random.default_rng(seed), dict[str, Any]()
     for index, parameter in enumerate(kernel.parameters):
         kind, name = parameter.type, parameter.name or str(index)
         if isinstance(kind, Pointer) and isinstance(kind.pointee, Scalar):
-            found[name] = chance.integers(0, 2, 4096).astype(dtype_of(kind.pointee))
+            small_numbers[name] = chance.integers(0, 2, 4096).astype(dtype_of(kind.pointee))
         elif isinstance(kind, Descriptor) and isinstance(kind.block.element, Scalar):
             numbers = chance.integers(0, 2, kind.block.shape)
-            found[name] = numbers.astype(dtype_of(kind.block.element))
+            small_numbers[name] = numbers.astype(dtype_of(kind.block.element))
         else:
-            found[name] = 5
-    return found
+            small_numbers[name] = 5
+    return small_numbers
 
 
 def _axes(grid: int | Sequence[int]) -> tuple[int, ...]:
@@ -196,9 +196,9 @@ def main(words: Sequence[str] | None = None) -> int:
     """Print what was noticed; 1 where fewer than 95 of 100 were, or a survivor is left."""
     options = _options(words)
     total, write = Survey(), sys.stdout.write
-    for name, made in _surveys(options):
+    for name, result in _surveys(options):
         try:
-            total.add(made())
+            total.add(result())
         except TileirError as error:
             write(f"{name} is not compiled: {error}\n")
     write("".join(f"needless: {line}\n" for line in total.needless))

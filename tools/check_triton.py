@@ -90,14 +90,14 @@ def described(findings: Sequence[Finding]) -> str:
     """The findings as a text."""
     if not findings:
         return "check-triton: no launch did anything wrong"
-    found: list[str] = []
+    result: list[str] = []
     for each in findings:
-        found.append(f"{each.place}: error[{each.code}]: {each.message}")
-        found += [f"  {note}" for note in each.notes]
+        result.append(f"{each.place}: error[{each.code}]: {each.message}")
+        result += [f"  {note}" for note in each.notes]
         where = f", first in {each.test}" if each.test else ""
-        found.append(f"  in kernel {each.kernel}, {_count(each.times, 'launch', 'es')}{where}")
-    found.append(f"check-triton: {_count(len(findings), 'finding', 's')}")
-    return "\n".join(found)
+        result.append(f"  in kernel {each.kernel}, {_count(each.times, 'launch', 'es')}{where}")
+    result.append(f"check-triton: {_count(len(findings), 'finding', 's')}")
+    return "\n".join(result)
 
 
 def _count(number: int, word: str, ending: str) -> str:

@@ -70,26 +70,26 @@ def _fixed(op: Op, data: set[Value]) -> bool:
 def _data(function: Function) -> set[Value]:
     """The values that depend on memory; with a branch that does, so do all that blocks are
     given."""
-    found: set[Value] = set()
-    _close(function, found)
-    if not all(_fixed(op, found) for op in function.ops if op.successors):
-        found.update(v for block in function.blocks.values() for v in block.parameters)
-        _close(function, found)
-    return found
+    values: set[Value] = set()
+    _close(function, values)
+    if not all(_fixed(op, values) for op in function.ops if op.successors):
+        values.update(v for block in function.blocks.values() for v in block.parameters)
+        _close(function, values)
+    return values
 
 
-def _close(function: Function, found: set[Value]) -> None:
-    """Add what is computed from values in `found` or read."""
+def _close(function: Function, values: set[Value]) -> None:
+    """Add what is computed from values in `values` or read."""
     size = -1
-    while size != len(found):
-        size = len(found)
+    while size != len(values):
+        size = len(values)
         for label in cfg(function).order:
             for op in function.blocks[label].ops:
-                if op.effects & _FROM_OUTSIDE or any(v in found for v in op.operands):
-                    found.update(op.results)
+                if op.effects & _FROM_OUTSIDE or any(v in values for v in op.operands):
+                    values.update(op.results)
                 for edge in op.successors:
                     pairs = zip(function.blocks[edge.label].parameters, edge.arguments, strict=True)
-                    found.update(p for p, a in pairs if a in found)
+                    values.update(p for p, a in pairs if a in values)
 
 
 _FROM_OUTSIDE = Effects.READ | Effects.SYNC | Effects.OUTSIDE

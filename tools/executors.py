@@ -9,18 +9,18 @@ from tileir.executor import on_host
 from tileir.ir import Module
 
 
-def choose(wanted: str, module: Module, kernel: str) -> str:
-    """The executor for `wanted`; for `auto` a GPU where there is one, else this machine's CPU if
+def choose(required: str, module: Module, kernel: str) -> str:
+    """The executor for `required`; for `auto` a GPU where there is one, else this machine's CPU if
     it takes the kernel, else the interpreter.
 
     Raises ToolError (TIR0907) where a GPU is asked for and there is none.
     """
-    if wanted not in ("auto", "gpu"):
-        return wanted
+    if required not in ("auto", "gpu"):
+        return required
     missing = no_gpu()
     if missing is None:
         return "gpu"
-    if wanted == "gpu":
+    if required == "gpu":
         raise ToolError(Diagnostic("TIR0907", f"cannot run on a GPU: {missing}"))
     return on_host(module, kernel)
 

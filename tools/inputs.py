@@ -57,9 +57,9 @@ def recipe(module: Module, name: str | None = None) -> Recipe:
 
     Raises ToolError (TIR0902, TIR0903) where metadata is missing or makes no sense.
     """
-    wanted = name or _text(module, "run.kernel")
+    required = name or _text(module, "run.kernel")
     try:
-        kernel = module.kernel(wanted)
+        kernel = module.kernel(required)
     except KeyError as error:
         raise _bad(str(error.args[0]), "TIR0902") from None
     arguments: dict[str, str] = {}
@@ -87,12 +87,12 @@ def _argument(parameter: Parameter, text: str, generator: np.random.Generator) -
         return _number(kind, text)
     if not isinstance(kind, Pointer) or not isinstance(kind.pointee, Scalar):
         raise _bad(f"{kind} %{parameter.name} cannot be described in metadata")
-    found = _BUFFER.fullmatch(text.strip())
-    if found is None or found[1] != kind.pointee.name:
+    result = _BUFFER.fullmatch(text.strip())
+    if result is None or result[1] != kind.pointee.name:
         raise _bad(f'run.{parameter.name} must be "{kind.pointee}[SHAPE] FILL", not {text!r}')
-    shape = tuple(int(n) for n in found[2].replace(",", " ").split())
+    shape = tuple(int(n) for n in result[2].replace(",", " ").split())
     try:
-        return _filled(scalar(found[1]), shape, found[3], (found[4], found[5]), generator)
+        return _filled(scalar(result[1]), shape, result[3], (result[4], result[5]), generator)
     except (MemoryError, ValueError) as error:
         raise _bad(f"run.{parameter.name} cannot be drawn: {error}") from None
 
@@ -131,7 +131,7 @@ def _filled(
 
 
 def _expectations(module: Module, arguments: Mapping[str, str]) -> dict[str, Expectation]:
-    found: dict[str, Expectation] = {}
+    expectations: dict[str, Expectation] = {}
     for key in module.metadata:
         what, _, name = key.partition(".")
         if what != "expect":
@@ -143,8 +143,8 @@ def _expectations(module: Module, arguments: Mapping[str, str]) -> dict[str, Exp
         if call is None:
             raise _bad(f'{key} must be "reference(argument, ...)", not {text!r}')
         words = tuple(word.strip() for word in call[2].split(",") if word.strip())
-        found[name] = Expectation(call[1], words, _within(module, name))
-    return found
+        expectations[name] = Expectation(call[1], words, _within(module, name))
+    return expectations
 
 
 def _within(module: Module, name: str) -> float | None:

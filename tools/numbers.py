@@ -23,19 +23,19 @@ _MOST = 1e9
 def amount(text: str) -> float:
     """A number from 0 to 1e9."""
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
-        found = math.nan
-    if not 0 <= found <= _MOST:
+        number = math.nan
+    if not 0 <= number <= _MOST:
         raise argparse.ArgumentTypeError(f"a number from 0 to {_MOST:.0e}, not {text!r}")
-    return found
+    return number
 
 
 def _whole(text: str, least: int) -> int:
     try:
-        found = int(text)
+        result = int(text)
     except ValueError:
-        found = least - 1
-    if found < least:
+        result = least - 1
+    if result < least:
         raise argparse.ArgumentTypeError(f"a whole number from {least} on, not {text!r}")
-    return found
+    return result

@@ -64,10 +64,10 @@ def families() -> Iterator[str]:
 def example(op: type[Op]) -> Example | None:
     """The example at the end of an op's docstring, or None where it has none."""
     last = " ".join((inspect.getdoc(op) or "").split("\n\n")[-1].split())
-    found = _EXAMPLE.match(last)
-    if found is None:
+    result = _EXAMPLE.match(last)
+    if result is None:
         return None
-    return Example(found[1], _split(found[2]) if found[2] else _implied(found[1]))
+    return Example(result[1], _split(result[2]) if result[2] else _implied(result[1]))
 
 
 def _split(parameters: str) -> tuple[str, ...]:
@@ -76,11 +76,11 @@ def _split(parameters: str) -> tuple[str, ...]:
 
 def _implied(text: str) -> tuple[str, ...]:
     """`TYPE %a` for each operand of a text whose operands all have the result's type."""
-    found = _RESULT.match(text)
-    if found is None:
+    result = _RESULT.match(text)
+    if result is None:
         return ()
-    names = dict.fromkeys(re.findall(r"%\w+", text[found.end() :].split("{")[0]))
-    return tuple(f"{found[1]} {name}" for name in names)
+    names = dict.fromkeys(re.findall(r"%\w+", text[result.end() :].split("{")[0]))
+    return tuple(f"{result[1]} {name}" for name in names)
 
 
 # Rendering ------------------------------------------------------------------------------------
@@ -98,16 +98,16 @@ lanes where it is false have no effect and an undefined result."""
 
 def _sets() -> Iterator[str]:
     """What the names of element sets stand for."""
-    found: dict[str, Elements] = {}
+    elements: dict[str, Elements] = {}
     for op in all_ops():
         for pattern in (p for f in op.schema for p in (f.pattern, f.second)):
             allowed = getattr(pattern, "allowed", getattr(pattern, "element", None))
             if isinstance(allowed, Elements) and not op.mnemonic.startswith("gpu."):
-                found[allowed.name] = allowed
+                elements[allowed.name] = allowed
     yield "\n| elements | |\n|---|---|"
-    for name in sorted(found):
-        members = [s for s in SCALARS if SCALARS[s] in found[name].scalars]
-        yield f"| {name} | {', '.join(members + ['pointers'] * found[name].pointers)} |"
+    for name in sorted(elements):
+        members = [s for s in SCALARS if SCALARS[s] in elements[name].scalars]
+        yield f"| {name} | {', '.join(members + ['pointers'] * elements[name].pointers)} |"
 
 
 def _family(name: str) -> str:

@@ -59,9 +59,9 @@ def expectations(text: str) -> list[Expectation]:
     ]
 
 
-def differences(expected: Sequence[Expectation], found: Sequence[Diagnostic]) -> list[str]:
+def differences(expected: Sequence[Expectation], diagnostics: Sequence[Diagnostic]) -> list[str]:
     """One line for each diagnostic that is missing or was not expected."""
-    left = list(found)
+    left = list(diagnostics)
     missing: list[str] = []
     for expectation in expected:
         match = next((d for d in left if expectation.fits(d)), None)

@@ -13,18 +13,18 @@ _DESCRIPTION = """Run passes over a .tir module and print the result.
 
 def parser() -> argparse.ArgumentParser:
     """The parser of everything but `bisect`."""
-    found = argparse.ArgumentParser(prog="tileir-opt", description=_DESCRIPTION)
-    add = found.add_argument
+    argument_parser = argparse.ArgumentParser(prog="tileir-opt", description=_DESCRIPTION)
+    add = argument_parser.add_argument
     add("file", nargs="?", default="-", metavar="FILE", help="a .tir file; - is standard input")
     add("--dialect", default="tir", help="how FILE is spelled: tir, mapl19 or triton1")
     add("-p", "--pipeline", default="", help="e.g. 'default' or 'cse,licm{max-depth=2},dce'")
     add("-o", "--output", default="-", metavar="OUT", help="written whole or not at all")
     add("--emit", choices=("tir", "llvm", "ptx", "cubin"), default="tir", help="what to write")
     add("--target", default="sm_90a", help="for which GPU to emit (default: %(default)s)")
-    add_safety(found.add_argument_group("limits"))
-    _add_printing(found.add_argument_group("printing, on standard error"))
-    _add_checking(found.add_argument_group("checking"))
-    return found
+    add_safety(argument_parser.add_argument_group("limits"))
+    _add_printing(argument_parser.add_argument_group("printing, on standard error"))
+    _add_checking(argument_parser.add_argument_group("checking"))
+    return argument_parser
 
 
 def _add_printing(group: Any) -> None:
@@ -64,12 +64,12 @@ def pass_list() -> str:
     from tileir.passmanager import all_passes
 
     lines: list[str] = []
-    for found in all_passes():
-        lines.append(f"{found.name} ({found.level})")
-        lines.append(f"    {found.summary}")
+    for pass_type in all_passes():
+        lines.append(f"{pass_type.name} ({pass_type.level})")
+        lines.append(f"    {pass_type.summary}")
         lines.extend(
             f"    {{{o.name}={str(o.default).lower()}}}: {o.type.__name__}{_tried(o.choices)}"
-            for o in found.options
+            for o in pass_type.options
         )
     return "\n".join([*lines, "", f"default = {','.join(PIPELINE)}", ""])
 

@@ -70,17 +70,17 @@ def statistics(records: Sequence[Record]) -> str:
 def observers_of(options: argparse.Namespace) -> Sequence[Observer]:
     """What prints modules, and saves those on which a pass fails, as `options` ask. Raises
     PassError for a pass that there is not."""
-    found: list[Observer] = []
+    observers: list[Observer] = []
     for name in (*options.print_before, *options.print_after):
         _check_pass(name)
     before = None if options.print_before_all else frozenset(options.print_before)
     after = None if options.print_after_all else frozenset(options.print_after)
     if before != frozenset() or after != frozenset() or options.print_changed:
         write: Any = sys.stderr.write
-        found.append(Printing(print_module, write, before, after, options.print_changed))
+        observers.append(Printing(print_module, write, before, after, options.print_changed))
     if options.reproducer:
-        found.append(Reproducing(lambda module: _save(module, options.reproducer)))
-    return found
+        observers.append(Reproducing(lambda module: _save(module, options.reproducer)))
+    return observers
 
 
 def _check_pass(name: str) -> None:

@@ -84,8 +84,8 @@ def _question(
     if options.predicate:
         holds = by_command(options.predicate, timeout=options.timeout, quiet=True)
         return module, holds, lambda found: found
-    found = reproducer_of(module)
-    return found.module, found.fails, found.around
+    reproducer = reproducer_of(module)
+    return reproducer.module, reproducer.fails, reproducer.around
 
 
 def _show(progress: Progress) -> None:

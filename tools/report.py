@@ -22,15 +22,15 @@ _FIELDS = ("accesses", "sectors", "ideal", "shared", "wavefronts", "conflicts", 
 def rows(counts: Any) -> list[Row]:
     """A row per line and op of a `Counts`, in the order of lines; not good where transactions
     exceed the ideal or banks conflict."""
-    found: dict[tuple[int, str], list[int]] = {}
+    result: dict[tuple[int, str], list[int]] = {}
     for op, tally in counts.by_op.items():
         numbers = [getattr(tally, name) for name in _FIELDS]
         numbers.append(sum(tally.instructions.values()))
         key = (_line(op), op.mnemonic)
-        found[key] = [a + b for a, b in zip(found.get(key, [0] * 10), numbers, strict=True)]
+        result[key] = [a + b for a, b in zip(result.get(key, [0] * 10), numbers, strict=True)]
     return [
         Row((str(line) if line else "-", name, *map(_shown, numbers)), _good(numbers))
-        for (line, name), numbers in sorted(found.items())
+        for (line, name), numbers in sorted(result.items())
     ]
 
 

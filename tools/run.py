@@ -98,15 +98,15 @@ def _counts(options: argparse.Namespace) -> Any:
 
 
 def _launched(
-    module: Module, plan: Recipe, before: Mapping[str, Any], wanted: str, extra: Mapping[str, Any]
+    module: Module, plan: Recipe, before: Mapping[str, Any], required: str, extra: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Where the kernel ran and what it left. What no GPU code can be made for yet runs in the
     interpreter, unless a GPU was asked for by name."""
-    name, after = choose(wanted, module, plan.kernel.name), _copies(before)
+    name, after = choose(required, module, plan.kernel.name), _copies(before)
     try:
         executor(name).launch(module, plan.kernel.name, plan.grid, after, **extra)
     except CompileError as error:
-        if wanted != "auto":
+        if required != "auto":
             raise
         sys.stderr.write(f"not on a GPU: {error}\n")
         name, after = "interpreter", _copies(before)

@@ -222,9 +222,9 @@ def _list(database: Database) -> None:
     for family in database.families():
         known = database.known(family)
         best = min((o for o in known if o.good), key=lambda o: o.seconds or 0.0, default=None)
-        found = "nothing measured" if best is None else f"{duration(best.seconds)}  {best.name}"
+        result = "nothing measured" if best is None else f"{duration(best.seconds)}  {best.name}"
         head = f"@{family.kernel} {family.shape} on {family.device}, driver {family.driver}"
-        sys.stdout.write(f"{head}, {len(known)} outcomes: {found}\n")
+        sys.stdout.write(f"{head}, {len(known)} outcomes: {result}\n")
 
 
 def _json(result: Result) -> bytes:

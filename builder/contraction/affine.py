@@ -94,10 +94,10 @@ class Affine:
 
     def replaced(self, by: Mapping[Index, Affine]) -> Affine:
         """With expressions in place of indices."""
-        found = Affine((), self.constant)
+        result = Affine((), self.constant)
         for index, n in self.terms:
-            found += by.get(index, affine(index)) * n
-        return found
+            result += by.get(index, affine(index)) * n
+        return result
 
     def interval(self, ranges: Mapping[Index, range]) -> range:
         """The least range of all values over a box of `ranges`, none of them empty."""
@@ -126,15 +126,15 @@ class Bound:
 
     def fails(self, ranges: Mapping[Index, range]) -> bool:
         """Whether it holds nowhere in a box."""
-        found = self.of.interval(ranges)
-        below = self.low is not None and found.stop <= self.low
-        return below or (self.high is not None and found.start >= self.high)
+        result = self.of.interval(ranges)
+        below = self.low is not None and result.stop <= self.low
+        return below or (self.high is not None and result.start >= self.high)
 
     def beyond(self, ranges: Mapping[Index, range]) -> Bound | None:
         """What of it is not certain in a box; None where all of it is."""
-        found = self.of.interval(ranges)
-        low = None if self.low is None or found.start >= self.low else self.low
-        high = None if self.high is None or found.stop <= self.high else self.high
+        result = self.of.interval(ranges)
+        low = None if self.low is None or result.start >= self.low else self.low
+        high = None if self.high is None or result.stop <= self.high else self.high
         return None if low is None and high is None else Bound(self.of, low, high)
 
     def normal(self) -> Bound:
@@ -175,10 +175,10 @@ def affine(item: Any) -> Affine:
 
 
 def _sum(terms: Iterable[tuple[Index, int]], constant: int) -> Affine:
-    found: dict[Index, int] = {}
+    result: dict[Index, int] = {}
     for index, n in terms:
-        found[index] = found.get(index, 0) + n
-    return Affine(tuple((i, n) for i, n in found.items() if n), constant)
+        result[index] = result.get(index, 0) + n
+    return Affine(tuple((i, n) for i, n in result.items() if n), constant)
 
 
 def _term(index: Index, n: int) -> str:

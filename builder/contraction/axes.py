@@ -107,7 +107,7 @@ class AxisTile:
         return self._flat() if self.axis.is_flat else self._inner()
 
     def _inner(self) -> dict[Index, IndexValues]:
-        found: dict[Index, IndexValues] = {}
+        index_values: dict[Index, IndexValues] = {}
         rest, axis = self.number, self.axis
         for place, (index, span) in reversed(list(enumerate(axis.ranges))):
             count, inner = axis.counts[place], place == len(axis.ranges) - 1
@@ -116,16 +116,16 @@ class AxisTile:
             step = axis.tile if inner else 1
             wide = range(span.start, span.start + count * step)
             lanes = self if inner and axis.tile > 1 else None
-            found[index] = IndexValues(shifted(digit, step, span.start), wide, lanes)
-        return found
+            index_values[index] = IndexValues(shifted(digit, step, span.start), wide, lanes)
+        return index_values
 
     def _flat(self) -> dict[Index, IndexValues]:
-        found: dict[Index, IndexValues] = {}
+        index_values: dict[Index, IndexValues] = {}
         for place, (index, span) in enumerate(self.axis.ranges):
             last = self.axis.blocks * self.axis.tile - 1
             stop = span.stop if place else span.start + last // self.axis.strides[0] + 1
-            found[index] = IndexValues(span.start, range(span.start, stop), self)
-        return found
+            index_values[index] = IndexValues(span.start, range(span.start, stop), self)
+        return index_values
 
     def lanes_of(self, place: IndexValues) -> Expr:
         """What lanes add to an index."""
@@ -142,13 +142,13 @@ class AxisTile:
     @cached_property
     def digits(self) -> tuple[Expr, ...]:
         """The digits of `linear` by the extents of a flat axis."""
-        found: list[Expr] = []
+        digits: list[Expr] = []
         for place, (stride, (_, span)) in enumerate(
             zip(self.axis.strides, self.axis.ranges, strict=True)
         ):
             digit = self.linear if stride == 1 else self.linear.udiv(stride)
-            found.append(digit.urem(len(span)) if place else digit)
-        return tuple(found)
+            digits.append(digit.urem(len(span)) if place else digit)
+        return tuple(digits)
 
 
 def quotient(x: Any, n: int) -> Any:

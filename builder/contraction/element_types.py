@@ -41,9 +41,9 @@ def kind_of(term: Term) -> Element:
 
 def scalar_kind(term: Term) -> Scalar:
     """The same of what is a number, as all but pointers are."""
-    found = kind_of(term)
-    assert isinstance(found, Scalar)
-    return found
+    kind = kind_of(term)
+    assert isinstance(kind, Scalar)
+    return kind
 
 
 def stored_kind(term: Term) -> Element:
@@ -65,8 +65,8 @@ def _kind(term: Term, read: _Widening) -> Element:
         case Choose():
             return _together(term.then, term.otherwise, read)
         case Reduce():
-            found = _kind(term.of, read)
-            return I32 if found is I1 and term.kind in ("sum", "product") else found
+            kind = _kind(term.of, read)
+            return I32 if kind is I1 and term.kind in ("sum", "product") else kind
         case Apply():
             return _of_call(term, read)
 
@@ -75,9 +75,9 @@ def _of_call(term: Apply, read: _Widening) -> Element:
     if term.name in CONDITIONS:
         return I1
     kept = term.arguments[1:] if term.name == "select" else term.arguments
-    found = _kind(kept[0], read) if len(kept) == 1 else _together(kept[0], kept[1], read)
-    if term.name in _KEEPING or (isinstance(found, Scalar) and found.is_float):
-        return found
+    kind = _kind(kept[0], read) if len(kept) == 1 else _together(kept[0], kept[1], read)
+    if term.name in _KEEPING or (isinstance(kind, Scalar) and kind.is_float):
+        return kind
     return F32
 
 

@@ -50,10 +50,10 @@ class Emitter:
 
     def value(self, term: Term, view: View) -> Expr:
         """`term` as a value."""
-        found = self.term(term, view)
-        if isinstance(found, Expr):
-            return found
-        return self.b.constant(functions.number_kind(found), found)
+        expr = self.term(term, view)
+        if isinstance(expr, Expr):
+            return expr
+        return self.b.constant(functions.number_kind(expr), expr)
 
     def _made(self, term: Term, view: View) -> Any:
         match term:
@@ -62,8 +62,8 @@ class Emitter:
             case Position():
                 return view.value(term.at)
             case Read():
-                found = self.read(term, view)
-                return found.to(functions.compute_type(term.tensor.element))
+                result = self.read(term, view)
+                return result.to(functions.compute_type(term.tensor.element))
             case Apply():
                 arguments = tuple(self.term(x, view) for x in term.arguments)
                 return functions.call(self.b, term.name, arguments)
@@ -90,16 +90,16 @@ class Emitter:
 
     def _arm(self, term: Choose, arm: Term, view: View) -> Expr:
         """An arm that is all there is of a choice: a number has the type that both meet in."""
-        found = self.term(arm, view)
-        return found if isinstance(found, Expr) else self.b.constant(scalar_kind(term), found)
+        result = self.term(arm, view)
+        return result if isinstance(result, Expr) else self.b.constant(scalar_kind(term), result)
 
     # Memory -----------------------------------------------------------------------------------
 
     def read(self, term: Read, view: View) -> Expr:
         """The elements as they are in memory."""
-        given = self.arguments[term.tensor]
+        argument = self.arguments[term.tensor]
         if term.tensor.by_value:
-            return given
+            return argument
         if any(guard.fails(view.spans) for guard in term.guards):
             return self.b.constant(term.tensor.element, 0)
         pointer, mask = self.address(term.tensor, term.at, view), self.guarded(term, view)
@@ -113,8 +113,8 @@ class Emitter:
             if isinstance(position, Affine):
                 known += position * stride
             else:
-                found = self.value(position, view).to(I32) * stride
-                computed = found if computed is None else computed + found
+                result = self.value(position, view).to(I32) * stride
+                computed = result if computed is None else computed + result
         shared, lanes = view.split(known)
         pointer = self.arguments[tensor]
         if not isinstance(shared, int) or shared:

@@ -40,8 +40,8 @@ class Function:
             raise refused(f"{len(self.inputs)} arrays are needed, not {len(given)}")
         fitting = _apart([_fitting(t, x) for t, x in zip(self.inputs, given, strict=True)])
         arrays = dict(zip(self.inputs, fitting, strict=True))
-        found = self.program.run(arrays, on, **options)
-        values = tuple(found[t] for t in self.program.outputs)
+        result = self.program.run(arrays, on, **options)
+        values = tuple(result[t] for t in self.program.outputs)
         return values[0] if len(values) == 1 else values
 
 
@@ -78,8 +78,8 @@ def _fitting(tensor: Tensor, given: Any) -> Any:
     array: Any = given
     element, shape = described(array)
     if element is not tensor.element or shape != tensor.shape:
-        wanted = f"{tensor.element} of shape {_text(tensor.shape)}"
-        raise refused(f"{tensor.name} is {wanted}, not {element} of shape {_text(shape)}")
+        required = f"{tensor.element} of shape {_text(tensor.shape)}"
+        raise refused(f"{tensor.name} is {required}, not {element} of shape {_text(shape)}")
     if tensor.by_value:
         return array.item()
     if isinstance(array, (np.ndarray, np.generic)):
@@ -89,13 +89,13 @@ def _fitting(tensor: Tensor, given: Any) -> Any:
 
 def _apart(arrays: Sequence[Any]) -> list[Any]:
     """`arrays`, none sharing memory with another, which kernels are promised."""
-    found: list[Any] = []
+    result: list[Any] = []
     for array in arrays:
         shared = isinstance(array, np.ndarray) and any(
-            isinstance(x, np.ndarray) and np.may_share_memory(x, array) for x in found
+            isinstance(x, np.ndarray) and np.may_share_memory(x, array) for x in result
         )
-        found.append(array.copy() if shared else array)
-    return found
+        result.append(array.copy() if shared else array)
+    return result
 
 
 def _filled(tensor: Tensor, number: float) -> Any:

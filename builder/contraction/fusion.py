@@ -66,8 +66,8 @@ def _with(term: Term, stage: Stage) -> Term:
         for (index, _), at in zip(stage.elements, made.at, strict=True)
         if isinstance(at, Affine)
     }
-    found = as_read(stage.output.element, replaced(stage.term, by))
-    return guarded(found, made) if made.guards else found
+    result = as_read(stage.output.element, replaced(stage.term, by))
+    return guarded(result, made) if made.guards else result
 
 
 def guarded(term: Term, read: Read) -> Term:
@@ -94,18 +94,18 @@ def as_read(element: Element, term: Term) -> Term:
 
 
 def _worth(stage: Stage, readers: Sequence[Stage]) -> bool:
-    found = [r for reader in readers for r in _reads_of(reader.term, stage.output)]
-    if any(not isinstance(at, Affine) for read in found for at in read.at):
+    result = [r for reader in readers for r in _reads_of(reader.term, stage.output)]
+    if any(not isinstance(at, Affine) for read in result for at in read.at):
         return False
     work = sum(isinstance(t, (Apply, Reduce)) for t in walk(stage.term))
     if any(isinstance(t, Reduce) for t in walk(stage.term)):
-        return len(readers) == 1 and _element_by_element(stage, readers[0], found)
+        return len(readers) == 1 and _element_by_element(stage, readers[0], result)
     if isinstance(padded(stage.term), (Read, Number)):
         return True
     again = any(_in_reduction(reader.term, stage.output) for reader in readers)
     if again or len(readers) > 1:
         return work <= CHEAP and not (again and any(_is_product(r) for r in readers))
-    return len(set(found)) * work <= 4 * CHEAP
+    return len(set(result)) * work <= 4 * CHEAP
 
 
 def _element_by_element(stage: Stage, reader: Stage, found: Sequence[Read]) -> bool:
@@ -132,5 +132,5 @@ def _in_reduction(term: Term, tensor: Tensor) -> bool:
 
 
 def _is_product(stage: Stage) -> bool:
-    found = (t for t in walk(stage.term) if isinstance(t, Reduce))
-    return any(matrix_sides(stage, t) is not None for t in found)
+    result = (t for t in walk(stage.term) if isinstance(t, Reduce))
+    return any(matrix_sides(stage, t) is not None for t in result)

@@ -22,8 +22,8 @@ from tileir.types import pointer
 
 def tensors_of(stage: Stage) -> tuple[Tensor, ...]:
     """What a stage reads, each once, and then its output."""
-    found = dict.fromkeys(read.tensor for read in reads(stage.term))
-    return (*(t for t in found if t is not stage.output), stage.output)
+    tensors = dict.fromkeys(read.tensor for read in reads(stage.term))
+    return (*(t for t in tensors if t is not stage.output), stage.output)
 
 
 def grid_of(tiling: Tiling) -> int:
@@ -83,11 +83,11 @@ def _instances(b: Builder, tiling: Tiling) -> list[AxisTile]:
 
 
 def _digits(number: Any, counts: Sequence[int]) -> list[Any]:
-    found: list[Any] = []
+    digits: list[Any] = []
     for place, count in reversed(list(enumerate(counts))):
-        found.insert(0, modulo(number, count) if place else number)
+        digits.insert(0, modulo(number, count) if place else number)
         number = quotient(number, count) if place else number
-    return found
+    return digits
 
 
 def _grouped(b: Builder, tile: Any, rows: int, columns: int, group: int) -> list[Any]:

@@ -49,8 +49,8 @@ def sides_of(term: Reduce, view: View) -> MatmulOperands | None:
     indices = [frozenset(at.axis.indices) for at in view.dimensions]
     for rows in range(1, view.rank):
         first, second = (frozenset[Index]().union(*x) for x in (indices[:rows], indices[rows:]))
-        if (found := split(term, first, second)) is not None:
-            return MatmulOperands(*found, rows)
+        if (result := split(term, first, second)) is not None:
+            return MatmulOperands(*result, rows)
     return None
 
 
@@ -58,14 +58,14 @@ def split(
     term: Reduce, rows: frozenset[Index], columns: frozenset[Index]
 ) -> tuple[tuple[Term, ...], tuple[Term, ...]] | None:
     """The factors that depend on `rows` and all others, if none depends on both."""
-    found = multiplicands(term.of)
-    depends = [free(x) for x in found]
+    result = multiplicands(term.of)
+    depends = [free(x) for x in result]
     conditions = [frozenset(bound.of.indices) for bound in term.where]
     if any(d & rows and d & columns for d in (*depends, *conditions)):
         return None
     over_ = {index for index, _ in term.over}
-    left = tuple(x for x, d in zip(found, depends, strict=True) if d & rows)
-    right = tuple(x for x, d in zip(found, depends, strict=True) if not d & rows)
+    left = tuple(x for x, d in zip(result, depends, strict=True) if d & rows)
+    right = tuple(x for x, d in zip(result, depends, strict=True) if not d & rows)
     if not left or not any(free(x) & columns for x in right):
         return None
     if not any(free(x) & over_ for x in left) or not any(free(x) & over_ for x in right):
@@ -124,10 +124,10 @@ def _tile(
 def _product(emitter: Emitter, terms: Sequence[Term], view: View) -> Expr:
     if len(terms) == 1 and isinstance(terms[0], Read):
         return emitter.read(terms[0], view)
-    found: Any = emitter.term(terms[0], view)
+    result: Any = emitter.term(terms[0], view)
     for term in terms[1:]:
-        found = call(emitter.b, "mul", (found, emitter.term(term, view)))
-    return found if isinstance(found, Expr) else emitter.value(Number(found), view)
+        result = call(emitter.b, "mul", (result, emitter.term(term, view)))
+    return result if isinstance(result, Expr) else emitter.value(Number(result), view)
 
 
 def _covered(terms: Sequence[Term], bound: Bound, view: View) -> bool:
@@ -146,8 +146,8 @@ def _runs_along(terms: Sequence[Term], at: AxisTile) -> bool:
 
 def contiguous(read: Read) -> Index | None:
     """The index whose neighbours are neighbours in memory; the last of several."""
-    found = neighbours(read)
-    return found[-1] if found else None
+    result = neighbours(read)
+    return result[-1] if result else None
 
 
 def neighbours(read: Read) -> list[Index]:
@@ -163,9 +163,9 @@ def factor_kind(term: Reduce) -> Scalar | None:
     same in all, else the type that the product is computed in. None where matrices have no such
     elements."""
     named = {_named(x) for x in multiplicands(term.of)}
-    found = named.pop() if len(named) == 1 else None
-    found = kind_of(term) if found is None else found
-    return found if isinstance(found, Scalar) and found in MATRICES else None
+    kind = named.pop() if len(named) == 1 else None
+    kind = kind_of(term) if kind is None else kind
+    return kind if isinstance(kind, Scalar) and kind in MATRICES else None
 
 
 def _named(term: Term) -> Element | None:

@@ -109,5 +109,5 @@ def dtype_of(element: Element) -> np.dtype[Any]:
 
 def temporaries(program: Program, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The tensors between kernels: neither inputs nor outputs."""
-    found = dict.fromkeys(t for launch in program.launches for t in launch.tensors)
-    return tuple(t for t in found if t not in inputs and t not in program.outputs)
+    tensors = dict.fromkeys(t for launch in program.launches for t in launch.tensors)
+    return tuple(t for t in tensors if t not in inputs and t not in program.outputs)

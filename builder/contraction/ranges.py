@@ -29,14 +29,14 @@ def ranges_of(indices: Sequence[Index], where: Iterable[Bound]) -> dict[Index, r
     for index in indices:
         if float("-inf") == limits[index][0] or limits[index][1] == float("inf"):
             limits[index] = _eliminated(index, indices, sides)
-    found: dict[Index, range] = {}
+    ranges: dict[Index, range] = {}
     for index, (low, high) in limits.items():
         if float("-inf") == low or high == float("inf"):
             raise mistake("TIR0811", f"nothing bounds the index {index}")
-        found[index] = range(int(low), int(high) + 1)
-    if any(not r for r in found.values()):
+        ranges[index] = range(int(low), int(high) + 1)
+    if any(not r for r in ranges.values()):
         return dict.fromkeys(indices, range(0))
-    return found
+    return ranges
 
 
 def _sides(bound: Bound) -> Iterator[Affine]:
@@ -74,18 +74,18 @@ def _narrowed(limits: _Limits, side: Affine, index: Index, n: int) -> tuple[floa
 
 
 def _eliminated(
-    wanted: Index, indices: Sequence[Index], sides: Sequence[Affine]
+    required: Index, indices: Sequence[Index], sides: Sequence[Affine]
 ) -> tuple[float, float]:
-    """Limits of `wanted` by Fourier and Motzkin: all other indices eliminated."""
+    """Limits of `required` by Fourier and Motzkin: all other indices eliminated."""
     left = list(sides)
     for index in indices:
-        if index is not wanted:
+        if index is not required:
             left = _without(index, left)
-    limits: _Limits = {wanted: (float("-inf"), float("inf"))}
+    limits: _Limits = {required: (float("-inf"), float("inf"))}
     for side in left:
         for index, n in side.terms:
-            limits[wanted] = _narrowed(limits, side, index, n)
-    return limits[wanted]
+            limits[required] = _narrowed(limits, side, index, n)
+    return limits[required]
 
 
 def _without(index: Index, sides: Sequence[Affine]) -> list[Affine]:

@@ -50,8 +50,8 @@ class _Loop:
         )  # fmt: skip
         ends = tuple(Bound(affine(i), span.start, span.stop) for i, span in axis.ranges)
         self.where = (*term.where, *ends)
-        found = over(view, [], view.dimensions).extents(free(term))
-        self.shape = (*found, axis.tile) if axis.tile > 1 else found
+        extents = over(view, [], view.dimensions).extents(free(term))
+        self.shape = (*extents, axis.tile) if axis.tile > 1 else extents
 
     def run(self) -> Any:
         """What all lanes joined."""

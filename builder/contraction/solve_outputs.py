@@ -58,20 +58,20 @@ class _State:
 
 
 def _solve(state: _State, position: Affine, extent: int, name: str) -> None:
-    found = _with_one_free(state, position.replaced(state.replaced))
-    free = [index for index in found.indices if index in state.free]
+    result = _with_one_free(state, position.replaced(state.replaced))
+    free = [index for index in result.indices if index in state.free]
     if not free:
         element = _element(state, Index(name), extent)
-        state.where.append(Bound(affine(element) - found, 0, 1))
+        state.where.append(Bound(affine(element) - result, 0, 1))
         return
     (index,) = free
-    n = found.coefficient(index)
+    n = result.coefficient(index)
     if abs(n) == 1:
-        rest = found - affine(index) * n
+        rest = result - affine(index) * n
         element = _element(state, Index(index.name), extent)
         state.replace(index, (affine(element) - rest) * n)
     else:
-        _spread(state, found, index, extent)
+        _spread(state, result, index, extent)
 
 
 def _element(state: _State, element: Index, extent: int) -> Index:

@@ -85,18 +85,18 @@ def contraction(
 
     Raises BuildError (TIR0812) where that is not certain.
     """
-    found = solved([affine(e) for e in at], output.shape, ranges)
-    conditions = tuple(bound.replaced(found.replaced) for bound in where) + found.where
-    inner = replaced(term, found.replaced)
-    over = tuple((i, span) for i, span in found.over.items())
+    result = solved([affine(e) for e in at], output.shape, ranges)
+    conditions = tuple(bound.replaced(result.replaced) for bound in where) + result.where
+    inner = replaced(term, result.replaced)
+    over = tuple((i, span) for i, span in result.over.items())
     if kind == "assign":
         over, inner, conditions = assigned(over, inner, conditions)
         zero = Number(0 if empty is None else empty)
-        made: Term = Choose(conditions, inner, zero) if conditions else inner
+        reduce: Term = Choose(conditions, inner, zero) if conditions else inner
     else:
-        made = Reduce(kind, over, inner, conditions, empty)
-    _check_points(made)
-    return Stage(output, tuple(found.elements.items()), found.at, made, location)
+        reduce = Reduce(kind, over, inner, conditions, empty)
+    _check_points(reduce)
+    return Stage(output, tuple(result.elements.items()), result.at, reduce, location)
 
 
 def assigned(

@@ -24,10 +24,10 @@ class Tensor:
     @property
     def strides(self) -> tuple[int, ...]:
         """Elements between neighbours along each dimension."""
-        found = [1]
+        result = [1]
         for extent in reversed(self.shape[1:]):
-            found.insert(0, found[0] * extent)
-        return tuple(found[: len(self.shape)])
+            result.insert(0, result[0] * extent)
+        return tuple(result[: len(self.shape)])
 
     def __repr__(self) -> str:
         return self.name
@@ -140,18 +140,18 @@ def bounds(term: Term) -> tuple[Bound, ...]:
 
 def free(term: Term) -> frozenset[Index]:
     """The indices that `term` depends on."""
-    found: set[Index] = set()
+    indexes: set[Index] = set()
     for part in parts(term):
-        found |= free(part)
+        indexes |= free(part)
     for bound in bounds(term):
-        found |= set(bound.of.indices)
+        indexes |= set(bound.of.indices)
     if isinstance(term, Read):
-        found |= {i for at in term.at if isinstance(at, Affine) for i in at.indices}
+        indexes |= {i for at in term.at if isinstance(at, Affine) for i in at.indices}
     if isinstance(term, Position):
-        found |= set(term.at.indices)
+        indexes |= set(term.at.indices)
     if isinstance(term, Reduce):
-        found -= {index for index, _ in term.over}
-    return frozenset(found)
+        indexes -= {index for index, _ in term.over}
+    return frozenset(indexes)
 
 
 def mapped(term: Term, change: Callable[[Any], Term]) -> Term:
@@ -172,17 +172,17 @@ def mapped(term: Term, change: Callable[[Any], Term]) -> Term:
 
 def replaced(term: Term, by: Mapping[Index, Affine]) -> Term:
     """`term` with expressions in place of indices."""
-    made = mapped(term, lambda part: replaced(part, by))
-    match made:
+    result = mapped(term, lambda part: replaced(part, by))
+    match result:
         case Position():
-            return Position(made.at.replaced(by))
+            return Position(result.at.replaced(by))
         case Read():
-            at = tuple(x.replaced(by) if isinstance(x, Affine) else x for x in made.at)
-            return attrs.evolve(made, at=at, guards=tuple(g.replaced(by) for g in made.guards))
+            at = tuple(x.replaced(by) if isinstance(x, Affine) else x for x in result.at)
+            return attrs.evolve(result, at=at, guards=tuple(g.replaced(by) for g in result.guards))
         case Choose() | Reduce():
-            return attrs.evolve(made, where=tuple(bound.replaced(by) for bound in made.where))
+            return attrs.evolve(result, where=tuple(bound.replaced(by) for bound in result.where))
         case _:
-            return made
+            return result
 
 
 def padded(term: Term) -> Term:

@@ -74,12 +74,12 @@ def matrix_sides(stage: Stage, term: Reduce) -> tuple[tuple[Index, ...], tuple[I
     """The indices of rows and of columns, in the order of the elements; None where `term` is no
     product of matrices worth the name. Indices of all factors are in neither."""
     spans = dict(stage.elements)
-    found = [frozenset(free(x) & spans.keys()) for x in multiplicands(term.of)]
-    found = [x for x in found if x]
-    if len(found) < 2 or term.kind != "sum":
+    result = [frozenset(free(x) & spans.keys()) for x in multiplicands(term.of)]
+    result = [x for x in result if x]
+    if len(result) < 2 or term.kind != "sum":
         return None
-    shared = frozenset.intersection(*found)
-    groups = _joined([x - shared for x in found if x - shared])
+    shared = frozenset.intersection(*result)
+    groups = _joined([x - shared for x in result if x - shared])
     if len(groups) != 2 or split(term, *groups) is None or factor_kind(term) is None:
         return None
     last = next((i for i in reversed(list(spans)) if i in groups[0] | groups[1]), None)
@@ -93,12 +93,12 @@ def matrix_sides(stage: Stage, term: Reduce) -> tuple[tuple[Index, ...], tuple[I
 
 def _joined(groups: Sequence[frozenset[Index]]) -> list[frozenset[Index]]:
     """Groups that share an index as one."""
-    found: list[frozenset[Index]] = []
+    indexes: list[frozenset[Index]] = []
     for group in groups:
-        met = [x for x in found if x & group]
-        found = [x for x in found if not x & group]
-        found.append(group.union(*met))
-    return found
+        met = [x for x in indexes if x & group]
+        indexes = [x for x in indexes if not x & group]
+        indexes.append(group.union(*met))
+    return indexes
 
 
 def _of_matrices(
@@ -151,8 +151,8 @@ def side_axes(stage: Stage, spans: list[tuple[Index, range]], tile: int) -> tupl
 
 
 def _touches(axis: Axis, at: Sequence[object]) -> bool:
-    found = {i for position in at if isinstance(position, Affine) for i in position.indices}
-    return bool(found & set(axis.indices))
+    result = {i for position in at if isinstance(position, Affine) for i in position.indices}
+    return bool(result & set(axis.indices))
 
 
 def _is_guarded(stage: Stage, axis: Axis) -> bool:
@@ -237,7 +237,7 @@ def _has_windows(stage: Stage) -> bool:
     inner = {i for t in walk(stage.term) if isinstance(t, Reduce) for i, _ in t.over}
     outer = {index for index, _ in stage.elements}
     mixed = (set(at.indices) for found in rows.values() for row in found for at in row)
-    several = any(len(found) > 1 for found in rows.values())
+    several = any(len(row) > 1 for row in rows.values())
     return several or any(indices & inner and indices & outer for indices in mixed)
 
 

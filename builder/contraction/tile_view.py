@@ -61,7 +61,7 @@ class View:
 
     def _linear(self, at: Affine) -> tuple[list[tuple[AxisTile, int]], list[tuple[Index, int]]]:
         """Flat axes that an expression goes along evenly, with its step; and its other terms."""
-        found: list[tuple[AxisTile, int]] = []
+        result: list[tuple[AxisTile, int]] = []
         left = dict(at.terms)
         for dimension in self.dimensions:
             axis = dimension.axis
@@ -70,10 +70,10 @@ class View:
                 left.get(i, 0) == step * s for i, s in zip(axis.indices, axis.strides, strict=True)
             ]
             if step and all(even):
-                found.append((dimension, step))
+                result.append((dimension, step))
                 for index in axis.indices:
                     left.pop(index, None)
-        return found, list(left.items())
+        return result, list(left.items())
 
     def value(self, at: Affine) -> Any:
         """An index expression, as a number or a value."""
@@ -90,20 +90,20 @@ class View:
 
     def beyond(self, where: Sequence[Bound]) -> tuple[Bound, ...]:
         """What of the conditions is not certain here, one condition for each expression."""
-        found: dict[Affine, Bound] = {}
+        bounds: dict[Affine, Bound] = {}
         for bound in where:
             left = bound.normal().beyond(self.spans)
             if left is not None:
-                found[left.of] = left.both(found.get(left.of, left))
-        return tuple(found.values())
+                bounds[left.of] = left.both(bounds.get(left.of, left))
+        return tuple(bounds.values())
 
     def mask(self, where: Sequence[Bound]) -> Any:
         """Whether all conditions hold, None where that is certain, or a value."""
-        found: Any = None
+        result: Any = None
         for bound in self.beyond(where):
             holds = self._holds(bound)
-            found = holds if found is None else found & holds
-        return found
+            result = holds if result is None else result & holds
+        return result
 
     def _holds(self, bound: Bound) -> Any:
         key = (bound,)

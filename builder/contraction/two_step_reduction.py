@@ -52,14 +52,14 @@ def _in_two(stage: Stage, term: Reduce, parts: int) -> tuple[Stage, Stage]:
     where = [bound.replaced({index: place}) for bound in term.where]
     if length * parts != len(span):
         where.append(Bound(place, span.start, span.stop))
-    made = attrs.evolve(
+    result = attrs.evolve(
         term, over=over, of=replaced(term.of, {index: place}), where=tuple(where), empty=None
     )
     shape = (*(len(s) for _, s in stage.elements), parts)
     partial = Tensor(f"{stage.output.name}_parts", scalar_kind(term), shape)
     at = tuple(affine(i) - s.start for i, s in stage.elements)
     elements = (*stage.elements, (part, range(parts)))
-    first = Stage(partial, elements, (*at, affine(part)), made, stage.location)
+    first = Stage(partial, elements, (*at, affine(part)), result, stage.location)
     read = Read(partial, (*at, affine(again)))
     joined = Reduce(term.kind, ((again, range(parts)),), read, empty=term.empty)
     return first, attrs.evolve(stage, term=_with(stage.term, term, joined))

@@ -56,8 +56,8 @@ def autoschedule(
     plan = bare.function(target).plan(*arguments, types=types, **sizes)
     scalars = dict.fromkeys(bare.function(target).scalars, F32)
     search = _Search(bare.definitions, target, plan, scalars, machine)
-    found = sorted(search.all(count), key=lambda s: s.seconds)
-    return _legal(found, target, arguments, types, sizes, count)
+    result = sorted(search.all(count), key=lambda s: s.seconds)
+    return _legal(result, target, arguments, types, sizes, count)
 
 
 def estimated(
@@ -78,7 +78,7 @@ def estimated(
 
 
 def _legal(
-    found: Sequence[Scheduled],
+    candidates: Sequence[Scheduled],
     name: str,
     arguments: Sequence[Any],
     types: Mapping[str, Any] | None,
@@ -87,7 +87,7 @@ def _legal(
 ) -> list[Scheduled]:
     """The first that kernels are made of."""
     kept: list[Scheduled] = []
-    for one in found:
+    for one in candidates:
         if len(kept) == count:
             break
         try:
@@ -110,8 +110,8 @@ class _Search:
 
     def all(self, count: int) -> Iterator[Scheduled]:
         """The best schedules of every way to fuse."""
-        for found in self._fusions():
-            yield from self._sized(found, count)
+        for fusion in self._fusions():
+            yield from self._sized(fusion, count)
 
     def _fusions(self) -> Iterator[Definitions]:
         """The definitions with all Funcs fused, all but one, and none."""
@@ -121,27 +121,27 @@ class _Search:
         options.append((False,) * len(funcs))
         seen: set[tuple[tuple[str, Fusion], ...]] = set()
         for chosen in options:
-            found = self.definitions
+            definitions = self.definitions
             for func, fused in zip(funcs, chosen, strict=True):
-                fusion = _fusion(found, func) if fused else None
+                fusion = _fusion(definitions, func) if fused else None
                 if fusion:
-                    found = _with(found, func.name, fusion=fusion)
+                    definitions = _with(definitions, func.name, fusion=fusion)
             key = tuple(
-                (f.name, f.schedule.fusion) for f in found.funcs.values() if f.schedule.fusion
+                (f.name, f.schedule.fusion) for f in definitions.funcs.values() if f.schedule.fusion
             )
             if key not in seen:
                 seen.add(key)
-                yield found
+                yield definitions
 
-    def _sized(self, found: Definitions, count: int) -> Iterator[Scheduled]:
-        ranked = [self._ranked(own)[:count] for own in groups(found, self.name)]
+    def _sized(self, definitions: Definitions, count: int) -> Iterator[Scheduled]:
+        ranked = [self._ranked(own)[:count] for own in groups(definitions, self.name)]
         if not all(ranked):
             return
         best = tuple(options[0] for options in ranked)
         for i, options in enumerate(ranked):
             for option in options if i == len(ranked) - 1 else options[1:]:
                 chosen = (*best[:i], option, *best[i + 1 :])
-                program = found
+                program = definitions
                 for _, own, schedule in chosen:
                     program = _with(program, own.root.name, **_settings(schedule))
                 yield Scheduled(Program(program), sum(seconds for seconds, _, _ in chosen))
@@ -155,26 +155,26 @@ class _Search:
 
     def _sorted(self, own: Group) -> list[tuple[float, Group, Schedule]]:
         sizes, tensors = self.plan.sizes, self._tensors(own)
-        made: list[tuple[float, Group, Schedule]] = []
+        result: list[tuple[float, Group, Schedule]] = []
         for schedule in candidates(own, sizes, tensors):
             kept = attrs.evolve(
                 schedule, fusion=own.root.schedule.fusion, compiled=own.root.schedule.compiled
             )
             root = attrs.evolve(own.root, schedule=kept)
             seconds = self._seconds(attrs.evolve(own, root=root), tensors)
-            made.append((seconds, own, kept))
-        return sorted(made, key=lambda item: item[0])
+            result.append((seconds, own, kept))
+        return sorted(result, key=lambda item: item[0])
 
     def seconds(self, own: Group) -> float:
         """Of a kernel, as it is scheduled."""
         return self._seconds(own, self._tensors(own))
 
     def _tensors(self, own: Group) -> dict[str, Tensor]:
-        found = dict(self.plan.tensors)
+        tensors = dict(self.plan.tensors)
         for func in own.funcs:
             shape = [self.plan.sizes[label] for label in func.labels]
-            found.setdefault(func.name, row_major(F32, shape))
-        return found
+            tensors.setdefault(func.name, row_major(F32, shape))
+        return tensors
 
     def _seconds(self, own: Group, tensors: Mapping[str, Tensor]) -> float:
         """Of the kernels that the group becomes."""
@@ -202,27 +202,31 @@ def _settings(schedule: Schedule) -> dict[str, Any]:
     return {name: getattr(schedule, name) for name in names}
 
 
-def _with(found: Definitions, name: str, **changes: Any) -> Definitions:
-    func = found.funcs[name]
+def _with(definitions: Definitions, name: str, **changes: Any) -> Definitions:
+    func = definitions.funcs[name]
     schedule = attrs.evolve(func.schedule, **changes)
-    return attrs.evolve(found, funcs={**found.funcs, name: attrs.evolve(func, schedule=schedule)})
+    return attrs.evolve(
+        definitions, funcs={**definitions.funcs, name: attrs.evolve(func, schedule=schedule)}
+    )
 
 
 # Fusion -------------------------------------------------------------------------------------------
 
 
-def _fusion(found: Definitions, func: Func) -> Fusion | None:
+def _fusion(definitions: Definitions, func: Func) -> Fusion | None:
     """Where a Func can be fused so that its values need no memory; None where it cannot."""
     readers = [
-        f for f in found.funcs.values() if any(a.name == func.name for a in accesses(f.value))
+        f for f in definitions.funcs.values() if any(a.name == func.name for a in accesses(f.value))
     ]
     if not readers:
         return None
     for reader in readers:
         for fusion in _levels(func, reader):
-            made = _with(found, func.name, fusion=fusion)
-            roots = {_root(made, r) for r in readers}
-            if len(roots) == 1 and func.name in {f.name for f in group(made, roots.pop()).members}:
+            result = _with(definitions, func.name, fusion=fusion)
+            roots = {_root(result, r) for r in readers}
+            if len(roots) == 1 and func.name in {
+                f.name for f in group(result, roots.pop()).members
+            }:
                 return fusion
     return None
 
@@ -234,7 +238,7 @@ def _levels(func: Func, reader: Func) -> Iterator[Fusion]:
         yield Fusion(reader.name, last)
 
 
-def _root(found: Definitions, func: Func) -> str:
+def _root(definitions: Definitions, func: Func) -> str:
     while func.schedule.fusion:
-        func = found.funcs[func.schedule.fusion.into]
+        func = definitions.funcs[func.schedule.fusion.into]
     return func.name

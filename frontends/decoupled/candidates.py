@@ -40,9 +40,9 @@ def candidates(
 ) -> Iterator[Schedule]:
     """Schedules for a kernel."""
     products = [r for f in group.funcs for r in reductions(f) if r.op == "rdot"]
-    made = _products(group, sizes, products) if products else _elements(group, sizes, tensors)
+    result = _products(group, sizes, products) if products else _elements(group, sizes, tensors)
     online = _online(group)
-    for schedule in made:
+    for schedule in result:
         yield schedule
         for labels in online:
             looped = any(0 < schedule.tensor(n) < sizes[n] for n in labels)
@@ -84,8 +84,8 @@ def _online(group: Group) -> list[frozenset[str]]:
     for func in group.funcs:
         for reduction in reductions(func):
             ops.setdefault(reduction.label, set()).add(reduction.op)
-    found = [n for n, kinds in ops.items() if "rmax" in kinds and kinds & {"rsum", "rdot"}]
-    return [frozenset([n]) for n in found]
+    result = [n for n, kinds in ops.items() if "rmax" in kinds and kinds & {"rsum", "rdot"}]
+    return [frozenset([n]) for n in result]
 
 
 def _fitting(options: Sequence[int], size: int) -> list[int]:
@@ -135,9 +135,9 @@ def _products(
 
 
 def _depths(size: int, single: bool) -> list[int]:
-    found = [n for n in (16, 32, 64, 128) if n < size]
+    result = [n for n in (16, 32, 64, 128) if n < size]
     whole = [0] if size <= (128 if single else 256) else []
-    return [*found[-3:], *whole]
+    return [*result[-3:], *whole]
 
 
 def _once(schedule: Schedule, sizes: Mapping[str, int]) -> Iterator[Schedule]:
@@ -323,15 +323,15 @@ def _split_rows(
 
 def _wide(group: Group, tensors: Mapping[str, Tensor]) -> list[str]:
     """Labels of dimensions whose elements lie next to each other."""
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     fused = {f.name for f in group.members}
     for func in group.funcs:
         for access in accesses(func.value):
             if access.name not in fused and access.labels:
                 strides = tensors[access.name].strides
-                found.update(
+                result.update(
                     {n: None for n, s in zip(access.labels, strides, strict=True) if s == 1}
                 )
-    if not found and group.root.labels:
-        found[group.root.labels[-1]] = None
-    return [n for n in found if n in group.labels]
+    if not result and group.root.labels:
+        result[group.root.labels[-1]] = None
+    return [n for n in result if n in group.labels]

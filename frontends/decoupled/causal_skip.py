@@ -34,10 +34,10 @@ Place: TypeAlias = tuple[Node, Env]
 
 def needed(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> Expr | int | None:
     """How many positions of their label all `reductions` need; None where that is not known."""
-    found = bound(k, reductions)
-    if found is None or found[0].last is None:
+    result = bound(k, reductions)
+    if result is None or result[0].last is None:
         return None
-    return found[0].last + (0 if found[1] else 1)
+    return result[0].last + (0 if result[1] else 1)
 
 
 def bound(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> tuple[Range, bool] | None:

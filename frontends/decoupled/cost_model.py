@@ -101,8 +101,8 @@ def estimate(
     uses: Uses | None = None,
 ) -> Estimate:
     """The time of a group's kernel; `uses` are those of `uses_of`, if they are known."""
-    found = uses_of(group, {}) if uses is None else uses
-    return _Model(Work(group, sizes, tensors, scalars, found), machine).estimate()
+    result = uses_of(group, {}) if uses is None else uses
+    return _Model(Work(group, sizes, tensors, scalars, result), machine).estimate()
 
 
 @attrs.define
@@ -172,9 +172,11 @@ class _Model:
         machine = self.machine
         missed = self._missed(moved, min(1.0, 1 / waves))
         asked = 0.0
-        for name, wanted in moved.asked.items():
+        for name, required in moved.asked.items():
             held = moved.held[name]
-            asked += wanted if held > machine.own_cache else min(wanted, held * machine.processors)
+            asked += (
+                required if held > machine.own_cache else min(required, held * machine.processors)
+            )
         short = max(0.0, 1 - self.work.piece() / machine.page)
         reach = self._reach(moved.step + moved.kept) * busy
         near = machine.mapped if self.work.products else machine.cache
@@ -236,8 +238,8 @@ class _Model:
         each, most = work.live() / (work.warps * 32), 40 if work.group.reductions else 12
         far = max(0.0, math.log2(max(each, 0.1) / most), math.log2(4 / max(each, 0.1)))
         written = math.prod(work.block(n) for n in work.group.root.labels)
-        again = work.group.reductions and written * 3 >= work.live()
-        beyond = max(0.0, registers / self.machine.registers - 1) if again else 0.0
+        reductions = work.group.reductions and written * 3 >= work.live()
+        beyond = max(0.0, registers / self.machine.registers - 1) if reductions else 0.0
         return (1 + 0.01 * far) * (1 + 0.3 * min(1.0, beyond))
 
     # Arithmetic -----------------------------------------------------------------------------------

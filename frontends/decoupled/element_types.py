@@ -53,11 +53,11 @@ def dot_operand_type(left: Scalar, right: Scalar) -> Scalar | None:
 
 def accumulator(node: Reduction, kinds: tuple[Kind, ...]) -> Scalar:
     """The type a reduction is formed in."""
-    found = [wide(_scalar(k)) for k in kinds]
+    result = [wide(_scalar(k)) for k in kinds]
     if node.op == "rdot" and (narrow := dot_operand_type(*map(_scalar, kinds))) is not None:
         return {"f64": F64, "i8": I32}.get(str(narrow), F32)
-    joined = found[0]
-    for kind in found[1:]:
+    joined = result[0]
+    for kind in result[1:]:
         joined = _scalar(meet(joined, kind))
     return joined
 
@@ -84,19 +84,19 @@ def meet(left: Kind, right: Kind) -> Kind:
 
 def kind_of(
     node: Node,
-    known: Mapping[str, Scalar],
+    scalars: Mapping[str, Scalar],
     functions: Mapping[str, Node],
 ) -> Kind:
-    """The type of an expression. `known` are types of tensors and scalars, `functions` the
+    """The type of an expression. `scalars` are types of tensors and scalars, `functions` the
     algorithms of fused Funcs."""
 
     def kind(n: Node) -> Kind:
-        return kind_of(n, known, functions)
+        return kind_of(n, scalars, functions)
 
     if isinstance(node, Access):
-        return kind(functions[node.name]) if node.name in functions else known[node.name]
+        return kind(functions[node.name]) if node.name in functions else scalars[node.name]
     if isinstance(node, ScalarInput):
-        return known[node.name]
+        return scalars[node.name]
     if isinstance(node, Number):
         return type(node.value)
     if isinstance(node, (Label, ProgramId)):
@@ -120,8 +120,8 @@ def _binary(op: str, left: Kind, right: Kind) -> Kind:
     left, right = _widened(left), _widened(right)
     if op in RELATIONS:
         return I1 if isinstance(left, Scalar) or isinstance(right, Scalar) else int
-    found = meet(left, right)
-    return _divided(found) if op == "/" else found
+    result = meet(left, right)
+    return _divided(result) if op == "/" else result
 
 
 def _divided(kind: Kind) -> Kind:
@@ -136,10 +136,10 @@ def _call(name: str, kinds: list[Kind]) -> Kind:
     function = FUNCTIONS[name]
     if function.kind == "float":
         kinds = [_floating(k) for k in kinds]
-    found = kinds[-1]
+    result = kinds[-1]
     for kind in kinds[1 if function.kind == "choice" else 0 : -1]:
-        found = meet(found, kind)
-    return found if isinstance(found, Scalar) else I32 if found is int else F32
+        result = meet(result, kind)
+    return result if isinstance(result, Scalar) else I32 if result is int else F32
 
 
 def _floating(kind: Kind) -> Kind:

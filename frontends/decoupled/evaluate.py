@@ -37,26 +37,26 @@ def evaluate(k: Kernel, node: Node, env: Env) -> Tile:
     if isinstance(node, Access):
         return _read_once(k, node, env)
     key = k.key(node, env)
-    found = k.recall(key)
-    if found is None:
+    result = k.recall(key)
+    if result is None:
         try:
-            found = _evaluated(k, node, env)
+            result = _evaluated(k, node, env)
         except (TypeError, ZeroDivisionError, OverflowError, ValueError) as error:
             what = node.name if isinstance(node, Call) else "the expression"
             raise error_at(f"{what} has no value: {error}", node.place, "TIR1203") from None
-        k.remember(key, found)
-    return found
+        k.remember(key, result)
+    return result
 
 
 def _read_once(k: Kernel, node: Access, env: Env) -> Tile:
     """A tensor at positions, whatever the labels there are called."""
     places = [f"{node.name}.{i}" for i in range(len(node.labels))]
     key = node.name, tuple(env[label] for label in node.labels)
-    found = k.recall(key)
-    if found is None:
-        found = _evaluated(k, node, env).renamed(dict(zip(node.labels, places, strict=True)))
-        k.remember(key, found)
-    return found.renamed(dict(zip(places, node.labels, strict=True)))
+    result = k.recall(key)
+    if result is None:
+        result = _evaluated(k, node, env).renamed(dict(zip(node.labels, places, strict=True)))
+        k.remember(key, result)
+    return result.renamed(dict(zip(places, node.labels, strict=True)))
 
 
 def _evaluated(k: Kernel, node: Node, env: Env) -> Tile:
@@ -118,8 +118,8 @@ def _access(k: Kernel, node: Access, env: Env) -> Tile:
     if func is None:
         extra = k.pieces.get(node.name, ())
         return k.load(node.name, (*extra, *node.labels), {**k.outer, **env})
-    found = evaluate(k, func.value, inner_env(node, func.labels, env))
-    return found.renamed(dict(zip(func.labels, node.labels, strict=True)))
+    result = evaluate(k, func.value, inner_env(node, func.labels, env))
+    return result.renamed(dict(zip(func.labels, node.labels, strict=True)))
 
 
 def _label(k: Kernel, node: Label, env: Env) -> Tile:
@@ -169,8 +169,8 @@ def _binary(k: Kernel, node: Binary, env: Env) -> Tile:
 
 
 def _call(k: Kernel, node: Call, env: Env) -> Tile:
-    if node.name == "where" and (found := _masked_at_the_edge(k, node, env)) is not None:
-        return found
+    if node.name == "where" and (masked := _masked_at_the_edge(k, node, env)) is not None:
+        return masked
     items, axes = _operands(k, node, env)
     if node.name == "cdiv":
         items[1] = _divisor(k, items[1], axes, env)
@@ -185,13 +185,13 @@ def _masked_at_the_edge(k: Kernel, node: Call, env: Env) -> Tile | None:
     if not any(k.online(n) for n in labels) or not isinstance(other, (Number, Unary)):
         return None
     sure = holds(k, test, env)
-    number, found = evaluate(k, other, env).item, evaluate(k, x, env)
-    held = {*found.axes, *(n for n in labels if env[n].extent)}
+    number, result = evaluate(k, other, env).item, evaluate(k, x, env)
+    held = {*result.axes, *(n for n in labels if env[n].extent)}
     axes = tuple(label for label in k.shape(node) if label in held)
-    if sure is None or not axes or isinstance(number, Expr) or not isinstance(found.item, Expr):
+    if sure is None or not axes or isinstance(number, Expr) or not isinstance(result.item, Expr):
         return None
     shape = tuple(env[a].extent for a in axes)
-    value = k.b.var(spread(Tile(widened(found.item), found.axes), axes, shape, k.b))
+    value = k.b.var(spread(Tile(widened(result.item), result.axes), axes, shape, k.b))
     if not element(value.get()).is_float:
         return None
     with k.b.if_(~sure), k.scope():
@@ -259,8 +259,8 @@ def _reduction(k: Kernel, node: Reduction, env: Env) -> Tile:
         if is_product(k, node, inner, kinds):
             total.set(product(k, node, inner, kinds, total.get()))
         else:
-            found, _ = term(k, node, inner, into)
-            total.set(combined(k, node.op, total.get(), spread(found, axes, shape, k.b)))
+            result, _ = term(k, node, inner, into)
+            total.set(combined(k, node.op, total.get(), spread(result, axes, shape, k.b)))
     left = node.label in axes
     return collapsed(k, node, Tile(total.get(), axes), left)
 
@@ -277,11 +277,11 @@ def term(k: Kernel, node: Reduction, env: Env, into: Scalar) -> tuple[Tile, bool
     place = env[node.label]
     if node.op == "rdot":
         sides = [values.widened(aligned(evaluate(k, v, env), axes)) for v in node.values]
-        found = Tile(values.binary(k.b, "*", sides[0], sides[1]), axes)
+        result = Tile(values.binary(k.b, "*", sides[0], sides[1]), axes)
     else:
-        found = evaluate(k, node.values[0], env)
-    expr = spread(Tile(widened(found.item), found.axes), axes, shape, k.b).to(into)
-    if place.mask is not None and not (node.op == "rsum" and node.label in found.zeroed):
+        result = evaluate(k, node.values[0], env)
+    expr = spread(Tile(widened(result.item), result.axes), axes, shape, k.b).to(into)
+    if place.mask is not None and not (node.op == "rsum" and node.label in result.zeroed):
         inside = aligned(Tile(place.mask, (node.label,)), axes)
         expr = k.b.where(inside, expr, k.b.constant(expr.type, identity(node.op, into)))
     return Tile(expr, axes), bool(place.extent)
@@ -290,8 +290,8 @@ def term(k: Kernel, node: Reduction, env: Env, into: Scalar) -> tuple[Tile, bool
 def term_axes(k: Kernel, node: Reduction, env: Env, extent: int) -> tuple[str, ...]:
     """Axes of what is added up; the label reduced has `extent`. Matrix products have summed."""
     if node.op != "rdot":
-        found = [label for label in k.shape(node.values[0]) if label]
-        return tuple(n for n in found if (extent if n == node.label else env[n].extent))
+        labels = [label for label in k.shape(node.values[0]) if label]
+        return tuple(n for n in labels if (extent if n == node.label else env[n].extent))
     outer = tuple(label for label in k.shape(node) if label and env[label].extent)
     return (*outer, node.label) if extent and not product_axes(k, node, env) else outer
 
@@ -329,11 +329,11 @@ def product(
 def _factor(
     k: Kernel, node: Node, axes: tuple[Any, ...], env: Env, label: str, kind: Scalar
 ) -> Expr:
-    found = evaluate(k, node, env)
+    result = evaluate(k, node, env)
     shape = tuple(env[a].extent for a in axes)
-    expr, mask = spread(found, axes, shape, k.b), env[label].mask
+    expr, mask = spread(result, axes, shape, k.b), env[label].mask
     expr = (expr if element(expr).is_float or kind is element(expr) else widened(expr)).to(kind)  # type: ignore[union-attr]
-    if mask is not None and label not in found.zeroed:
+    if mask is not None and label not in result.zeroed:
         inside = aligned(Tile(mask, (label,)), axes)
         expr = k.b.where(inside, expr, k.b.constant(expr.type, 0))
     return expr

@@ -79,8 +79,8 @@ def _alike(b: Builder, *items: Any) -> list[Expr]:
     kind = F64 if any(element_of(item.type) is F64 for item in given) else F32
     shapes = [shape_of(item.type) for item in given]
     shape = tuple(map(max, zip(*(s for s in shapes if s), strict=True)))
-    found = [item.to(kind) if isinstance(item, Expr) else b.constant(kind, item) for item in items]
-    return [item.broadcast_to(*shape) for item in found] if shape else found
+    result = [item.to(kind) if isinstance(item, Expr) else b.constant(kind, item) for item in items]
+    return [item.broadcast_to(*shape) for item in result] if shape else result
 
 
 def _umulhi(b: Builder, x: Any, y: Any) -> Expr:

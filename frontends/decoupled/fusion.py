@@ -32,8 +32,8 @@ class Group:
     def reads(self) -> tuple[str, ...]:
         """Tensors that come from elsewhere."""
         own = {f.name for f in self.funcs}
-        found = (a.name for f in self.funcs for a in accesses(f.value))
-        return tuple(dict.fromkeys(name for name in found if name not in own))
+        result = (a.name for f in self.funcs for a in accesses(f.value))
+        return tuple(dict.fromkeys(name for name in result if name not in own))
 
     @property
     def reductions(self) -> tuple[str, ...]:
@@ -43,8 +43,8 @@ class Group:
     @property
     def labels(self) -> tuple[str, ...]:
         """Every label that it has a loop for."""
-        found = (*self.root.labels, *(n for f in self.members for n in f.labels))
-        return tuple(dict.fromkeys((*found, *self.reductions)))
+        result = (*self.root.labels, *(n for f in self.members for n in f.labels))
+        return tuple(dict.fromkeys((*result, *self.reductions)))
 
 
 def reductions(func: Func) -> Iterator[Reduction]:
@@ -52,10 +52,12 @@ def reductions(func: Func) -> Iterator[Reduction]:
     return (node for node in walk(func.value) if isinstance(node, Reduction))
 
 
-def group(found: Definitions, name: str) -> Group:
+def group(definitions: Definitions, name: str) -> Group:
     """The kernel of a Func."""
-    inside = [f for f in ordered(found) if f.name != name and name in _into(found, f.name)]
-    return Group(found.funcs[name], needed(found.funcs[name], inside))
+    inside = [
+        f for f in ordered(definitions) if f.name != name and name in _into(definitions, f.name)
+    ]
+    return Group(definitions.funcs[name], needed(definitions.funcs[name], inside))
 
 
 def needed(root: Func, funcs: Sequence[Func]) -> tuple[Func, ...]:
@@ -69,14 +71,14 @@ def needed(root: Func, funcs: Sequence[Func]) -> tuple[Func, ...]:
     return tuple(kept)
 
 
-def groups(found: Definitions, name: str) -> tuple[Group, ...]:
+def groups(definitions: Definitions, name: str) -> tuple[Group, ...]:
     """The kernels that compute a Func, in the order they run."""
     done: dict[str, Group] = {}
 
     def visit(func: str) -> None:
-        if func in done or func not in found.funcs:
+        if func in done or func not in definitions.funcs:
             return
-        own = group(found, func)
+        own = group(definitions, func)
         for read in own.reads:
             visit(read)
         done[func] = own
@@ -85,45 +87,48 @@ def groups(found: Definitions, name: str) -> tuple[Group, ...]:
     return tuple(done.values())
 
 
-def check(found: Definitions) -> None:
+def check(definitions: Definitions) -> None:
     """Refuse what no schedule may say. Raises CompilationError."""
-    for func in found.funcs.values():
+    for func in definitions.funcs.values():
         if func.schedule.fusion:
-            _check_fusion(found, func, func.schedule.fusion)
-    for func in found.funcs.values():
-        own = group(found, func.name)
-        if func.schedule.fusion and not _alone(found, func):
+            _check_fusion(definitions, func, func.schedule.fusion)
+    for func in definitions.funcs.values():
+        own = group(definitions, func.name)
+        if func.schedule.fusion and not _alone(definitions, func):
             _check_member(func, func.schedule.fusion)
         _check_sizes(own)
-        _check_map(found, own)
+        _check_map(definitions, own)
         _check_online(own)
         _check_evictions(own)
-        if func.schedule.compiled == "compile_to_kernel" and len(groups(found, func.name)) > 1:
-            others = ", ".join(g.root.name for g in groups(found, func.name)[:-1])
+        if (
+            func.schedule.compiled == "compile_to_kernel"
+            and len(groups(definitions, func.name)) > 1
+        ):
+            others = ", ".join(g.root.name for g in groups(definitions, func.name)[:-1])
             message = f"{func.name} is no single kernel: it needs {others}, not fused into it"
             raise error_at(message, func.schedule.place("compile_to_kernel"), "TIR1204")
 
 
-def _into(found: Definitions, name: str) -> tuple[str, ...]:
+def _into(definitions: Definitions, name: str) -> tuple[str, ...]:
     """Funcs that `name` is fused into, directly and beyond."""
     chain: list[str] = []
-    while (fusion := found.funcs[name].schedule.fusion) and fusion.into not in chain:
+    while (fusion := definitions.funcs[name].schedule.fusion) and fusion.into not in chain:
         name = fusion.into
-        if name not in found.funcs:
+        if name not in definitions.funcs:
             break
         chain.append(name)
     return tuple(chain)
 
 
-def _check_fusion(found: Definitions, func: Func, fusion: Fusion) -> None:
+def _check_fusion(definitions: Definitions, func: Func, fusion: Fusion) -> None:
     place = func.schedule.place("fuse_at")
-    target = found.funcs.get(fusion.into)
+    target = definitions.funcs.get(fusion.into)
     if target is None:
         raise error_at(f"{fusion.into} is no Func to fuse into", place, "TIR1202")
-    chain = _into(found, func.name)
+    chain = _into(definitions, func.name)
     if func.name in chain:
         raise error_at(f"{func.name} is fused into itself", place, "TIR1204")
-    inside = group(found, chain[-1])
+    inside = group(definitions, chain[-1])
     if func.name not in {f.name for f in inside.members}:
         message = f"{target.name} does not depend on {func.name}, which is to be fused into it"
         raise error_at(message, place, "TIR1204")
@@ -143,10 +148,10 @@ def _check_level(func: Func, target: Func, label: str, place: Location | None) -
         raise error_at(message, place, "TIR1204")
 
 
-def _alone(found: Definitions, func: Func) -> bool:
+def _alone(definitions: Definitions, func: Func) -> bool:
     """Whether a fused Func has a kernel of its own, too."""
-    inside = {f.name for f in group(found, _into(found, func.name)[-1]).funcs}
-    readers = (f for f in found.funcs.values() if f.name not in inside)
+    inside = {f.name for f in group(definitions, _into(definitions, func.name)[-1]).funcs}
+    readers = (f for f in definitions.funcs.values() if f.name not in inside)
     return bool(func.schedule.compiled) or any(
         a.name == func.name for f in readers for a in accesses(f.value)
     )
@@ -192,7 +197,7 @@ def _check_atomic(root: Func) -> None:
             raise error_at(message, place, "TIR1204")
 
 
-def _check_map(found: Definitions, own: Group) -> None:
+def _check_map(definitions: Definitions, own: Group) -> None:
     schedule, place = own.root.schedule, own.root.schedule.place("map")
     if not schedule.order:
         return
@@ -206,7 +211,7 @@ def _check_map(found: Definitions, own: Group) -> None:
         placed.add(level.label)
         pending.discard(level.label)
         if level.inner:
-            if level.inner in found.symbols or level.inner in placed | pending:
+            if level.inner in definitions.symbols or level.inner in placed | pending:
                 raise error_at(f"map: {level.inner} is taken", place, "TIR1204")
             pending.add(level.inner)
     missing = [n for n in schedule.blocks if n in own.root.labels and n not in placed]

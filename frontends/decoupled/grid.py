@@ -41,13 +41,13 @@ def levels(schedule: Schedule, sizes: Mapping[str, int]) -> tuple[Level, ...]:
     `block` names last outermost."""
     totals = {n: -(-sizes[n] // min(block, sizes[n])) for n, block in schedule.blocks.items()}
     mapped, of = {split.label for split in schedule.order}, {n: n for n in totals}
-    found = [Level(n, None, 1, totals[n], n) for n in reversed(list(totals)) if n not in mapped]
+    result = [Level(n, None, 1, totals[n], n) for n in reversed(list(totals)) if n not in mapped]
     for split in schedule.order:
         own = of[split.label]
-        found.append(Level(split.label, split.inner, split.factor, totals[split.label], own))
+        result.append(Level(split.label, split.inner, split.factor, totals[split.label], own))
         if split.inner is not None:
             totals[split.inner], of[split.inner] = split.factor, own
-    return tuple(found)
+    return tuple(result)
 
 
 def instances(found: Sequence[Level]) -> int:

@@ -179,13 +179,13 @@ class Kernel:
 
     def mask(self, ranges: list[Range], order: list[int]) -> Expr | None:
         """Which of the places are inside; None where all are."""
-        found: Expr | None = None
+        expr: Expr | None = None
         for at, i in enumerate(order):
             held = ranges[i].mask
             if held is not None:
                 held = held.reshape(*_beside(at, len(order), ranges[i].extent))
-                found = held if found is None else found & held
-        return found
+                expr = held if expr is None else expr & held
+        return expr
 
     def load(self, name: str, labels: tuple[str, ...], env: Env) -> Tile:
         """A tensor at the positions of its labels. Where one lies transposed in memory, rows are

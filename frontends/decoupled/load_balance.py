@@ -51,8 +51,8 @@ def limit_of(group: Group, sizes: Mapping[str, int]) -> Limit | None:
         return None
     stored = stored_in(group, sizes)
     funcs = tuple((f.name, f.labels, f.value) for f in group.funcs)
-    found = (_limit(funcs, stored, label) for label in sorted(online))
-    return next((limit for limit in found if limit is not None), None)
+    result = (_limit(funcs, stored, label) for label in sorted(online))
+    return next((limit for limit in result if limit is not None), None)
 
 
 @lru_cache(maxsize=256)
@@ -61,9 +61,9 @@ def _limit(funcs: tuple[_Bare, ...], stored: frozenset[str], label: str) -> Limi
     k = Kernel(Builder(), Group(root, tuple(members)), {}, {}, {}, {}, stored)
     rows = {n: Range(0) for n in root.labels}
     passed = {k.key(*place): place for place in formed(k, root.value, label, rows)}
-    found = bound(k, list(passed.values()))
-    row = next((n for n, place in rows.items() if found and place is found[0]), None)
-    return Limit(label, row, found[1]) if found and row is not None else None
+    result = bound(k, list(passed.values()))
+    row = next((n for n, place in rows.items() if result and place is result[0]), None)
+    return Limit(label, row, result[1]) if result and row is not None else None
 
 
 def steps_per_instance(

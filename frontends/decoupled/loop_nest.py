@@ -62,9 +62,9 @@ def build(
     }
     place = root.place
     with b.located(place) if place else nullcontext(), b.kernel(name, **parameters) as given:
-        found = dict(zip(parameters, given, strict=True))
-        kernel.pointers.update({n: found[n] for n in pointers})
-        kernel.numbers.update({n: found[n] for n in numbers})
+        result = dict(zip(parameters, given, strict=True))
+        kernel.pointers.update({n: result[n] for n in pointers})
+        kernel.numbers.update({n: result[n] for n in numbers})
         _configure(b, root.schedule)
         instances = _body(kernel)
     return Launch(name, instances, tuple(parameters))
@@ -90,13 +90,13 @@ def _pointer(tensor: Tensor, *, readonly: bool) -> Any:
 def _body(k: Kernel) -> int:
     root = k.group.root
     found_levels = levels(root.schedule, k.sizes)
-    found = _blocks(k, found_levels)
-    k.outer.update({f"{n}.block": Range(index) for n, index in found.items()})
+    blocks = _blocks(k, found_levels)
+    k.outer.update({f"{n}.block": Range(index) for n, index in blocks.items()})
     k.prepare()
     env: dict[str, Range] = {}
     walks: dict[str, Walk] = {}
     for label in dict.fromkeys((*root.labels, *_counters(k))):
-        walks[label] = walk = _walk(k, label, found)
+        walks[label] = walk = _walk(k, label, blocks)
         if walk.whole:
             same = walk.block == walk.size and isinstance(walk.start, int)
             env[label] = k.whole(label) if same else at_once(k.b, walk)
@@ -157,14 +157,14 @@ def _write(
     combine: str | None = None,
 ) -> None:
     """Store the value of an expression in a tensor at the positions of its labels."""
-    found = evaluate(k, value, env)
+    result = evaluate(k, value, env)
     where = {**k.outer, **env}
     ranges, strides = [where[n] for n in labels], k.tensors[name].strides
     tiled = [i for i, r in enumerate(ranges) if r.extent]
     order = sorted(tiled, key=lambda i: -abs(strides[i]))
     axes, shape = tuple(labels[i] for i in order), tuple(ranges[i].extent for i in order)
     place = k.pointers[name] + k.offsets(name, ranges, order)
-    expr, mask = spread(found, axes, shape, k.b), k.mask(ranges, order)
+    expr, mask = spread(result, axes, shape, k.b), k.mask(ranges, order)
     if combine is None:
         place.store(expr, mask, eviction=k.eviction(name))
     else:
@@ -239,13 +239,13 @@ def _prefix(group: Group, func: Func) -> tuple[str, ...]:
 def buffers(group: Group, sizes: Mapping[str, int], element: Scalar) -> dict[str, Tensor]:
     """The memory of the fused Funcs that pass through it: a piece for every block that computes
     its own."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for func in group.members:
         if func.name in stored_in(group, sizes):
             extents = [_blocks_of(group, n, sizes) for n in _private(group, func, sizes)]
             shape = (*extents, *(sizes[label] for label in func.labels))
-            found[func.name] = row_major(element, shape)
-    return found
+            tensors[func.name] = row_major(element, shape)
+    return tensors
 
 
 def _blocks_of(group: Group, label: str, sizes: Mapping[str, int]) -> int:

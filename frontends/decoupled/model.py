@@ -75,12 +75,12 @@ def definitions(statements: Sequence[Declaration | Definition | Directive]) -> D
     for statement in statements:
         if isinstance(statement, Declaration):
             _declare(symbols, statement)
-    found = Definitions(symbols, _funcs(symbols, statements))
-    _check_ranks(found)
-    known = ordered(found)
+    result = Definitions(symbols, _funcs(symbols, statements))
+    _check_ranks(result)
+    known = ordered(result)
     for func in known:
-        check_result(func.value, func.labels, found.shapes)
-    return scheduled(found, [s for s in statements if isinstance(s, Directive)])
+        check_result(func.value, func.labels, result.shapes)
+    return scheduled(result, [s for s in statements if isinstance(s, Directive)])
 
 
 def scheduled(found: Definitions, directives: Sequence[Directive]) -> Definitions:
@@ -110,17 +110,17 @@ def _declare(symbols: dict[str, Symbol], declaration: Declaration) -> None:
 def _funcs(
     symbols: Mapping[str, Symbol], statements: Sequence[Declaration | Definition | Directive]
 ) -> dict[str, Func]:
-    found: dict[str, Func] = {}
+    funcs: dict[str, Func] = {}
     for statement in statements:
         if isinstance(statement, Definition):
-            if statement.name in found:
-                message = f"{statement.name} is defined at {found[statement.name].place}"
+            if statement.name in funcs:
+                message = f"{statement.name} is defined at {funcs[statement.name].place}"
                 raise error_at(message, statement.place, "TIR1202")
-            found[statement.name] = _defined(symbols, statement)
+            funcs[statement.name] = _defined(symbols, statement)
     for symbol in symbols.values():
-        if symbol.kind == "Func" and symbol.name not in found:
+        if symbol.kind == "Func" and symbol.name not in funcs:
             raise error_at(f"Func {symbol.name} has no algorithm", symbol.place, "TIR1202")
-    return found
+    return funcs
 
 
 def _defined(symbols: Mapping[str, Symbol], statement: Definition) -> Func:
@@ -179,8 +179,8 @@ def with_operands(node: Node, operands: Sequence[Node]) -> Node:
     if "left" in names:
         return attrs.evolve(node, left=operands[0], right=operands[1])  # type: ignore[call-arg]
     name = next(n for n in ("value", "arguments", "values") if n in names)
-    given = operands[0] if name == "value" else tuple(operands)
-    return attrs.evolve(node, **{name: given})  # type: ignore[arg-type]
+    operand = operands[0] if name == "value" else tuple(operands)
+    return attrs.evolve(node, **{name: operand})  # type: ignore[arg-type]
 
 
 def _check_ranks(found: Definitions) -> None:

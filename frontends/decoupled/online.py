@@ -56,9 +56,9 @@ def evaluate_together(k: Kernel, node: Reduction, env: Env) -> Tile:
             _advance(k, member, {**member.env, node.label: place})
     for member in members:
         k.remember(member.key, _finished(k, member))
-    found = k.recall(k.key(node, env))
-    assert found is not None
-    return found
+    result = k.recall(k.key(node, env))
+    assert result is not None
+    return result
 
 
 def _constant(k: Kernel, member: Member, shape: tuple[int, ...]) -> Expr:
@@ -91,9 +91,9 @@ def _advance(k: Kernel, member: Member, env: Env) -> None:
 
 def _part(k: Kernel, member: Member, env: Env) -> Expr:
     """What a step adds to a reduction."""
-    found = rules.collapsed(k, member.node, *_term(k, member, env))
+    result = rules.collapsed(k, member.node, *_term(k, member, env))
     shape = (*(env[a].extent for a in member.axes), *member.apart)
-    return spread(found, member.held, shape, k.b)
+    return spread(result, member.held, shape, k.b)
 
 
 def _apart(k: Kernel, member: Member, members: list[Member], walk: Walk) -> tuple[int, ...]:
@@ -116,13 +116,13 @@ def _apart(k: Kernel, member: Member, members: list[Member], walk: Walk) -> tupl
 def _term(k: Kernel, member: Member, env: Env) -> tuple[Tile, bool]:
     """What a reduction joins, and whether its axis is still there; beside the parts that are
     apart."""
-    found, left = rules.term(k, member.node, env, member.into)
-    if not member.apart or not isinstance(found.item, Expr):
-        return found, left
-    *outer, extent = found.item.shape
+    result, left = rules.term(k, member.node, env, member.into)
+    if not member.apart or not isinstance(result.item, Expr):
+        return result, left
+    *outer, extent = result.item.shape
     (apart,) = member.apart
-    cut = found.item.reshape(*outer, extent // apart, apart)
-    return Tile(cut, (*found.axes, PARTS)), left
+    cut = result.item.reshape(*outer, extent // apart, apart)
+    return Tile(cut, (*result.axes, PARTS)), left
 
 
 def _raised(k: Kernel, member: Member, part: Expr) -> Expr:
@@ -144,11 +144,11 @@ def _raised(k: Kernel, member: Member, part: Expr) -> Expr:
 def _slack(k: Kernel, member: Member, members: list[Member]) -> RescaleFactor | None:
     """How all that depends on a maximum grows with it, if its exponents may pass 0: a level that
     follows in few steps leaves most totals as they are."""
-    found = [g for m in members for leader, g in m.growths if leader is member]
-    if not k.fast or not found or not member.into.is_float:
+    result = [g for m in members for leader, g in m.growths if leader is member]
+    if not k.fast or not result or not member.into.is_float:
         return None
-    first = found[0]
-    if any(g.call != first.call or g.shift.axes for g in found):
+    first = result[0]
+    if any(g.call != first.call or g.shift.axes for g in result):
         return None
     return first if isinstance(first.shift.item, Expr) or first.shift.item else None
 
@@ -187,10 +187,10 @@ def _factor(k: Kernel, leader: Member, growth: RescaleFactor) -> Tile:
 
 def _scaled(k: Kernel, total: Expr, held: tuple[str, ...], factors: list[Tile]) -> Expr:
     """A total with axes `held`, for maxima that have grown since."""
-    found: Tile | None = None
+    result: Tile | None = None
     for factor in factors:
-        found = factor if found is None else _product(k, found, factor, held)
-    return total if found is None else total * aligned(found, held)
+        result = factor if result is None else _product(k, result, factor, held)
+    return total if result is None else total * aligned(result, held)
 
 
 def _product(k: Kernel, left: Tile, right: Tile, axes: tuple[str, ...]) -> Tile:

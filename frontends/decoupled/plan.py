@@ -66,7 +66,7 @@ def _allocated(tensor: Tensor, like: Any) -> Any:
 
 
 def plan(
-    found: Definitions,
+    definitions: Definitions,
     name: str,
     given: Mapping[str, Tensor],
     scalars: Mapping[str, Scalar],
@@ -76,11 +76,11 @@ def plan(
 ) -> Plan:
     """The plan for a Func. `types` are elements of Funcs, f32 where they do not say. Raises
     CompilationError, BuildError and LaunchError."""
-    needed = groups(found, name)
+    needed = groups(definitions, name)
     funcs = [f for g in needed for f in g.funcs]
     extents = sizes_of(funcs, given, sizes)
     tensors: dict[str, Tensor] = dict(given)
-    cuts = [cut(g, extents, found.shapes) for g in needed]
+    cuts = [cut(g, extents, definitions.shapes) for g in needed]
     known = dict(extents)
     for one in cuts:
         known.update(one.sizes)
@@ -95,9 +95,9 @@ def plan(
         tensors.update({f"{group.root.name}/{n}": t for n, t in fused.items()})
         label = _symbol(group.root.name, [launch.kernel for launch in launches])
         local = {**tensors, **fused}
-        made = build(b, label, group, known, local, scalars, found.shapes)
-        names = tuple(f"{group.root.name}/{n}" if n in fused else n for n in made.parameters)
-        launches.append(attrs.evolve(made, given=names))
+        result = build(b, label, group, known, local, scalars, definitions.shapes)
+        names = tuple(f"{group.root.name}/{n}" if n in fused else n for n in result.parameters)
+        launches.append(attrs.evolve(result, given=names))
     scratch = tuple(n for n in tensors if n not in given and n != name)
     return Plan(name, b.module(), tuple(launches), known, tensors, tuple(given), scratch)
 
@@ -123,11 +123,11 @@ def _claim(
         if root.name not in tensors:
             known = {**{n: t.element for n, t in tensors.items()}, **scalars}
             kind = kind_of(root.value, known, {f.name: f.value for f in group.members})
-            wanted = types.get(root.name) or (F64 if kind is F64 else F32)
+            required = types.get(root.name) or (F64 if kind is F64 else F32)
             if "." in root.name and kind in (I32, I64, F64):
-                wanted = kind
+                required = kind
             shape = [sizes[label] for label in root.labels]
-            tensors[root.name] = row_major(wanted, shape)  # type: ignore[arg-type]
+            tensors[root.name] = row_major(required, shape)  # type: ignore[arg-type]
 
 
 def _check_out(expected: Tensor, out: Tensor) -> None:
@@ -135,46 +135,46 @@ def _check_out(expected: Tensor, out: Tensor) -> None:
         raise launch_error(f"the result has shape {expected.shape}, not {out.shape}")
 
 
-def scalar_names(found: Definitions, name: str) -> tuple[str, ...]:
+def scalar_names(definitions: Definitions, name: str) -> tuple[str, ...]:
     """Scalar inputs that a Func needs, as declared."""
-    funcs = [f for g in groups(found, name) for f in g.funcs]
+    funcs = [f for g in groups(definitions, name) for f in g.funcs]
     used = {n.name for f in funcs for n in walk(f.value) if isinstance(n, ScalarInput)}
-    return tuple(n for n in found.names("SIn") if n in used)
+    return tuple(n for n in definitions.names("SIn") if n in used)
 
 
-def input_names(found: Definitions, name: str) -> tuple[str, ...]:
+def input_names(definitions: Definitions, name: str) -> tuple[str, ...]:
     """Tensors that a Func needs from the caller, as declared."""
-    read = {n for g in groups(found, name) for n in g.reads}
-    return tuple(n for n in found.names("In") if n in read)
+    read = {n for g in groups(definitions, name) for n in g.reads}
+    return tuple(n for n in definitions.names("In") if n in read)
 
 
 # Sizes --------------------------------------------------------------------------------------------
 
 
 def sizes_of(
-    funcs: Sequence[Func], given: Mapping[str, Tensor], sizes: Mapping[str, int]
+    funcs: Sequence[Func], tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
 ) -> dict[str, int]:
     """The size of every label: what arrays and `sizes` say, and where a Func is read with other
     labels than it is defined with, those of its own. Raises LaunchError."""
-    found = dict(sizes)
+    result = dict(sizes)
     shapes = {f.name: f.labels for f in funcs}
     while True:
-        before = len(found)
+        before = len(result)
         for func in funcs:
             for access in accesses(func.value):
-                for label, size in _stated(access.labels, access.name, given, shapes, found):
-                    if found.setdefault(label, size) != size:
-                        message = f"{label} is {found[label]}, but {size} in {access.name}"
+                for label, size in _stated(access.labels, access.name, tensors, shapes, result):
+                    if result.setdefault(label, size) != size:
+                        message = f"{label} is {result[label]}, but {size} in {access.name}"
                         raise launch_error(message, access.place)
-        if len(found) == before:
+        if len(result) == before:
             break
     for func in funcs:
         for label in (*func.labels, *(n for a in accesses(func.value) for n in a.labels)):
-            if label not in found:
+            if label not in result:
                 raise launch_error(
                     f"nothing says the size of {label}: give it as {label}=", func.place
                 )
-    return found
+    return result
 
 
 def completed(funcs: Sequence[Func], sizes: Mapping[str, int], usual: int) -> dict[str, int]:
@@ -197,13 +197,13 @@ def completed(funcs: Sequence[Func], sizes: Mapping[str, int], usual: int) -> di
 def _stated(
     labels: Sequence[str],
     name: str,
-    given: Mapping[str, Tensor],
+    tensors: Mapping[str, Tensor],
     shapes: Mapping[str, Sequence[str]],
     found: Mapping[str, int],
 ) -> Iterator[tuple[str, int]]:
     """What reading a tensor says about sizes."""
-    if name in given:
-        shape = given[name].shape
+    if name in tensors:
+        shape = tensors[name].shape
         if len(shape) != len(labels):
             raise launch_error(f"{name} has {len(labels)} dimensions, not {len(shape)}")
         yield from zip(labels, shape, strict=True)

@@ -40,9 +40,9 @@ class Program:
 
     def scheduled(self, source: str, file: str = "<schedule>") -> Program:
         """With more scheduling primitives. Raises CompilationError."""
-        found = read(source, file)
-        directives = [s for s in found if isinstance(s, Directive)]
-        if len(directives) != len(found):
+        result = read(source, file)
+        directives = [s for s in result if isinstance(s, Directive)]
+        if len(directives) != len(result):
             raise error_at("a schedule is made of scheduling primitives alone", None)
         return _checked(scheduled(self.definitions, directives))
 
@@ -88,8 +88,8 @@ class Wrapper:
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of its dimensions."""
-        found = groups(self.program.definitions, self.name)
-        return tuple(dict.fromkeys(label for g in found for label in g.labels))
+        result = groups(self.program.definitions, self.name)
+        return tuple(dict.fromkeys(label for g in result for label in g.labels))
 
     def __call__(
         self,
@@ -104,8 +104,8 @@ class Wrapper:
         Funcs (f32 where it does not), `out` an array for the result, `options` are the executor's.
         Raises LaunchError, CompilationError and what the executor raises."""
         given, sizes = self._bound(arguments, named)
-        made = self._plan(given, sizes, types or {}, out)
-        return made.run(given, on, out, **(options or {}))
+        result = self._plan(given, sizes, types or {}, out)
+        return result.run(given, on, out, **(options or {}))
 
     def plan(
         self, *arguments: Any, types: Mapping[str, Any] | None = None, out: Any = None, **named: Any
@@ -118,8 +118,8 @@ class Wrapper:
     def reference(self, *arguments: Any, **named: Any) -> Any:
         """What a call with these arrays means: the algorithm by numpy, in f64."""
         given, sizes = self._bound(arguments, named)
-        made = self._plan(given, sizes, {}, None)
-        return reference(self.program.definitions, self.name, given, made.sizes)
+        result = self._plan(given, sizes, {}, None)
+        return reference(self.program.definitions, self.name, given, result.sizes)
 
     def test(self, on: str | None = None, seed: int = 0, **sizes: int) -> Callable[[], Any]:
         """The generated test function: it takes no arguments, calls this function with random
@@ -128,12 +128,12 @@ class Wrapper:
 
         def run() -> Any:
             rng = np.random.default_rng(seed)
-            given = self.arguments(sizes, lambda shape: rng.random(shape, np.float32))
+            arguments = self.arguments(sizes, lambda shape: rng.random(shape, np.float32))
             said: dict[str, Any] = dict(sizes)
-            found = self(*given, on=on, **said)
-            expected = self.reference(*given, **sizes)
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-            return found
+            result = self(*arguments, on=on, **said)
+            expected = self.reference(*arguments, **sizes)
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+            return result
 
         return run
 

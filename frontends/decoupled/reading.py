@@ -134,10 +134,10 @@ def _number(text: str) -> int | float:
     return int(text) if text.isdigit() and len(text) < 10 else float(text)
 
 
-def _count(name: str, given: list[Node], expected: int, place: Location) -> None:
-    if len(given) != expected:
+def _count(name: str, nodes: list[Node], expected: int, place: Location) -> None:
+    if len(nodes) != expected:
         what = "one argument" if expected == 1 else f"{expected} arguments"
-        raise error_at(f"{name} takes {what}, not {len(given)}", place, "TIR1203")
+        raise error_at(f"{name} takes {what}, not {len(nodes)}", place, "TIR1203")
 
 
 def _label(name: str, node: Node) -> str:

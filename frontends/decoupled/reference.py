@@ -28,15 +28,15 @@ from tileir.frontends.decoupled.shapes import shape_of
 
 
 def reference(
-    found: Definitions, name: str, given: Mapping[str, Any], sizes: Mapping[str, int]
+    definitions: Definitions, name: str, given: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> Any:
     """The tensor of a Func. `program_id` is 0. Numbers are f64; integers of arrays are converted,
     and quotients are those of real numbers."""
     values = {n: _wide(v) for n, v in given.items()}
     with np.errstate(all="ignore"):
-        for group in groups(found, name):
+        for group in groups(definitions, name):
             for func in group.funcs:
-                value = _Evaluator(found, values, sizes).beside(func.value, func.labels)
+                value = _Evaluator(definitions, values, sizes).beside(func.value, func.labels)
                 shape = tuple(sizes[label] for label in func.labels)
                 values[func.name] = np.broadcast_to(np.asarray(value, np.float64), shape)
     return values[name]
@@ -70,12 +70,12 @@ class _Evaluator:
 
     def beside(self, node: Node, whole: tuple[str | None, ...]) -> Any:
         """The value, as a number, where it is combined with others to the shape `whole`."""
-        found = self.shape(node)
-        if len(found) <= len(whole) and all(
-            a in (None, b) for a, b in zip(reversed(found), reversed(whole), strict=False)
+        shape = self.shape(node)
+        if len(shape) <= len(whole) and all(
+            a in (None, b) for a, b in zip(reversed(shape), reversed(whole), strict=False)
         ):
             return self.value(node) * 1.0
-        labels = [label if label in found else None for label in whole]
+        labels = [label if label in shape else None for label in whole]
         return np.reshape(self.full(node), self.extents(tuple(labels))) * 1.0
 
     def operands(self, node: Node) -> list[Any]:

@@ -33,8 +33,8 @@ def growths(
     for leader in members:
         if leader is member or not _depends(k, member, env, leader):
             continue
-        known = leader.leads and any(leader is m for m in members[:number])
-        if not known or member.node.op not in ("rsum", "rdot"):
+        repeated = leader.leads and any(leader is m for m in members[:number])
+        if not repeated or member.node.op not in ("rsum", "rdot"):
             raise _refused(member.node, leader)
         growth = Rescaling(k, leader, member.node).of_values(env)
         if growth is not None:
@@ -94,8 +94,8 @@ class Rescaling:
             return None
         behind = self._through(node, env)
         if behind:
-            found = self.factor(*behind[0])
-            return found.renamed(behind[1]) if found else None
+            result = self.factor(*behind[0])
+            return result.renamed(behind[1]) if result else None
         if isinstance(node, (Unary, Reshape)):
             return self.factor(node.operands[0], env)
         if isinstance(node, Call) and node.name in ("exp", "exp2"):

@@ -86,7 +86,7 @@ def _pairs(directive: Directive, least: int) -> dict[str, tuple[int, Location]]:
     """The arguments `x:16` of a primitive that takes nothing else."""
     if not directive.arguments:
         raise _illegal(directive, "takes dimensions and sizes: `x:16`")
-    found: dict[str, tuple[int, Location]] = {}
+    pairs: dict[str, tuple[int, Location]] = {}
     for a in directive.arguments:
         if a.name is None or a.number is None or a.inner is not None:
             raise _illegal(directive, "takes dimensions and sizes: `x:16`", a)
@@ -94,23 +94,23 @@ def _pairs(directive: Directive, least: int) -> dict[str, tuple[int, Location]]:
             raise _illegal(directive, f"takes sizes of at least {least}, not {a.number}", a)
         if a.number >= 1 << 31:
             raise _illegal(directive, f"takes no size as large as {a.number}", a)
-        if a.name in found:
+        if a.name in pairs:
             raise _illegal(directive, f"names {a.name} twice", a)
-        found[a.name] = a.number, a.place
-    return found
+        pairs[a.name] = a.number, a.place
+    return pairs
 
 
 def _sizes(field: str, least: int) -> Callable[[Schedule, Directive], Schedule]:
     def rule(schedule: Schedule, directive: Directive) -> Schedule:
         before: Mapping[str, int] = getattr(schedule, field)
-        found = _pairs(directive, least)
+        pairs = _pairs(directive, least)
         for argument in directive.arguments:
             name = str(argument.name)
             if name in before:
                 message = f"has said {name}:{before[name]} before"
                 raise _illegal(directive, message, argument)
-        places = {f"{directive.primitive} {n}": place for n, (_, place) in found.items()}
-        sizes = {**before, **{n: size for n, (size, _) in found.items()}}
+        places = {f"{directive.primitive} {n}": place for n, (_, place) in pairs.items()}
+        sizes = {**before, **{n: size for n, (size, _) in pairs.items()}}
         return attrs.evolve(schedule, places={**schedule.places, **places}, **{field: sizes})
 
     return rule
@@ -138,23 +138,23 @@ def _fuse_at(schedule: Schedule, directive: Directive) -> Schedule:
     if schedule.fusion:
         message = f"has fused {directive.name} into {schedule.fusion.into} before"
         raise _illegal(directive, message)
-    given = directive.arguments
-    names = [a.name for a in given if a.name and a.number is None]
-    if len(given) != 2 or len(names) != 2:
+    arguments = directive.arguments
+    names = [a.name for a in arguments if a.name and a.number is None]
+    if len(arguments) != 2 or len(names) != 2:
         raise _illegal(directive, "takes a Func and one of its dimensions: `(g, x)`")
     return attrs.evolve(schedule, fusion=Fusion(names[0], names[1]))
 
 
 def _number(field: str, most: int) -> Callable[[Schedule, Directive], Schedule]:
     def rule(schedule: Schedule, directive: Directive) -> Schedule:
-        given = directive.arguments
-        if len(given) != 1 or given[0].name is not None or given[0].number is None:
+        arguments = directive.arguments
+        if len(arguments) != 1 or arguments[0].name is not None or arguments[0].number is None:
             raise _illegal(directive, "takes one whole number")
-        if not 1 <= given[0].number <= most:
-            raise _illegal(directive, f"takes 1 to {most}, not {given[0].number}", given[0])
+        if not 1 <= arguments[0].number <= most:
+            raise _illegal(directive, f"takes 1 to {most}, not {arguments[0].number}", arguments[0])
         if getattr(schedule, field) is not None:
             raise _illegal(directive, "has been said before")
-        return attrs.evolve(schedule, **{field: given[0].number})
+        return attrs.evolve(schedule, **{field: arguments[0].number})
 
     return rule
 

@@ -15,15 +15,15 @@ from tileir.frontends.decoupled.nodes import (
 )
 
 
-def shape_of(node: Node, known: dict[Node, Shape] | None = None) -> Shape:
-    """The shape of an expression; `known` remembers those below. Raises CompilationError."""
-    found = (known if known is not None else {}).get(node)
-    if found is None:
+def shape_of(node: Node, shapes: dict[Node, Shape] | None = None) -> Shape:
+    """The shape of an expression; `shapes` remembers those below. Raises CompilationError."""
+    shape = (shapes if shapes is not None else {}).get(node)
+    if shape is None:
         rule = _RULES.get(type(node), _elementwise)
-        found = rule(node, lambda n: shape_of(n, known))
-        if known is not None:
-            known[node] = found
-    return found
+        shape = rule(node, lambda n: shape_of(n, shapes))
+        if shapes is not None:
+            shapes[node] = shape
+    return shape
 
 
 def written(shape: Shape) -> str:
@@ -41,8 +41,8 @@ def broadcast(left: Shape, right: Shape, node: Node) -> Shape:
             raise error_at(
                 f"shapes {shapes} do not broadcast: {a} is not {b}", node.place, "TIR1203"
             )
-    found = tuple(a or b for a, b in zip(*padded, strict=True))
-    return _distinct(found, node)
+    result = tuple(a or b for a, b in zip(*padded, strict=True))
+    return _distinct(result, node)
 
 
 def _distinct(shape: Shape, node: Node) -> Shape:
@@ -58,14 +58,16 @@ def _access(node: Access, _: Callable[[Node], Shape]) -> Shape:
 
 
 def _elementwise(node: Node, shape: Callable[[Node], Shape]) -> Shape:
-    found: Shape = ()
+    result: Shape = ()
     loose = True
     for operand in node.operands:
         other, reduced = shape(operand), is_reduced(operand)
-        joined = by_labels(found, other) if reduced else by_labels(other, found) if loose else None
-        found = joined or broadcast(found, other, node)
+        joined = (
+            by_labels(result, other) if reduced else by_labels(other, result) if loose else None
+        )
+        result = joined or broadcast(result, other, node)
         loose = loose and reduced
-    return found
+    return result
 
 
 def by_labels(shape: Shape, part: Shape) -> Shape | None:
@@ -85,11 +87,11 @@ def is_reduced(node: Node) -> bool:
 def _reduction(node: Reduction, shape: Callable[[Node], Shape]) -> Shape:
     if node.op == "rdot":
         return _dot(node, *(shape(v) for v in node.values))
-    found = shape(node.values[0])
-    if node.label not in found:
-        message = f"{node.label} is no dimension of {written(found)}, which is reduced"
+    result = shape(node.values[0])
+    if node.label not in result:
+        message = f"{node.label} is no dimension of {written(result)}, which is reduced"
         raise error_at(message, node.place, "TIR1203")
-    return tuple(label for label in found if label != node.label)
+    return tuple(label for label in result if label != node.label)
 
 
 def _dot(node: Reduction, left: Shape, right: Shape) -> Shape:
@@ -136,30 +138,30 @@ def moves(node: Reshape, old: Shape) -> bool:
 
 def free(node: Node) -> tuple[str, ...]:
     """Labels whose positions the value of an expression depends on, in a fixed order."""
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     if isinstance(node, Access):
-        found.update(dict.fromkeys(node.labels))
+        result.update(dict.fromkeys(node.labels))
     elif isinstance(node, Label):
-        found[node.name] = None
+        result[node.name] = None
     for operand in node.operands:
-        found.update(dict.fromkeys(free(operand)))
+        result.update(dict.fromkeys(free(operand)))
     if isinstance(node, Reduction):
-        found.pop(node.label, None)
+        result.pop(node.label, None)
         if node.part:
-            found[node.part.label] = None
+            result[node.part.label] = None
     if isinstance(node, Reshape):
-        found.update(dict.fromkeys(filter(None, node.shape)))
-    return tuple(found)
+        result.update(dict.fromkeys(filter(None, node.shape)))
+    return tuple(result)
 
 
-def check_result(value: Node, labels: tuple[str, ...], known: dict[Node, Shape]) -> None:
+def check_result(value: Node, labels: tuple[str, ...], shapes: dict[Node, Shape]) -> None:
     """Refuse an algorithm whose tensor does not fit the shape defined. Raises CompilationError."""
-    found = shape_of(value, known)
+    shape = shape_of(value, shapes)
     try:
-        loose = is_reduced(value) and by_labels(labels, found)
-        fits = bool(loose) or broadcast(found, labels, value) == labels
+        loose = is_reduced(value) and by_labels(labels, shape)
+        fits = bool(loose) or broadcast(shape, labels, value) == labels
     except CompilationError:
         fits = False
     if not fits:
-        message = f"an expression of shape {written(found)} does not define {written(labels)}"
+        message = f"an expression of shape {written(shape)} does not define {written(labels)}"
         raise error_at(message, value.place, "TIR1203")

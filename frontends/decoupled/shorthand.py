@@ -59,10 +59,10 @@ def _one(token: str) -> Iterator[str]:
         raise malformed(f"`{token}` is no part of a schedule")
 
 
-def shorten(found: Definitions) -> str:
+def shorten(definitions: Definitions) -> str:
     """The schedules of a definition in short; `expand` gives them back."""
     items: list[str] = []
-    for func in found.funcs.values():
+    for func in definitions.funcs.values():
         words = _words(func.schedule)
         if words:
             items.append(f"{func.name} = {' '.join(words)}")
@@ -72,24 +72,24 @@ def shorten(found: Definitions) -> str:
 
 
 def _words(schedule: Schedule) -> list[str]:
-    found: list[str] = []
+    words: list[str] = []
     for label in dict.fromkeys((*schedule.blocks, *schedule.tensors)):
         tensor = f"/{schedule.tensors[label]}" if label in schedule.tensors else ""
-        found.append(f"{label}:{schedule.blocks.get(label, '')}{tensor}")
+        words.append(f"{label}:{schedule.blocks.get(label, '')}{tensor}")
     if schedule.order:
         levels = (f"{s.label}:{s.inner}/{s.factor}" if s.inner else s.label for s in schedule.order)
-        found.append(f"map({', '.join(levels)})")
+        words.append(f"map({', '.join(levels)})")
     usual = Schedule()
     for name in ("atomic", "online", "reverse", "evict_first", "evict_last"):
         names = getattr(schedule, name)
-        found += [f"{name}({', '.join(sorted(names))})"] if names else []
+        words += [f"{name}({', '.join(sorted(names))})"] if names else []
     for name in ("precision", "math", "roles", "persistent"):
         word = getattr(schedule, name)
-        found += [f"{name}({word})"] if word != getattr(usual, name) else []
-    found += [f"w{schedule.num_warps}"] if schedule.num_warps else []
-    found += [f"s{schedule.num_stages}"] if schedule.num_stages else []
-    found += [f"{schedule.compiled}()"] if schedule.compiled else []
-    return found
+        words += [f"{name}({word})"] if word != getattr(usual, name) else []
+    words += [f"w{schedule.num_warps}"] if schedule.num_warps else []
+    words += [f"s{schedule.num_stages}"] if schedule.num_stages else []
+    words += [f"{schedule.compiled}()"] if schedule.compiled else []
+    return words
 
 
 def choices(template: str) -> Iterator[str]:

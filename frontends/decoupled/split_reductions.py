@@ -49,8 +49,8 @@ def cut(own: Group, sizes: Mapping[str, int], shapes: dict[Node, Shape]) -> Cut:
         counter = f"{label}.block"
         extra[counter] = count
         *before, last = groups
-        made = _cut(last, label, Part(counter, size), shapes, count)
-        groups = [*before, *made]
+        result = _cut(last, label, Part(counter, size), shapes, count)
+        groups = [*before, *result]
     return Cut(tuple(groups), extra)
 
 
@@ -64,22 +64,22 @@ def _cut(
     if label in root.schedule.atomic:
         yield from _joined_by_atomics(own, label, part)
         return
-    made: list[Func] = []
+    funcs: list[Func] = []
 
     def replaced(node: Node) -> Node:
         inner = with_operands(node, [replaced(n) for n in node.operands])
         if not isinstance(inner, Reduction) or inner.label != label:
             return inner
         shape = shape_of(inner, shapes)
-        partial = _partial(root, inner, part, shape, len(made))
-        if partial not in made:
-            made.append(partial)
+        partial = _partial(root, inner, part, shape, len(funcs))
+        if partial not in funcs:
+            funcs.append(partial)
         access = Access(partial.name, partial.labels)
         joined = Reduction("rsum" if inner.op == "rdot" else inner.op, (access,), part.label)
         return joined if None not in shape else Reshape(joined, shape)
 
     value = replaced(root.value)
-    for partial in made:
+    for partial in funcs:
         yield Group(partial, needed(partial, own.members), inline=True)
     schedule = _without(root, label, value).schedule
     tensors = {**schedule.tensors, part.label: 0}

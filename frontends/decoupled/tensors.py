@@ -79,7 +79,7 @@ def element_named(word: Any, name: str) -> Scalar:
     if isinstance(word, Scalar) and word in _NAMES:
         return word
     text = str(word) if isinstance(word, str) else str(getattr(word, "__name__", word))
-    found = ELEMENTS.get(text.rpartition(".")[2])
-    if found is None:
+    scalar = ELEMENTS.get(text.rpartition(".")[2])
+    if scalar is None:
         raise launch_error(f"{name} holds {word}, which kernels have no type for")
-    return found
+    return scalar

@@ -214,12 +214,12 @@ class Work:
 
     def _warps(self) -> int:
         """Where sums exceed the registers of a warpgroup there are two, if there are rows."""
-        said = self.schedule.num_warps or 4
+        num_warps = self.schedule.num_warps or 4
         if not self.roles:
-            return said
+            return num_warps
         rows, columns = (self.block(n) for n in self.group.root.labels[-2:])
         needed = min(8, 4 * -(-rows * columns // (128 * _SUMS)))
-        return min(max(said, needed), rows // 16)
+        return min(max(num_warps, needed), rows // 16)
 
     def repeats(self, use: Use) -> int:
         """How often a program instance evaluates a use: once more for every step of a loop
@@ -269,11 +269,11 @@ class Work:
             tiles = tuple(self.tensor(n, use) for n in use.dims)
             size, waste = tensor.element.bits / 8, self._waste(tensor, tiles)
             span = math.prod(self.span(n, use) for n in use.dims)
-            wanted = span * self.repeats(use) * size * waste
-            wanted *= self.share if self.limited(use) else 1.0
-            asked[name] = asked.get(name, 0.0) + wanted * self.instances
+            required = span * self.repeats(use) * size * waste
+            required *= self.share if self.limited(use) else 1.0
+            asked[name] = asked.get(name, 0.0) + required * self.instances
             own = tuple(n for n in use.dims if self.span(n, use) < self.sizes[n])
-            touched[name] = Touched(own, max(wanted, touched.get(name, _NOTHING).bytes))
+            touched[name] = Touched(own, max(required, touched.get(name, _NOTHING).bytes))
             held[name] = max(held.get(name, 0.0), tensor.bytes * waste)
             moving = any(n < self.span(d, use) for n, d in zip(tiles, use.dims, strict=True))
             if moving or not use.inside:
@@ -291,15 +291,15 @@ class Work:
                 spans = {n: self.span(n, use) for n in use.dims}
                 accessed.append((self.tensors[use.node.name], spans))
         tensor, spans = max(accessed, key=lambda pair: pair[0].bytes)
-        found, levels = tensor.element.bits / 8, list(self.levels)
+        result, levels = tensor.element.bits / 8, list(self.levels)
         for label in sorted(spans, key=lambda n: tensor.strides[list(spans).index(n)]):
             covered = spans[label]
             while covered < self.sizes[label] and levels and levels[-1].of == label:
                 covered *= levels.pop().count
-            found *= min(covered, self.sizes[label])
+            result *= min(covered, self.sizes[label])
             if covered < self.sizes[label]:
                 break
-        return found
+        return result
 
     def _waste(self, tensor: Tensor, tiles: tuple[int, ...]) -> float:
         """Bytes moved for a byte that is needed: rows are read in pieces of 32 bytes at least."""

@@ -35,9 +35,9 @@ class Tile:
 
 def element(expr: Expr) -> Scalar:
     """The type of its elements."""
-    found = element_of(expr.type)
-    assert isinstance(found, Scalar)
-    return found
+    scalar = element_of(expr.type)
+    assert isinstance(scalar, Scalar)
+    return scalar
 
 
 def widened(item: Item) -> Item:
@@ -114,8 +114,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 def _folded(op: str, left: float, right: float) -> int | float:
     if op == "%" and isinstance(left, int) and isinstance(right, int):
         return int(math.copysign(abs(left) % abs(right), left))
-    found = _OPERATORS[op](left, right)
-    return int(found) if op in RELATIONS else found
+    result = _OPERATORS[op](left, right)
+    return int(result) if op in RELATIONS else result
 
 
 def call(b: Builder, name: str, items: list[Item], fast: bool = False) -> Item:

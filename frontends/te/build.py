@@ -140,7 +140,7 @@ def _tiling(schedule: Schedule, stage: Stage) -> Tiling | None:
 
 def _walks(schedule: Schedule, stage: Stage) -> Mapping[Reduce, Axis]:
     """The tiles of reductions, those of stages inlined too."""
-    found: dict[Reduce, Axis] = {}
+    walks: dict[Reduce, Axis] = {}
     for term in walk(stage.term):
         if not isinstance(term, Reduce):
             continue
@@ -149,5 +149,5 @@ def _walks(schedule: Schedule, stage: Stage) -> Mapping[Reduce, Axis]:
             if indices == {a.index for a in scheduled.op.reduce_axis}:
                 axis = scheduled.walk(term.over)
                 if axis is not None:
-                    found[term] = axis
-    return found
+                    walks[term] = axis
+    return walks

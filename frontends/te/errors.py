@@ -38,8 +38,8 @@ def placed(place: Location | None) -> Generator[None, None, None]:
     except RecursionError:
         raise TensorExpressionError(Diagnostic("TIR1501", "nested too deeply", place)) from None
     except TileirError as error:
-        found = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
-        raise TensorExpressionError(*found) from None
+        result = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
+        raise TensorExpressionError(*result) from None
 
 
 def _is_ours(module: str) -> bool:

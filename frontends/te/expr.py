@@ -73,8 +73,8 @@ class Arithmetic:
         return applied("pow", self, other)
 
     def __neg__(self) -> PrimExpr:
-        found = expr(self).found
-        return PrimExpr(-found if isinstance(found, Affine) else Apply("neg", (found,)))
+        result = expr(self).found
+        return PrimExpr(-result if isinstance(result, Affine) else Apply("neg", (result,)))
 
     def __abs__(self) -> PrimExpr:
         return applied("abs", self)
@@ -179,13 +179,13 @@ def element_of(dtype: str) -> Element:
 
 def applied(name: str, *items: Any) -> PrimExpr:
     """A function of expressions; of numbers alone, floors and remainders are numbers."""
-    found = [expr(x) for x in items]
-    known = [x.found.constant for x in found if isinstance(x.found, Affine) and not x.found.terms]
+    result = [expr(x) for x in items]
+    known = [x.found.constant for x in result if isinstance(x.found, Affine) and not x.found.terms]
     if name in ("floordiv", "mod") and len(known) == 2:
         if not known[1]:
             raise error("TIR1501", "an integer is divided by 0")
         return PrimExpr(affine(known[0] // known[1] if name == "floordiv" else known[0] % known[1]))
-    return PrimExpr(Apply(name, tuple(x.term for x in found)))
+    return PrimExpr(Apply(name, tuple(x.term for x in result)))
 
 
 def is_float(item: PrimExpr) -> bool:

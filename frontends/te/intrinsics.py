@@ -54,20 +54,20 @@ def truncmod(x: Any, y: Any) -> PrimExpr:
 
 def all_of(*conditions: Any) -> PrimExpr:
     """Whether all conditions hold."""
-    found = [expr(c) for c in conditions]
-    term = found[0].term if found else Number(True)
-    for condition in found[1:]:
+    result = [expr(c) for c in conditions]
+    term = result[0].term if result else Number(True)
+    for condition in result[1:]:
         term = Apply("and", (term, condition.term))
-    if all(c.bounds is not None for c in found):
-        return PrimExpr(term, tuple(b for c in found for b in c.bounds or ()))
+    if all(c.bounds is not None for c in result):
+        return PrimExpr(term, tuple(b for c in result for b in c.bounds or ()))
     return PrimExpr(term)
 
 
 def any_of(*conditions: Any) -> PrimExpr:
     """Whether a condition holds."""
-    found = [expr(c).term for c in conditions] or [Number(False)]
-    term = found[0]
-    for condition in found[1:]:
+    result = [expr(c).term for c in conditions] or [Number(False)]
+    term = result[0]
+    for condition in result[1:]:
         term = Apply("or", (term, condition))
     return PrimExpr(term)
 
@@ -75,10 +75,10 @@ def any_of(*conditions: Any) -> PrimExpr:
 def if_then_else(condition: Any, then: Any, otherwise: Any) -> PrimExpr:
     """`then` where the condition holds, else `otherwise`; what a condition on indices keeps from
     being read is not read."""
-    found, arms = expr(condition), (expr(then), expr(otherwise))
-    if found.bounds is not None:
-        return PrimExpr(Choose(found.bounds, arms[0].term, arms[1].term))
-    return PrimExpr(Apply("select", (found.term, arms[0].term, arms[1].term)))
+    result, arms = expr(condition), (expr(then), expr(otherwise))
+    if result.bounds is not None:
+        return PrimExpr(Choose(result.bounds, arms[0].term, arms[1].term))
+    return PrimExpr(Apply("select", (result.term, arms[0].term, arms[1].term)))
 
 
 # Reductions ---------------------------------------------------------------------------------------
@@ -113,10 +113,10 @@ def _directly(kind: str, join: str | None, first: Any, others: Sequence[Any]) ->
     """A maximum or minimum of expressions."""
     if join is None or not others:
         raise error("TIR1503", f"te.{kind} takes an expression and `axis=`")
-    found = expr(first)
+    prim_expr = expr(first)
     for other in others:
-        found = applied(join, found, other)
-    return found
+        prim_expr = applied(join, prim_expr, other)
+    return prim_expr
 
 
 def _reduced(kind: str, expression: Any, axis: Any, where: Any) -> PrimExpr:

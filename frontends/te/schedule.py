@@ -25,11 +25,11 @@ class ThreadAxis:
 
 def thread_axis(tag: str = "", *, name: str = "") -> ThreadAxis:
     """`te.thread_axis("blockIdx.x")`. Raises TensorExpressionError for threads."""
-    found = tag if isinstance(tag, str) and tag else name
-    if not str(found).startswith("blockIdx."):
-        message = f"{found} is no axis of blocks: threads in a block are the compiler's"
+    result = tag if isinstance(tag, str) and tag else name
+    if not str(result).startswith("blockIdx."):
+        message = f"{result} is no axis of blocks: threads in a block are the compiler's"
         raise error("TIR1504", message)
-    return ThreadAxis(found)
+    return ThreadAxis(result)
 
 
 @attrs.define(eq=False)
@@ -94,9 +94,9 @@ class Scheduled:
         extent = 1
         for axis in axes:
             extent *= len(axis.dom)
-        made = self._part(".".join(a.name for a in axes), extent, *axes)
-        self.leaves[places[0] : places[0] + len(places)] = [made]
-        return made
+        iter_var = self._part(".".join(a.name for a in axes), extent, *axes)
+        self.leaves[places[0] : places[0] + len(places)] = [iter_var]
+        return iter_var
 
     def reorder(self, *axes: IterVar) -> None:
         """Axes in this order, in the places that they have. Raises TensorExpressionError."""
@@ -160,17 +160,17 @@ class Scheduled:
 
     def _place(self, axis: IterVar) -> int:
         """Where an axis is; the schedule says tiles from now on. Raises TensorExpressionError."""
-        found = [n for n, leaf in enumerate(self.leaves) if leaf is axis or _same(leaf, axis)]
-        if not found:
+        result = [n for n, leaf in enumerate(self.leaves) if leaf is axis or _same(leaf, axis)]
+        if not result:
             name = axis.name if isinstance(axis, IterVar) else repr(axis)
             raise error("TIR1504", f"{name} is no axis of {self.tensor.name} now")
         self.touched = True
-        return found[0]
+        return result[0]
 
     def _part(self, name: str, extent: int, *parents: IterVar) -> IterVar:
-        made = IterVar(name, range(extent), Index(name), parents[0].reduces)
-        self.parents[made] = parents
-        return made
+        iter_var = IterVar(name, range(extent), Index(name), parents[0].reduces)
+        self.parents[iter_var] = parents
+        return iter_var
 
     # Tiles ------------------------------------------------------------------------------------
 
@@ -202,15 +202,15 @@ class Scheduled:
     def axes(self) -> list[Axis]:
         """The tiles of elements, in the order of their outer parts; of axes that were fused and
         then split, along all of them as one. Raises TensorExpressionError."""
-        found: list[Axis] = []
+        axes: list[Axis] = []
         seen: set[Index] = set()
         for leaf in self.leaves:
             if leaf in self.inner or leaf.reduces:
                 continue
             base = self._base(leaf)
-            found += [x for x in self._axes_of(base) if not seen & set(x.indices)]
-            seen |= {index for axis in found for index in axis.indices}
-        return found
+            axes += [x for x in self._axes_of(base) if not seen & set(x.indices)]
+            seen |= {index for axis in axes for index in axis.indices}
+        return axes
 
     def _axes_of(self, base: IterVar) -> list[Axis]:
         roots, parts = self.roots(base), self._inner_parts(base)
@@ -229,12 +229,12 @@ class Scheduled:
 
     def walk(self, over: Sequence[tuple[Index, range]]) -> Axis | None:
         """The tiles of a reduction; None where the schedule says none."""
-        found = [a for a in self.op.reduce_axis if self.is_split(a)]
-        if not found:
+        result = [a for a in self.op.reduce_axis if self.is_split(a)]
+        if not result:
             return None
-        last = found[-1].index
+        last = result[-1].index
         spans = sorted(over, key=lambda x: x[0] is last)
-        return Axis(tuple(spans), self.tile_of(found[-1]))
+        return Axis(tuple(spans), self.tile_of(result[-1]))
 
 
 def _same(leaf: IterVar, axis: Any) -> bool:
@@ -261,29 +261,29 @@ def create_schedule(ops: Any) -> Schedule:
     """The schedule of operations, or tensors, and of all that they are computed of. Raises
     TensorExpressionError."""
     listed = list(ops) if isinstance(ops, (list, tuple)) else [ops]
-    found: dict[Tensor, Scheduled] = {}
+    stages: dict[Tensor, Scheduled] = {}
     outputs = tuple(_tensor(item) for item in listed)
     for tensor in outputs:
-        _visit(tensor, found)
-    return Schedule(outputs, found)
+        _visit(tensor, stages)
+    return Schedule(outputs, stages)
 
 
 def _tensor(item: Any) -> Tensor:
-    found = item if isinstance(item, Tensor) else getattr(item, "output", None)
-    if not isinstance(found, Tensor) or found.term is None:
+    tensor = item if isinstance(item, Tensor) else getattr(item, "output", None)
+    if not isinstance(tensor, Tensor) or tensor.term is None:
         raise error("TIR1504", f"{getattr(item, 'name', item)} is not computed: te.compute(...)")
-    return found
+    return tensor
 
 
-def _visit(tensor: Tensor, found: dict[Tensor, Scheduled]) -> None:
+def _visit(tensor: Tensor, stages: dict[Tensor, Scheduled]) -> None:
     """All that a tensor is computed of, before it."""
     waiting: list[tuple[Tensor, bool]] = [(tensor, False)]
     while waiting:
         one, done = waiting.pop()
-        if one in found or one.term is None:
+        if one in stages or one.term is None:
             continue
         if done:
-            found[one] = Scheduled(one, [*one.axis, *one.reduce_axis])
+            stages[one] = Scheduled(one, [*one.axis, *one.reduce_axis])
         else:
             waiting.append((one, True))
             waiting += [(before, False) for before in one.inputs]

@@ -207,19 +207,19 @@ def _extents(shape: Sequence[int] | int) -> tuple[int, ...]:
 def _whole(item: Any) -> int:
     """A known integer. Raises TensorExpressionError."""
     if isinstance(item, PrimExpr):
-        found = item.found
-        if isinstance(found, Affine) and not found.terms:
-            return found.constant
+        result = item.found
+        if isinstance(result, Affine) and not result.terms:
+            return result.constant
     elif not isinstance(item, bool) and hasattr(item, "__index__") and abs(int(item)) < LARGEST:
         return int(item)
     raise error("TIR1502", f"an extent is a whole number, known before, not {item}")
 
 
 def _position(tensor: Tensor, item: Any) -> Affine | Term:
-    found = expr(item)
-    if is_float(found):
+    result = expr(item)
+    if is_float(result):
         raise error("TIR1502", f"{tensor.name} is read at a position that is no integer")
-    return found.found
+    return result.found
 
 
 def _word(name: str) -> str:

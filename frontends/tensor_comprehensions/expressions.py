@@ -78,19 +78,19 @@ def evaluated(statement: Statement, node: Any) -> Affine | Term:
                 return _called(statement, node)
 
 
-def term_of(found: Affine | Term) -> Term:
+def term_of(term: Affine | Term) -> Term:
     """A value, of an index expression too."""
-    if not isinstance(found, Affine):
-        return found
-    return Position(found) if found.terms else Number(found.constant)
+    if not isinstance(term, Affine):
+        return term
+    return Position(term) if term.terms else Number(term.constant)
 
 
 def size_of(statement: Statement, node: Any) -> int:
     """A number that sizes alone say. Raises Wrong."""
-    found = evaluated(statement, node)
-    if not isinstance(found, Affine) or found.terms:
+    result = evaluated(statement, node)
+    if not isinstance(result, Affine) or result.terms:
         raise Wrong("TIR1404", "a bound of a range is made of sizes and integers")
-    return found.constant
+    return result.constant
 
 
 def _number(text: str) -> Affine | Term:
@@ -135,12 +135,12 @@ def _joined(operator: str, x: Affine | Term, y: Affine | Term) -> Affine | Term:
 
 
 def _unary(statement: Statement, operator: Any, node: Any) -> Affine | Term:
-    found = evaluated(statement, node)
+    result = evaluated(statement, node)
     if operator == "!":
-        return Apply("not", (term_of(found),))
+        return Apply("not", (term_of(result),))
     if operator == "+":
-        return found
-    return -found if isinstance(found, Affine) else Apply("neg", (found,))
+        return result
+    return -result if isinstance(result, Affine) else Apply("neg", (result,))
 
 
 # Conditions -----------------------------------------------------------------------------------
@@ -150,8 +150,8 @@ def _conditional(statement: Statement, *nodes: Any) -> Term:
     """`c ? x : y`; what a condition on indices alone keeps from being read is not read."""
     where = _bounds(statement, nodes[0])
     if where is None:
-        found = [term_of(evaluated(statement, x)) for x in nodes]
-        return Apply("select", tuple(found))
+        result = [term_of(evaluated(statement, x)) for x in nodes]
+        return Apply("select", tuple(result))
     before = len(statement.uses)
     then, other = (term_of(evaluated(statement, x)) for x in nodes[1:])
     statement.guarded += statement.uses[before:]
@@ -165,8 +165,8 @@ def _bounds(statement: Statement, node: Any) -> tuple[Bound, ...] | None:
         return None
     left, operator, right = node.children
     if operator == "&&":
-        found = _bounds(statement, left), _bounds(statement, right)
-        return None if found[0] is None or found[1] is None else (*found[0], *found[1])
+        result = _bounds(statement, left), _bounds(statement, right)
+        return None if result[0] is None or result[1] is None else (*result[0], *result[1])
     if operator in ("!=", "||") or operator not in _OPERATORS:
         return None
     before = len(statement.uses)

@@ -12,43 +12,43 @@ _Uses: TypeAlias = Sequence[tuple[Affine, int]]
 
 
 def inferred(
-    indices: Sequence[Index], said: Mapping[Index, range], uses: _Uses, guarded: _Uses = ()
+    indices: Sequence[Index], ranges: Mapping[Index, range], uses: _Uses, guarded: _Uses = ()
 ) -> dict[Index, range]:
-    """The range of every index: those `said` by clauses, and others as large as no position leaves
-    its extent.
+    """Infer the range of every index.
 
-    In each round, every position with a single index that has no range yet bounds it, for all
-    values of the indices that have one; of several such bounds the intersection counts. What a
-    condition guards is looked at in rounds in which nothing else bounds an index. Raises Wrong
-    where a round finds nothing and indices are left.
+    Clauses state `ranges`; the other ranges are as large as the extents of the tensors allow. In
+    each iteration, every position with one index of unknown range bounds that index for all values
+    of the other indices. Several bounds are intersected. Conditionally read positions (`guarded`)
+    are used only in iterations in which no other position bounds an index. Raises Wrong if an
+    iteration bounds no index and indices of unknown range are left.
     """
-    found = dict(said)
-    while left := [index for index in indices if index not in found]:
-        limits = _round(uses, found) or _round(guarded, found)
+    result = dict(ranges)
+    while left := [index for index in indices if index not in result]:
+        limits = _round(uses, result) or _round(guarded, result)
         if not limits:
             raise Wrong("TIR1404", f"the range of {_named(left)} is ambiguous: {_advice(left)}")
-        found.update(limits)
-    return found
+        result.update(limits)
+    return result
 
 
-def _round(uses: _Uses, found: Mapping[Index, range]) -> dict[Index, range]:
+def _round(uses: _Uses, ranges: Mapping[Index, range]) -> dict[Index, range]:
     limits: dict[Index, range] = {}
     for position, extent in uses:
-        unknown = [i for i in position.indices if i not in found]
+        unknown = [i for i in position.indices if i not in ranges]
         if len(unknown) == 1:
             (index,) = unknown
-            span = _solved(position, extent, index, found)
+            span = _solved(position, extent, index, ranges)
             limits[index] = _both(limits.get(index, span), span)
     return limits
 
 
-def _solved(position: Affine, extent: int, index: Index, known: Mapping[Index, range]) -> range:
+def _solved(position: Affine, extent: int, index: Index, ranges: Mapping[Index, range]) -> range:
     """The values of `index` with `0 <= position < extent` for all values of what is known."""
     n = position.coefficient(index)
     rest = position - index * n
-    if any(not known[i] for i in rest.indices):
+    if any(not ranges[i] for i in rest.indices):
         return range(0)
-    span = rest.interval(known)
+    span = rest.interval(ranges)
     low, high = -span.start, extent - 1 - (span.stop - 1)
     if n < 0:
         low, high, n = -high, -low, -n

@@ -81,8 +81,8 @@ class Comprehension:
         node, source = self._node, self.text.source
         with source.at(node):
             given = [_tensor(p, x) for p, x in _each(node, inputs)]
-            found = _instance(frame, node, given)
-            program = Program(tuple(frame.stages), tuple(found))
+            result = _instance(frame, node, given)
+            program = Program(tuple(frame.stages), tuple(result))
             _ = program.launches
         return frame, Function(program, tuple(given))
 
@@ -120,19 +120,19 @@ def _each(node: Any, given: Sequence[Any]) -> list[tuple[Any, Any]]:
 def _tensor(parameter: Any, item: Any) -> Tensor:
     """The tensor of a parameter for an array. Raises Wrong."""
     kind, sizes, name = parameter.children
-    wanted = kind_named(str(kind))
+    required = kind_named(str(kind))
     element, shape = described(item)
     if isinstance(item, (bool, int, float)):
-        element = wanted
-    if element is not wanted:
+        element = required
+    if element is not required:
         raise Wrong("TIR1403", f"{name} is {kind}, and not {dtype_of(element)}")
-    return Tensor(str(name), wanted, shape, by_value=sizes is None and not shape)
+    return Tensor(str(name), required, shape, by_value=sizes is None and not shape)
 
 
-def _instance(frame: Frame, node: Any, given: Sequence[Tensor]) -> list[Tensor]:
+def _instance(frame: Frame, node: Any, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The outputs of a function of tensors; its stages are added to those of `frame`. Raises
     Wrong."""
-    for parameter, tensor in _each(node, given):
+    for parameter, tensor in _each(node, tensors):
         _bind(frame, parameter, tensor)
     for statement in node.children[3:]:
         with frame.source.at(statement):
@@ -140,7 +140,7 @@ def _instance(frame: Frame, node: Any, given: Sequence[Tensor]) -> list[Tensor]:
                 compile_statement(frame, statement)
     with frame.source.at(node.children[2]):
         outputs = [frame.tensor(name) for name in frame.outputs]
-        if any(t in given for t in outputs) or len(set(outputs)) != len(outputs):
+        if any(t in tensors for t in outputs) or len(set(outputs)) != len(outputs):
             raise Wrong("TIR1402", "an output is what statements compute, and given once")
     return outputs
 
@@ -151,8 +151,8 @@ def _bind(frame: Frame, parameter: Any, tensor: Tensor) -> None:
     if str(name) in frame.tensors or str(name) in frame.sizes:
         raise Wrong("TIR1402", f"{name} is defined twice")
     if len(extents) != len(tensor.shape) or kind_named(str(kind)) is not tensor.element:
-        found = f"{tensor.element} of {len(tensor.shape)} dimensions"
-        raise Wrong("TIR1403", f"{name} is {kind} of {len(extents)} dimensions, not {found}")
+        result = f"{tensor.element} of {len(tensor.shape)} dimensions"
+        raise Wrong("TIR1403", f"{name} is {kind} of {len(extents)} dimensions, not {result}")
     for extent, n in zip(extents, tensor.shape, strict=True):
         if not extent.isdigit():
             frame.bind_size(extent, n, str(name))
@@ -184,7 +184,7 @@ def _call(frame: Frame, node: Any) -> bool:
     return True
 
 
-def _inline(frame: Frame, targets: Sequence[str], node: Any, given: Sequence[Tensor]) -> None:
+def _inline(frame: Frame, targets: Sequence[str], node: Any, tensors: Sequence[Tensor]) -> None:
     outputs = tuple(map(str, node.children[2].children))
     if len(outputs) != len(targets):
         raise Wrong("TIR1403", f"{node.children[0]} gives {len(outputs)} tensors")
@@ -193,8 +193,8 @@ def _inline(frame: Frame, targets: Sequence[str], node: Any, given: Sequence[Ten
     inner = Frame(
         frame.source, frame.functions, outputs, stages=frame.stages, depth=frame.depth + 1
     )
-    found = _instance(inner, node, given)
-    for name, tensor in zip(targets, found, strict=True):
+    result = _instance(inner, node, tensors)
+    for name, tensor in zip(targets, result, strict=True):
         if name in frame.sizes:
             raise Wrong("TIR1402", f"{name} is a size")
         frame.tensors[name] = tensor

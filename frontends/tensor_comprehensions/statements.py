@@ -53,9 +53,9 @@ def compile_statement(frame: Frame, node: Any) -> None:
     inner = [(i, span) for i, span in spans.items() if i not in indices]
     if not operator and any(i in free(term) for i, _ in inner):
         raise Wrong("TIR1405", f"{inner[0][0]} stands on the right alone, which needs a reduction")
-    made = Reduce(_KINDS[operator], tuple(inner), term) if operator else term
+    reduce = Reduce(_KINDS[operator], tuple(inner), term) if operator else term
     joined = _JOINS[operator] if operator and not begin else None
-    _write(frame, node, name, indices, spans, made, joined)
+    _write(frame, node, name, indices, spans, reduce, joined)
 
 
 def _taken(node: Any) -> tuple[list[str], str, Any, Any]:
@@ -111,8 +111,8 @@ def _check_reads(term: Term, spans: Mapping[Index, range]) -> None:
     if isinstance(term, Read):
         for position, extent in zip(term.at, term.tensor.shape, strict=True):
             if isinstance(position, Affine) and not Bound(position, 0, extent).holds(spans):
-                found = position.interval(spans)
-                message = f"{position} is {found.start} to {found.stop - 1} here"
+                result = position.interval(spans)
+                message = f"{position} is {result.start} to {result.stop - 1} here"
                 raise Wrong("TIR1406", f"{message}, and {term.tensor.name} has {extent} elements")
     if isinstance(term, Choose) or (isinstance(term, Apply) and term.name == "select"):
         return
@@ -126,37 +126,37 @@ def _write(
     name: str,
     indices: Sequence[Index],
     spans: Mapping[Index, range],
-    made: Term,
+    term: Term,
     joined: str | None,
 ) -> None:
-    """The next tensor of a name: `made` where its indices have their ranges, joined with what is
+    """The next tensor of a name: `term` where its indices have their ranges, joined with what is
     there, and elsewhere what is there."""
     old = frame.tensors.get(name)
     shape = _shape(indices, spans) if old is None else old.shape
     if prod(shape) >= LARGEST:
         raise Wrong("TIR1403", f"{name} has 2^31 elements or more")
-    element = stored_kind(made) if old is None else old.element
+    element = stored_kind(term) if old is None else old.element
     if joined is not None and old is None:
         old = frame.fresh[name] = Tensor(name, element, shape)
     places = {i: Index(i.name) for i in indices}
     at = tuple(affine(places[i]) for i in indices)
     before: Term = Number(0) if old is None else Read(old, at)
-    made = replaced(made, {i: affine(place) for i, place in places.items()})
-    made = made if joined is None else Apply(joined, (before, made))
+    term = replaced(term, {i: affine(place) for i, place in places.items()})
+    term = term if joined is None else Apply(joined, (before, term))
     where = [Bound(affine(places[i]), spans[i].start, spans[i].stop) for i in indices]
     box = {places[i]: range(n) for i, n in zip(indices, shape, strict=True)}
     missing = [b for b in where if 0 not in shape and b.beyond(box) is not None]
     if missing:
-        made = Choose(tuple(missing), made, _like(before, made))
+        term = Choose(tuple(missing), term, _like(before, term))
     output = Tensor(name, element, shape)
     place = frame.source.place(node)
-    frame.stages.append(elementwise(output, tuple(places.values()), made, place))
+    frame.stages.append(elementwise(output, tuple(places.values()), term, place))
     frame.tensors[name] = output
 
 
-def _like(before: Term, made: Term) -> Term:
-    """0 of the type of `made`."""
-    return Cast(stored_kind(made), Number(0)) if isinstance(before, Number) else before
+def _like(before: Term, term: Term) -> Term:
+    """0 of the type of `term`."""
+    return Cast(stored_kind(term), Number(0)) if isinstance(before, Number) else before
 
 
 def _shape(indices: Sequence[Index], spans: Mapping[Index, range]) -> tuple[int, ...]:

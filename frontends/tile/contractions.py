@@ -100,20 +100,20 @@ def _access(frame: Frame, node: Any, indices: dict[str, Index]) -> Read:
         tensor = frame.tensor(str(name))
         positions = tuple(frame.polynomial(x, indices) for x in _listed(at))
         if len(positions) != len(tensor.shape):
-            found = f"{name} has {len(tensor.shape)} dimensions"
-            raise Wrong("TIR1303", f"{found}, and is read at {len(positions)} positions")
+            result = f"{name} has {len(tensor.shape)} dimensions"
+            raise Wrong("TIR1303", f"{result}, and is read at {len(positions)} positions")
     return Read(tensor, positions)
 
 
 def _with_default(stage: Stage, default: Tensor) -> Stage:
     """Elements that no point has, from another tensor."""
     if default.shape != stage.output.shape:
-        found = f"{default.name} has the shape {default.shape}, not {stage.output.shape}"
-        raise Wrong("TIR1303", f"the default {found}")
+        result = f"{default.name} has the shape {default.shape}, not {stage.output.shape}"
+        raise Wrong("TIR1303", f"the default {result}")
     term, other = stage.term, Read(default, stage.at)
     if isinstance(term, Choose):
         return attrs.evolve(stage, term=attrs.evolve(term, otherwise=other))
     if not isinstance(term, Reduce):
         return stage
-    found = attrs.evolve(term, kind="max", of=Number(1, I32), empty=0)
-    return attrs.evolve(stage, term=Apply("select", (found, term, other)))
+    result = attrs.evolve(term, kind="max", of=Number(1, I32), empty=0)
+    return attrs.evolve(stage, term=Apply("select", (result, term, other)))

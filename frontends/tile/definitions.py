@@ -198,10 +198,10 @@ def _counted(name: str, values: Sequence[Value], count: int) -> None:
 
 def _literal(value: Value) -> int:
     """An integer that is known. Raises Wrong."""
-    found = _known(value.at([affine(0)] * len(value.shape)))
-    if found is None:
+    result = _known(value.at([affine(0)] * len(value.shape)))
+    if result is None:
         raise Wrong("TIR1303", "an integer is expected here")
-    return found
+    return result
 
 
 def _known(term: Term) -> int | None:
@@ -210,10 +210,10 @@ def _known(term: Term) -> int | None:
         return term.value if isinstance(term.value, int) else None
     if not isinstance(term, Apply) or term.name not in _KNOWN:
         return None
-    found = [_known(x) for x in term.arguments]
-    if None in found or (term.name == "quotient" and not found[1]):
+    result = [_known(x) for x in term.arguments]
+    if None in result or (term.name == "quotient" and not result[1]):
         return None
-    return _KNOWN[term.name](*found)
+    return _KNOWN[term.name](*result)
 
 
 def _cast(name: str, value: Value, bits: int) -> Value:

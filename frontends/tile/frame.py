@@ -43,8 +43,8 @@ class Frame:
         """Name the extents of a tensor; a name used before says that they are equal. Raises
         Wrong."""
         if len(names) != len(tensor.shape):
-            found = f"{tensor.name} has {len(tensor.shape)} dimensions"
-            raise Wrong("TIR1303", f"{found}, and the function names {len(names)}")
+            result = f"{tensor.name} has {len(tensor.shape)} dimensions"
+            raise Wrong("TIR1303", f"{result}, and the function names {len(names)}")
         for name, extent in zip(names, tensor.shape, strict=True):
             if name in self.tensors:
                 raise Wrong("TIR1302", f"{name} is a tensor, and cannot be a size")
@@ -81,10 +81,10 @@ class Frame:
     def size(self, node: Any) -> int:
         """A number made of sizes. Raises Wrong."""
         indices: dict[str, Index] = {}
-        found = self.polynomial(node, indices)
+        result = self.polynomial(node, indices)
         if indices:
             raise Wrong("TIR1304", f"{next(iter(indices))} is no size")
-        return found.constant
+        return result.constant
 
 
 def _product(x: Affine, y: Affine) -> Affine:

@@ -53,10 +53,10 @@ class TileFunction:
     def _output(self, frame: Frame, name: str) -> Tensor:
         node = self.tree.children[2]
         with self.source.at(node):
-            found = frame.tensor(name)
+            tensor = frame.tensor(name)
             if name in self.inputs:
                 raise Wrong("TIR1302", f"the output {name} is an input, and no statement's")
-        return found
+        return tensor
 
 
 def parse(text: str, file: str = "<string>") -> TileFunction:
@@ -77,8 +77,8 @@ def _grammar() -> lark.Lark:
 
 
 def _children(tree: Any, name: str) -> list[Any]:
-    found = [n for n in tree.children if getattr(n, "data", None) == name]
-    return found[0].children if found else []
+    result = [n for n in tree.children if getattr(n, "data", None) == name]
+    return result[0].children if result else []
 
 
 def _bind(frame: Frame, node: Any, item: Any) -> Tensor:

@@ -58,10 +58,10 @@ def _named(text: str) -> Kind | None:
 def _evaluated(text: str, function: Callable[..., Any]) -> Kind | None:
     """What an annotation that `from __future__ import annotations` made a text is as an object."""
     try:
-        found = eval(text, function.__globals__)
+        result = eval(text, function.__globals__)
     except Exception:
         return None
-    return _named(found) if isinstance(found, str) else annotated(found, function)
+    return _named(result) if isinstance(result, str) else annotated(result, function)
 
 
 def converted(name: str, value: Any, kind: DType) -> bool | int | float:

@@ -87,12 +87,12 @@ def argument(name: str, value: Any, plain: bool = False) -> Argument:
         return _described(name, value)
     if isinstance(value, tuple) and any(map(_runs, value)):
         items = cast(tuple[Any, ...], value)
-        found = (argument(f"{name}[{i}]", x, plain) for i, x in enumerate(items))
-        return TupleParameter(tuple(found), type(items))
+        result = (argument(f"{name}[{i}]", x, plain) for i, x in enumerate(items))
+        return TupleParameter(tuple(result), type(items))
     if _is_constant(value, plain):
         return Known(unwrapped(value))
-    found = parameter(name, value)
-    return Parameter(found.type) if plain else found
+    result = parameter(name, value)
+    return Parameter(result.type) if plain else result
 
 
 def unaligned(argument: Argument) -> Argument:

@@ -23,9 +23,9 @@ def cast(x: Tensor, to: Kind, *, rounding: str | None = None) -> Tensor:
         return Tensor(x.expr, to)
     if isinstance(to, PointerType) or isinstance(old, PointerType):
         return _cast_pointer(x, to)
-    known = _same_number(x, to)
-    if known is not None:
-        return known
+    tensor = _same_number(x, to)
+    if tensor is not None:
+        return tensor
     if to.is_fp8() and not old.is_floating():
         x, old = cast(x, dtypes.float32), dtypes.float32
     signed = old.signed if old.is_int() else to.signed

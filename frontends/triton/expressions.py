@@ -95,16 +95,16 @@ def _name(frame: Frame, node: ast.Name) -> Any:
 
 
 def _tuple(frame: Frame, node: ast.Tuple | ast.List) -> Any:
-    found: list[Any] = []
+    result: list[Any] = []
     for item in node.elts:
         if isinstance(item, ast.Starred):
             several = evaluate(frame, item.value)
             if not isinstance(several, (tuple, list)):
                 raise KernelError(f"`*` unpacks tuples, not {described(several)}", "TIR1003")
-            found.extend(several)
+            result.extend(several)
         else:
-            found.append(evaluate(frame, item))
-    return tuple(found)
+            result.append(evaluate(frame, item))
+    return tuple(result)
 
 
 def binary(frame: Frame, kind: type[ast.operator], left: Any, right: Any) -> Any:
@@ -147,31 +147,31 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
 def _logic(frame: Frame, node: ast.BoolOp) -> Any:
     """`and`, `or`: what is known while compiling decides as Python does; tensors are combined."""
     every = isinstance(node.op, ast.And)
-    found: Any = None
+    result: Any = None
     for index, item in enumerate(node.values):
         value = evaluate(frame, item)
-        if index == 0 or is_static(found):
-            found = value
+        if index == 0 or is_static(result):
+            result = value
         else:
-            found = (semantic.both if every else semantic.either)(frame.b, found, value)
-        if is_static(found) and bool(found) != every:
-            return found
-    return found
+            result = (semantic.both if every else semantic.either)(frame.b, result, value)
+        if is_static(result) and bool(result) != every:
+            return result
+    return result
 
 
 def _compare(frame: Frame, node: ast.Compare) -> Any:
-    left, found = evaluate(frame, node.left), None
+    left, result = evaluate(frame, node.left), None
     for op, item in zip(node.ops, node.comparators, strict=True):
         right = evaluate(frame, item)
         one = _compared(frame, type(op), left, right)
-        if found is None:
-            found = one
-        elif is_static(found) and is_static(one):
-            found = found and one
+        if result is None:
+            result = one
+        elif is_static(result) and is_static(one):
+            result = result and one
         else:
-            found = semantic.both(frame.b, found, one)
+            result = semantic.both(frame.b, result, one)
         left = right
-    return found
+    return result
 
 
 def _compared(frame: Frame, kind: type[ast.cmpop], left: Any, right: Any) -> Any:
@@ -316,14 +316,14 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
     if len(node.generators) != 1:
         raise KernelError("a list has one `for`", "TIR1001")
     (loop,) = node.generators
-    found: list[Any] = []
+    result: list[Any] = []
     before = dict(frame.names.held)
     for item in static_items(evaluate(frame, loop.iter)):
         _bind_known(frame, loop.target, item)
         if all(static(evaluate(frame, test), "a condition") for test in loop.ifs):
-            found.append(evaluate(frame, node.elt))
+            result.append(evaluate(frame, node.elt))
     frame.names.held = before
-    return tuple(found)
+    return tuple(result)
 
 
 def _bind_known(frame: Frame, target: ast.expr, item: Any) -> None:

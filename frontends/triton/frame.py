@@ -80,13 +80,13 @@ class Frame:
             self._jump_out(value)
 
     def _jump_out(self, value: Any) -> None:
-        found = structure(to_tensors(self.b, value))
+        result = structure(to_tensors(self.b, value))
         if self.exit is None:
-            types = [part.type for part in found.parts]
-            self.exit = Exit(self.b.block("returned", *types), found)
-        elif self.exit.structure.key != found.key:
+            types = [part.type for part in result.parts]
+            self.exit = Exit(self.b.block("returned", *types), result)
+        elif self.exit.structure.key != result.key:
             raise KernelError("the returns of a function give values of one type", "TIR1003")
-        self.b.br(self.exit.block(*found.parts))
+        self.b.br(self.exit.block(*result.parts))
 
     def finish(self, reachable: bool) -> Any:
         """After the last statement: the result of an inlined function, on every path."""
@@ -111,5 +111,5 @@ class Frame:
         except KernelError as error:
             raise error_at(error.message, place, error.code) from None
         except BuildError as error:
-            found = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
-            raise CompilationError(*found) from None
+            result = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
+            raise CompilationError(*result) from None

@@ -44,8 +44,8 @@ class Specialization:
 
     def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """What the parameters of the function get, of arguments by name."""
-        found = (x for name, p in self.parameters.items() for x in spread(p, given[name]))
-        return dict(zip(self.leaves, found, strict=True))
+        result = (x for name, p in self.parameters.items() for x in spread(p, given[name]))
+        return dict(zip(self.leaves, result, strict=True))
 
 
 def module_of(source: Source, special: Specialization) -> Module:
@@ -119,5 +119,5 @@ def _parsed(text: Any) -> Argument:
     name = kind.removeprefix("*").removeprefix("k")
     if name not in SIGNATURE or (divisible and not divisible.isdigit()):
         raise KernelError(f"{text!r} is no type of a signature: i32, fp16, *fp32:16, constexpr")
-    found = SIGNATURE[name]
-    return Parameter(PointerType(found) if kind[0] == "*" else found, int(divisible or 1))
+    result = SIGNATURE[name]
+    return Parameter(PointerType(result) if kind[0] == "*" else result, int(divisible or 1))

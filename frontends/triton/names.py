@@ -37,8 +37,8 @@ def structure(value: Any) -> Structure:
         kind = value.dtype
         return Structure((kind, value.expr.type), (value.expr,), lambda p: Tensor(p[0], kind))
     if isinstance(value, tuple):
-        made: Any = type(cast(tuple[Any, ...], value))
-        return _sequence(getattr(made, "_make", tuple), cast(tuple[Any, ...], value), made)
+        result: Any = type(cast(tuple[Any, ...], value))
+        return _sequence(getattr(result, "_make", tuple), cast(tuple[Any, ...], value), result)
     if isinstance(value, (BlockPointer, TensorDescriptor)):
         fields = [getattr(value, f.name) for f in attrs.fields(type(value))]
         kind_ = type(value)
@@ -47,17 +47,17 @@ def structure(value: Any) -> Structure:
 
 
 def _sequence(make: Callable[[Any], Any], items: Sequence[Any], kind: Any = tuple) -> Structure:
-    found = [structure(item) for item in items]
+    result = [structure(item) for item in items]
 
     def rebuild(parts: Sequence[Expr]) -> Any:
         made: list[Any] = []
-        for one in found:
+        for one in result:
             made.append(one.rebuild(parts[: len(one.parts)]))
             parts = parts[len(one.parts) :]
         return make(tuple(made))
 
-    parts = tuple(part for one in found for part in one.parts)
-    return Structure((kind, *(one.key for one in found)), parts, rebuild)
+    parts = tuple(part for one in result for part in one.parts)
+    return Structure((kind, *(one.key for one in result)), parts, rebuild)
 
 
 @attrs.frozen(eq=False)
@@ -117,15 +117,15 @@ class Names:
 
     def set(self, name: str, value: Any) -> None:
         """From here on `name` is `value`."""
-        found = structure(value)
-        slot = self._fitting(name, found)
+        result = structure(value)
+        slot = self._fitting(name, result)
         if slot is not None:
-            for variable, part in zip(slot.variables, found.parts, strict=True):
+            for variable, part in zip(slot.variables, result.parts, strict=True):
                 variable.set(part)
             self.held[name] = slot
             return
-        variables = tuple(self.b.var(part, name=name) for part in found.parts)
-        self.held[name] = Slot(found.key, variables, found.rebuild, self.b.fixed)
+        variables = tuple(self.b.var(part, name=name) for part in result.parts)
+        self.held[name] = Slot(result.key, variables, result.rebuild, self.b.fixed)
 
     def drop(self, name: str, why: str) -> None:
         """From here on `name` is nothing."""
@@ -211,6 +211,6 @@ def to_tensors(b: Builder, value: Any) -> Any:
         return of(b, value)
     if isinstance(value, tuple):
         items = cast(tuple[Any, ...], value)
-        found = [to_tensors(b, item) for item in items]
-        return getattr(type(items), "_make", tuple)(found)
+        result = [to_tensors(b, item) for item in items]
+        return getattr(type(items), "_make", tuple)(result)
     return value

@@ -75,8 +75,8 @@ def _folded(b: Builder, function: Callable[[int, int], int], x: Tensor, y: Tenso
 
 def _quotient(x: int, y: int) -> int:
     """Rounded to zero, as in C."""
-    found = abs(x) // abs(y)
-    return found if (x < 0) == (y < 0) else -found
+    result = abs(x) // abs(y)
+    return result if (x < 0) == (y < 0) else -result
 
 
 _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
@@ -89,9 +89,9 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
 def _arithmetic(b: Builder, name: str, x: Any, y: Any) -> Tensor:
     left, right = common(b, x, y)
     kind = _number(left)
-    known = _folded(b, _ARITHMETIC[name], left, right)
-    if known is not None:
-        return known
+    tensor = _folded(b, _ARITHMETIC[name], left, right)
+    if tensor is not None:
+        return tensor
     if kind.is_floating():
         return Tensor(getattr(b, f"f{name}")(left.expr, right.expr, **fused(b)), kind)
     if kind.is_bool():
@@ -108,9 +108,9 @@ def _check_overflow(b: Builder, name: str, left: Tensor, right: Tensor) -> None:
     if not (options.debug and options.sanitize_overflow):
         return
     wide = (cast(x, dtypes.int64).expr for x in (left, right))
-    found = Tensor(getattr(b, name)(*wide), dtypes.int64)
+    tensor = Tensor(getattr(b, name)(*wide), dtypes.int64)
     low, high = (literal(b, n, dtypes.int64, left.shape) for n in kind.bounds)
-    held = both(b, compare("ge")(b, found, low), compare("le")(b, found, high))
+    held = both(b, compare("ge")(b, tensor, low), compare("le")(b, tensor, high))
     bits = kind.primitive_bitwidth
     b.assert_(held.expr, message=f"int{bits} overflow detected for operation {name}")
 
@@ -132,9 +132,9 @@ def floordiv(b: Builder, x: Any, y: Any) -> Tensor:
     kind = _number(left)
     if kind.is_floating():
         raise KernelError("// is of integers; divide floats by / and round with tl.floor")
-    known = _folded(b, _quotient, left, right)
-    if known is not None:
-        return known
+    tensor = _folded(b, _quotient, left, right)
+    if tensor is not None:
+        return tensor
     divide = b.sdiv if kind.signed else b.udiv
     return Tensor(divide(left.expr, right.expr), kind)
 
@@ -145,9 +145,9 @@ def mod(b: Builder, x: Any, y: Any) -> Tensor:
     kind = _number(left)
     if kind.is_floating():
         return Tensor(b.frem(left.expr, right.expr), kind)
-    known = _folded(b, lambda n, m: n - _quotient(n, m) * m, left, right)
-    if known is not None:
-        return known
+    tensor = _folded(b, lambda n, m: n - _quotient(n, m) * m, left, right)
+    if tensor is not None:
+        return tensor
     rest = b.srem if kind.signed else b.urem
     return Tensor(rest(left.expr, right.expr), kind)
 
@@ -166,9 +166,9 @@ def negate(b: Builder, x: Any) -> Tensor:
     kind = _number(value)
     if kind.is_bool():
         raise KernelError("- is of numbers, not of int1")
-    known = _folded(b, lambda n, _: -n, value, value)
-    if known is not None:
-        return known
+    tensor = _folded(b, lambda n, _: -n, value, value)
+    if tensor is not None:
+        return tensor
     return Tensor((b.fneg if kind.is_floating() else b.neg)(value.expr), kind)
 
 
@@ -231,8 +231,8 @@ def compare(name: str) -> Callable[[Builder, Any, Any], Tensor]:
             return literal(b, bool(known.number), dtypes.int1)
         if isinstance(left.dtype, DType) and left.dtype.is_floating():
             relation = "une" if name == "ne" else f"o{name}"
-            found = b.fcmp(left.expr, right.expr, predicate=relation)[0]
-            return Tensor(found, dtypes.int1)
+            result = b.fcmp(left.expr, right.expr, predicate=relation)[0]
+            return Tensor(result, dtypes.int1)
         signed = isinstance(left.dtype, DType) and left.dtype.signed and not left.dtype.is_bool()
         relation = name if name in ("eq", "ne") else f"{'s' if signed else 'u'}{name}"
         return Tensor(b.icmp(left.expr, right.expr, predicate=relation)[0], dtypes.int1)

@@ -10,14 +10,14 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape they broadcast to, as numpy does. Raises KernelError."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    found: list[int] = []
+    result: list[int] = []
     for extents in zip(*padded, strict=True):
         wide = {n for n in extents if n != 1}
         if len(wide) > 1:
             listed = " and ".join(map(str, shapes))
             raise KernelError(f"shapes {listed} do not broadcast")
-        found.append(wide.pop() if wide else 1)
-    return tuple(found)
+        result.append(wide.pop() if wide else 1)
+    return tuple(result)
 
 
 def broadcast_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:

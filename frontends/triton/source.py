@@ -29,8 +29,8 @@ class Source:
     @cached_property
     def file(self) -> str:
         """Name of the file, as locations write it."""
-        found = inspect.getsourcefile(self.function) or self.function.__code__.co_filename
-        return source_name(found)
+        result = inspect.getsourcefile(self.function) or self.function.__code__.co_filename
+        return source_name(result)
 
     @cached_property
     def _text(self) -> tuple[str, int]:
@@ -55,10 +55,10 @@ class Source:
         """The definition, with line numbers of the file."""
         module = ast.parse(textwrap.dedent(self.text))
         ast.increment_lineno(module, self._text[1] - 1)
-        found = module.body[0]
-        if not isinstance(found, ast.FunctionDef):
-            raise error_at("a kernel is a function written with def", self.place(found))
-        return found
+        function_def = module.body[0]
+        if not isinstance(function_def, ast.FunctionDef):
+            raise error_at("a kernel is a function written with def", self.place(function_def))
+        return function_def
 
     def place(self, node: ast.AST) -> Location:
         """Where `node` stands."""
@@ -85,18 +85,18 @@ class Source:
     @cached_property
     def annotated(self) -> Mapping[str, Kind]:
         """Types that annotations give to parameters, by name."""
-        found = (
+        result = (
             (name, annotated(p.annotation, self.function))
             for name, p in self.signature.parameters.items()
             if name not in self.constant_parameters
         )
-        return {name: kind for name, kind in found if kind is not None}
+        return {name: kind for name, kind in result if kind is not None}
 
     @cached_property
     def watched(self) -> tuple[tuple[Mapping[str, Any], str], ...]:
         """The globals that are numbers, texts or tuples, of this function and those it calls, by
         where they stand: a program may set them to something else."""
-        found: dict[tuple[int, str], tuple[Mapping[str, Any], str]] = {}
+        result: dict[tuple[int, str], tuple[Mapping[str, Any], str]] = {}
         seen: set[Source] = {self}
         open_: list[Source] = [self]
         while open_:
@@ -107,8 +107,8 @@ class Source:
                     seen.add(source)
                     open_.append(source)
                 elif _is_data(value):
-                    found[id(space), name] = space, name
-        return tuple(found.values())
+                    result[id(space), name] = space, name
+        return tuple(result.values())
 
     def _mentioned(self) -> Iterator[tuple[Mapping[str, Any], str]]:
         """Names in this function that may be globals, its own and of modules."""

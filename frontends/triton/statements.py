@@ -185,15 +185,15 @@ def _counted(frame: Frame, node: ast.For, items: control.range) -> bool:
 
 def _options(frame: Frame, items: control.range) -> dict[str, Any]:
     """What the compiler is asked for; `num_stages` of the launch where the loop does not say."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     stated = frame.b.current.header.attributes.get("num_stages")
     if items.num_stages is not None:
-        found["stages"] = static(items.num_stages, "num_stages")
+        options["stages"] = static(items.num_stages, "num_stages")
     elif stated is not None:
-        found["stages"] = stated
+        options["stages"] = stated
     if items.loop_unroll_factor is not None:
-        found["unroll"] = static(items.loop_unroll_factor, "loop_unroll_factor")
-    return found
+        options["unroll"] = static(items.loop_unroll_factor, "loop_unroll_factor")
+    return options
 
 
 def _while(frame: Frame, node: ast.While) -> bool:

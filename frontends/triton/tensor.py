@@ -39,10 +39,10 @@ class Tensor:
         value = self.expr.value
         if not isinstance(value, Constant):
             return None
-        found: Any = value.value
-        if isinstance(self.dtype, DType) and not self.dtype.signed and found < 0:
-            return found + (1 << self.dtype.primitive_bitwidth)
-        return found
+        result: Any = value.value
+        if isinstance(self.dtype, DType) and not self.dtype.signed and result < 0:
+            return result + (1 << self.dtype.primitive_bitwidth)
+        return result
 
 
 def of(b: Builder, value: Any) -> Tensor:

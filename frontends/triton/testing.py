@@ -38,8 +38,8 @@ def do_bench(
             tensor.grad = None
         times.append(_milliseconds(fn, wait))
     if quantiles is not None:
-        found = [float(q) for q in np.quantile(times, np.atleast_1d(quantiles))]
-        return found[0] if len(found) == 1 else found
+        result = [float(q) for q in np.quantile(times, np.atleast_1d(quantiles))]
+        return result[0] if len(result) == 1 else result
     return _SUMMARIES[return_mode](times)
 
 
@@ -121,16 +121,16 @@ class Mark:
             plots.kept(one, rows, show_plots, save_path)
         if not return_df:
             return None
-        found = [plots.frame(one, rows) for one, rows in zip(self.benchmarks, tables, strict=True)]
-        return found[0] if self.single else found
+        result = [plots.frame(one, rows) for one, rows in zip(self.benchmarks, tables, strict=True)]
+        return result[0] if self.single else result
 
     def _table(self, one: Benchmark, shown: bool, given: dict[str, Any]) -> list[list[Any]]:
         rows: list[list[Any]] = []
         for x in one.x_vals:
             places = tuple(x) if isinstance(x, (tuple, list)) else (x,) * len(one.x_names)
             named = {**dict(zip(one.x_names, places, strict=True)), **one.args, **given}
-            found = [self.fn(**named, **{one.line_arg: line}) for line in one.line_vals]
-            rows.append([*places, *(f[0] if isinstance(f, (tuple, list)) else f for f in found)])
+            result = [self.fn(**named, **{one.line_arg: line}) for line in one.line_vals]
+            rows.append([*places, *(f[0] if isinstance(f, (tuple, list)) else f for f in result)])
         if shown:
             sys.stdout.write(_shown(one, rows))
         return rows

@@ -37,8 +37,8 @@ class Config:
     def options(self) -> dict[str, Any]:
         """Options of the launch that are stated."""
         names = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
-        found = ((name, getattr(self, name)) for name in names)
-        return {name: value for name, value in found if value is not None}
+        result = ((name, getattr(self, name)) for name in names)
+        return {name: value for name, value in result if value is not None}
 
     def all_kwargs(self) -> dict[str, Any]:
         """Parameters and options of the launch."""
@@ -129,15 +129,17 @@ class Autotuner(KernelInterface):
         if len(self.configs) == 1:
             return configs[0]
         if self._do_bench or self.pre_hook or self.post_hook:
-            found = [self._benched(c, arguments, grid, named, positional) for c in configs]
+            result = [self._benched(c, arguments, grid, named, positional) for c in configs]
         else:
             copies = [_copy(a) for a in arguments]
             others = {k: _copy(v) for k, v in named.items()}
-            found = self._measured(configs, copies, grid, others)
-        times = {i: t for i, t in enumerate(found) if not isinstance(t, TileirError)}
+            result = self._measured(configs, copies, grid, others)
+        times = {i: t for i, t in enumerate(result) if not isinstance(t, TileirError)}
         self.configs_timings = {configs[i]: seconds for i, seconds in times.items()}
         if not times:
-            raise launch_error(f"no configuration of {self.__name__} compiles and runs: {found[0]}")
+            raise launch_error(
+                f"no configuration of {self.__name__} compiles and runs: {result[0]}"
+            )
         best = configs[min(times, key=lambda i: times[i])]
         self._before({**positional, **named, **best.all_kwargs()}, reset_only=True)
         return best
@@ -185,10 +187,10 @@ class Autotuner(KernelInterface):
             self._after(values, kept, None)
 
         try:
-            found = (self._do_bench or do_bench)(launch, quantiles=(0.5, 0.2, 0.8))
+            result = (self._do_bench or do_bench)(launch, quantiles=(0.5, 0.2, 0.8))
         except TileirError as error:
             return error
-        return list(found) if isinstance(found, (list, tuple)) else [found]
+        return list(result) if isinstance(result, (list, tuple)) else [result]
 
     # Measuring by the executor ------------------------------------------------------------------
 
@@ -226,11 +228,11 @@ class Autotuner(KernelInterface):
     def _pruned(self, positional: Mapping[str, Any], named: Mapping[str, Any]) -> list[Config]:
         """The configurations worth trying, by functions of the user's."""
         early, model = (self._prune.get(name) for name in ("early_config_prune", "perf_model"))
-        found = list(early(self.configs, dict(positional), **named) if early else self.configs)
-        if not found:
+        configs = list(early(self.configs, dict(positional), **named) if early else self.configs)
+        if not configs:
             raise launch_error(f"early_config_prune leaves no configuration of {self.__name__}")
         if model is None:
-            return found
+            return configs
         most = self._prune.get("top_k", 1.0)
         if isinstance(most, bool) or not isinstance(most, (int, float)) or most != most:
             raise launch_error(
@@ -238,10 +240,10 @@ class Autotuner(KernelInterface):
             )
         part = isinstance(most, float) and most <= 1.0
         kept = max(1, int(len(self.configs) * most) if part else int(most))
-        if len(found) <= kept:
-            return found
+        if len(configs) <= kept:
+            return configs
         values = {**positional, **named}
-        return sorted(found, key=lambda c: model(**values, **c.all_kwargs()))[:kept]
+        return sorted(configs, key=lambda c: model(**values, **c.all_kwargs()))[:kept]
 
 
 _OPTIONS = frozenset({

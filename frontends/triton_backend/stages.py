@@ -85,8 +85,8 @@ def compiled(
 
 def kernel_name(text: str) -> str:
     """The name of the kernel: of the public function."""
-    found = re.search(r'tt\.func public @(?:"([^"]+)"|([\w.$]+))', text)
-    return (found[1] or found[2]) if found else ""
+    result = re.search(r'tt\.func public @(?:"([^"]+)"|([\w.$]+))', text)
+    return (result[1] or result[2]) if result else ""
 
 
 def _refused(options: Any, instrumented: bool) -> str:

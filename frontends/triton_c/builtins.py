@@ -16,10 +16,10 @@ Builtin: TypeAlias = Callable[[Frame, list[Item], Size], Item]
 
 
 def _axis(items: list[Item], index: int = 0) -> int:
-    found = items[index] if len(items) > index else None
-    if not isinstance(found, int):
+    item = items[index] if len(items) > index else None
+    if not isinstance(item, int):
         raise ProgramError("an axis is a constant", "TIR1004")
-    return found
+    return item
 
 
 def _count(items: list[Item], least: int, most: int | None) -> None:

@@ -16,11 +16,11 @@ from tileir.frontends.triton_c.values import Item, Value, described
 
 def evaluate(frame: Frame, node: Any) -> Item:
     """The value of `node`. Raises CompilationError."""
-    found = effect(frame, node)
-    if found is None:
+    item = effect(frame, node)
+    if item is None:
         with frame.at(node):
             raise ProgramError("this function returns nothing")
-    return found
+    return item
 
 
 def effect(frame: Frame, node: Any) -> Item | None:
@@ -32,22 +32,22 @@ def effect(frame: Frame, node: Any) -> Item | None:
 
 def known(frame: Frame, node: Any) -> int:
     """An integer known while compiling. Raises CompilationError."""
-    found = evaluate(frame, node)
+    result = evaluate(frame, node)
     with frame.at(node):
-        if isinstance(found, Value) or not isinstance(found, int):
-            message = f"a constant is needed, not {described(found)}"
+        if isinstance(result, Value) or not isinstance(result, int):
+            message = f"a constant is needed, not {described(result)}"
             raise ProgramError(message, "TIR1004")
-        return found
+        return result
 
 
 def extents(frame: Frame, node: Any) -> tuple[int, ...]:
     """The shape that `[A, B]` of a declaration gives; none for a scalar."""
     (items,) = node.children
-    found = () if items is None else tuple(known(frame, n) for n in items.children)
-    if any(n < 1 for n in found):
+    result = () if items is None else tuple(known(frame, n) for n in items.children)
+    if any(n < 1 for n in result):
         with frame.at(node):
             raise ProgramError("an extent must be at least 1")
-    return found
+    return result
 
 
 def type_of(base: CType, stars: Any) -> CType:
@@ -74,12 +74,12 @@ def _binary(frame: Frame, node: Any) -> Item:
     while node.data == "binary":
         chain.append(node)
         node = node.children[0]
-    found = evaluate(frame, node)
+    item = evaluate(frame, node)
     for link in reversed(chain):
         _, sign, right = link.children
         with frame.at(link):
-            found = combined(frame, str(sign), found, evaluate(frame, right))
-    return found
+            item = combined(frame, str(sign), item, evaluate(frame, right))
+    return item
 
 
 def _sequence(frame: Frame, node: Any) -> Item:
@@ -175,8 +175,8 @@ def _cast(frame: Frame, node: Any) -> Item:
     words, stars, shape, operand = node.children
     kind = type_of(named(tuple(map(str, words.children))), stars)
     value = values.convert(frame.b, evaluate(frame, operand), kind)
-    wanted = extents(frame, shape)
-    return values.fit(value, wanted) if wanted else value
+    required = extents(frame, shape)
+    return values.fit(value, required) if required else value
 
 
 def _assign(frame: Frame, node: Any) -> Item:

@@ -77,12 +77,12 @@ class Frame:
     def read(self, name: str) -> Item:
         """What `name` is now. Raises ProgramError."""
         try:
-            found = self.variable(name)
+            result = self.variable(name)
         except ProgramError:
             if name in self.known:
                 return self.known[name]
             raise
-        return Value(found.var.get(), found.kind)
+        return Value(result.var.get(), result.kind)
 
     def assign(self, name: str, item: Item) -> Value:
         """`name = item`, where the predicate holds. Raises ProgramError."""
@@ -135,5 +135,5 @@ class Frame:
         except RecursionError:
             raise error_at("nested too deeply", place) from None
         except BuildError as error:
-            found = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
-            raise CompilationError(*found) from None
+            result = (Diagnostic(d.code, d.message, place, d.severity) for d in error.diagnostics)
+            raise CompilationError(*result) from None

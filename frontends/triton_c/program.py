@@ -63,15 +63,15 @@ class Program:
     @cached_property
     def _allocations(self) -> dict[str, tuple[CType, Any]]:
         """Constants: their element types, and the nodes of their sizes."""
-        found: dict[str, tuple[CType, Any]] = {}
+        allocations: dict[str, tuple[CType, Any]] = {}
         for node in self._items("declaration"):
             for declarator in node.children[0].children:
                 initial = declarator.children[3] if declarator.data == "declarator" else None
                 if initial is not None and initial.data == "allocation":
                     words, size = initial.children
                     kind = named(tuple(map(str, words.children)))
-                    found[str(declarator.children[1])] = kind, size
-        return found
+                    allocations[str(declarator.children[1])] = kind, size
+        return allocations
 
     @property
     def _host_statements(self) -> list[Any]:

@@ -129,11 +129,11 @@ def preprocess(source: str, file: str, defines: Mapping[str, object]) -> Text:
     machine = _Preprocessor()
     for name, value in defines.items():
         machine.define(f"{name} {value}")
-    found = machine.whole(source, file)
+    result = machine.whole(source, file)
     if machine.problems:
         where, line, message = machine.problems[0]
         raise error_at(f"the preprocessor: {message}", Location(where or file, line, 1))
-    return _mapped(found, file)
+    return _mapped(result, file)
 
 
 def _mapped(text: str, file: str) -> Text:
@@ -142,9 +142,9 @@ def _mapped(text: str, file: str) -> Text:
     places: list[tuple[str, int]] = []
     name, number = file, 1
     for line in text.split("\n"):
-        found = re.match(r'#line (\d+)(?: "(.*)")?', line)
-        if found:
-            number, name = int(found[1]), found[2] or name
+        result = re.match(r'#line (\d+)(?: "(.*)")?', line)
+        if result:
+            number, name = int(result[1]), result[2] or name
             continue
         if not line.lstrip().startswith("#"):
             kept.append(line)
@@ -164,11 +164,11 @@ def parse(text: Text) -> Any:
     try:
         return _grammar().parse(text.text)
     except lark.UnexpectedToken as error:
-        found = "the end" if error.token.type == "$END" else f"`{error.token}`"
+        result = "the end" if error.token.type == "$END" else f"`{error.token}`"
         place = text.place(error.line, error.column)
         if error.token.type == "$END":
             place = text.place(len(text.text.rstrip().splitlines()) or 1, 1)
-        raise error_at(f"{found} does not belong here", place) from None
+        raise error_at(f"{result} does not belong here", place) from None
     except lark.UnexpectedCharacters as error:
         place = text.place(error.line, error.column)
         raise error_at(f"`{error.char}` is nothing in this language", place) from None

@@ -78,10 +78,10 @@ def _declare(frame: Frame, base: CType, node: Any, constant: bool) -> None:
 
 def _scalar(frame: Frame, node: Any) -> Value | bool:
     """A condition that control depends on. Raises ProgramError for a tile."""
-    found = evaluate(frame, node)
-    if not isinstance(found, Value):
-        return bool(found)
-    held = values.condition(frame.b, found)
+    result = evaluate(frame, node)
+    if not isinstance(result, Value):
+        return bool(result)
+    held = values.condition(frame.b, result)
     if held.shape:
         raise ProgramError(f"control cannot follow {described(held)}; predicate with @")
     return held
@@ -193,10 +193,10 @@ def _return(frame: Frame, node: Any) -> bool:
     if value is None:
         raise ProgramError(f"this function returns {frame.result}")
     assert frame.result is not None
-    found = values.convert(frame.b, evaluate(frame, value), frame.result)
-    if found.shape:
-        raise ProgramError(f"this function returns {frame.result}, not {described(found)}")
-    frame.b.br(frame.exit(found.expr))
+    result = values.convert(frame.b, evaluate(frame, value), frame.result)
+    if result.shape:
+        raise ProgramError(f"this function returns {frame.result}, not {described(result)}")
+    frame.b.br(frame.exit(result.expr))
     return False
 
 

@@ -95,14 +95,14 @@ def convert(b: Builder, item: Item, kind: CType) -> Value:
 def shape_of_all(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """What they broadcast to. Raises ProgramError."""
     rank = max(map(len, shapes))
-    found: list[int] = []
+    shape: list[int] = []
     for extents in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
         wide = {n for n in extents if n != 1}
         if len(wide) > 1:
             listed = " and ".join(f"[{', '.join(map(str, s))}]" for s in shapes)
             raise ProgramError(f"tiles of shapes {listed} do not broadcast")
-        found.append(wide.pop() if wide else 1)
-    return tuple(found)
+        shape.append(wide.pop() if wide else 1)
+    return tuple(shape)
 
 
 def fit(value: Value, shape: tuple[int, ...]) -> Value:
@@ -175,8 +175,8 @@ def _compare(name: str) -> Callable[[Builder, Item, Item], Value]:
             relation = "une" if name == "ne" else f"o{name}"
             return Value(b.fcmp(left.expr, right.expr, predicate=relation)[0], ctypes.BOOL)
         sign = "" if name in ("eq", "ne") else "s" if left.kind.signed else "u"
-        found = b.icmp(left.expr, right.expr, predicate=f"{sign}{name}")[0]
-        return Value(found, ctypes.BOOL)
+        result = b.icmp(left.expr, right.expr, predicate=f"{sign}{name}")[0]
+        return Value(result, ctypes.BOOL)
 
     return apply
 

@@ -84,10 +84,10 @@ def _same(f: RegionReader, s: Statement) -> Expr:
     options = _numerics(f, s)
     if "overflow" in s.words:
         options["overflow"] = _OVERFLOW[tuple(sorted(s.words[1:]))]
-    made = getattr(f.b, _SAME[s.name])(*f.operands(s), **options)
-    if made.type is not s.result:
-        raise UnsupportedStatement(f"{s.name} is of {made.type}, and stated to be of {s.result}")
-    return hinted(f, s, made)
+    result = getattr(f.b, _SAME[s.name])(*f.operands(s), **options)
+    if result.type is not s.result:
+        raise UnsupportedStatement(f"{s.name} is of {result.type}, and stated to be of {s.result}")
+    return hinted(f, s, result)
 
 
 def _rounded(f: RegionReader, s: Statement) -> Expr:
@@ -109,13 +109,13 @@ _HINTS = {
 }  # fmt: skip
 
 
-def hinted(f: RegionReader, s: Statement, made: Expr) -> Expr:
-    """`made` with what the attributes of its statement promise of it."""
+def hinted(f: RegionReader, s: Statement, expr: Expr) -> Expr:
+    """`expr` with what the attributes of its statement promise of it."""
     for name, op in _HINTS.items():
         values = s.options.get(name)
         if values:
-            made = getattr(f.b, op)(made, values=list(values))
-    return made
+            expr = getattr(f.b, op)(expr, values=list(values))
+    return expr
 
 
 @rule("arith.constant")
@@ -214,10 +214,10 @@ def _extern(f: RegionReader, s: Statement) -> Expr:
         pure = bool(s.options.get("pure", True))
         return f.b.extern_elementwise(s.result, values, symbol=symbol, pure=pure)
     try:
-        found = function.apply(_Scope(f.b), *(Tensor(x, _kind(x.type)) for x in values))
+        result = function.apply(_Scope(f.b), *(Tensor(x, _kind(x.type)) for x in values))
     except KernelError as error:
         raise UnsupportedStatement(error.message, error.code) from None
-    return found.expr.to(element_of(s.result))
+    return result.expr.to(element_of(s.result))
 
 
 def _formula(symbol: str) -> Builtin | None:

@@ -32,12 +32,12 @@ def _for(f: RegionReader, s: Statement) -> list[Expr]:
 
 def _requests(s: Statement) -> dict[str, int]:
     """What is asked of the compiler for a loop."""
-    found: dict[str, int] = {}
+    requests: dict[str, int] = {}
     if "tt.num_stages" in s.options:
-        found["stages"] = max(s.integer("tt.num_stages"), 1)
+        requests["stages"] = max(s.integer("tt.num_stages"), 1)
     if "tt.loop_unroll_factor" in s.options:
-        found["unroll"] = max(s.integer("tt.loop_unroll_factor"), 1)
-    return found
+        requests["unroll"] = max(s.integer("tt.loop_unroll_factor"), 1)
+    return requests
 
 
 @rule("scf.while")
@@ -92,15 +92,15 @@ def _cond_br(f: RegionReader, s: Statement) -> None:
 
 def _successors(f: RegionReader, s: Statement) -> list[tuple[Any, list[Expr]]]:
     """Blocks, each with the values behind it."""
-    found: list[tuple[Any, list[Expr]]] = []
+    successors: list[tuple[Any, list[Expr]]] = []
     for token in s.head:
         if token.kind == "block":
             if token.text not in f.blocks:
                 raise UnsupportedStatement(f"there is no block {token.text}", "TIR1002")
-            found.append((f.blocks[token.text], []))
-        elif token.kind == "value" and found:
-            found[-1][1].append(f.value(token.text))
-    return found
+            successors.append((f.blocks[token.text], []))
+        elif token.kind == "value" and successors:
+            successors[-1][1].append(f.value(token.text))
+    return successors
 
 
 @rule("tt.return")

@@ -44,10 +44,10 @@ class _Tiles(RegionReader):
 
     def value(self, name: str) -> Expr:
         """The value of that name, for every element. Raises Refused."""
-        found = RegionReader.value(self, name)
-        if shape_of(found.type):
-            return found
-        return self.b.splat(found, _tiled(found.type, self.shape))
+        value = RegionReader.value(self, name)
+        if shape_of(value.type):
+            return value
+        return self.b.splat(value, _tiled(value.type, self.shape))
 
     def results_of(self, region: Region) -> list[Expr]:
         """What a region gives, of one block or several, each entered from those before it."""
@@ -58,12 +58,12 @@ class _Tiles(RegionReader):
             return self.operands(last)
         ways: dict[str, list[tuple[Expr, list[Expr]]]] = {s.label: [] for s in rest}
         always = self.b.constant(tile(I1, self.shape), True)
-        found: list[tuple[Expr, list[Expr]]] = []
+        result: list[tuple[Expr, list[Expr]]] = []
         for section in region.sections:
             here = always if section is first else self._enter(section, ways.pop(section.label))
-            found += self._through(section, here, ways)
+            result += self._through(section, here, ways)
             self.guarded = True
-        return self._joined(found)
+        return self._joined(result)
 
     def _enter(self, section: Section, ways: Sequence[tuple[Expr, list[Expr]]]) -> Expr:
         """Which elements come to a block, whose parameters get their values."""
@@ -107,11 +107,11 @@ class _Tiles(RegionReader):
         """Each element's own of what several ways give."""
         if not ways:
             raise UnsupportedStatement("a function of elements gives nothing")
-        found = ways[0][1]
+        exprs = ways[0][1]
         for mask, given in ways[1:]:
-            pairs = zip(given, found, strict=True)
-            found = [y if x is y else self.b.select(mask, x, y) for x, y in pairs]
-        return found
+            pairs = zip(given, exprs, strict=True)
+            exprs = [y if x is y else self.b.select(mask, x, y) for x, y in pairs]
+        return exprs
 
     def _carry_out(self, statements: Sequence[Statement]) -> None:
         for s in statements:

@@ -72,10 +72,10 @@ class RegionReader:
             raise UnsupportedStatement(
                 f"a region of {len(names)} parameters is given {len(values)}"
             )
-        found: dict[str, Expr] = dict(zip(names, values, strict=True))
+        exprs: dict[str, Expr] = dict(zip(names, values, strict=True))
         return RegionReader(
             self.b,
-            self.values.new_child(found),
+            self.values.new_child(exprs),
             masked_off=self.masked_off,
             overlapped=self.overlapped,
         )
@@ -111,13 +111,13 @@ class RegionReader:
         return apply(self, s)
 
     def _bind(self, s: Statement, made: Any) -> None:
-        found = made if isinstance(made, (tuple, list)) else () if made is None else (made,)
+        result = made if isinstance(made, (tuple, list)) else () if made is None else (made,)
         names = [n if k == 1 else f"{n}#{i}" for n, k in s.results for i in range(k)]
-        if names and len(names) != len(found):
-            raise UnsupportedStatement(f"{s.name} has {len(found)} results, not {len(names)}")
-        if s.taken and len(s.given) == len(found):
-            _check_types(s, found)
-        for name, x in zip(names, found, strict=False):
+        if names and len(names) != len(result):
+            raise UnsupportedStatement(f"{s.name} has {len(result)} results, not {len(names)}")
+        if s.taken and len(s.given) == len(result):
+            _check_types(s, result)
+        for name, x in zip(names, result, strict=False):
             if self.values.maps[0].setdefault(name, x) is not x:
                 raise UnsupportedStatement(f"{name} is defined twice", "TIR1002")
 
@@ -140,8 +140,8 @@ class RegionReader:
             raise error_at(message, s.place, source=s.source) from None
 
 
-def _check_types(s: Statement, found: Sequence[Expr]) -> None:
-    for x, stated in zip(found, s.given, strict=True):
+def _check_types(s: Statement, exprs: Sequence[Expr]) -> None:
+    for x, stated in zip(exprs, s.given, strict=True):
         if x.type is not stated:
             raise UnsupportedStatement(
                 f"the result of {s.name} is {x.type}, and stated to be {stated}"

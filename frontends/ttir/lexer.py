@@ -42,14 +42,14 @@ def tokens(text: str, file: str) -> Iterator[Token]:
     CompilationError at a character that none begins with."""
     place, line, start = 0, 1, 0
     while place < len(text):
-        found = _PATTERN.match(text, place)
-        if found is None:
+        result = _PATTERN.match(text, place)
+        if result is None:
             at = Location(file, line, place - start + 1)
             raise error_at(f"{text[place]!r} does not belong here", at)
-        kind = found.lastgroup or ""
+        kind = result.lastgroup or ""
         if kind != "space":
-            yield Token(kind, found[0], line, place - start + 1)
-        place = found.end()
+            yield Token(kind, result[0], line, place - start + 1)
+        place = result.end()
         if kind == "end":
             line, start = line + 1, place
     yield Token("eof", "", line, place - start + 1)

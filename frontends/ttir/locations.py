@@ -37,7 +37,7 @@ class Locations:
             # MLIR counts columns from 1, Triton gives some as 0.
             return Location(stated[1], int(stated[2]), max(int(stated[3]), 1))
         for name in _NAME.findall(text) if depth else ():
-            found = self._found(self._table.get(name, ""), depth - 1)
-            if found is not None:
-                return found
+            location = self._found(self._table.get(name, ""), depth - 1)
+            if location is not None:
+                return location
         return None

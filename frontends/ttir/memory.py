@@ -61,12 +61,12 @@ def _policy(s: Statement) -> dict[str, Any]:
     stated = dict(_POLICY.findall(str(s.options.get("cachePolicy", ""))))
     cache = stated.get("cache_modifier") or s.options.get("cacheModifier", "none")
     eviction = stated.get("eviction_policy") or s.options.get("evictionPolicy")
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if cache != "none":
-        found["cache"] = cache
+        result["cache"] = cache
     elif eviction in _EVICTIONS:
-        found["eviction"] = _EVICTIONS[eviction]
-    return found
+        result["eviction"] = _EVICTIONS[eviction]
+    return result
 
 
 # Atomics --------------------------------------------------------------------------------------
@@ -94,8 +94,8 @@ def _atomic_load(f: RegionReader, s: Statement) -> Expr:
     bits = _integers(f, pointer)
     zero = f.b.constant(tile(_pointee(bits), shape_of(bits.type)), 0)
     sem, scope = s.words[:2]
-    found = f.b.atomic_rmw(bits, zero, *mask, op="or", sem=sem, scope=_SCOPES[scope])
-    return found if found.type is s.result else f.b.bitcast(found, s.result)
+    result = f.b.atomic_rmw(bits, zero, *mask, op="or", sem=sem, scope=_SCOPES[scope])
+    return result if result.type is s.result else f.b.bitcast(result, s.result)
 
 
 @rule("tt.atomic_store")
@@ -188,9 +188,9 @@ def _make_descriptor(f: RegionReader, s: Statement) -> Expr:
 @rule("tt.descriptor_load", "tt.experimental_descriptor_load")
 def _descriptor_load(f: RegionReader, s: Statement) -> Expr:
     descriptor, *indices = f.operands(s)
-    found = f.b.descriptor_load(descriptor, indices)
-    wanted = shape_of(s.result)
-    return found if found.shape == wanted else found.reshape(*wanted)
+    result = f.b.descriptor_load(descriptor, indices)
+    shape = shape_of(s.result)
+    return result if result.shape == shape else result.reshape(*shape)
 
 
 @rule("tt.descriptor_store", "tt.experimental_descriptor_store")

@@ -61,24 +61,24 @@ class Statement:
 
     def integer(self, name: str, default: int | None = None) -> int:
         """The attribute `name`. Raises Refused."""
-        found = self.options.get(name, default)
-        if not isinstance(found, int):
+        option = self.options.get(name, default)
+        if not isinstance(option, int):
             raise UnsupportedStatement(f"{self.name} needs an integer {name}")
-        return found
+        return option
 
     def groups(self) -> list[list[str]]:
         """Values of the head by the brackets they stand in; those outside are groups of one."""
-        found: list[list[str]] = []
+        groups: list[list[str]] = []
         inside = False
         for token in self.head:
             if token.text == "[":
                 inside = True
-                found.append([])
+                groups.append([])
             elif token.text == "]":
                 inside = False
             elif token.kind == "value":
-                found[-1].append(token.text) if inside else found.append([token.text])
-        return found
+                groups[-1].append(token.text) if inside else groups.append([token.text])
+        return groups
 
 
 @attrs.define(eq=False)

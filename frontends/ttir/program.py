@@ -85,35 +85,35 @@ def _check_parameters(function: Function) -> None:
 
 def _callees_first(functions: list[Function], known: dict[str, Function]) -> list[Function]:
     """What kernels reach, each behind what it calls. Raises CompilationError for recursion."""
-    found: dict[str, Function] = {}
+    result: dict[str, Function] = {}
     under_way: set[str] = set()
 
     def visit(function: Function) -> None:
-        if function.name in found:
+        if function.name in result:
             return
         if function.name in under_way:
             raise error_at(f"@{function.name} calls itself", function.place)
         under_way.add(function.name)
         for name in filter(known.__contains__, _called(function.region)):
             visit(known[name])
-        found[function.name] = function
+        result[function.name] = function
 
     for function in functions:
         if function.public:
             visit(function)
-    return list(found.values())
+    return list(result.values())
 
 
 def _called(region: Region) -> list[str]:
     """Names of the functions that a region calls."""
-    found: list[str] = []
+    result: list[str] = []
     for section in region.sections:
         for s in section.statements:
             if s.name == "tt.call":
-                found += s.symbols
+                result += s.symbols
             for inner in s.regions:
-                found += _called(inner)
-    return found
+                result += _called(inner)
+    return result
 
 
 def _define(

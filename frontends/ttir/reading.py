@@ -67,19 +67,19 @@ class Reader:
 
     def balanced(self) -> list[Token]:
         """An opening bracket and all up to the one that closes it."""
-        first, found = self.next, []
+        first, tokens = self.next, []
         waiting: list[str] = []
         while True:
             token = self.take()
             if token.kind == "eof":
                 raise error_at(f"{first.text!r} is never closed", self.at(first))
-            found.append(token)
+            tokens.append(token)
             if token.kind == "mark" and token.text in _OPENING:
                 waiting.append(_OPENING[token.text])
             elif waiting and token.text == waiting[-1]:
                 waiting.pop()
             if not waiting:
-                return found
+                return tokens
 
     # Types and attributes -------------------------------------------------------------------
 
@@ -97,29 +97,29 @@ class Reader:
 
     def types(self) -> list[Type]:
         """Types with commas or stars between them, in parentheses or not."""
-        found: list[Type] = []
+        types: list[Type] = []
         closed = self.accept("(")
         while (closed and self.accept(")") is False) or not closed:
-            found.append(self.type())
+            types.append(self.type())
             if self.next.text in (",", "*") and self.next.kind == "mark":
                 self.take()
             elif not closed:
                 break
-        return found
+        return types
 
     def attributes(self) -> dict[str, Any]:
         """`{name = value, ...}`."""
         self.expect("{")
-        found: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         self.skip_ends()
         while not self.accept("}"):
             if self.next.kind not in ("word", "string"):
                 raise self.unexpected("a name of an attribute is expected")
             name = self.take().text.strip('"')
-            found[name] = self.attribute() if self.accept("=") else True
+            attributes[name] = self.attribute() if self.accept("=") else True
             self.accept(",")
             self.skip_ends()
-        return found
+        return attributes
 
     def attribute(self) -> Any:
         """A number, string, truth value, list of numbers, or the text of anything else."""
@@ -144,9 +144,9 @@ class Reader:
         """`dense<16> : tensor<1xi32>`, `dense<[16, 1]> : ...`, `array<i32: 1, 0>`."""
         self.take()
         inside = self.balanced()[1:-1]
-        found = [_known(t) for t in inside if t.kind == "number" or t.text in ("true", "false")]
+        result = [_known(t) for t in inside if t.kind == "number" or t.text in ("true", "false")]
         shape = shape_of(self.type()) if self.accept(":") else ()
-        return found * shape[0] if len(found) == 1 and shape else found
+        return result * shape[0] if len(result) == 1 and shape else result
 
     # Statements -----------------------------------------------------------------------------
 
@@ -156,16 +156,16 @@ class Reader:
         self.depth += 1
         if self.depth > _NESTED:
             raise error_at("nested too deeply", self.at(start))
-        found = Region([Section("", [])])
+        region = Region([Section("", [])])
         self.skip_ends()
         while not self.accept("}"):
             if self.next.kind == "block":
-                self._section(found)
+                self._section(region)
             else:
-                found.sections[-1].statements.append(self.statement())
+                region.sections[-1].statements.append(self.statement())
             self.skip_ends()
         self.depth -= 1
-        return found
+        return region
 
     def _section(self, region: Region) -> None:
         label, parameters = self.take().text, []
@@ -179,15 +179,15 @@ class Reader:
     def parameters(self) -> list[tuple[str, Type]]:
         """`(%a: type loc(...), ...)`."""
         self.expect("(")
-        found: list[tuple[str, Type]] = []
+        parameters: list[tuple[str, Type]] = []
         while not self.accept(")"):
             name = self.take().text
             self.expect(":")
-            found.append((name, self.type()))
+            parameters.append((name, self.type()))
             self.location()
             self.accept(",")
             self.skip_ends()
-        return found
+        return parameters
 
     def location(self) -> Location | None:
         """`loc(...)`, if it comes."""
@@ -205,10 +205,10 @@ class Reader:
         if name.kind not in ("word", "string"):
             self.place -= 1
             raise self.unexpected("a statement is expected")
-        made = Statement(name.text.strip('"'), results, self.at(name))
+        statement = Statement(name.text.strip('"'), results, self.at(name))
         while self.next.kind not in ("end", "eof") and self.next.text not in ("}",):
-            self._part(made)
-        return made
+            self._part(statement)
+        return statement
 
     def function(self) -> Function:
         """`tt.func public @name(%a: type {promises} loc(...), ...) -> types attributes {...} {`."""
@@ -218,17 +218,17 @@ class Reader:
             self.take()
         if self.next.kind != "symbol":
             raise self.unexpected("the name of a function is expected")
-        made = Function(self.take().text[1:].strip('"'), public, self.at(start))
-        self._signature(made)
+        function = Function(self.take().text[1:].strip('"'), public, self.at(start))
+        self._signature(function)
         if self.accept("->"):
-            made.results = self.types()
+            function.results = self.types()
         while self.accept("attributes"):
             self.attributes()
-        made.region = self.region()
-        made.source = self.location()
-        return made
+        function.region = self.region()
+        function.source = self.location()
+        return function
 
-    def _signature(self, made: Function) -> None:
+    def _signature(self, function: Function) -> None:
         self.expect("(")
         while not self.accept(")"):
             if self.next.kind != "value":
@@ -238,17 +238,17 @@ class Reader:
             kind = self.type()
             promises = self.attributes() if self.next.text == "{" else {}
             self.location()
-            made.parameters.append((name, kind, promises))
+            function.parameters.append((name, kind, promises))
             self.accept(",")
             self.skip_ends()
 
     def module(self) -> list[Function]:
         """`module {`, functions, `}`, with entries of tables of locations around it."""
-        found: list[Function] = []
+        functions: list[Function] = []
         open_ = 0
         while self.next.kind != "eof" or open_:
             if self.next.text == "tt.func":
-                found.append(self.function())
+                functions.append(self.function())
             elif self.next.text in ("module", "builtin.module"):
                 self._module_header()
                 open_ += 1
@@ -261,7 +261,7 @@ class Reader:
                 self.take()
             else:
                 raise self.unexpected("a module or tt.func is expected")
-        return found
+        return functions
 
     def _entry(self) -> None:
         """An alias, `#loc1 = loc(...)`, up to the end of its line."""
@@ -277,16 +277,16 @@ class Reader:
         self.expect("{")
 
     def _results(self) -> list[tuple[str, int]]:
-        found: list[tuple[str, int]] = []
+        results: list[tuple[str, int]] = []
         while self.next.kind == "value":
             name, count = self.take().text, 1
             if self.accept(":"):
                 count = self._count()
-            found.append((name, count))
+            results.append((name, count))
             self.accept(",")
-        if found:
+        if results:
             self.expect("=")
-        return found
+        return results
 
     def _count(self) -> int:
         if not self.next.text.isdecimal() or len(self.next.text) > 4:
@@ -321,16 +321,16 @@ class Reader:
         else:
             made.head.append(self.take())
 
-    def _regions(self, made: Statement) -> None:
+    def _regions(self, statement: Statement) -> None:
         self.expect("(")
         while not self.accept(")"):
-            made.regions.append(self.region())
+            statement.regions.append(self.region())
             self.accept(",")
             self.skip_ends()
 
-    def _braces(self, made: Statement) -> None:
+    def _braces(self, statement: Statement) -> None:
         proper = self.accept("<")
-        made.options.update(self.attributes())
+        statement.options.update(self.attributes())
         if proper:
             self.expect(">")
 

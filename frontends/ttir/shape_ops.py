@@ -30,8 +30,8 @@ def _axis(s: Statement) -> int:
 
 @rule("tt.make_range")
 def _make_range(f: RegionReader, s: Statement) -> Expr:
-    made = f.b.arange(s.integer("start"), s.integer("end"))
-    return hinted(f, s, made)
+    result = f.b.arange(s.integer("start"), s.integer("end"))
+    return hinted(f, s, result)
 
 
 @rule("tt.splat")
@@ -113,7 +113,7 @@ def _dot(f: RegionReader, s: Statement) -> Expr:
 
 @rule("tt.dot_scaled")
 def _dot_scaled(f: RegionReader, s: Statement) -> Expr:
-    found: dict[str, Expr] = {}
+    exprs: dict[str, Expr] = {}
     places = iter("abc")
     place = scaled = ""
     for token in s.head:
@@ -121,11 +121,11 @@ def _dot_scaled(f: RegionReader, s: Statement) -> Expr:
             scaled = f"{place}_scale"
         elif token.kind == "value":
             place = scaled or next(places)
-            found[place], scaled = f.value(token.text), ""
+            exprs[place], scaled = f.value(token.text), ""
             place = place[0]
-    scales = [_scale(f, found.get(name)) for name in ("a_scale", "b_scale")]
+    scales = [_scale(f, exprs.get(name)) for name in ("a_scale", "b_scale")]
     return f.b.dot_scaled(
-        found["a"], found["b"], found["c"], *scales,
+        exprs["a"], exprs["b"], exprs["c"], *scales,
         lhs=_format(s, "lhs"), rhs=_format(s, "rhs"),
         lhs_k_pack=s.options.get("lhs_k_pack", True), rhs_k_pack=s.options.get("rhs_k_pack", True),
     )  # fmt: skip
@@ -162,8 +162,8 @@ def _assert(f: RegionReader, s: Statement) -> None:
 
 
 def _said(s: Statement) -> str:
-    found = [t.text[1:-1] for t in s.head if t.kind == "string"]
-    return found[0].strip().removesuffix(":") if found else ""
+    result = [t.text[1:-1] for t in s.head if t.kind == "string"]
+    return result[0].strip().removesuffix(":") if result else ""
 
 
 @rule("gpu.barrier", "ttg.barrier")

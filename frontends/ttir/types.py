@@ -24,12 +24,12 @@ def typed(text: str) -> Type:
     """The type written as `text`, without spaces. Raises Refused."""
     if text.count("<") > _DEEPEST:
         raise UnsupportedStatement(f"types are nested at most {_DEEPEST} deep")
-    found = _TENSOR.fullmatch(text)
-    if found:
-        shape = tuple(int(n) for n in found[1][:-1].split("x"))
+    result = _TENSOR.fullmatch(text)
+    if result:
+        shape = tuple(int(n) for n in result[1][:-1].split("x"))
         if 0 in shape:
             raise UnsupportedStatement(f"{text} has no elements")
-        return Tile(_element(re.sub(r",#.*", "", found[2])), shape)
+        return Tile(_element(re.sub(r",#.*", "", result[2])), shape)
     if text in _SCALARS:
         return _SCALARS[text]
     if text.startswith(("!tt.ptr<", "<")) and text.endswith(">"):
@@ -41,10 +41,10 @@ def typed(text: str) -> Type:
 
 
 def _element(text: str) -> Element:
-    found = typed(text)
-    if not isinstance(found, (Scalar, Pointer)):
+    element = typed(text)
+    if not isinstance(element, (Scalar, Pointer)):
         raise UnsupportedStatement(f"elements are numbers or pointers, not {text}")
-    return found
+    return element
 
 
 def described(text: str) -> Descriptor:

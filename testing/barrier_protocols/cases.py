@@ -146,18 +146,18 @@ def slopes(name: str, how: How, *, fused: bool = False) -> Case:
     tile = (128, 128) if fused else (32, 64)
     module = _made(attention_keys(*tile, 32, causal=True, fused=fused), how)
     arrays = (q, k, v, g, sums, delta, dk, dv, *([np.zeros(q.shape, np.float32)] if fused else ()))
-    found = _case(f"gradient {name}", module, (2, heads, 1), (*arrays, t, 1, 0.25), 6, 7)
-    return attrs.evolve(found, places=(6, 7, 8), added=(8,)) if fused else found
+    result = _case(f"gradient {name}", module, (2, heads, 1), (*arrays, t, 1, 0.25), 6, 7)
+    return attrs.evolve(result, places=(6, 7, 8), added=(8,)) if fused else result
 
 
 def generated(name: str, how: How, traits: Mapping[str, Digits]) -> Case:
     """A product with those traits."""
-    made = program(Traits(traits))
-    module, given = _made(made.module, how), made.arguments()
-    names = [p.name or "" for p in made.module.functions[made.kernel].parameters]
-    places = [names.index(n) for n, buffer in made.buffers.items() if buffer.output]
+    result = program(Traits(traits))
+    module, given = _made(result.module, how), result.arguments()
+    names = [p.name or "" for p in result.module.functions[result.kernel].parameters]
+    places = [names.index(n) for n, buffer in result.buffers.items() if buffer.output]
     arguments = tuple(given[name] for name in names)
-    return _case(f"product {name}", module, (*made.grid, 1, 1)[:3], arguments, *places)
+    return _case(f"product {name}", module, (*result.grid, 1, 1)[:3], arguments, *places)
 
 
 def _made(module: Module, how: How) -> Module:

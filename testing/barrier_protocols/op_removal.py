@@ -73,9 +73,9 @@ class Runner:
             module or self.module, done.kernel, self.case.grid, given, machine, done.memory,
             done.num_warps, seed=seed,
         )  # fmt: skip
-        for found, wanted in zip(self.case.written(given), self.expected, strict=True):
+        for result, expected in zip(self.case.written(given), self.expected, strict=True):
             near = np.isclose(
-                found, wanted, self.case.tolerance, self.case.tolerance, equal_nan=True
+                result, expected, self.case.tolerance, self.case.tolerance, equal_nan=True
             )
             if not near.all():
                 raise AssertionError(f"{np.count_nonzero(~near)} elements are wrong")

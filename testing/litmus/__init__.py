@@ -104,9 +104,9 @@ def run(test: Litmus, machine: Executor, groups: int, rounds: int, **options: An
     sync = np.zeros(groups * _LINE, np.int32)
     arguments = {**arrays, **results, "sync": sync, "rounds": rounds}
     machine.launch(test.module, None, groups * test.instances, arguments, **options)
-    found, counts = np.unique(np.stack(list(results.values())), axis=1, return_counts=True)
+    result, counts = np.unique(np.stack(list(results.values())), axis=1, return_counts=True)
     return Counter(
-        {" ".join(map(str, o)): int(n) for o, n in zip(found.T.tolist(), counts, strict=True)}
+        {" ".join(map(str, o)): int(n) for o, n in zip(result.T.tolist(), counts, strict=True)}
     )
 
 
@@ -115,11 +115,11 @@ def outcomes(
 ) -> Counter[str]:
     """Outcomes of at least `runs` runs, in as many launches as it takes."""
     most = max(1, _MOST_ELEMENTS // (groups * max(test.sizes.values(), default=1)))
-    found: Counter[str] = Counter()
-    while (left := runs - found.total()) > 0:
+    counts: Counter[str] = Counter()
+    while (left := runs - counts.total()) > 0:
         rounds = min(most, -(-left // groups))
-        found += run(test, machine, groups, rounds, **options)
-    return found
+        counts += run(test, machine, groups, rounds, **options)
+    return counts
 
 
 def sums(machine: Executor, launches: int, seed: int = 0, **options: Any) -> tuple[int, int]:

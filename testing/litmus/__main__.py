@@ -38,37 +38,37 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tests; the exit status."""
-    given = _parser().parse_args(arguments)
-    only = [x for x in given.only.split(",") if x]
+    args = _parser().parse_args(arguments)
+    only = [x for x in args.only.split(",") if x]
     unknown = set(only) - {p.stem for p in litmus.FOLDER.glob("*.tir")} - {"sums"}
-    problem = _missing(given.on)
-    if unknown or given.runs < 1 or (given.groups or 1) < 1 or given.launches < 0:
+    problem = _missing(args.on)
+    if unknown or args.runs < 1 or (args.groups or 1) < 1 or args.launches < 0:
         problem = f"no test {', '.join(sorted(unknown))}" if unknown else "counts are positive"
     if problem is not None:
         print(f"litmus: {problem}", file=sys.stderr)
         return 2
-    machine = executor(given.on)
-    groups = given.groups or (64 if given.on == "gpu" else 2)
+    machine = executor(args.on)
+    groups = args.groups or (64 if args.on == "gpu" else 2)
     rows: list[dict[str, Any]] = []
     print(f"{'program':20} {'outcome':12} {'count':>12}")
     try:
         for test in litmus.tests(only=only) if only != ["sums"] else ():
-            made = litmus.table(test, litmus.outcomes(test, machine, given.runs, groups))
-            _printed(made)
-            rows += made
-        if given.launches and (not only or "sums" in only):
-            total, wrong = litmus.sums(machine, given.launches)
-            made = [
+            result = litmus.table(test, litmus.outcomes(test, machine, args.runs, groups))
+            _printed(result)
+            rows += result
+        if args.launches and (not only or "sums" in only):
+            total, wrong = litmus.sums(machine, args.launches)
+            result = [
                 litmus.row("sums", "all right", total - wrong, True),
                 litmus.row("sums", "wrong", wrong, False),
             ]
-            _printed(made)
-            rows += made
+            _printed(result)
+            rows += result
     except TileirError as error:
         print(f"litmus: {error}", file=sys.stderr)
         return 1
-    if given.out:
-        given.out.write_text(json.dumps({"on": given.on, "rows": rows}, indent=1) + "\n")
+    if args.out:
+        args.out.write_text(json.dumps({"on": args.on, "rows": rows}, indent=1) + "\n")
     return int(any(row["count"] and not row["allowed"] for row in rows))
 
 

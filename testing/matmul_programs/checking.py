@@ -83,45 +83,45 @@ def _ranks(seed: int) -> int:
     return (2, 4, 8)[seed // 12 % 3]
 
 
-def compared(name: str, made: Program, seed: int) -> tuple[bool, str | None, bool]:
+def compared(name: str, program: Program, seed: int) -> tuple[bool, str | None, bool]:
     """Whether the pass did something, what was wrong, whether the program has no meaning."""
     if name in (SIMT, "per-warpgroup-stores"):
-        return _on_threads(made, seed, name)
+        return _on_threads(program, seed, name)
     before, _, last = pipeline_of(name, seed).rpartition(",")
     try:
-        early = optimise(made.module, before).module
+        early = optimise(program.module, before).module
         changed = optimise(early, last).module
     except Exception as error:
         return True, f"{type(error).__name__}: {error}", False
     if changed is early:
         return False, None, False
     try:
-        wanted = interpreter()(made, seed)
+        expected = interpreter()(program, seed)
     except InterpretError:
         return True, None, True
-    return True, different(made, changed, wanted, seed), False
+    return True, different(program, changed, expected, seed), False
 
 
-def different(made: Program, changed: Module, wanted: Found, seed: int) -> str | None:
+def different(program: Program, changed: Module, expected: Found, seed: int) -> str | None:
     """How a module, made of the program's by passes, differs from what is wanted."""
-    arguments = made.arguments(seed)
-    first, taken = made.module.functions[made.kernel], changed.functions[made.kernel]
+    arguments = program.arguments(seed)
+    first, taken = program.module.functions[program.kernel], changed.functions[program.kernel]
     given = [arguments[p.name or ""] for p in first.parameters]
     if not any(isinstance(p.type, Descriptor) for p in taken.parameters):
         given = expanded(first, given)
     from tileir.backend.tma.host_plan import HostPlan
 
-    kernel = changed.functions[made.kernel]
-    extents = list(made.grid) if persistent_instances(kernel) else []
+    kernel = changed.functions[program.kernel]
+    extents = list(program.grid) if persistent_instances(kernel) else []
     if not _allowed(kernel, [*given, *extents]):
         return None
     try:
-        interpret(changed, made.kernel, (2,) if extents else made.grid, [*given, *extents])
+        interpret(changed, program.kernel, (2,) if extents else program.grid, [*given, *extents])
     except InterpretError as error:
         early = "TIR0554" in str(error) and HostPlan.of(kernel) is None
         return None if early else str(error)
-    outputs = {name: arguments[name] for name, b in made.buffers.items() if b.output}
-    return violation(Found(outputs), wanted)
+    outputs = {name: arguments[name] for name, b in program.buffers.items() if b.output}
+    return violation(Found(outputs), expected)
 
 
 def _allowed(kernel: Any, arguments: Sequence[Any]) -> bool:
@@ -133,17 +133,17 @@ def _allowed(kernel: Any, arguments: Sequence[Any]) -> bool:
     return plan is None or plan.resolved(numbers) is not None
 
 
-def _on_threads(made: Program, seed: int, name: str) -> tuple[bool, str | None, bool]:
+def _on_threads(program: Program, seed: int, name: str) -> tuple[bool, str | None, bool]:
     from tileir.backend.executors import SimtExecutor
 
-    if name != SIMT and not _warpgroups_write(made):
+    if name != SIMT and not _warpgroups_write(program):
         return False, None, False
 
     try:
-        wanted = interpreter()(made, seed)
+        expected = interpreter()(program, seed)
     except InterpretError:
         return True, None, True
-    arguments = made.arguments(seed)
+    arguments = program.arguments(seed)
     options: dict[str, Any] = {"target": "sm_90a", "seed": seed, "blocks": 1 + seed // 2 % 2}
     options["num_stages"] = _slots(seed) or None
     if seed % 2:
@@ -152,20 +152,20 @@ def _on_threads(made: Program, seed: int, name: str) -> tuple[bool, str | None, 
     options["split"] = _ranks(seed) if seed % 3 == 1 else None
     options["multicast"] = _ranks(seed // 2) if seed % 4 == 0 else None
     try:
-        SimtExecutor().launch(made.module, made.kernel, made.grid, arguments, **options)
+        SimtExecutor().launch(program.module, program.kernel, program.grid, arguments, **options)
     except Exception as error:
         return True, f"{type(error).__name__}: {error}", False
-    outputs = {name: arguments[name] for name, b in made.buffers.items() if b.output}
-    return True, violation(Found(outputs), wanted), False
+    outputs = {name: arguments[name] for name, b in program.buffers.items() if b.output}
+    return True, violation(Found(outputs), expected), False
 
 
-def _warpgroups_write(made: Program) -> bool:
+def _warpgroups_write(program: Program) -> bool:
     """Whether `per-warpgroup-stores` lets warpgroups of the program write by themselves."""
     from tileir.backend.compile import run_pipeline
     from tileir.backend.options import Options
     from tileir.backend.target import target
 
-    done = run_pipeline(made.module, target("sm_90a"), Options(), made.kernel)
+    done = run_pipeline(program.module, target("sm_90a"), Options(), program.kernel)
     last = done.stages["barriers"]
     return any(
         op.mnemonic == "gpu.tma_store" and op.warpgroup  # type: ignore[attr-defined]

@@ -109,10 +109,10 @@ def drawn(seed: int, name: str = "") -> list[Statement]:
     chance = random.Random(seed)
     share = chance.choice((0.25, 0.5, 0.8))
     kinds = [kind for kind in range(len(NAMES)) if chance.random() < share]
-    found = {NAMES[kind]: _digits(chance) for kind in kinds}
+    result = {NAMES[kind]: _digits(chance) for kind in kinds}
     if chance.random() < 0.8:
-        found.update(_favoured(name, chance))
-    return [(NAMES.index(trait), *digits) for trait, digits in found.items()]
+        result.update(_favoured(name, chance))
+    return [(NAMES.index(trait), *digits) for trait, digits in result.items()]
 
 
 def _favoured(name: str, chance: random.Random) -> tuple[tuple[str, Digits], ...]:

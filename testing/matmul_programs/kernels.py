@@ -212,26 +212,26 @@ def _chain(w: Writing) -> None:
     values = Moving(
         source(w, "v", rows, columns), 0, 0, loops.first(w), loops.by(w), moves[1] % 4
     ).begin()
-    found = b.var(w.zeros(w.bm, w.bn))
+    result = b.var(w.zeros(w.bm, w.bn))
     most = b.var(b.full((w.bm,), w.zero, w.total))
 
     def round_(at: Any) -> None:
         def multiply() -> None:
             scores = w.dot(stays, keys.load(at), w.zeros(w.bm, w.bk))
-            kept = found.get()
+            kept = result.get()
             if w.traits["family"][1] % 2:
                 highest = b.where(scores.max(axis=1) > most.get(), scores.max(axis=1), most.get())
                 small = (highest > most.get())[:, None].broadcast_to(w.bm, w.bn)
                 kept = b.where(small, kept, kept + kept) if w.traits["family"][2] % 2 else kept
                 most.set(highest)
-            found.set(w.dot(w.narrowed(scores), values.load(at), kept))
+            result.set(w.dot(w.narrowed(scores), values.load(at), kept))
 
         chosen(w, at, multiply)
         keys.step()
         values.step()
 
     loops.loop(w, round_, end="n")
-    ending(w, found.get(), w["i"], 0, extra=most.get())
+    ending(w, result.get(), w["i"], 0, extra=most.get())
 
 
 def _layers(w: Writing) -> None:

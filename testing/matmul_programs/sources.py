@@ -95,10 +95,10 @@ class Source:
         bounds = [*second, *first] if self.masked % 12 in (1, 3) else [*first, *second]
         if not bounds:
             return None
-        made = bounds[0].broadcast_to(*self.shape)
+        result = bounds[0].broadcast_to(*self.shape)
         for bound in bounds[1:]:
-            made = made & bound.broadcast_to(*self.shape)
-        return made
+            result = result & bound.broadcast_to(*self.shape)
+        return result
 
     def _bounds(self, axis: Axis, index: Any, start: Any, dim: int) -> list[Any]:
         if axis.wraps:

@@ -72,11 +72,11 @@ def _seeded(root: Path) -> list[Change]:
 
 def _mutants(options: argparse.Namespace, results: Results) -> list[Change]:
     names = [f for area in options.areas or AREAS for f in _files(area, options.root)]
-    found = [c for f in names for c in mutants(f, (options.root / f).read_text())]
+    result = [c for f in names for c in mutants(f, (options.root / f).read_text())]
     if options.fresh:
-        seen = {(c.file, c.line) for c in found if results.before(c.key)}
-        found = [c for c in found if (c.file, c.line) not in seen]
-    return sorted(found, key=lambda c: _place_in(options.seed, c))[: options.sample]
+        seen = {(c.file, c.line) for c in result if results.before(c.key)}
+        result = [c for c in result if (c.file, c.line) not in seen]
+    return sorted(result, key=lambda c: _place_in(options.seed, c))[: options.sample]
 
 
 def _place_in(draw: int, change: Change) -> bytes:
@@ -104,13 +104,13 @@ def _run(todo: Sequence[Change], results: Results, options: argparse.Namespace) 
     one = functools.partial(_try, root=options.root, ends=ends)
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
-        made: dict[Future[Outcome | None], Change] = {}
+        changes: dict[Future[Outcome | None], Change] = {}
         for change in todo:
             named = _judged(change, judging(change), known, options)
-            made[pool.submit(one, change, *named)] = change
-        while made:
-            for future in wait(made, return_when=FIRST_COMPLETED).done:
-                change, outcome = made.pop(future), future.result()
+            changes[pool.submit(one, change, *named)] = change
+        while changes:
+            for future in wait(changes, return_when=FIRST_COMPLETED).done:
+                change, outcome = changes.pop(future), future.result()
                 if outcome is not None:
                     results.add(change, outcome)
                     print(
@@ -127,7 +127,7 @@ def _judging(options: argparse.Namespace) -> Callable[[Change], tuple[str, ...]]
 
 
 def _judged(
-    change: Change, judging: tuple[str, ...], known: dict[str, Suite], options: argparse.Namespace
+    change: Change, judging: tuple[str, ...], suites: dict[str, Suite], options: argparse.Namespace
 ) -> tuple[tuple[str, ...], float]:
     """The tests for a change, as many as fit into the time for one, and how long they may take:
     three times what they need without a change, and 20 seconds."""
@@ -135,7 +135,7 @@ def _judged(
         return change.tests, options.seconds
     names: list[str] = []
     needed = 0.0
-    for suite in chosen(change, judging, known):
+    for suite in chosen(change, judging, suites):
         if names and needed + suite.seconds > options.seconds:
             break
         names.append(suite.tests)

@@ -126,8 +126,8 @@ def _suites(name: str, root: Path) -> list[str]:
     """The files of tests in a folder, or the test or file that is named, where there is one."""
     if "::" in name or name.endswith(".py"):
         return [name] if (root / name.partition("::")[0]).exists() else []
-    found = [p for p in (root / name).rglob("test_*.py") if p.name not in _LEFT_OUT]
-    return sorted(str(p.relative_to(root)) for p in found)
+    result = [p for p in (root / name).rglob("test_*.py") if p.name not in _LEFT_OUT]
+    return sorted(str(p.relative_to(root)) for p in result)
 
 
 def _below(starts: tuple[str, ...], root: Path) -> list[str]:

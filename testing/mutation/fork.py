@@ -64,8 +64,8 @@ def child(work: Callable[[], int], deadline: float | None) -> int | None:
     """The status with which `work` ends in a process of its own; None where it was stopped. It has
     a group of its own, which ends with it, and with this process, whatever ends that."""
     held, holding = os.pipe()
-    made = os.fork()
-    if made == 0:
+    result = os.fork()
+    if result == 0:
         status = 1
         try:
             os.setpgid(0, 0)
@@ -76,7 +76,7 @@ def child(work: Callable[[], int], deadline: float | None) -> int | None:
             os._exit(status)
     os.close(held)
     try:
-        return _wait(made, deadline)
+        return _wait(result, deadline)
     finally:
         os.close(holding)
 

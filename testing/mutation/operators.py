@@ -48,7 +48,7 @@ def mutants(file: str, source: str) -> Iterator[Change]:
     """Every mutant of `source`, the text of `file`, in the order of its lines."""
     tree = ast.parse(source)
     skipped, spans = _left_alone(tree), _spans(tree)
-    found: list[Change] = []
+    changes: list[Change] = []
     for node in ast.walk(tree):
         if node in skipped:
             continue
@@ -58,24 +58,24 @@ def mutants(file: str, source: str) -> Iterator[Change]:
             changed = _replaced(source, node, text)
             context = "\n".join(changed.splitlines()[first - 1 : last])
             if _is_python(context):
-                found.append(Change(file, line, name, changed, context))
-    return iter(sorted(found, key=lambda c: (c.line, c.name, c.key)))
+                changes.append(Change(file, line, name, changed, context))
+    return iter(sorted(changes, key=lambda c: (c.line, c.name, c.key)))
 
 
 def _spans(tree: ast.Module) -> dict[int, tuple[int, int]]:
     """For every line the first and last line of the innermost definition, or the statement at
     module level, that it is in."""
-    found: dict[int, tuple[int, int]] = {}
+    spans: dict[int, tuple[int, int]] = {}
     for node in ast.walk(tree):
         if node in tree.body or isinstance(node, ast.FunctionDef | ast.ClassDef):
             decorators: list[ast.expr] = getattr(node, "decorator_list", [])
             first: int = min([node.lineno, *(d.lineno for d in decorators)])  # type: ignore[attr-defined]
             last: int = node.end_lineno  # type: ignore[attr-defined]
             for line in range(first, last + 1):
-                old = found.get(line)
+                old = spans.get(line)
                 if old is None or last - first < old[1] - old[0]:
-                    found[line] = (first, last)
-    return found
+                    spans[line] = (first, last)
+    return spans
 
 
 def _edits(node: ast.AST) -> Iterator[tuple[str, str]]:
@@ -173,7 +173,7 @@ _PROMISES = frozenset({"strict", "slots", "weakref_slot"})
 def _left_alone(tree: ast.Module) -> set[ast.AST]:
     """Nodes of annotations, messages, imports under TYPE_CHECKING, promises like zip's `strict` and
     sizes of caches, whose edits mean nothing."""
-    found: set[ast.AST] = set()
+    nodes: set[ast.AST] = set()
     for node in ast.walk(tree):
         parts: list[ast.AST | None] = []
         if isinstance(node, ast.FunctionDef):
@@ -190,8 +190,8 @@ def _left_alone(tree: ast.Module) -> set[ast.AST]:
             parts = [node]
         for part in parts:
             if part is not None:
-                found.update(ast.walk(part))
-    return found
+                nodes.update(ast.walk(part))
+    return nodes
 
 
 def _means_nothing(node: ast.AST) -> bool:

@@ -48,28 +48,28 @@ def reach(
     """What each of `tests` reaches, but for those not begun when the clock is at `ends`; kept in
     `cache`, one by one, for as long as no source changes."""
     state = _digest(root)
-    known = _read(cache, state)
-    missing = [t for t in tests if t not in known]
+    suites = _read(cache, state)
+    missing = [t for t in tests if t not in suites]
     if missing:
-        _write(cache, state, known)
+        _write(cache, state, suites)
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
         running = [pool.submit(_measured, tests, root, ends) for tests in missing]
         for future in as_completed(running):
             suite = future.result()
             if suite is not None:
-                known[suite.tests] = suite
+                suites[suite.tests] = suite
                 _append(cache, suite)
-    return known
+    return suites
 
 
-def chosen(change: Change, tests: Sequence[str], known: dict[str, Suite]) -> list[Suite]:
+def chosen(change: Change, tests: Sequence[str], suites: dict[str, Suite]) -> list[Suite]:
     """Those of `tests` that run what `change` changes: quickest first, and sooner those whose path
     has words of the changed file's."""
     called, words = (change.module, _place(change)), _words(change.file)
-    found = [known[t] for t in tests]
+    result = [suites[t] for t in tests]
     return sorted(
-        (s for s in found if s.passed and called in s.calls),
+        (s for s in result if s.passed and called in s.calls),
         key=lambda s: s.seconds / _SOONER ** len(words & _words(s.tests)),
     )
 
@@ -156,12 +156,12 @@ def _calls(note: Callable[[FrameType], None]) -> Generator[None]:
 
 def _digest(root: Path) -> str:
     """Of all sources and tests, and of the Python that runs them."""
-    made = hashlib.sha256(sys.version.encode())
+    result = hashlib.sha256(sys.version.encode())
     for folder in (*FOLDERS, "tests"):
         for kind in _KINDS:
             for path in sorted((root / folder).rglob(kind)):
-                made.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return made.hexdigest()
+                result.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return result.hexdigest()
 
 
 def _read(cache: Path, state: str) -> dict[str, Suite]:
@@ -181,9 +181,9 @@ def _suite(line: str) -> Suite:
     return Suite(tests, passed, seconds, frozenset(calls))
 
 
-def _write(cache: Path, state: str, known: dict[str, Suite]) -> None:
+def _write(cache: Path, state: str, suites: dict[str, Suite]) -> None:
     cache.parent.mkdir(parents=True, exist_ok=True)
-    cache.write_text(state + "\n" + "".join(map(_line, known.values())))
+    cache.write_text(state + "\n" + "".join(map(_line, suites.values())))
 
 
 def _append(cache: Path, suite: Suite) -> None:

@@ -44,9 +44,9 @@ class Results:
     def merge(self, other: Path) -> int:
         """Take over what was found elsewhere, but for changes that are `equivalent`; how many
         lines are new."""
-        found = {line.split("\t")[0]: line for line in other.read_text().splitlines()}
+        result = {line.split("\t")[0]: line for line in other.read_text().splitlines()}
         new = {
-            key: line for key, line in found.items()
+            key: line for key, line in result.items()
             if key not in self or (self[key] != "equivalent" and self._lines[key] != line)
         }  # fmt: skip
         self._lines.update(new)

@@ -24,7 +24,7 @@ def convertible(module: Module) -> list[Place]:
 
 def converted(module: Module, places: Sequence[Place]) -> Module:
     """`module` with a cast in place of each of the ops at `places`."""
-    wanted = set(places)
+    expected = set(places)
     changed = dict(module.functions)
     for name in dict.fromkeys(place[0] for place in places):
         function = module.functions[name]
@@ -33,7 +33,7 @@ def converted(module: Module, places: Sequence[Place]) -> Module:
         for label, block in blocks.items():
             ops = list(block.ops)
             for index, op in enumerate(ops):
-                cast = _conversion(op) if (name, label, index) in wanted else None
+                cast = _conversion(op) if (name, label, index) in expected else None
                 if cast is not None:
                     ops[index] = cast
                     env.update((v, zero(v.type)) for v in op.results[1:])
@@ -55,11 +55,11 @@ def _conversion(op: Op) -> Op | None:
     return None
 
 
-def _cast(given: Type, wanted: Type) -> Any:
-    source, target = element_of(given), element_of(wanted)
+def _cast(given: Type, expected: Type) -> Any:
+    source, target = element_of(given), element_of(expected)
     if not isinstance(source, Scalar) or not isinstance(target, Scalar):
         return None
-    if shape_of(given) != shape_of(wanted):
+    if shape_of(given) != shape_of(expected):
         return None
     if source.bits == target.bits:
         return Bitcast

@@ -51,17 +51,17 @@ def with_ops(
 ) -> Module:
     """`module` with `change` made to the ops at `places`; None drops an op, which has to have no
     results that are read."""
-    wanted = set(places)
+    expected = set(places)
     changed: dict[str, Function] = {}
     for name in dict.fromkeys(place[0] for place in places):
         function = module.functions[name]
         blocks = dict(function.blocks)
         for label, block in blocks.items():
-            made = [
-                change(op, function) if (name, label, index) in wanted else op
+            result = [
+                change(op, function) if (name, label, index) in expected else op
                 for index, op in enumerate(block.ops)
             ]
-            blocks[label] = attrs.evolve(block, ops=[op for op in made if op is not None])
+            blocks[label] = attrs.evolve(block, ops=[op for op in result if op is not None])
         changed[name] = function.with_blocks(blocks)
     return with_functions(module, changed)
 

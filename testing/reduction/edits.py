@@ -52,17 +52,17 @@ def _without_symbols(module: Module, places: Sequence[Place]) -> Module:
 
 
 def _symbols(op: Op) -> list[str]:
-    found = [getattr(op, field.name) for field in op.fields(FieldKind.SYMBOL)]
+    result = [getattr(op, field.name) for field in op.fields(FieldKind.SYMBOL)]
     combiner = getattr(op, "combiner", None)
-    return [*found, combiner] if type(combiner) is str else found
+    return [*result, combiner] if type(combiner) is str else result
 
 
 # Control flow -------------------------------------------------------------------------------
 
 
 def _choices(module: Module) -> list[Place]:
-    found = [place for place, op in op_places(module) if isinstance(op, CondBranch)]
-    return [(*place, arm) for place in found for arm in ("otherwise", "then")]
+    places = [place for place, op in op_places(module) if isinstance(op, CondBranch)]
+    return [(*place, arm) for place in places for arm in ("otherwise", "then")]
 
 
 def _chosen(module: Module, places: Sequence[Place]) -> Module:
@@ -102,10 +102,10 @@ def _ops(module: Module) -> list[Place]:
 
 
 def _without_ops(module: Module, places: Sequence[Place], choice: Choice) -> Module:
-    wanted = set(places)
+    expected = set(places)
     env: dict[str, dict[Value, Operand]] = {}
     for place, op in op_places(module):
-        if place in wanted:
+        if place in expected:
             chosen = {v: choice(op, v, module.functions[place[0]]) for v in op.results}
             env.setdefault(place[0], {}).update(chosen)
     rest = with_ops(module, places, lambda op, function: None)
@@ -214,13 +214,13 @@ def _without_parameters(module: Module, places: Sequence[Place]) -> Module:
 
 
 def _operands(module: Module) -> list[Place]:
-    found: list[Place] = []
+    places: list[Place] = []
     for place, op in op_places(module):
         for field in op.fields(*READING):
             given = getattr(op, field.name)
             several = given if field.kind in SEVERAL else (given,)
-            found += [(*place, field.name, i) for i, v in enumerate(several) if type(v) is Value]
-    return found[::-1]
+            places += [(*place, field.name, i) for i, v in enumerate(several) if type(v) is Value]
+    return places[::-1]
 
 
 def _with_literals(module: Module, places: Sequence[Place]) -> Module:
@@ -230,8 +230,8 @@ def _with_literals(module: Module, places: Sequence[Place]) -> Module:
             given = getattr(op, name)
             if not isinstance(given, tuple):
                 return op.evolve(**{name: zero(given.type)})
-            made = (zero(v.type) if i == index else v for i, v in enumerate(given))
-            return op.evolve(**{name: tuple(made)})
+            result = (zero(v.type) if i == index else v for i, v in enumerate(given))
+            return op.evolve(**{name: tuple(result)})
 
         module = with_ops(module, [tuple(place)], literal)
     return module
@@ -244,17 +244,17 @@ def _settings(module: Module) -> list[Place]:
 
 def _plain(op: Op) -> dict[str, Any]:
     """Fields of `op` that could hold less, with what they would hold."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for field in op.fields(FieldKind.ATTRIBUTE, FieldKind.OPTIONAL):
         default = None if field.kind is FieldKind.OPTIONAL else field.default
         if default is not attrs.NOTHING and getattr(op, field.name) != default:
-            found[field.name] = default
+            result[field.name] = default
     nothing: dict[str, Any] = {"predicate": None, "comments": (), "location": None}
     for name, value in nothing.items():
         given = getattr(op, name)
         if given != value and not (name == "location" and not given.written):
-            found[name] = value
-    return found
+            result[name] = value
+    return result
 
 
 def _without_settings(module: Module, places: Sequence[Place]) -> Module:
@@ -269,14 +269,14 @@ def _without_settings(module: Module, places: Sequence[Place]) -> Module:
 
 def _headers(module: Module) -> list[Place]:
     """What is said about functions, parameters and the module."""
-    found: list[Place] = [("metadata", key) for key in module.metadata]
-    found += [("notes",)] if module.comments or module.header_comments else []
+    headers: list[Place] = [("metadata", key) for key in module.metadata]
+    headers += [("notes",)] if module.comments or module.header_comments else []
     for function in module.functions.values():
         plain = _bare(function)
         if _header(plain) != _header(function):
-            found.append(("header", function.name))
-        found += [("attribute", function.name, key) for key in function.attributes]
-    return found
+            headers.append(("header", function.name))
+        headers += [("attribute", function.name, key) for key in function.attributes]
+    return headers
 
 
 def _without_headers(module: Module, places: Iterable[Place]) -> Module:

@@ -59,9 +59,9 @@ class _Retyping:
 
     def value(self, value: Value) -> Value:
         """The value that stands for a definition."""
-        made = Value(self.type(value.type), value.name)
-        self.env[value] = made
-        return made
+        result = Value(self.type(value.type), value.name)
+        self.env[value] = result
+        return result
 
     def operand(self, operand: Operand) -> Operand:
         if isinstance(operand, Value):

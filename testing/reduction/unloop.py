@@ -28,8 +28,8 @@ def run_once(module: Module, places: Sequence[Place]) -> Module:
     """`module` with the first of the loops at `places` running its body just once."""
     name, header = places[0]
     function = module.functions[name]
-    made = _once(function, loops(function).by_header[header])
-    return with_functions(module, {name: drop_unreachable(made)})
+    result = _once(function, loops(function).by_header[header])
+    return with_functions(module, {name: drop_unreachable(result)})
 
 
 def _leaves_early(loop: Loop) -> bool:

@@ -107,7 +107,7 @@ def gathered(
     with b.kernel("convolution", **kinds, **numbers) as (x, w, y, h, wide, oh, ow, c, k):
         image = b.program_id(axis=2)
         pixel = b.arange(bm) + b.program_id(axis=0) * bm
-        found = b.arange(bn) + b.program_id(axis=1) * bn
+        result = b.arange(bn) + b.program_id(axis=1) * bn
         i = pixel.sdiv(ow) * filter.stride - filter.padding[0]
         j = pixel.srem(ow) * filter.stride - filter.padding[1]
         first = (x + image * (c * h * wide)) + (i * wide + j)
@@ -123,12 +123,12 @@ def gathered(
             there = (pixel < oh * ow) & (i + r >= 0) & (i + r < h) & (j + s >= 0) & (j + s < wide)
             place = first[:, None] + ((channels * (h * wide)) + (r * wide + s))[None, :]
             pixels = place.load(there[:, None] & (channels < c)[None, :], 0.0)
-            known = (channels < c)[:, None] & (found < k)[None, :]
-            taps = (w + ((tap * c + channels)[:, None] * k + found[None, :])).load(known, 0.0)
+            known = (channels < c)[:, None] & (result < k)[None, :]
+            taps = (w + ((tap * c + channels)[:, None] * k + result[None, :])).load(known, 0.0)
             sums.set(b.dot(pixels, taps, sums.get(), precision=precision))
             at.step(bk, c)
-        inside = (pixel < oh * ow)[:, None] & (found < k)[None, :]
-        place = ((image * k + found) * (oh * ow))[None, :] + pixel[:, None]
+        inside = (pixel < oh * ow)[:, None] & (result < k)[None, :]
+        place = ((image * k + result) * (oh * ow))[None, :] + pixel[:, None]
         (y + place).store(sums.get().to(factor), inside)
     return b.module()
 
@@ -173,7 +173,7 @@ def tabled(
         x, w, y, increments, sides, h, wide, oh, ow, size, depth, k = values
         image = b.program_id(axis=2)
         pixel = b.arange(bm) + b.program_id(axis=0) * bm
-        found = b.arange(bn) + b.program_id(axis=1) * bn
+        result = b.arange(bn) + b.program_id(axis=1) * bn
         i = pixel.sdiv(ow) * filter.stride - filter.padding[0]
         j = pixel.srem(ow) * filter.stride - filter.padding[1]
         beyond = outside(b, i, h, filter.rows) | (outside(b, j, wide, filter.columns) << 16)
@@ -186,11 +186,11 @@ def tabled(
             delta, side = ((t + inner).load() for t in (increments, sides))
             there = (beyond[:, None] & side[None, :]) == 0
             pixels = (first[:, None] + delta[None, :]).load(there, 0.0)
-            place = inner[:, None] * k + found[None, :]
-            taps = (w + place).load((inner < depth)[:, None] & (found < k)[None, :], 0.0)
+            place = inner[:, None] * k + result[None, :]
+            taps = (w + place).load((inner < depth)[:, None] & (result < k)[None, :], 0.0)
             sums.set(b.dot(pixels, taps, sums.get(), precision=precision))
-        inside = (pixel < oh * ow)[:, None] & (found < k)[None, :]
-        (y + _place(image, pixel, found, oh * ow, k, last)).store(sums.get().to(factor), inside)
+        inside = (pixel < oh * ow)[:, None] & (result < k)[None, :]
+        (y + _place(image, pixel, result, oh * ow, k, last)).store(sums.get().to(factor), inside)
     return b.module()
 
 

@@ -142,8 +142,8 @@ def scaled(tile: Tile) -> Module:
             weights = _loaded(w, j, (depth + at)[None, :], k, (n, k))
             power = _loaded(powers, j, group + at // 32, groups, (n, groups), 1.0)
             right = _loaded(x, i, (depth + at)[:, None], k, (m, k))
-            made = b.dot_scaled(weights, right, sums.get(), power, lhs="e4m3", rhs="bf16")
-            sums.set(made)
+            result = b.dot_scaled(weights, right, sums.get(), power, lhs="e4m3", rhs="bf16")
+            sums.set(result)
         _stored(z, i, j, n, (m, n), sums.get().to(BF16))
     return b.module()
 
@@ -161,8 +161,8 @@ def _grouped(
     each = max(1, depth // group)
     column = (b.arange(each) + at // group)[None, :]
     inside = (rows < extent) & (column < lead)
-    found = (scales + (rows * lead + column)).load(inside, 0.0)
-    wide = found[:, :, None].broadcast_to(rows.shape[0], each, depth // each)
+    load = (scales + (rows * lead + column)).load(inside, 0.0)
+    wide = load[:, :, None].broadcast_to(rows.shape[0], each, depth // each)
     return wide.reshape(rows.shape[0], depth)
 
 

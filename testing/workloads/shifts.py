@@ -24,7 +24,7 @@ def shifted(bm: int, bn: int, bk: int, factor: Any = F16) -> Module:
     with b.kernel("shift", **kinds, **numbers) as (x, w, y, deltas, sides, h, wide, c, k):
         image, area = b.program_id(axis=2), h * wide
         pixel = b.arange(bm) + b.program_id(axis=0) * bm
-        found = b.arange(bn) + b.program_id(axis=1) * bn
+        result = b.arange(bn) + b.program_id(axis=1) * bn
         beyond = outside(b, pixel.sdiv(wide) - 1, h, 3)
         beyond = beyond | (outside(b, pixel.srem(wide) - 1, wide, 3) << 16)
         beyond = b.where(pixel < area, beyond | ABSENT, -1)
@@ -35,11 +35,11 @@ def shifted(bm: int, bn: int, bk: int, factor: Any = F16) -> Module:
             delta, side = ((t + channel).load() for t in (deltas, sides))
             there = (beyond[:, None] & side[None, :]) == 0
             pixels = (first[:, None] + delta[None, :]).load(there, 0.0)
-            place = channel[:, None] * k + found[None, :]
-            inside = (channel < c)[:, None] & (found < k)[None, :]
+            place = channel[:, None] * k + result[None, :]
+            inside = (channel < c)[:, None] & (result < k)[None, :]
             sums.set(b.dot(pixels, (w + place).load(inside, 0.0), sums.get()))
-        place = ((image * k + found) * area)[None, :] + pixel[:, None]
-        inside = (pixel < area)[:, None] & (found < k)[None, :]
+        place = ((image * k + result) * area)[None, :] + pixel[:, None]
+        inside = (pixel < area)[:, None] & (result < k)[None, :]
         (y + place).store(sums.get().to(factor), inside)
     return b.module()
 

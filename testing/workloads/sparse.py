@@ -55,14 +55,14 @@ def sdd_rows(size: int, bk: int, group: int, factor: Any = F16) -> Module:
             inner = depth + at
             low = (i < m).broadcast_to(size, bk) & (inner < k)[None, :].broadcast_to(size, bk)
             left = (x + (i * k + inner[None, :])).load(low, 0.0)
-            for found, j in zip(sums, across, strict=True):
+            for result, j in zip(sums, across, strict=True):
                 high = (inner < k)[:, None].broadcast_to(bk, size) & (j < n).broadcast_to(bk, size)
                 right = (y + (inner[:, None] * n + j)).load(high, 0.0)
-                found.set(b.dot(left, right, found.get()))
-        for at, (block, found) in enumerate(zip(blocks, sums, strict=True)):
+                result.set(b.dot(left, right, result.get()))
+        for at, (block, result) in enumerate(zip(blocks, sums, strict=True)):
             place = (block * size + lane)[:, None] * size + lane[None, :]
             own = (first + at <= last).broadcast_to(size, size)
-            (z + place).store(found.get().to(factor), own)
+            (z + place).store(result.get().to(factor), own)
     return b.module()
 
 
@@ -124,11 +124,11 @@ def _over_blocks(
     steps of K; one loop for both."""
     size, bk = steps
     each = size // bk
-    found = b.var(b.full(sums, 0.0, F32))
+    result = b.var(b.full(sums, 0.0, F32))
     first, last = (starts + which).load(), (starts + (which + 1)).load()
     with b.for_(0, (last - first) * each) as at:
-        found.set(product(first + at // each, at % each * bk, found.get()))
-    return found.get()
+        result.set(product(first + at // each, at % each * bk, result.get()))
+    return result.get()
 
 
 def softmax(size: int, most: int, rows: int, element: Any = F16) -> Module:
@@ -147,8 +147,8 @@ def softmax(size: int, most: int, rows: int, element: Any = F16) -> Module:
         value = (x + place).load(inside, 0.0).to(F32) * (scale * 1.4426950408889634)
         value = b.where(inside, value, -1e30).reshape(rows, most * size)
         weight = (value - value.reduce(1, "fmaxnum")[:, None]).exp2(fast="approx")
-        found = weight * (1.0 / weight.sum(axis=1))[:, None]
-        (y + place).store(found.reshape(rows, most, size).to(element), inside)
+        result = weight * (1.0 / weight.sum(axis=1))[:, None]
+        (y + place).store(result.reshape(rows, most, size).to(element), inside)
     return b.module()
 
 

@@ -34,14 +34,14 @@ class AffineForms:
 
     def of(self, operand: Operand) -> Affine | None:
         """The form of an integer or pointer, scalar or tile; None where it has none."""
-        found = _read(self.forms, operand)
-        return found if isinstance(found, Affine) else None
+        result = _read(self.forms, operand)
+        return result if isinstance(result, Affine) else None
 
     def bounds(self, mask: Operand) -> tuple[Bound, ...] | None:
         """The comparisons that hold together exactly where `mask` is true; None where it is made
         of anything else. `true` has no bounds."""
-        found = _read(self.forms, mask)
-        return found if isinstance(found, tuple) else None
+        result = _read(self.forms, mask)
+        return result if isinstance(result, tuple) else None
 
 
 @cached
@@ -112,10 +112,10 @@ def _transfer(forms: Mapping[Value, Form], op: Op, bounds: Ranges) -> Sequence[F
     if rule is None or op.predicate is not None or isinstance(op.results[0].type, Descriptor):
         return [opaque(v) for v in op.results]
     facts: Facts = [_read(forms, v) for v in op.inputs]
-    made: Form = rule(op, facts, bounds)
-    if isinstance(made, Affine) and made.offset.too_large:
-        made = None
-    first = opaque(op.results[0]) if made is None else made
+    form: Form = rule(op, facts, bounds)
+    if isinstance(form, Affine) and form.offset.too_large:
+        form = None
+    first = opaque(op.results[0]) if form is None else form
     return [first, *(opaque(v) for v in op.results[1:])]
 
 

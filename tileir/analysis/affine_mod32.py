@@ -77,10 +77,10 @@ def addresses(function: Function) -> AddressForms:
     same to all elements."""
     broken: set[Value] = set()
     while True:
-        found = _Walk(function, broken)
-        wrong = found.wrong()
+        walk = _Walk(function, broken)
+        wrong = walk.wrong()
         if not wrong:
-            return AddressForms(found.forms, found.changes)
+            return AddressForms(walk.forms, walk.changes)
         broken |= wrong
 
 
@@ -105,14 +105,14 @@ class _Walk:
 
     def wrong(self) -> set[Value]:
         """Tiles that go round a loop otherwise than was taken for granted."""
-        found: set[Value] = set()
+        values: set[Value] = set()
         for value, arguments in self.incoming.items():
             mine = self.forms.get(value)
             if mine is not None and shape_of(value.type):
                 others = [self.form(a) for a in arguments]
                 if any(o is None or o.strides != mine.strides for o in others):
-                    found.add(value)
-        return found
+                    values.add(value)
+        return values
 
     def form(self, operand: Operand) -> Affine | None:
         if isinstance(operand, Value):
@@ -163,13 +163,13 @@ _Form: TypeAlias = Callable[[Operand], "Affine | None"]
 
 def _incoming(function: Function) -> dict[Value, list[Operand]]:
     """What the edges give to every parameter of a block."""
-    found: dict[Value, list[Operand]] = {}
+    operands: dict[Value, list[Operand]] = {}
     for label in cfg(function).order:
         for edge in function.blocks[label].successors:
             target = function.blocks[edge.label]
             for value, argument in zip(target.parameters, edge.arguments, strict=True):
-                found.setdefault(value, []).append(argument)
-    return found
+                operands.setdefault(value, []).append(argument)
+    return operands
 
 
 def _followed(type: Type) -> bool:

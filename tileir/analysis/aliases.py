@@ -49,8 +49,8 @@ class Aliases:
     def _reached(self, op: Op) -> frozenset[Value] | None:
         """The parameters through which `op` may access memory; None where it may be others."""
         address = op.inputs[0] if op.inputs else None
-        found = self.roots.get(address) if type(address) is Value else None
-        return None if found is None or ELSEWHERE in found else found
+        root = self.roots.get(address) if type(address) is Value else None
+        return None if root is None or ELSEWHERE in root else root
 
     def _apart(self, first: Value, second: Value) -> bool:
         return _apart(first, second, self.promises)
@@ -71,11 +71,11 @@ def unwritten(function: Function) -> frozenset[Value]:
     promises = {p.value: p.attributes for p in function.parameters if p.attributes.readonly}
     if not function.kernel or not promises:
         return frozenset()
-    found = {v for v, said in promises.items() if said.noalias}
-    if len(found) < len(promises) and any(p.attributes.noalias for p in function.parameters):
-        found |= aliases(function).constant & promises.keys()
+    result = {v for v, said in promises.items() if said.noalias}
+    if len(result) < len(promises) and any(p.attributes.noalias for p in function.parameters):
+        result |= aliases(function).constant & promises.keys()
     access = effects(function).parameters
-    return frozenset(v for v in found if v not in access or not access[v].synchronises)
+    return frozenset(v for v in result if v not in access or not access[v].synchronises)
 
 
 def _constant(

@@ -43,8 +43,8 @@ class Alignments:
         """What is known of `operand`, a value of the function or a literal."""
         if not isinstance(operand, Value):
             return of_literal(operand)
-        found = self.facts.get(operand)
-        return unknown(operand.type) if found is None else found
+        fact = self.facts.get(operand)
+        return unknown(operand.type) if fact is None else fact
 
 
 @cached
@@ -70,8 +70,8 @@ def _merge(value: Value, old: Alignment | None, facts: Sequence[Alignment]) -> A
     every = [*facts] if old is None else [old, *facts]
     if not every:
         return unknown(value.type)
-    found = every[0]
+    result = every[0]
     for fact in every[1:]:
-        if fact != found:
-            found = found.meet(fact, tuple(map(gcd, found.contiguity, fact.contiguity)))
-    return found
+        if fact != result:
+            result = result.meet(fact, tuple(map(gcd, result.contiguity, fact.contiguity)))
+    return result

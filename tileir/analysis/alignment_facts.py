@@ -135,8 +135,8 @@ def multiples_of(type: Type, facts: Iterable[Alignment], multiple: int = 1) -> A
 
 def constancy(shape: tuple[int, ...], facts: Iterable[Alignment]) -> tuple[int, ...]:
     """Groups in which all `facts` are constant, in a tile of `shape`. Scalars always are."""
-    found = shape
+    result = shape
     for fact in facts:
-        if len(fact.constancy) == len(found) and fact.constancy != found:
-            found = tuple(map(gcd, found, fact.constancy))
-    return found
+        if len(fact.constancy) == len(result) and fact.constancy != result:
+            result = tuple(map(gcd, result, fact.constancy))
+    return result

@@ -67,15 +67,15 @@ def _runs_of_sum(left: Alignment, right: Alignment) -> list[int]:
 
 def _add(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     left, right = facts
-    found = _sum(op, left, right, _runs_of_sum(left, right))
-    return (found if _keeps_sign(op, bounds) else found.unwrapped(_bits(op)),)
+    result = _sum(op, left, right, _runs_of_sum(left, right))
+    return (result if _keeps_sign(op, bounds) else result.unwrapped(_bits(op)),)
 
 
 def _sub(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     left, right = facts
     runs = list(map(gcd, left.contiguity, right.constancy))
-    found = _sum(op, left, right, runs)
-    return (found if _keeps_sign(op, bounds) else found.unwrapped(_bits(op)),)
+    result = _sum(op, left, right, runs)
+    return (result if _keeps_sign(op, bounds) else result.unwrapped(_bits(op)),)
 
 
 def _mul(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
@@ -88,8 +88,8 @@ def _mul(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignm
 
 def _shl(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     left, amount = facts[0], op.rhs
-    known = amount.bits if isinstance(amount, Constant) and amount.bits < _bits(op) else 0
-    return (multiples_of(op.result.type, facts, min(left.every << known, LARGEST)),)
+    bits = amount.bits if isinstance(amount, Constant) and amount.bits < _bits(op) else 0
+    return (multiples_of(op.result.type, facts, min(left.every << bits, LARGEST)),)
 
 
 def _and(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
@@ -149,18 +149,18 @@ def _compare(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Al
     is a multiple of it too; likewise `x >= n`. (`x <= n` does: its first element differs.)"""
     left, right = facts
     word = op.predicate_.value
-    found = multiples_of(op.results[0].type, facts)
+    multiples = multiples_of(op.results[0].type, facts)
     if left.step == right.step == 1 and isinstance(element_of(op.lhs.type), Scalar):
         run, bound = (left, right) if word[1:] in ("lt", "ge") else (right, left)
         if word[1:] in ("lt", "ge", "gt", "le"):
-            equal = (max(k, _blocks(run, bound, d)) for d, k in enumerate(found.constancy))
-            found = Alignment(found.multiple, found.contiguity, tuple(equal))
-    return (found, found)
+            equal = (max(k, _blocks(run, bound, d)) for d, k in enumerate(multiples.constancy))
+            multiples = Alignment(multiples.multiple, multiples.contiguity, tuple(equal))
+    return (multiples, multiples)
 
 
 def _float_compare(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
-    found = multiples_of(op.results[0].type, facts)
-    return (found, found)
+    multiples = multiples_of(op.results[0].type, facts)
+    return (multiples, multiples)
 
 
 def chosen(
@@ -169,9 +169,9 @@ def chosen(
     """One or the other per element, in groups in which `condition` is constant."""
     equal = constancy(shape, (condition,))
     runs = [gcd(*three) for three in zip(first.contiguity, second.contiguity, equal, strict=True)]
-    found = first.meet(second, runs)
+    result = first.meet(second, runs)
     return Alignment(
-        found.multiple, found.contiguity, tuple(map(gcd, found.constancy, equal)), found.step
+        result.multiple, result.contiguity, tuple(map(gcd, result.constancy, equal)), result.step
     )
 
 
@@ -182,11 +182,11 @@ def _select(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Ali
 
 def _psi(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     shape = extents(op.result.type)
-    found = facts[1]
+    fact = facts[1]
     for operand, predicate, value in zip(op.arms[2::2], facts[2::2], facts[3::2], strict=True):
         everywhere = uniform(op.result.type, 1)
-        found = chosen(predicate if shape_of(operand.type) else everywhere, found, value, shape)
-    return (found,)
+        fact = chosen(predicate if shape_of(operand.type) else everywhere, fact, value, shape)
+    return (fact,)
 
 
 def _same(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:

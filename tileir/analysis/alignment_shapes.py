@@ -110,8 +110,8 @@ def _gather(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Ali
     equal = tuple(
         k if d == op.axis else gcd(k, source.constancy[d]) for d, k in enumerate(index.constancy)
     )
-    found = multiples_of(op.result.type, (), source.every)
-    return (Alignment(found.multiple, found.contiguity, equal, source.step),)
+    multiples = multiples_of(op.result.type, (), source.every)
+    return (Alignment(multiples.multiple, multiples.contiguity, equal, source.step),)
 
 
 def _extract_slice(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
@@ -178,15 +178,15 @@ def _unequal(type: Type, multiple: int) -> Alignment:
 
 
 def _scan(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
-    found: list[Alignment] = []
+    alignments: list[Alignment] = []
     for value, fact in zip(op.results, facts, strict=True):
         equal = [gcd(*sizes) for sizes in zip(*(f.constancy for f in facts), strict=True)]
         equal[op.axis] = 1
         if op.predicate is not None and shape_of(op.predicate.type):
             equal = [1] * len(equal)
         even = multiples_of(value.type, (), fact.every if _keeps(op) else 1)
-        found.append(Alignment(even.multiple, even.contiguity, tuple(equal)))
-    return found
+        alignments.append(Alignment(even.multiple, even.contiguity, tuple(equal)))
+    return alignments
 
 
 SHAPE_RULES: dict[str, Rule] = {

@@ -57,16 +57,18 @@ def effects(function: Function) -> ArgumentEffects:
     """The effects of `function` on what its pointer parameters point to. Calls count as any
     access through their pointer arguments; inline them first for exact facts."""
     reached = underlying_parameters(function)
-    found: dict[Value, Access] = {p.value: NOTHING for p in function.parameters if _points(p.type)}
+    accesses: dict[Value, Access] = {
+        p.value: NOTHING for p in function.parameters if _points(p.type)
+    }
     elsewhere = NOTHING
     for op in function.ops:
         for pointer, access in _accesses(op):
             sources = reached.get(pointer, _UNKNOWN) if isinstance(pointer, Value) else _UNKNOWN
-            for source in sources & found.keys():
-                found[source] |= access
+            for source in sources & accesses.keys():
+                accesses[source] |= access
             if ELSEWHERE in sources:
                 elsewhere |= access
-    return ArgumentEffects(found, elsewhere)
+    return ArgumentEffects(accesses, elsewhere)
 
 
 ELSEWHERE = Value(VOID, "elsewhere")
@@ -81,56 +83,56 @@ def _points(type: Type) -> bool:
 @cached
 def underlying_parameters(function: Function) -> Mapping[Value, frozenset[Value]]:
     """The pointer parameters each pointer value may be derived from, and `ELSEWHERE`."""
-    found = {p.value: frozenset((p.value,)) for p in function.parameters if _points(p.type)}
-    found |= dict.fromkeys(_strangers(function), _UNKNOWN)
+    values = {p.value: frozenset((p.value,)) for p in function.parameters if _points(p.type)}
+    values |= dict.fromkeys(_strangers(function), _UNKNOWN)
     flows = _flows(function)
-    pending = list(found)
+    pending = list(values)
     while pending:
         source = pending.pop()
         for target in flows.get(source, ()):
-            merged = found.get(target, frozenset[Value]()) | found[source]
-            if merged != found.get(target):
-                found[target] = merged
+            merged = values.get(target, frozenset[Value]()) | values[source]
+            if merged != values.get(target):
+                values[target] = merged
                 pending.append(target)
-    return found
+    return values
 
 
 def _strangers(function: Function) -> set[Value]:
     """Pointers that may come from no parameter: loaded, made of numbers, literal."""
-    found: set[Value] = set()
+    strangers: set[Value] = set()
     for op in function.ops:
-        made = [v for v in op.results if _points(v.type)]
-        if made:
+        result = [v for v in op.results if _points(v.type)]
+        if result:
             pointers = [v for v in op.inputs if _points(v.type)]
             derived = pointers and not op.effects & ~Effects.TRAP
             if not derived or not all(isinstance(v, Value) for v in pointers):
-                found.update(made)
+                strangers.update(result)
         for edge in op.successors:
             target = function.blocks[edge.label]
             for argument, parameter in zip(edge.arguments, target.parameters, strict=True):
                 if not isinstance(argument, Value) and _points(parameter.type):
-                    found.add(parameter)
-    return found
+                    strangers.add(parameter)
+    return strangers
 
 
 def _flows(function: Function) -> dict[Value, list[Value]]:
     """From each pointer to the pointers made of it, by ops without effects and by edges."""
-    found: dict[Value, list[Value]] = {}
+    flows: dict[Value, list[Value]] = {}
 
     def add(sources: Iterable[Operand], targets: Iterable[Value]) -> None:
         for source in sources:
             if isinstance(source, Value) and _points(source.type):
-                found.setdefault(source, []).extend(targets)
+                flows.setdefault(source, []).extend(targets)
 
     for op in function.ops:
-        made = [v for v in op.results if _points(v.type)]
-        if made and not op.effects & ~Effects.TRAP:
-            add(op.inputs, made)
+        result = [v for v in op.results if _points(v.type)]
+        if result and not op.effects & ~Effects.TRAP:
+            add(op.inputs, result)
         for edge in op.successors:
             target = function.blocks[edge.label]
             for argument, parameter in zip(edge.arguments, target.parameters, strict=True):
                 add((argument,), (parameter,))
-    return found
+    return flows
 
 
 def _accesses(op: Op) -> list[tuple[Operand, Access]]:
@@ -142,8 +144,8 @@ def _accesses(op: Op) -> list[tuple[Operand, Access]]:
     if Effects.OUTSIDE in effects_ or (Effects.CONTROL in effects_ and not op.successors):
         return [(p, ANYTHING) for p in pointers]
     if not effects_ & (Effects.READ | Effects.WRITE):
-        made = any(_points(v.type) for v in op.results)
-        reading = op.results and not made and not _compares(op)
+        result = any(_points(v.type) for v in op.results)
+        reading = op.results and not result and not _compares(op)
         return [(p, Access(escapes=True)) for p in pointers] if reading else []
     access = Access(
         Effects.READ in effects_,

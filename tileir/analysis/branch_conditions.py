@@ -52,11 +52,11 @@ class Guarded:
         index = bisect_right(self.enters, tree.enter[label]) - 1
         while index >= 0 and not tree.dominates(self.labels[index], label):
             index = self.outer[index]
-        found: list[str] = []
-        while index >= 0 and len(found) < _NEAREST:
-            found.append(self.labels[index])
+        result: list[str] = []
+        while index >= 0 and len(result) < _NEAREST:
+            result.append(self.labels[index])
             index = self.outer[index]
-        return [bound for block in reversed(found) for bound in self.bounds[block]]
+        return [bound for block in reversed(result) for bound in self.bounds[block]]
 
 
 @attrs.frozen(weakref_slot=False)
@@ -141,11 +141,11 @@ def guards(function: Function) -> Guards:
 
 def _assumed(function: Function, block: Block) -> list[tuple[Value, Bound]]:
     """Bounds by `assume`: a program that breaks one has no meaning from its start."""
-    found: list[tuple[Value, Bound]] = []
+    result: list[tuple[Value, Bound]] = []
     for op in block.ops:
         if op.mnemonic == "assume" and op.predicate is None:
-            found.extend(_bounds(function, op.inputs[0], True))
-    return found
+            result.extend(_bounds(function, op.inputs[0], True))
+    return result
 
 
 def _branched(function: Function, block: Block) -> list[tuple[str, Value, Bound]]:
@@ -172,11 +172,11 @@ _SWAPPED = {
 
 
 def _bounds(function: Function, condition: Operand, truth: bool) -> list[tuple[Value, Bound]]:
-    found: list[tuple[Value, Bound]] = []
+    bounds: list[tuple[Value, Bound]] = []
     for op, holds in predicates(function).comparisons(condition, truth):
         if op.mnemonic == "icmp" and _compares_integers(op):
-            found.extend(_bounds_of(op, holds))
-    return found
+            bounds.extend(_bounds_of(op, holds))
+    return bounds
 
 
 def _compares_integers(op: Any) -> bool:
@@ -186,9 +186,9 @@ def _compares_integers(op: Any) -> bool:
 
 def _bounds_of(op: Any, holds: bool) -> list[tuple[Value, Bound]]:
     word = op.predicate_.value if holds else _NEGATED[op.predicate_.value]
-    found: list[tuple[Value, Bound]] = []
+    bounds: list[tuple[Value, Bound]] = []
     if isinstance(op.lhs, Value):
-        found.append((op.lhs, (word, op.rhs)))
+        bounds.append((op.lhs, (word, op.rhs)))
     if isinstance(op.rhs, Value):
-        found.append((op.rhs, (_SWAPPED[word], op.lhs)))
-    return found
+        bounds.append((op.rhs, (_SWAPPED[word], op.lhs)))
+    return bounds

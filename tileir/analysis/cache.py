@@ -22,9 +22,9 @@ def cached(analysis: Callable[[_S], _F]) -> Callable[[_S], _F]:
 
     @functools.wraps(analysis)
     def facts(subject: _S) -> _F:
-        found = memo.get(subject)
-        if found is None:
-            found = memo[subject] = analysis(subject)
-        return found
+        result = memo.get(subject)
+        if result is None:
+            result = memo[subject] = analysis(subject)
+        return result
 
     return facts

@@ -97,12 +97,12 @@ Edge: TypeAlias = tuple[str, tuple[Operand, ...]]
 
 def _incoming(function: Function) -> dict[str, list[Edge]]:
     """Source and arguments per edge into each block with parameters."""
-    found: dict[str, list[Edge]] = {}
+    edges: dict[str, list[Edge]] = {}
     for label in cfg(function).order:
         for edge in function.blocks[label].successors:
             if edge.arguments:
-                found.setdefault(edge.label, []).append((label, edge.arguments))
-    return found
+                edges.setdefault(edge.label, []).append((label, edge.arguments))
+    return edges
 
 
 def _merge_parameters(

@@ -78,17 +78,17 @@ def frontiers(function: Function) -> Mapping[str, frozenset[str]]:
     """Per block the blocks just beyond its dominance: those it does not strictly dominate, but
     a predecessor of which it dominates."""
     graph, tree = cfg(function), dominance(function)
-    found: dict[str, set[str]] = {label: set() for label in graph.order}
+    result: dict[str, set[str]] = {label: set() for label in graph.order}
     for label in graph.order:
         for runner in graph.predecessors[label]:
             while runner != tree.parent.get(label):
-                if label in found[runner]:
+                if label in result[runner]:
                     break  # and so in all above
-                found[runner].add(label)
+                result[runner].add(label)
                 if runner == tree.root:
                     break
                 runner = tree.parent[runner]
-    return {label: frozenset(blocks) for label, blocks in found.items()}
+    return {label: frozenset(blocks) for label, blocks in result.items()}
 
 
 def _tree(
@@ -113,8 +113,8 @@ def _immediate_dominators(predecessors: Sequence[Sequence[int]]) -> list[int]:
     """Immediate dominators of nodes numbered in reverse post-order, the root's its own."""
     tree = _Growing(len(predecessors))
     for node in range(1, len(predecessors)):
-        known = [source for source in predecessors[node] if source < node]
-        tree.add(node, reduce(tree.common, known))
+        sources = [source for source in predecessors[node] if source < node]
+        tree.add(node, reduce(tree.common, sources))
     return _settled(predecessors, tree)
 
 
@@ -177,12 +177,12 @@ def _meet(above: Sequence[int], first: int, second: int) -> int:
 
 
 def _preorder(root: str, children: Mapping[str, Sequence[str]]) -> list[str]:
-    found, stack = list[str](), [root]
+    result, stack = list[str](), [root]
     while stack:
         label = stack.pop()
-        found.append(label)
+        result.append(label)
         stack.extend(reversed(children[label]))
-    return found
+    return result
 
 
 def _leaving(graph: Cfg) -> list[str]:

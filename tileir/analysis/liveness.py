@@ -64,6 +64,6 @@ def _upward_exposed(block: Block) -> frozenset[Value]:
 
 
 def _defined(block: Block) -> set[Value]:
-    found = {v for op in block.ops for v in op.results}
-    found.update(block.parameters)
-    return found
+    values = {v for op in block.ops for v in op.results}
+    values.update(block.parameters)
+    return values

@@ -98,8 +98,8 @@ class Loops:
 
     def depth(self, label: str) -> int:
         """Number of loops around block `label`."""
-        found = self.around(label)
-        return 0 if found is None else found.depth
+        result = self.around(label)
+        return 0 if result is None else result.depth
 
 
 @cached
@@ -119,24 +119,24 @@ def loops(function: Function) -> Loops:
     headers = sorted(latches, key=lambda header: graph.number[header])
     bodies = {header: _body(graph, header, latches[header]) for header in headers}
     innermost: dict[str, str] = {}
-    found: dict[str, Loop] = {}
+    result: dict[str, Loop] = {}
     for header in headers:
         parent = innermost.get(header)
-        depth = 1 if parent is None else found[parent].depth + 1
-        found[header] = _loop(graph, header, latches[header], bodies[header], parent, depth)
+        depth = 1 if parent is None else result[parent].depth + 1
+        result[header] = _loop(graph, header, latches[header], bodies[header], parent, depth)
         innermost.update(dict.fromkeys(bodies[header], header))
-    return Loops(found, innermost, irreducible)
+    return Loops(result, innermost, irreducible)
 
 
 def _body(graph: Cfg, header: str, latches: list[str]) -> frozenset[str]:
     """Blocks that reach a latch without passing the header, and the header."""
-    found, stack = {header}, list(latches)
+    result, stack = {header}, list(latches)
     while stack:
         label = stack.pop()
-        if label not in found:
-            found.add(label)
+        if label not in result:
+            result.add(label)
             stack.extend(graph.predecessors[label])
-    return frozenset(found)
+    return frozenset(result)
 
 
 def _loop(
@@ -157,12 +157,12 @@ def _loop(
 def induction_variables(function: Function, loop: Loop) -> tuple[InductionVariable, ...]:
     """The induction variables of `loop`, in the order of the header's parameters."""
     header = function.blocks[loop.header]
-    found: list[InductionVariable] = []
+    result: list[InductionVariable] = []
     for index, parameter in enumerate(header.parameters):
         made = _induction(function, loop, index, parameter)
         if made is not None:
-            found.append(made)
-    return tuple(found)
+            result.append(made)
+    return tuple(result)
 
 
 def _arguments(function: Function, header: str, index: int, sources: Iterator[str]) -> set[Operand]:
@@ -222,9 +222,9 @@ def trip_count(function: Function, loop: Loop) -> TripCount | None:
     facts = predicates(function).comparisons(terminator.inputs[0], stays)
     for comparison, holds in facts:
         for variable in induction_variables(function, loop):
-            found = _counted(function, loop, variable, comparison, holds, exiting)
-            if found is not None and len(facts) == 1:
-                return found
+            result = _counted(function, loop, variable, comparison, holds, exiting)
+            if result is not None and len(facts) == 1:
+                return result
     return None
 
 

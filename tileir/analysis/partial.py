@@ -29,10 +29,10 @@ def kept_undefined(function: Function) -> frozenset[Value]:
     predicates = [op.predicate for op in function.ops if op.predicate is not None and collects(op)]
     if not predicates:
         return frozenset()
-    found = behind(function, predicates)
+    values = behind(function, predicates)
     origin = definitions(function)
-    if any(_leaves_undefined(origin[value]) for value in found):
-        return frozenset(found)
+    if any(_leaves_undefined(origin[value]) for value in values):
+        return frozenset(values)
     return frozenset()
 
 
@@ -42,12 +42,12 @@ def _leaves_undefined(op: Op) -> bool:
 
 def behind(function: Function, operands: Iterable[Operand | None]) -> set[Value]:
     """The results of ops that `operands` are computed from, their own included."""
-    origin, found = definitions(function), set[Value]()
+    origin, values = definitions(function), set[Value]()
     waiting = list(operands)
     while waiting:
         value = waiting.pop()
-        if isinstance(value, Value) and value in origin and value not in found:
+        if isinstance(value, Value) and value in origin and value not in values:
             op = origin[value]
-            found.update(op.results)
+            values.update(op.results)
             waiting.extend(op.operands)
-    return found
+    return values

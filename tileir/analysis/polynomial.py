@@ -53,12 +53,12 @@ class Polynomial:
         return _sum(self, other, -1)
 
     def __mul__(self, other: Polynomial) -> Polynomial:
-        found: dict[Monomial, int] = {}
+        result: dict[Monomial, int] = {}
         for left, a in self.terms.items():
             for right, b in other.terms.items():
                 product = tuple(sorted((*left, *right), key=_order))
-                found[product] = found.get(product, 0) + a * b
-        return _normal(found)
+                result[product] = result.get(product, 0) + a * b
+        return _normal(result)
 
     @property
     def constant(self) -> int | None:
@@ -74,15 +74,15 @@ class Polynomial:
 
     def coefficient(self, symbol: Symbol) -> Polynomial | None:
         """What `symbol` is multiplied with; None where it occurs other than linearly."""
-        found: dict[Monomial, int] = {}
+        result: dict[Monomial, int] = {}
         for monomial, factor in self.terms.items():
             count = monomial.count(symbol)
             if count > 1:
                 return None
             if count:
                 rest = tuple(s for s in monomial if s != symbol)
-                found[rest] = factor
-        return Polynomial(found)
+                result[rest] = factor
+        return Polynomial(result)
 
     def without(self, symbol: Symbol) -> Polynomial:
         """The terms in which `symbol` does not occur."""
@@ -90,12 +90,12 @@ class Polynomial:
 
     def map_lanes(self, place: Callable[[int], int | None]) -> Polynomial:
         """Lanes of dimension d become those of `place(d)`, or 0 where that is None."""
-        found: dict[Monomial, int] = {}
+        result: dict[Monomial, int] = {}
         for monomial, factor in self.terms.items():
             moved = _moved(monomial, place)
             if moved is not None:
-                found[moved] = found.get(moved, 0) + factor
-        return _normal(found)
+                result[moved] = result.get(moved, 0) + factor
+        return _normal(result)
 
     def evaluate(self, of: Callable[[Symbol], int]) -> int:
         """Its number, given that of each symbol."""
@@ -134,19 +134,19 @@ def _normal(terms: Mapping[Monomial, int]) -> Polynomial:
 
 
 def _sum(left: Polynomial, right: Polynomial, sign: int) -> Polynomial:
-    found = dict(left.terms)
+    result = dict(left.terms)
     for monomial, factor in right.terms.items():
-        found[monomial] = found.get(monomial, 0) + sign * factor
-    return _normal(found)
+        result[monomial] = result.get(monomial, 0) + sign * factor
+    return _normal(result)
 
 
 def _moved(monomial: Monomial, place: Callable[[int], int | None]) -> Monomial | None:
-    found: list[Symbol] = []
+    symbols: list[Symbol] = []
     for which in monomial:
         if isinstance(which, Lane):
             to = place(which.dimension)
             if to is None:
                 return None
             which = Lane(to)
-        found.append(which)
-    return tuple(sorted(found, key=_order))
+        symbols.append(which)
+    return tuple(sorted(symbols, key=_order))

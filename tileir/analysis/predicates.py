@@ -58,15 +58,15 @@ class Predicates:
             return TRUE if predicate.bits else FALSE
         if isinstance(predicate, Undef):
             return Formula("atom", (object(),))
-        found = self.known.get(predicate)
-        if found is None:
+        formula = self.known.get(predicate)
+        if formula is None:
             if depth > _DEEPEST:
                 return Formula("atom", (predicate,))
-            found = _formula_of(self, predicate, depth)
-            if found.size > _LARGEST:
-                found = Formula("atom", (predicate,))
-            self.known[predicate] = found
-        return found
+            formula = _formula_of(self, predicate, depth)
+            if formula.size > _LARGEST:
+                formula = Formula("atom", (predicate,))
+            self.known[predicate] = formula
+        return formula
 
     def implies(self, first: Operand | None, second: Operand | None) -> bool:
         """Whether `second` holds wherever `first` does."""
@@ -106,8 +106,8 @@ def _formula_of(facts: Predicates, value: Value, depth: int) -> Formula:
     op: Any = facts.origin.get(value, value)
     word = "" if op is value else op.mnemonic
     if word in ("icmp", "fcmp"):
-        found = _comparison(op)
-        return found if value is op.results[0] else _join("not", found)
+        result = _comparison(op)
+        return result if value is op.results[0] else _join("not", result)
     if word in ("and", "or", "xor"):
         return _join(word, *[facts.formula(v, depth + 1) for v in op.inputs])
     if word == "splat":
@@ -135,13 +135,13 @@ def _comparison(op: Any) -> Formula:
     if op.mnemonic == "fcmp":
         return _float_comparison(word, lhs, rhs)
     if word in ("eq", "ne"):
-        found = _atom("eq", frozenset((lhs, rhs)))
-        return found if word == "eq" else _join("not", found)
+        result = _atom("eq", frozenset((lhs, rhs)))
+        return result if word == "eq" else _join("not", result)
     order = word[1:]
     if order in _SWAPPED:
         order, lhs, rhs = _SWAPPED[order], rhs, lhs
-    found = _atom(word[0] + "lt", lhs, rhs)
-    return found if order == "lt" else _join("not", found)
+    result = _atom(word[0] + "lt", lhs, rhs)
+    return result if order == "lt" else _join("not", result)
 
 
 def _float_comparison(word: str, lhs: Operand, rhs: Operand) -> Formula:
@@ -194,10 +194,10 @@ def _collect(formula: Formula, atoms: dict[Any, None]) -> None:
 def _table(formula: Formula, tables: Mapping[Any, int], full: int) -> int:
     if formula.kind == "atom":
         return tables[formula.parts[0]]
-    found = full if formula.kind in ("true", "and") else 0
+    result = full if formula.kind in ("true", "and") else 0
     for part in formula.parts:
-        found = _COMBINE[formula.kind](found, _table(part, tables, full))
-    return full & found
+        result = _COMBINE[formula.kind](result, _table(part, tables, full))
+    return full & result
 
 
 def _comparisons(

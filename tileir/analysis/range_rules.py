@@ -124,8 +124,8 @@ def _udiv(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Ra
         low = 0
     if least < 0:
         return ((0, min(high, ceiling)),) if high <= ceiling else ((floor, ceiling),)
-    found = (_rounded(low, max(most, 1), rounding), _rounded(high, max(least, 1), rounding))
-    return (found if found[1] <= ceiling else (floor, ceiling),)
+    result = (_rounded(low, max(most, 1), rounding), _rounded(high, max(least, 1), rounding))
+    return (result if result[1] <= ceiling else (floor, ceiling),)
 
 
 def _srem(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Range]:
@@ -252,15 +252,15 @@ def _psi(op: Any, facts: Sequence[Any], exact: MutableSet[Op]) -> Sequence[Range
 def _reduce(op: Any, facts: Sequence[Any], exact: MutableSet[Op]) -> Sequence[Range | None]:
     """Extremes stay within; sums grow by the extent, unless they may wrap."""
     word = getattr(op.combiner, "value", "")
-    found: list[Range | None] = []
+    ranges: list[Range | None] = []
     for value, fact in zip(op.results, facts, strict=True):
         known = None if fact is None else full(value.type)
         if fact is not None and word in ("smin", "smax"):
             known = fact
         elif fact is not None and word == "add":
             known = _total(op, fact)
-        found.append(known)
-    return found
+        ranges.append(known)
+    return ranges
 
 
 def _total(op: Any, fact: Range) -> Range:

@@ -48,8 +48,8 @@ class Ranges:
         integer."""
         if not isinstance(operand, Value):
             return of_literal(operand)
-        found = self.facts.get(operand)
-        return full(operand.type) if found is None else found
+        fact = self.facts.get(operand)
+        return full(operand.type) if fact is None else fact
 
     def at(self, operand: Operand, label: str) -> Range:
         """The range of `operand` within block `label`, as the conditions that guard it say."""
@@ -79,16 +79,16 @@ def _solved(function: Function, within: Set[Value] | None) -> Ranges:
 def _followed(function: Function, operands: Sequence[Operand]) -> set[Value]:
     """`operands` and all values that facts about them follow from, by ops, edges and guards."""
     defined, passed, bounds = definitions(function), arguments(function), guards(function)
-    found: set[Value] = set()
+    values: set[Value] = set()
     left = [*operands]
     while left:
         operand = left.pop()
-        if isinstance(operand, Value) and operand not in found:
-            found.add(operand)
+        if isinstance(operand, Value) and operand not in values:
+            values.add(operand)
             op = defined.get(operand)
             left += passed.get(operand, ()) if op is None else op.inputs
             left += bounds.others(operand)
-    return found
+    return values
 
 
 def _is_integer(operand: Operand) -> bool:
@@ -129,8 +129,8 @@ class _Solver:
             return fact
 
         def read(other: Operand) -> Range:
-            found = known.get(other) if isinstance(other, Value) else of_literal(other)
-            return full(other.type) if found is None else found
+            result = known.get(other) if isinstance(other, Value) else of_literal(other)
+            return full(other.type) if result is None else result
 
         return self.guards.narrow(operand, fact, block, target, read)
 
@@ -165,13 +165,13 @@ class _Solver:
 def _stops(function: Function) -> tuple[int, ...]:
     """Numbers that comparisons name, and their neighbours: a loop that counts to one of them
     stays within it."""
-    found: set[int] = set()
+    result: set[int] = set()
     for op in function.ops:
         if op.mnemonic == "icmp":
             for bound in (v for v in op.inputs if isinstance(v, Constant)):
                 number = int(of_literal(bound)[0])
-                found |= {number - 1, number, number + 1}
-    return tuple(sorted(found)) if len(found) <= _MOST_STOPS else ()
+                result |= {number - 1, number, number + 1}
+    return tuple(sorted(result)) if len(result) <= _MOST_STOPS else ()
 
 
 def _narrow(value: Value, old: Range | None, facts: Sequence[Range | None]) -> Any:

@@ -53,18 +53,20 @@ class BufferLiveness:
 @cached
 def alive(function: Function) -> BufferLiveness:
     """The buffers of `function` that are alive at its ops."""
-    made = frozenset(op.results[0] for op in function.ops if op.mnemonic in (ALLOT, BARRIERS))
-    if not made:
+    result = frozenset(op.results[0] for op in function.ops if op.mnemonic in (ALLOT, BARRIERS))
+    if not result:
         return BufferLiveness({}, {})
     held = dict(forward_states(function, _held, _NONE, lambda a, b: a | b))
-    wanted = dict(_backward(function))
+    required = dict(_backward(function))
     copied = dict(forward_states(function, _aged(function), dict[Value, int](), _younger))
-    escaping = made & {v for op in function.ops if op.mnemonic not in ACCESSES for v in op.operands}
+    escaping = result & {
+        v for op in function.ops if op.mnemonic not in ACCESSES for v in op.operands
+    }
     needed, copying = dict[Op, Buffers](), dict[Op, Buffers]()
     for op in function.ops:
         if op in held:
             # What is needed before and no more after is what the op itself reads.
-            needed[op] = (held[op][1] & wanted[op][1]) | accessed(op) | escaping
+            needed[op] = (held[op][1] & required[op][1]) | accessed(op) | escaping
             copying[op] = frozenset(copied[op][0]) | frozenset(copied[op][1])
     return BufferLiveness(needed, copying)
 

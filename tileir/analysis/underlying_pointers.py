@@ -23,58 +23,58 @@ def underlying_pointers(function: Function) -> UnderlyingPointers:
     incoming = _incoming(function)
     broken: set[Value] = set()
     while True:
-        found = _walked(function, incoming, broken)
+        result = _walked(function, incoming, broken)
         wrong = {
             value
             for value, arguments in incoming.items()
-            if found[value] is not None and any(_of(a, found) != found[value] for a in arguments)
+            if result[value] is not None and any(_of(a, result) != result[value] for a in arguments)
         }
         if not wrong:
-            return found
+            return result
         broken |= wrong
 
 
 def _incoming(function: Function) -> dict[Value, list[Operand]]:
     """What the edges give to every parameter of a block that is a pointer."""
-    found: dict[Value, list[Operand]] = {}
+    operands: dict[Value, list[Operand]] = {}
     for label in cfg(function).order:
         for edge in function.blocks[label].successors:
             target = function.blocks[edge.label]
             for value, argument in zip(target.parameters, edge.arguments, strict=True):
                 if _points(value):
-                    found.setdefault(value, []).append(argument)
-    return found
+                    operands.setdefault(value, []).append(argument)
+    return operands
 
 
 def _walked(
     function: Function, incoming: Mapping[Value, list[Operand]], broken: set[Value]
 ) -> dict[Value, Value | None]:
     """Roots by one walk, in which a block's parameter takes that of the first argument known."""
-    found: dict[Value, Value | None] = {
+    values: dict[Value, Value | None] = {
         p.value: p.value for p in function.parameters if _points(p.value)
     }
     for label in cfg(function).order:
         block = function.blocks[label]
         for value in filter(_points, block.parameters):
             known = [
-                found[a] for a in incoming.get(value, ()) if isinstance(a, Value) and a in found
+                values[a] for a in incoming.get(value, ()) if isinstance(a, Value) and a in values
             ]
-            found[value] = known[0] if known and value not in broken else None
+            values[value] = known[0] if known and value not in broken else None
         for op in block.ops:
             for result in filter(_points, op.results):
-                found[result] = _result(op, found)
-    return found
+                values[result] = _result(op, values)
+    return values
 
 
-def _result(op: Op, found: Mapping[Value, Value | None]) -> Value | None:
+def _result(op: Op, values: Mapping[Value, Value | None]) -> Value | None:
     if op.effects & (Effects.READ | Effects.WRITE):
         return None
-    through = {_of(v, found) for v in op.inputs if _points(v)}
+    through = {_of(v, values) for v in op.inputs if _points(v)}
     return next(iter(through)) if len(through) == 1 else None
 
 
-def _of(operand: Operand, found: Mapping[Value, Value | None]) -> Value | None:
-    return found.get(operand) if isinstance(operand, Value) else None
+def _of(operand: Operand, values: Mapping[Value, Value | None]) -> Value | None:
+    return values.get(operand) if isinstance(operand, Value) else None
 
 
 def _points(operand: Operand) -> bool:

@@ -23,25 +23,25 @@ def uses(function: Function) -> Mapping[Value, tuple[Op, ...]]:
     Arguments of an edge are read by its terminator, predicates by the op they are before.
     Values that nobody reads are left out.
     """
-    found: dict[Value, list[Op]] = {}
+    ops: dict[Value, list[Op]] = {}
     for op in function.ops:
         for operand in op.operands:
             if isinstance(operand, Value):
-                found.setdefault(operand, []).append(op)
-    return {value: tuple(readers) for value, readers in found.items()}
+                ops.setdefault(operand, []).append(op)
+    return {value: tuple(readers) for value, readers in ops.items()}
 
 
 @cached
 def arguments(function: Function) -> Mapping[Value, tuple[Operand, ...]]:
     """What edges pass for each parameter of a block."""
-    found: dict[Value, list[Operand]] = {}
+    operands: dict[Value, list[Operand]] = {}
     for block in function.blocks.values():
         for edge in block.successors:
             for value, given in zip(
                 function.blocks[edge.label].parameters, edge.arguments, strict=True
             ):
-                found.setdefault(value, []).append(given)
-    return {value: tuple(given) for value, given in found.items()}
+                operands.setdefault(value, []).append(given)
+    return {value: tuple(given) for value, given in operands.items()}
 
 
 @cached
@@ -49,10 +49,10 @@ def defining_blocks(function: Function) -> Mapping[Value, str]:
     """Label of the block that defines each value; function parameters belong to the entry."""
     if function.is_declaration:
         return {}
-    found = {p.value: function.entry.label for p in function.parameters}
+    result = {p.value: function.entry.label for p in function.parameters}
     for label, block in function.blocks.items():
-        found.update(dict.fromkeys(block.parameters, label))
+        result.update(dict.fromkeys(block.parameters, label))
         for op in block.ops:
             if op.results:
-                found.update(dict.fromkeys(op.results, label))
-    return found
+                result.update(dict.fromkeys(op.results, label))
+    return result

@@ -170,13 +170,13 @@ class AccessMixin(Faults):
         self._log(hits, size, op, touch)
         if len(hits) == 1 and hits[0].region.undef is None:
             hit = hits[0]
-            found = hit.region.view(size)[0].take(hit.index.reshape(chosen.shape))
-            return (found, None) if lanes is None else (_spread(found, picked, shape), None)
-        found, undef = _gather_hits(hits, chosen.size, size)
-        found, undef = found.reshape(chosen.shape), undef.reshape(chosen.shape)
+            result = hit.region.view(size)[0].take(hit.index.reshape(chosen.shape))
+            return (result, None) if lanes is None else (_spread(result, picked, shape), None)
+        result, undef = _gather_hits(hits, chosen.size, size)
+        result, undef = result.reshape(chosen.shape), undef.reshape(chosen.shape)
         if lanes is not None:
-            found, undef = _spread(found, picked, shape), _spread(undef, picked, shape)
-        return found, undef if undef.any() else None
+            result, undef = _spread(result, picked, shape), _spread(undef, picked, shape)
+        return result, undef if undef.any() else None
 
     def _scatter(
         self, addresses: Any, value: Tensor, lanes: Lanes | None, size: int, op: Op, touch: Touch
@@ -258,19 +258,19 @@ def selection(lanes: Lanes | None) -> Any:
     return lanes
 
 
-def _spread(found: Raw, picked: Any, shape: tuple[int, ...]) -> Raw:
-    """`found`, the values of the `picked` lanes, at their places; zero elsewhere."""
-    out = np.zeros(shape, found.dtype)
-    out[picked] = found
+def _spread(raw: Raw, picked: Any, shape: tuple[int, ...]) -> Raw:
+    """`raw`, the values of the `picked` lanes, at their places; zero elsewhere."""
+    out = np.zeros(shape, raw.dtype)
+    out[picked] = raw
     return out
 
 
 def _gather_hits(hits: list[Hit], count: int, size: int) -> tuple[Raw, Lanes]:
-    found, undef = np.zeros(count, RAW[size]), np.zeros(count, np.bool_)
+    result, undef = np.zeros(count, RAW[size]), np.zeros(count, np.bool_)
     for hit in hits:
         index = hit.index.reshape(-1)
         lanes = slice(None) if hit.lanes is None else hit.lanes
-        found[lanes] = hit.region.view(size)[0].take(index)
+        result[lanes] = hit.region.view(size)[0].take(index)
         if hit.region.undef is not None:
             undef[lanes] = hit.region.flags(hit.region.undef, size)[index] != 0
-    return found, undef
+    return result, undef

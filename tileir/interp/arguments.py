@@ -191,14 +191,14 @@ class Binder:
 
     def undefined(self) -> dict[str, NDArray[np.bool_]]:
         """Per array, True where an element holds no defined value."""
-        found: dict[str, NDArray[np.bool_]] = {}
+        result: dict[str, NDArray[np.bool_]] = {}
         for bound in self.bound:
             flags = bound.region.undef
             if flags is None:
                 flags = np.zeros(len(bound.region.data), np.uint8)
             parts = _bytes_of(bound.array, flags, bound.offset)
-            found[bound.name] = np.asarray(parts.any(axis=-1))
-        return found
+            result[bound.name] = np.asarray(parts.any(axis=-1))
+        return result
 
 
 def scalar(parameter: Parameter, name: str, value: Any) -> Constant:
@@ -208,8 +208,8 @@ def scalar(parameter: Parameter, name: str, value: Any) -> Constant:
     if not isinstance(type_, Scalar):
         raise _error("TIR0511", f"{name}: the host cannot give a {type_}", parameter.location)
     number = value.item() if hasattr(value, "item") and np.ndim(value) == 0 else value
-    wanted = (int, float) if type_.is_float else (int,)
-    if not isinstance(number, wanted) or not _holds(type_, number):
+    required = (int, float) if type_.is_float else (int,)
+    if not isinstance(number, required) or not _holds(type_, number):
         message = f"{name} must be a number that {type_} holds, not {value!r}"
         raise _error("TIR0511", message, parameter.location)
     return constant(type_, number)

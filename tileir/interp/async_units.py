@@ -105,9 +105,9 @@ class HopperMixin(SharedMixin):
 
     def mbarrier_expect(self, op: Any, barrier: Tensor, index: Tensor) -> None:
         """One arrival, and bytes to come."""
-        found = self._barrier(op, barrier, index)
-        found.bytes += op.bytes
-        self._arrive(op, found, 1)
+        result = self._barrier(op, barrier, index)
+        result.bytes += op.bytes
+        self._arrive(op, result, 1)
 
     def mbarrier_arrive(self, op: Any, barrier: Tensor, index: Tensor, when: Tensor | None) -> None:
         """One arrival per warp."""
@@ -133,10 +133,10 @@ class HopperMixin(SharedMixin):
         self.version += 1
 
     def _barrier(self, op: Any, barrier: Tensor, index: Tensor) -> Barrier:
-        found = self.barriers.get(int(barrier.data), [])
-        if not 0 <= int(index.data) < len(found):
+        result = self.barriers.get(int(barrier.data), [])
+        if not 0 <= int(index.data) < len(result):
             raise fail("TIR0501", op, f"no barrier {int(index.data)}", self)
-        return found[int(index.data)]
+        return result[int(index.data)]
 
     # Copies ---------------------------------------------------------------------------------
 
@@ -160,11 +160,11 @@ class HopperMixin(SharedMixin):
     ) -> None:  # fmt: skip
         """A copy into rows of a slot of one block."""
         rows, indices = part
-        found, number = self._slot(op, *into)
+        result, number = self._slot(op, *into)
         counted = self._barrier(op, *barrier)
-        shape = found.data[number, rows].shape
+        shape = result.data[number, rows].shape
         size = dtype_of(op.buffer.type.pointee).itemsize * int(np.prod(shape))
-        found.undef[number, rows] = True
+        result.undef[number, rows] = True
 
         def land() -> None:
             data, undef = self._block_of(op, descriptor, indices)
@@ -190,8 +190,8 @@ class HopperMixin(SharedMixin):
         indices: tuple[Tensor, ...],
     ) -> None:  # fmt: skip
         """A copy out of a slot, which may hold several blocks."""
-        found, number = self._slot(op, buffer, slot)
-        data, undef = found.data[number], found.undef[number]
+        result, number = self._slot(op, buffer, slot)
+        data, undef = result.data[number], result.undef[number]
         extents = op.descriptor.type.block.shape
         rows, step = int(np.prod(extents[:-1])), extents[op.axis]
 
@@ -274,8 +274,8 @@ class HopperMixin(SharedMixin):
         operand = getattr(op, name)
         if shape_of(operand.type):
             return factor[0]
-        found, number = self._slot(op, *factor)
-        data, undef = found.data[number], found.undef[number]
+        result, number = self._slot(op, *factor)
+        data, undef = result.data[number], result.undef[number]
         if turned:
             data, undef = data.T, undef.T
         return Tensor(data.copy(), undef.copy() if undef.any() else None)

@@ -26,18 +26,18 @@ def pausing_functions(module: Module) -> set[str]:
                 callers.setdefault(cast(Any, op).callee, set()).add(name)
             elif synchronises(op):
                 pausing.append(name)
-    found: set[str] = set()
+    result: set[str] = set()
     while pausing:
         name = pausing.pop()
-        if name not in found:
-            found.add(name)
+        if name not in result:
+            result.add(name)
             pausing.extend(callers.get(name, ()))
-    return found
+    return result
 
 
 def effects_of(functions: Mapping[str, Function], name: str) -> Effects:
     """What running a function does, calls included."""
-    found, seen, waiting = Effects.PURE, {name}, [name]
+    effects, seen, waiting = Effects.PURE, {name}, [name]
     while waiting:
         function = functions.get(waiting.pop())
         for op in function.ops if function else ():
@@ -46,5 +46,5 @@ def effects_of(functions: Mapping[str, Function], name: str) -> Effects:
                 waiting.extend({callee} - seen)
                 seen.add(callee)
             else:
-                found |= op.effects & ~Effects.CONTROL
-    return found
+                effects |= op.effects & ~Effects.CONTROL
+    return effects

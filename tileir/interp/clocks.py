@@ -97,13 +97,13 @@ class SyncMemory:
     def read(self, clock: InstanceClock, addresses: Sequence[int], acquire: bool) -> None:
         """An atomic read of `addresses` by the instance of `clock`."""
         distinct = {id(c): c for c in map(self.published.get, addresses) if c is not None}
-        found: Published | None = None
+        result: Published | None = None
         for published in distinct.values():
-            found = published | found
+            result = published | result
         if acquire:
-            clock.join(found)
-        elif found is not None:
-            clock.seen = found | clock.seen
+            clock.join(result)
+        elif result is not None:
+            clock.seen = result | clock.seen
 
     def write(
         self, clock: InstanceClock, addresses: Sequence[int], release: bool, rmw: bool

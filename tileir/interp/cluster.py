@@ -70,22 +70,22 @@ class ClusterMixin(HopperMixin):
             raise fail("TIR0521", op, "the kernel alone arrives, while it has no roles", self)
         if self.instance in self.arrived:
             raise fail("TIR0521", op, "it has not waited since it arrived", self)
-        found = self._meeting()
-        self.arrived[self.instance] = found.phase
-        found.came.add(self.instance)
-        found.before = self._published(found.before)
-        found.settle(self.ranks)
+        result = self._meeting()
+        self.arrived[self.instance] = result.phase
+        result.came.add(self.instance)
+        result.before = self._published(result.before)
+        result.settle(self.ranks)
         self.version += 1
 
     def cluster_wait(self, op: Any) -> None:
         """Nothing, once all have come."""
         if self.instance not in self.arrived:
             raise fail("TIR0521", op, "it has not arrived", self)
-        found = self._meeting()
-        if found.phase == self.arrived[self.instance]:
+        result = self._meeting()
+        if result.phase == self.arrived[self.instance]:
             raise NotReadyError
         del self.arrived[self.instance]
-        self._join(found.past)
+        self._join(result.past)
 
     def _meeting(self) -> _Meeting:
         return self.meetings.setdefault(self.instance // self.ranks, _Meeting())
@@ -123,8 +123,8 @@ class ClusterMixin(HopperMixin):
         if self.ranks == 1 and rank == 0:
             return mine
         first = self.instance // self.ranks * self.ranks
-        _, made = self.homes.get(int(mine.data), (0, op))
-        address = self.allotted.get((first + rank, made))
+        _, result = self.homes.get(int(mine.data), (0, op))
+        address = self.allotted.get((first + rank, result))
         if not 0 <= rank < self.ranks or address is None:
             raise fail("TIR0521", op, f"rank {rank} has no such memory", self)
         if first + rank in self._meeting().ended:
@@ -133,14 +133,14 @@ class ClusterMixin(HopperMixin):
 
     def cluster_load(self, op: Any, buffer: Tensor, slot: Tensor, rank: Tensor, row: Tensor) -> Any:
         """Rows of a slot of another rank."""
-        found, number = self._slot(op, self._of(op, buffer, int(rank.data)), slot)
+        result, number = self._slot(op, self._of(op, buffer, int(rank.data)), slot)
         first, (rows, columns) = int(row.data), shape_of(op.type)
         part = (number, slice(first, first + rows), slice(columns))
-        if first < 0 or found.data[part].shape != (rows, columns):
-            message = f"rows {first} to {first + rows - 1} of a slot of {found.data.shape[1:]}"
+        if first < 0 or result.data[part].shape != (rows, columns):
+            message = f"rows {first} to {first + rows - 1} of a slot of {result.data.shape[1:]}"
             raise fail("TIR0501", op, message, self)
-        undef = found.undef[part]
-        return Tensor(found.data[part].copy(), undef.copy() if undef.any() else None)
+        undef = result.undef[part]
+        return Tensor(result.data[part].copy(), undef.copy() if undef.any() else None)
 
     def cluster_scatter(
         self, op: Any, value: Tensor, place: tuple[Tensor, Tensor], barrier: tuple[Tensor, Tensor]
@@ -158,9 +158,9 @@ class ClusterMixin(HopperMixin):
 
     def _send(self, op: Any, part: Tensor, place: tuple[Tensor, Tensor], counted: Barrier) -> None:
         """A copy of a tile into a slot, whose bytes `counted` counts."""
-        found, number = self._slot(op, *place)
+        result, number = self._slot(op, *place)
         size = part.data.size * op.value.type.element.bytes
-        found.undef[number] = True
+        result.undef[number] = True
 
         def land() -> None:
             self._put(op, *place, part.data, part.undef)
@@ -177,9 +177,9 @@ class ClusterMixin(HopperMixin):
     ) -> tuple[slice, tuple[Tensor, ...]]:
         extents = op.descriptor.type.block.shape
         rows, step, rank = prod(extents[:-1]), extents[op.axis], self.instance % self.ranks
-        found, _ = self._slot(op, buffer, slot)
-        if op.multicast != self.ranks or found.data.shape[1] != rows * self.ranks:
-            message = f"{self.ranks} blocks of {rows} rows for {found.data.shape[1]} of a slot"
+        result, _ = self._slot(op, buffer, slot)
+        if op.multicast != self.ranks or result.data.shape[1] != rows * self.ranks:
+            message = f"{self.ranks} blocks of {rows} rows for {result.data.shape[1]} of a slot"
             raise fail("TIR0521", op, message, self)
         first = Tensor(indices[op.axis].data + np.int32(rank * step), indices[op.axis].undef)
         moved = (*indices[: op.axis], first, *indices[op.axis + 1 :])
@@ -188,9 +188,9 @@ class ClusterMixin(HopperMixin):
     def cluster_mbarrier_arrive(self, op: Any, barrier: Tensor, index: Tensor) -> None:
         """One arrival at the barrier of every rank."""
         for rank in range(self.ranks):
-            found = self._barrier(op, self._of(op, barrier, rank), index)
-            found.before = self._published(found.before)
-            self._arrive(op, found, 1)
+            result = self._barrier(op, self._of(op, barrier, rank), index)
+            result.before = self._published(result.before)
+            self._arrive(op, result, 1)
 
     def cluster_mbarrier_wait(
         self, op: Any, barrier: Tensor, index: Tensor, parity: Tensor
@@ -205,7 +205,7 @@ class ClusterMixin(HopperMixin):
             if self.arrived.pop(number, None) is not None:
                 message = "a rank ends before it has waited: gpu.cluster_wait"
                 raise InterpretError(Diagnostic("TIR0521", message))
-            found = self._meeting()
-            found.ended.add(number)
-            found.settle(self.ranks)
+            result = self._meeting()
+            result.ended.add(number)
+            result.settle(self.ranks)
             self.version += 1

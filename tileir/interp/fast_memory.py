@@ -62,13 +62,13 @@ class _Access:
                 addresses = addresses[self.lanes.picked]
         if not addresses.size:
             return None
-        found = machine.strides.find(addresses, self.size, write=self.touch is Touch.WRITE)
-        if found is None:
+        place = machine.strides.find(addresses, self.size, write=self.touch is Touch.WRITE)
+        if place is None:
             self.failures += 1
             return None
         self.failures = 0
-        self._log(found)
-        return found
+        self._log(place)
+        return place
 
     def _log(self, place: Place) -> None:
         races = self.machine.races

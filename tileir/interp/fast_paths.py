@@ -187,8 +187,8 @@ def _compare(
     def step(frame: Frame) -> None:
         x, y = frame[a], frame[b]
         if x.undef is None is y.undef:
-            found = np.asarray(kernel(x.data, y.data))
-            frame[holds], frame[fails] = Tensor(found), Tensor(np.asarray(~found))
+            result = np.asarray(kernel(x.data, y.data))
+            frame[holds], frame[fails] = Tensor(result), Tensor(np.asarray(~result))
         else:
             frame[holds], frame[fails] = evaluate(machine, x, y)
 

@@ -49,10 +49,10 @@ def last_uses(block: Block, shared: set[Value]) -> dict[int, list[Value]]:
 def invariant_ops(function: Function) -> set[Op]:
     """Pure ops in loops that read nothing their innermost loop computes anew: literals, values
     from outside and results of such ops."""
-    found: set[Op] = set()
+    ops: set[Op] = set()
     for loop in loops(function).by_header.values():
-        found.update(_invariant_in(function, loop))
-    return found
+        ops.update(_invariant_in(function, loop))
+    return ops
 
 
 def _invariant_in(function: Function, loop: Loop) -> Iterator[Op]:

@@ -62,12 +62,12 @@ class Region:
 
     def view(self, size: int) -> View:
         """The region as unsigned integers of `size` bytes, and the address of the first."""
-        found = self.views.get(size)
-        if found is None:
+        view = self.views.get(size)
+        if view is None:
             first = -(-self.start // size) * size
-            found = _as_elements(self.data, first - self.start, size), first
-            self.views[size] = found
-        return found
+            view = _as_elements(self.data, first - self.start, size), first
+            self.views[size] = view
+        return view
 
     def flags(self, of: Bytes, size: int) -> NDArray[Any]:
         """`of` (one flag a byte) per element of `size` bytes: nonzero where any byte is set."""

@@ -62,6 +62,6 @@ def _check_one(function: Function, parameter: Parameter, value: Any) -> None:
         if divisor > 1 and number % divisor:
             name = f"@{function.name}'s %{parameter.name}"
             offset = number % (1 << 40)
-            found = f"address offset {offset}" if isinstance(parameter.type, Pointer) else number
-            message = f"{name} is promised {word}({divisor}), but is {found}"
+            result = f"address offset {offset}" if isinstance(parameter.type, Pointer) else number
+            message = f"{name} is promised {word}({divisor}), but is {result}"
             raise InterpretError(Diagnostic("TIR0507", message, parameter.location))

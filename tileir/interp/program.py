@@ -305,10 +305,10 @@ class _Preparation:
         results = tuple([self._define(r) for r in op.results])
 
         def step(frame: Frame) -> None:
-            found = evaluate(machine, *read(frame))
-            if len(results) == 1 and not isinstance(found, tuple):
-                found = (found,)
-            for slot, value in zip(results, found or (), strict=True):
+            result = evaluate(machine, *read(frame))
+            if len(results) == 1 and not isinstance(result, tuple):
+                result = (result,)
+            for slot, value in zip(results, result or (), strict=True):
                 frame[slot] = value
 
         return step

@@ -62,53 +62,53 @@ class SharedMixin(AccessMixin):
     def local_load(self, op: Any, buffer: Tensor, slot: Tensor) -> Tensor:
         """Part of a slot."""
         part = self._slot_part(op, buffer, slot, shape_of(op.type))
-        found = self.buffers[int(buffer.data)]
-        undef = found.undef[part]
-        return Tensor(found.data[part].copy(), undef.copy() if undef.any() else None)
+        result = self.buffers[int(buffer.data)]
+        undef = result.undef[part]
+        return Tensor(result.data[part].copy(), undef.copy() if undef.any() else None)
 
     def local_gather(
         self, op: Any, buffer: Tensor, slot: Tensor, row: Tensor, column: Tensor
     ) -> Tensor:
         """Elements of a slot at rows and columns that are affine in the element's place."""
-        found, number = self._slot(op, buffer, slot)
+        result, number = self._slot(op, buffer, slot)
         places = np.indices(shape_of(op.type))
         at = [
             np.tensordot(steps, places, 1) + int(start.data)
             for steps, start in ((op.rows, row), (op.columns, column))
         ]
-        limits = found.data.shape[1:]
+        limits = result.data.shape[1:]
         if any(where.min() < 0 or where.max() >= n for where, n in zip(at, limits, strict=True)):
             raise fail("TIR0501", op, f"the window leaves a slot of {limits}", self)
-        undef = found.undef[number][tuple(at)]
-        return Tensor(found.data[number][tuple(at)], undef if undef.any() else None)
+        undef = result.undef[number][tuple(at)]
+        return Tensor(result.data[number][tuple(at)], undef if undef.any() else None)
 
     def _put(self, op: Any, buffer: Tensor, slot: Tensor, data: Any, undef: Any) -> None:
-        found, number = self._slot(op, buffer, slot)
-        if found.data.shape[1:] != data.shape:
-            message = f"the tile is {data.shape}, a slot {found.data.shape[1:]}"
+        result, number = self._slot(op, buffer, slot)
+        if result.data.shape[1:] != data.shape:
+            message = f"the tile is {data.shape}, a slot {result.data.shape[1:]}"
             raise fail("TIR0501", op, message, self)
         self._write_slot(buffer, (number,), data, undef)
 
     def _write_slot(self, buffer: Tensor, part: tuple[Any, ...], data: Any, undef: Any) -> None:
-        found = self.buffers[int(buffer.data)]
-        found.data[part] = data
-        found.undef[part] = False if undef is None else undef
+        result = self.buffers[int(buffer.data)]
+        result.data[part] = data
+        result.undef[part] = False if undef is None else undef
 
     def _slot_part(
         self, op: Any, buffer: Tensor, slot: Tensor, shape: tuple[int, ...]
     ) -> tuple[Any, ...]:
         """Where in the buffer the part of `shape` is that begins at the offsets of `op`."""
-        found, number = self._slot(op, buffer, slot)
+        result, number = self._slot(op, buffer, slot)
         extents = zip(op.offsets, shape, strict=True)
         part = (number, *(slice(start, start + count) for start, count in extents))
-        if found.data[part].shape != shape:
-            message = f"the part ends outside a slot of {found.data.shape[1:]}"
+        if result.data[part].shape != shape:
+            message = f"the part ends outside a slot of {result.data.shape[1:]}"
             raise fail("TIR0501", op, message, self)
         return part
 
     def _slot(self, op: Any, buffer: Tensor, slot: Tensor) -> tuple[Buffer, int]:
-        found = self.buffers.get(int(buffer.data))
+        result = self.buffers.get(int(buffer.data))
         number = int(slot.data)
-        if found is None or not 0 <= number < len(found.data):
+        if result is None or not 0 <= number < len(result.data):
             raise fail("TIR0501", op, f"no slot {number} in the buffer", self)
-        return found, number
+        return result, number

@@ -139,12 +139,12 @@ class Strides:
                     for place in _second_places(shape)
                 ]
             )
-        found = self.patterns.get((shape, strides))
-        if found is None:
+        pattern = self.patterns.get((shape, strides))
+        if pattern is None:
             if len(self.patterns) >= _MOST_PATTERNS:
                 self.patterns.clear()
-            found = self.patterns[(shape, strides)] = Pattern.of(shape, strides)
-        return found
+            pattern = self.patterns[(shape, strides)] = Pattern.of(shape, strides)
+        return pattern
 
 
 def _second_places(shape: tuple[int, ...]) -> list[int]:

@@ -22,13 +22,13 @@ _BLOCK = 8192
 def _roots() -> Array:
     """2^(j/32), correctly rounded: square roots of square roots of 2^j, in integers."""
     bits = 200
-    found = []
+    result = []
     for j in range(_STEPS):
         root = 1 << (bits * 32 + j)
         for _ in range(5):
             root = isqrt(root)
-        found.append(root / (1 << bits))
-    return np.array(found)
+        result.append(root / (1 << bits))
+    return np.array(result)
 
 
 # Numbers as arrays of rank 0: numpy takes these without conversion.
@@ -81,11 +81,11 @@ def in_blocks(compute: Callable[..., Array], *operands: Array) -> Array:
     if size <= 2 * _BLOCK:
         return np.asarray(compute(*operands))
     flat = [x.reshape(-1) for x in operands]
-    found = np.empty(size)
+    result = np.empty(size)
     for start in range(0, size, _BLOCK):
         piece = slice(start, start + _BLOCK)
-        found[piece] = compute(*[x[piece] for x in flat])
-    return found.reshape(operands[0].shape)
+        result[piece] = compute(*[x[piece] for x in flat])
+    return result.reshape(operands[0].shape)
 
 
 KERNELS: dict[str, Callable[[Array], Array]] = {"exp": exp, "exp2": exp2}

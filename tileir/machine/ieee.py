@@ -56,11 +56,11 @@ class Machine(Shapes, Descriptors):
         with np.errstate(all="ignore"):
             if op is not None:
                 self._check(name, arrays, operands, op)
-            found = self.kernels[name](*arrays, **attributes)
-        if type(found) is tuple:
-            found, broken = found
+            result = self.kernels[name](*arrays, **attributes)
+        if type(result) is tuple:
+            result, broken = result
             lost = _lost(lost, broken)
-        return Tensor(found if isinstance(found, np.ndarray) else np.asarray(found), lost)
+        return Tensor(result if isinstance(result, np.ndarray) else np.asarray(result), lost)
 
     def _check(self, name: str, arrays: list[Array], operands: tuple[Tensor, ...], op: Op) -> None:
         meaningless, code, words = integers.TRAPS[name]
@@ -79,11 +79,11 @@ class Machine(Shapes, Descriptors):
         """The cast `name` of every element."""
         lost = value.undef
         with np.errstate(all="ignore"):
-            found = self.conversions[name](value.data, dtype_of(to), **attributes)
-        if type(found) is tuple:
-            found, broken = found
+            result = self.conversions[name](value.data, dtype_of(to), **attributes)
+        if type(result) is tuple:
+            result, broken = result
             lost = _lost(lost, broken)
-        return Tensor(np.asarray(found), lost)
+        return Tensor(np.asarray(result), lost)
 
     def extern(self, symbol: str, values: tuple[Tensor, ...], op: Op) -> Tensor:
         """A function of libdevice by its symbol. Raises InterpretError for any other."""
@@ -110,8 +110,8 @@ class Machine(Shapes, Descriptors):
                 if data is not None:
                     lost = values[0].undef
                     return Tensor(data, None if lost is None else np.asarray(lost.any(axis)))
-            found = folds.fold(values, axis, self._combine(combiner), self.active)
-        return found[0] if len(found) == 1 else found
+            result = folds.fold(values, axis, self._combine(combiner), self.active)
+        return result[0] if len(result) == 1 else result
 
     def scan(
         self, values: tuple[Tensor, ...], axis: int, combiner: str, reverse: bool, op: Op
@@ -119,10 +119,10 @@ class Machine(Shapes, Descriptors):
         """Inclusive prefixes along `axis`, as `folds.sweep` does."""
         with np.errstate(all="ignore"):
             combine = self._combine(combiner)
-            found = folds.sweep(values, axis, combine, self.active, reverse=reverse)
+            result = folds.sweep(values, axis, combine, self.active, reverse=reverse)
         if self.active is not None:
-            found = tuple([self.restrict(v, self.active) for v in found])
-        return found[0] if len(found) == 1 else found
+            result = tuple([self.restrict(v, self.active) for v in result])
+        return result[0] if len(result) == 1 else result
 
     def _combine(self, combiner: str) -> folds.Combine:
         if combiner[0] == "@":
@@ -230,10 +230,10 @@ def _same(mnemonic: str, op: Any) -> Op | None:
     """The op `mnemonic` on the operands of an external call, where it takes and gives their
     types."""
     try:
-        made = cast(Any, lookup(mnemonic))(*op.values)
+        result = cast(Any, lookup(mnemonic))(*op.values)
     except (TypeError, VerifyError):
         return None
-    return made if made.result.type is op.to else None
+    return result if result.result.type is op.to else None
 
 
 def _lost(lost: Lanes | None, broken: Any) -> Lanes | None:
@@ -311,8 +311,8 @@ def _broken_promise(name: str, data: Array, axis: int, number: int, step: int) -
     rows = np.moveaxis(data, axis, 0)
     rise = rows[1:] - rows[:-1]
     inside = np.arange(1, len(rows)) % number != 0
-    wanted = 0 if name == "constant_run" else step
-    broken = (rise != wanted) & inside.reshape(-1, *(1,) * (data.ndim - 1))
+    required = 0 if name == "constant_run" else step
+    broken = (rise != required) & inside.reshape(-1, *(1,) * (data.ndim - 1))
     return np.moveaxis(np.concatenate((np.zeros_like(broken[:1]), broken)), 0, axis)
 
 

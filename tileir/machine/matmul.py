@@ -67,29 +67,29 @@ def multiplied(a: Array, b: Array) -> Array:
     rows = max(1, _ONE_THREAD // (b.shape[-1] * b.shape[-2]))
     if a.shape[-2] <= rows:
         return a @ b
-    found = np.empty((*a.shape[:-1], b.shape[-1]))
+    array = np.empty((*a.shape[:-1], b.shape[-1]))
     for start in range(0, a.shape[-2], rows):
         band = slice(start, start + rows)
-        np.matmul(a[..., band, :], b, out=found[..., band, :])
-    return found
+        np.matmul(a[..., band, :], b, out=array[..., band, :])
+    return array
 
 
 def slices(data: Array, bits: int, axis: int) -> list[Array] | None:
     """Numbers that add up to `data` exactly; within one along `axis` all are multiples of one
     power of two, fewer than 2^`bits` of it. None where more than a few are needed."""
-    found: list[Array] = []
+    arrays: list[Array] = []
     rest = data
     while rest.any():
-        if len(found) == _MOST_SLICES:
+        if len(arrays) == _MOST_SLICES:
             return None
         top = np.frexp(np.abs(rest).max(axis=axis, keepdims=True))[1]
         if int(top.min(initial=0)) < -300 or int(top.max(initial=0)) > 300:
             return None
         unit = np.ldexp(1.0, top - bits)
         part = np.trunc(rest / unit) * unit
-        found.append(part)
+        arrays.append(part)
         rest = rest - part
-    return found
+    return arrays
 
 
 def in_order(a: Array, b: Array) -> Array:
@@ -113,12 +113,12 @@ def round_tf32(data: Array) -> Array:
 
 
 def _split(data: Array, parts: int, rounded: object) -> list[Array]:
-    rest, found = widen(data), []
+    rest, arrays = widen(data), []
     for _ in range(parts):
         part = widen(rounded(rest))  # type: ignore[operator]
-        found.append(part)
+        arrays.append(part)
         rest = np.where(np.isfinite(part), rest - part, 0.0)
-    return found
+    return arrays
 
 
 def split_tf32(data: Array) -> list[Array]:

@@ -40,10 +40,10 @@ def _extreme(ufunc: np.ufunc) -> Reduction:
     def reduce(data: Array, axis: int) -> Array | None:
         narrow = data.dtype in (F16, BF16)
         wide = data.astype(F32) if narrow else data
-        found = np.asarray(ufunc.reduce(quieted(wide), axis=axis))
-        if np.count_nonzero(found) < found.size:
+        result = np.asarray(ufunc.reduce(quieted(wide), axis=axis))
+        if np.count_nonzero(result) < result.size:
             return None
-        return _held(found, data.dtype)
+        return _held(result, data.dtype)
 
     return reduce
 
@@ -58,11 +58,11 @@ def _lanes(ufunc: np.ufunc) -> Reduction:
     return reduce
 
 
-def _held(found: Array, dtype: np.dtype[Any]) -> Array:
+def _held(array: Array, dtype: np.dtype[Any]) -> Array:
     """NaNs canonical, rounded to `dtype`."""
-    if np.count_nonzero(found != found):
-        found = canonical(found)
-    return found if found.dtype == dtype else found.astype(dtype)
+    if np.count_nonzero(array != array):
+        array = canonical(array)
+    return array if array.dtype == dtype else array.astype(dtype)
 
 
 def in_lanes(rows: Array, ufunc: np.ufunc) -> Array:

@@ -126,11 +126,11 @@ def _tag(name: str) -> Callable[..., Array]:
         total = operands[0]
         for other in operands[1:]:
             total = _mix(total, salt, prime) + other
-        found = _mix(total, salt, prime)
+        array = _mix(total, salt, prime)
         if len(operands) == 1:
             for where, value in ends.items():
-                found = np.where(operands[0] == where, np.uint64(value), found)
-        return found
+                array = np.where(operands[0] == where, np.uint64(value), array)
+        return array
 
     return compute
 

@@ -86,8 +86,8 @@ class Shapes(Faults):
         if outside.any():
             self.trap("TIR0552", f"index outside 0 to {extent - 1}", outside, op, index)
             where = np.where(outside, 0, where)
-        found = both(source, lambda x: np.take_along_axis(x, where, axis))
-        return Tensor(found.data, either(found, index))
+        result = both(source, lambda x: np.take_along_axis(x, where, axis))
+        return Tensor(result.data, either(result, index))
 
     def extract_slice(
         self,

@@ -91,8 +91,8 @@ def undef(type: Type) -> Tensor:
 
 def either(*tensors: Tensor | None) -> Lanes | None:
     """Lanes undefined in any of `tensors`, all of one shape."""
-    found: Lanes | None = None
+    lanes: Lanes | None = None
     for tensor in tensors:
         if tensor is not None and tensor.undef is not None:
-            found = tensor.undef if found is None else found | tensor.undef
-    return found
+            lanes = tensor.undef if lanes is None else lanes | tensor.undef
+    return lanes

@@ -73,8 +73,8 @@ class Cast(Op):
     def require(self, fits: bool, rule: str) -> None:
         """Refuse the pair of types unless it `fits`."""
         if not fits:
-            found = f"{self.inputs[0].type} to {self.to}"  # type: ignore[attr-defined]
-            raise self.fail("TIR0109", f"the result must be {rule}: {found}", "to")
+            result = f"{self.inputs[0].type} to {self.to}"  # type: ignore[attr-defined]
+            raise self.fail("TIR0109", f"the result must be {rule}: {result}", "to")
 
 
 def element(type: Any) -> Any:

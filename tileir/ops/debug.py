@@ -82,8 +82,8 @@ class InlineAsm(Op):
         types = [*self.to, *(v.type for v in self.values)]
         shapes = {shape_of(t) for t in types}
         if len(shapes) > 1:
-            found = ", ".join(map(str, types))
-            raise self.fail("TIR0112", f"operands and results have one shape: {found}", "values")
+            result = ", ".join(map(str, types))
+            raise self.fail("TIR0112", f"operands and results have one shape: {result}", "values")
         if not self.to and self.pure:
             raise self.fail("TIR0117", "pure code without results does nothing", "pure")
 

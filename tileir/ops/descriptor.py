@@ -75,15 +75,15 @@ class BlockAccess(Op):
 
     def check_indices(self) -> None:
         """One index per dimension."""
-        rank, found = len(self.block().shape), len(self.indices)  # type: ignore[attr-defined]
-        if rank != found:
-            raise self.fail("TIR0117", f"{rank} indices are needed, not {found}", "indices")
+        rank, result = len(self.block().shape), len(self.indices)  # type: ignore[attr-defined]
+        if rank != result:
+            raise self.fail("TIR0117", f"{rank} indices are needed, not {result}", "indices")
 
     def check_value(self, expected: Type) -> None:
         """`value` must be what the access takes."""
-        found = self.value.type  # type: ignore[attr-defined]
-        if found is not expected:
-            raise self.fail("TIR0101", f"value must be {expected}, not {found}", "value")
+        result = self.value.type  # type: ignore[attr-defined]
+        if result is not expected:
+            raise self.fail("TIR0101", f"value must be {expected}, not {result}", "value")
 
     def _predicate_shape(self) -> tuple[int, ...]:
         return ()

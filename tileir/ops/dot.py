@@ -100,10 +100,10 @@ class Dot(Op):
         mixed = {a, b} <= {F8E4M3, F8E5M2}
         if a is not b and not mixed:
             raise self.fail("TIR0115", f"a and b must hold the same type: {a} and {b}", "b")
-        found = element_of(self.c.type)
-        if found not in _SUMS_OF[a]:
+        element = element_of(self.c.type)
+        if element not in _SUMS_OF[a]:
             names = " or ".join(map(str, _SUMS_OF[a]))
-            raise self.fail("TIR0115", f"products of {a} are added in {names}, not {found}", "c")
+            raise self.fail("TIR0115", f"products of {a} are added in {names}, not {element}", "c")
 
     def _check_attributes(self, a: Any) -> None:
         if self.precision is not Precision.IEEE and a is not F32:
@@ -158,23 +158,23 @@ class DotScaled(Op):
         return element_of(getattr(self, name).type) is I8
 
     def _check_format(self, name: str, format: Format, k_pack: bool) -> None:
-        found = element_of(getattr(self, name).type)
-        if found not in _ELEMENTS[format]:
+        element = element_of(getattr(self, name).type)
+        if element not in _ELEMENTS[format]:
             names = " or ".join(map(str, _ELEMENTS[format]))
-            message = f"{format.value} factors are {names}, not {found}"
+            message = f"{format.value} factors are {names}, not {element}"
             raise self.fail("TIR0115", message, name)
-        if not k_pack and found is not I8:
+        if not k_pack and element is not I8:
             message = "only i8 holding two e2m1 is packed"
             raise self.fail("TIR0115", message, "lhs_k_pack" if name == "a" else "rhs_k_pack")
 
     def _check_scale(self, name: str, scale: Any, shape: tuple[int, ...]) -> None:
         if scale is None:
             return
-        found, k = shape_of(scale.type), shape[-1]
+        result, k = shape_of(scale.type), shape[-1]
         fits = [k // g for g in (16, 32) if k % g == 0]
-        if found[:-1] != shape[:-1] or found[-1] not in fits:
-            wanted = " or ".join(str([*shape[:-1], n]) for n in fits) or "K of a multiple of 16"
-            raise self.fail("TIR0112", f"{name} must be {wanted}, not {list(found)}", name)
+        if result[:-1] != shape[:-1] or result[-1] not in fits:
+            required = " or ".join(str([*shape[:-1], n]) for n in fits) or "K of a multiple of 16"
+            raise self.fail("TIR0112", f"{name} must be {required}, not {list(result)}", name)
 
     def evaluate(self, machine: Any, a: Any, b: Any, c: Any, a_scale: Any, b_scale: Any) -> Any:
         return machine.dot_scaled(

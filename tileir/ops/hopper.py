@@ -377,8 +377,10 @@ def _check_block(self: Any) -> None:
     check_buffer(self, self.buffer.type, "buffer")
     block: Tile = self.descriptor.type.block
     if len(block.shape) != len(self.indices):
-        found = len(self.indices)
-        raise self.fail("TIR0117", f"{len(block.shape)} indices are needed, not {found}", "indices")
+        result = len(self.indices)
+        raise self.fail(
+            "TIR0117", f"{len(block.shape)} indices are needed, not {result}", "indices"
+        )
     held = self.buffer.type.pointee
     if held is not block.element:
         raise self.fail("TIR0101", f"the buffer holds {held}, not {block.element}", "buffer")

@@ -61,9 +61,9 @@ def cells(op: type[Op], shape: Shape) -> Iterator[Op]:
     for plan in _plans(op, shape):
         types = _assignments(op, plan, list(_value_fields(op)), {})
         for assignment, settings in product(types, list(_settings(op, plan))):
-            made = _make(op, assignment, settings)
-            if made is not None:
-                yield made
+            result = _make(op, assignment, settings)
+            if result is not None:
+                yield result
 
 
 def _make(op: type[Op], assignment: dict[str, Any], settings: dict[str, Any]) -> Op | None:
@@ -137,8 +137,8 @@ def _candidates(pattern: Any, shape: Shape, bound: Bindings) -> Iterator[Type]:
         if shape:
             yield from (Descriptor(Tile(e, shape)) for e in _elements(STORABLE, plain=True))
     elif isinstance(pattern, (ElementOf, PointeeOf)):
-        found = pattern.build(bound)
-        known = [found] if found is not None else list(_elements(_EVERY))
+        result = pattern.build(bound)
+        known = [result] if result is not None else list(_elements(_EVERY))
         yield from known
     elif isinstance(pattern, Shaped):
         like = bound.get(pattern.like.name)
@@ -162,12 +162,12 @@ def _elements(allowed: Scalar | Elements, *, plain: bool = False) -> list[Elemen
     that are meant (as for memory), else one to f32."""
     if not isinstance(allowed, Elements):
         return [allowed]
-    found: list[Element] = [s for s in SCALARS.values() if s in allowed.scalars]
+    elements: list[Element] = [s for s in SCALARS.values() if s in allowed.scalars]
     if allowed.pointers and not plain:
         storable = [s for s in SCALARS.values() if s in STORABLE.scalars]
         generic = pointer(F32, AddressSpace.GENERIC)
-        found += [pointer(F32)] if found else [*map(pointer, storable), generic]
-    return found
+        elements += [pointer(F32)] if elements else [*map(pointer, storable), generic]
+    return elements
 
 
 # Attributes -----------------------------------------------------------------------------------

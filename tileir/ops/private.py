@@ -91,8 +91,8 @@ class PrivateLoad(Op):
         return machine.private_load(self, buffer, slot)
 
 
-def _check_private(self: Any, found: Type, name: str) -> Buffer:
+def _check_private(self: Any, buffer: Type, name: str) -> Buffer:
     """The type of a private buffer. Raises the error (TIR0101) that it is another."""
-    if not isinstance(found, Buffer) or found.space != "private":
-        raise self.fail("TIR0101", f"{name} must be a private buffer, not {found}", name)
-    return found
+    if not isinstance(buffer, Buffer) or buffer.space != "private":
+        raise self.fail("TIR0101", f"{name} must be a private buffer, not {buffer}", name)
+    return buffer

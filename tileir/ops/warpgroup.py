@@ -65,9 +65,9 @@ class ConditionalRowMax(Op):
         self, machine: Any, value: Any, scale: Any, bound: Any, most: Any, exponent: Any
     ) -> Any:
         largest = machine.reduce((value,), self.axis, "fmaxnum", self)
-        found = machine.elementwise("fmul", largest, scale)
-        more, _ = machine.compare("fcmp", "ogt", found, bound)
-        level = machine.select(more, found, most)
+        result = machine.elementwise("fmul", largest, scale)
+        more, _ = machine.compare("fcmp", "ogt", result, bound)
+        level = machine.select(more, result, most)
         less = machine.elementwise("fsub", most, level)
         factor = machine.elementwise("exp2", machine.elementwise("fmul", less, exponent))
         one = machine.constant(constant(self.most.type, 1.0))

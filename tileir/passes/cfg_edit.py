@@ -36,12 +36,12 @@ def _shortened(edge: Successor, keep: tuple[bool, ...] | None) -> Successor:
     return Successor(edge.label, tuple(a for a, k in zip(edge.arguments, keep, strict=True) if k))
 
 
-def fresh_label(wanted: str, taken: Container[str]) -> str:
-    """`wanted`, or the first of `wanted.1`, `wanted.2`, ... that is not `taken`."""
-    label, count = wanted, 0
+def fresh_label(required: str, taken: Container[str]) -> str:
+    """`required`, or the first of `wanted.1`, `wanted.2`, ... that is not `taken`."""
+    label, count = required, 0
     while label in taken:
         count += 1
-        label = f"{wanted}.{count}"
+        label = f"{required}.{count}"
     return label
 
 
@@ -68,11 +68,11 @@ def add_preheader(function: Function, header: str, inside: Container[str]) -> tu
     `header`, and that block's label."""
     label = fresh_label(f"{header}.preheader", function.blocks)
     parameters = tuple(fresh(v) for v in function.blocks[header].parameters)
-    made = Block(label, parameters, (Branch(Successor(header, parameters)),))
+    result = Block(label, parameters, (Branch(Successor(header, parameters)),))
     blocks: dict[str, Block] = {}
     for name, block in function.blocks.items():
         if name == header:
-            blocks[label] = made
+            blocks[label] = result
         blocks[name] = block if name in inside else redirected(block, header, label)
     return function.with_blocks(blocks), label
 

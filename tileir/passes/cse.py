@@ -73,11 +73,11 @@ class _Available:
         key = _key(op)
         if effects is not Effects.PURE and Effects.READ in effects:
             key = (*key, self.state)
-        found = self.known.setdefault(key, op)
-        if found is op:
+        result = self.known.setdefault(key, op)
+        if result is op:
             self.added.append((walk.label, key))
             return op
-        return Replace(found.results)
+        return Replace(result.results)
 
     def _enter(self, label: str) -> None:
         if self.label is not None:

@@ -47,11 +47,11 @@ class DefinedLanes:
         `op`."""
         if len(op.results) == 2 and op.elementwise:
             self.pairs.update(dict.fromkeys(op.results, op))
-        wanted = [v for v in op.results if v in self.wanted and v not in self.where]
-        if not wanted or not self._may_be_partial(op):
+        required = [v for v in op.results if v in self.wanted and v not in self.where]
+        if not required or not self._may_be_partial(op):
             return []
         ops: list[Op] = []
-        for value in wanted:
+        for value in required:
             parts = self._own(op, value, ops) + self._inherited(op, value, ops)
             lanes = conjunction(parts, value.type, ops)
             if lanes is not None:
@@ -114,10 +114,10 @@ class DefinedLanes:
         return self.where.get(operand) if isinstance(operand, Value) else None
 
     def _selected(self, op: Any, ops: list[Op]) -> list[Operand]:
-        found = [] if (lanes := self._lanes(op.condition)) is None else [lanes]
+        operands = [] if (lanes := self._lanes(op.condition)) is None else [lanes]
         if self._lanes(op.then) is not None or self._lanes(op.otherwise) is not None:
-            found.append(self._either(op.condition, op.then, self._lanes(op.otherwise), ops))
-        return found
+            operands.append(self._either(op.condition, op.then, self._lanes(op.otherwise), ops))
+        return operands
 
     def _either(
         self, condition: Operand, then: Operand, otherwise: Operand | None, ops: list[Op]
@@ -133,18 +133,18 @@ class DefinedLanes:
     def _chosen(self, op: Any, ops: list[Op]) -> list[Operand]:
         """Of a `psi`: some predicate holds, none is undefined, and the chosen value is defined."""
         arms = list(zip(op.inputs[::2], op.inputs[1::2], strict=True))
-        found = [lanes for p, _ in arms if (lanes := self._lanes(p)) is not None]
+        arms_lanes = [lanes for p, _ in arms if (lanes := self._lanes(p)) is not None]
         plain = all(self._lanes(v) in (None, p) for p, v in arms)
         if len(arms) == 2 and plain and self.complementary(arms[0][0], arms[1][0]):
-            return found
+            return arms_lanes
         lanes: Operand = constant(I1, False)
         for predicate, value in arms:
             lanes = self._either(predicate, value, lanes, ops)
-        return [*found, lanes]
+        return [*arms_lanes, lanes]
 
     def _combined(self, op: Any, ops: list[Op]) -> list[Operand]:
         """Of a reduction: every lane that takes part is defined."""
-        found: list[Operand] = []
+        operands: list[Operand] = []
         for value in op.values:
             if (lanes := self._lanes(value)) is None:
                 continue
@@ -154,8 +154,8 @@ class DefinedLanes:
                 if lanes is active or lanes is op.predicate:
                     continue
                 lanes = emit(ops, Select(active, lanes, constant(lanes.type, True)))
-            found.append(_along(lanes, op, Combiner.AND, ops))
-        return found
+            operands.append(_along(lanes, op, Combiner.AND, ops))
+        return operands
 
     pairs: dict[Value, Op] = attrs.field(factory=dict[Value, Op])
     """The comparison that each of its two results comes from."""

@@ -101,14 +101,14 @@ def _symmetry(op: Trans, walk: Walk) -> Answer:
 def _fold(op: Any, walk: Walk) -> Answer:
     """FOLD"""
     word = getattr(op.combiner, "value", None)
-    found = diagonal(op.values[0], walk) if word is not None else None
-    if found is None or found.shape[0] != found.shape[1] or found.shape[0] < 2:
+    result = diagonal(op.values[0], walk) if word is not None else None
+    if result is None or result.shape[0] != result.shape[1] or result.shape[0] < 2:
         return op
     combine: Any = lookup(cast(str, word))
-    beside = Constant(op.results[0].type, found.beside.bits)
+    beside = Constant(op.results[0].type, result.beside.bits)
     folded = fold_op(combine(beside, beside), walk)
     same = isinstance(folded, Replace) and folded.values == (beside,)
-    return combine(_as(found.vector, beside.type), beside) if same else op
+    return combine(_as(result.vector, beside.type), beside) if same else op
 
 
 def _scaled(op: Any, found: Diagonal, other: Operand, *, axis: int, signs: Any) -> Answer:

@@ -94,14 +94,14 @@ def _evaluated(op: Op) -> Replace | None:
 
 def _arguments(op: Op) -> list[Any]:
     """One tensor per operand field; single elements where the op works element by element."""
-    found: list[Any] = []
+    arguments: list[Any] = []
     for field in op.fields(*READING):
         value = getattr(op, field.name)
         if field.kind in SEVERAL:
-            found.append(tuple(_tensor(v, scalar=op.elementwise) for v in value))
+            arguments.append(tuple(_tensor(v, scalar=op.elementwise) for v in value))
         else:
-            found.append(None if value is None else _tensor(value, scalar=op.elementwise))
-    return found
+            arguments.append(None if value is None else _tensor(value, scalar=op.elementwise))
+    return arguments
 
 
 def _tensor(operand: Operand, *, scalar: bool) -> Tensor:

@@ -180,9 +180,9 @@ class _Caller:
         return Block(rest, call.results, ())
 
     def _label(self, callee: Function, label: str) -> str:
-        found = fresh_label(f"{callee.name}.{label}", self.taken)
-        self.taken.add(found)
-        return found
+        result = fresh_label(f"{callee.name}.{label}", self.taken)
+        self.taken.add(result)
+        return result
 
     def _arguments(self, call: Call, callee: Function) -> dict[Value, Operand]:
         values = (p.value for p in callee.parameters)

@@ -69,12 +69,12 @@ def licm(function: Function, *, max_depth: int = 0) -> PassResult:
           ret
         }
     """
-    found = loops(function)
-    if not found.by_header:
+    result = loops(function)
+    if not result.by_header:
         return PassResult(function)
-    motion = _Motion(function, found, max_depth)
+    motion = _Motion(function, result, max_depth)
     for label in cfg(function).order:
-        if label in found.innermost:
+        if label in result.innermost:
             motion.visit(function.blocks[label])
     if not motion.moved:
         return PassResult(function, tuple(motion.remarks))
@@ -181,20 +181,20 @@ def _applied(function: Function, motion: _Motion) -> Function:
             redirected[header] = (loop, label)
     for label, block in function.blocks.items():
         if label in redirected:
-            made = _preheader(block, redirected[label][1], motion.moved[label])
-            blocks[made.label] = _redirect(made, redirected)
+            result = _preheader(block, redirected[label][1], motion.moved[label])
+            blocks[result.label] = _redirect(result, redirected)
         blocks[label] = _redirect(_without(block, motion.gone, entering.get(label, ())), redirected)
     return function.with_blocks(blocks)
 
 
 def _entering(motion: _Motion) -> Mapping[str, list[Op]]:
     """Moved ops by the preheader, already there, that receives them."""
-    found: dict[str, list[Op]] = {}
+    result: dict[str, list[Op]] = {}
     for header, ops in motion.moved.items():
         before = motion.loops.by_header[header].preheader
         if before is not None:
-            found[before] = ops
-    return found
+            result[before] = ops
+    return result
 
 
 def _preheader(header: Block, label: str, moved: list[Op]) -> Block:
@@ -214,10 +214,10 @@ def _redirect(block: Block, redirected: Mapping[str, tuple[Loop, str]]) -> Block
     """`block` with its edges into loops led to their new preheaders."""
 
     def change(edge: Successor) -> Successor:
-        found = redirected.get(edge.label)
-        if found is None or block.label in found[0].blocks or block.label == found[1]:
+        result = redirected.get(edge.label)
+        if result is None or block.label in result[0].blocks or block.label == result[1]:
             return edge
-        return Successor(found[1], edge.arguments)
+        return Successor(result[1], edge.arguments)
 
     last = map_edges(block.ops[-1], change)
     if last is block.ops[-1]:

@@ -126,15 +126,15 @@ class Schedule(Slice):
     def _issue(
         self, load: Load, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]
     ) -> Value:
-        made: Any = copy_op(load, dict(env))
+        result: Any = copy_op(load, dict(env))
         if valid is not None:
             type = with_element(load.pointer.type, I1)
             mask = _spread(valid, type, ops)
-            if made.mask is not None:
-                mask = _where(mask, made.mask, ops)
-            made = made.evolve(mask=mask)
-        ops.append(made)
-        return made.results[0]
+            if result.mask is not None:
+                mask = _where(mask, result.mask, ops)
+            result = result.evolve(mask=mask)
+        ops.append(result)
+        return result.results[0]
 
 
 class LookaheadState:

@@ -160,11 +160,11 @@ def extent_one(op: Any, walk: Walk) -> Answer:
         return op
     if all(v.type is r.type for v, r in zip(op.values, op.results, strict=True)):
         return Replace(op.values)
-    made = [
+    result = [
         Reshape(v, r.type) if isinstance(r.type, Tile) else Unsplat(v)
         for v, r in zip(op.values, op.results, strict=True)
     ]
-    return Replace(tuple(m.results[0] for m in made), tuple(made))
+    return Replace(tuple(m.results[0] for m in result), tuple(result))
 
 
 class _Tiles:
@@ -203,9 +203,9 @@ def _others(function: Function) -> Function:
     merged: dict[Op, Operand] = {}
     for op in function.ops:
         if op.mnemonic == "select" and op.predicate is None:
-            found = _merged(function, op, origin.get(cast(Value, op.inputs[1])), places)
-            if found is not None:
-                merged[found] = op.inputs[2]
+            result = _merged(function, op, origin.get(cast(Value, op.inputs[1])), places)
+            if result is not None:
+                merged[result] = op.inputs[2]
     if not merged:
         return function
     loads = {load.results[0]: other for load, other in merged.items()}

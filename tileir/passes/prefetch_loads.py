@@ -87,17 +87,17 @@ def prefetch_loads(function: Function, *, num_stages: int = 2) -> PassResult:
 def _marked(function: Function, done: list[str]) -> Function:
     """`function` with the loops around those `done` asking for one stage: the loads issued before
     an inner loop are none of theirs."""
-    found = loops(function).by_header
+    by_header = loops(function).by_header
     blocks = dict(function.blocks)
     for header in done:
-        parent = found[header].parent
+        parent = by_header[header].parent
         while parent is not None:
-            for latch in found[parent].latches:
+            for latch in by_header[parent].latches:
                 block, last = blocks[latch], cast(Any, blocks[latch].terminator)
                 if last.stages != 1:
                     ops = (*block.ops[:-1], last.evolve(stages=1))
                     blocks[latch] = attrs.evolve(block, ops=ops)
-            parent = found[parent].parent
+            parent = by_header[parent].parent
     return function.with_blocks(blocks)
 
 
@@ -107,16 +107,16 @@ def _pipelined(
     inner = loops(function).innermost
     own = (label for label in loop.order if inner[label] == loop.header)
     loads = [op for label in own for op in function.blocks[label].ops if _moving(op)]
-    wanted = num_stages
+    required = num_stages
     if loop.latch is not None:
         asked = getattr(function.blocks[loop.latch].terminator, "stages", None)
-        wanted = num_stages if asked is None else asked
-    if not loads or wanted < 2:
+        required = num_stages if asked is None else asked
+    if not loads or required < 2:
         return function
     reason = _obstacle(loop)
-    if wanted > _MOST_STAGES:
-        reason = Refusal(f"{wanted} stages, of {_MOST_STAGES} at most")
-    schedule = Schedule(function, loop, wanted - 1) if reason is None else None
+    if required > _MOST_STAGES:
+        reason = Refusal(f"{required} stages, of {_MOST_STAGES} at most")
+    schedule = Schedule(function, loop, required - 1) if reason is None else None
     if schedule is not None:
         reason = schedule.take([schedule.condition])
     if reason is not None:

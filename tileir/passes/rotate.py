@@ -107,21 +107,23 @@ def _split(function: Function, tests: frozenset[str]) -> Function:
     before, taken = cfg(function).predecessors, set(function.blocks)
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
-        many, made = len(block.successors) > 1, list[Block]()
+        many, result = len(block.successors) > 1, list[Block]()
         for edge in block.successors if many else ():
             if edge.label in tests or (label in tests and len(before[edge.label]) > 1):
-                made.append(Block(fresh_label(f"{label}.{edge.label}", taken), (), (Branch(edge),)))
-                taken.add(made[-1].label)
-        blocks[label] = _led_through(block, made)
-        blocks.update((b.label, b) for b in made)
+                result.append(
+                    Block(fresh_label(f"{label}.{edge.label}", taken), (), (Branch(edge),))
+                )
+                taken.add(result[-1].label)
+        blocks[label] = _led_through(block, result)
+        blocks.update((b.label, b) for b in result)
     return function.with_blocks(blocks)
 
 
-def _led_through(block: Block, made: Sequence[Block]) -> Block:
-    """`block` with its edges leading to the blocks that were `made` for them."""
-    if not made:
+def _led_through(block: Block, blocks: Sequence[Block]) -> Block:
+    """`block` with its edges leading to the blocks that were `blocks` for them."""
+    if not blocks:
         return block
-    ways = {b.ops[0].successors[0].label: Successor(b.label, ()) for b in made}
+    ways = {b.ops[0].successors[0].label: Successor(b.label, ()) for b in blocks}
     last = map_edges(block.terminator, lambda edge: ways.get(edge.label, edge))
     return attrs.evolve(block, ops=(*block.ops[:-1], last))
 
@@ -140,8 +142,8 @@ class _Test:
 def _found(function: Function, headers: Iterable[str]) -> dict[str, _Test]:
     """Those of `headers` whose values are read in blocks that one of their ways dominates."""
     readers, tree = _readers(function), dominance(function)
-    found = ((label, _test(function.blocks[label], tree, readers)) for label in headers)
-    return {label: test for label, test in found if test is not None}
+    result = ((label, _test(function.blocks[label], tree, readers)) for label in headers)
+    return {label: test for label, test in result if test is not None}
 
 
 def _test(header: Block, tree: Dominance, readers: Mapping[Value, tuple[str, ...]]) -> _Test | None:

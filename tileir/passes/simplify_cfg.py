@@ -78,19 +78,19 @@ def drop_unreachable(function: Function) -> Function:
 def drop_parameters(function: Function) -> Function:
     """PARAMETER: a parameter is its argument where all edges pass the same, or pass on the
     parameter itself."""
-    known: dict[Value, Operand] = {}
+    operands: dict[Value, Operand] = {}
     passed = _passed(function)
     changed = True
     while changed:
         changed = False
         for label in cfg(function).order[1:]:
             for index, parameter in enumerate(function.blocks[label].parameters):
-                if parameter not in known:
-                    only = _only(parameter, index, passed[label], known)
+                if parameter not in operands:
+                    only = _only(parameter, index, passed[label], operands)
                     if only is not None:
-                        known[parameter] = only
+                        operands[parameter] = only
                         changed = True
-    return _substituted(function, known) if known else function
+    return _substituted(function, operands) if operands else function
 
 
 def thread_jumps(function: Function) -> Function:
@@ -171,23 +171,26 @@ def _with_terminators(function: Function, change: Callable[[Op], Op]) -> Functio
 
 def _passed(function: Function) -> dict[str, list[tuple[Operand, ...]]]:
     """The arguments of every edge, by the block it leads to."""
-    found: dict[str, list[tuple[Operand, ...]]] = {label: [] for label in function.blocks}
+    operands: dict[str, list[tuple[Operand, ...]]] = {label: [] for label in function.blocks}
     for block in function.blocks.values():
         for edge in block.successors:
-            found[edge.label].append(edge.arguments)
-    return found
+            operands[edge.label].append(edge.arguments)
+    return operands
 
 
 def _only(
-    parameter: Value, index: int, passed: list[tuple[Operand, ...]], known: Mapping[Value, Operand]
+    parameter: Value,
+    index: int,
+    passed: list[tuple[Operand, ...]],
+    operands: Mapping[Value, Operand],
 ) -> Operand | None:
     """What all edges pass as argument `index`, besides the parameter itself; None where they
     differ."""
     only: Operand | None = None
     for arguments in passed:
         argument = arguments[index]
-        while type(argument) is Value and argument in known:
-            argument = known[argument]
+        while type(argument) is Value and argument in operands:
+            argument = operands[argument]
         if argument is parameter or argument == only:
             continue
         if only is not None:
@@ -198,32 +201,32 @@ def _only(
 
 def _resolved(env: dict[Value, Operand]) -> dict[Value, Operand]:
     """`env` with chains of replacements followed to their ends."""
-    found: dict[Value, Operand] = {}
+    operands: dict[Value, Operand] = {}
     for value, operand in env.items():
         path: list[Value] = []
-        while type(operand) is Value and operand in env and operand not in found:
+        while type(operand) is Value and operand in env and operand not in operands:
             path.append(operand)
             operand = env[operand]
-        end = found.get(operand, operand) if type(operand) is Value else operand
-        found.update(dict.fromkeys((value, *path), end))
-    return found
+        end = operands.get(operand, operand) if type(operand) is Value else operand
+        operands.update(dict.fromkeys((value, *path), end))
+    return operands
 
 
-def _substituted(function: Function, known: dict[Value, Operand]) -> Function:
-    """`function` without the parameters in `known`, which stand for other operands."""
+def _substituted(function: Function, operands: dict[Value, Operand]) -> Function:
+    """`function` without the parameters in `operands`, which stand for other operands."""
     keeping = {
-        label: tuple(p not in known for p in block.parameters)
+        label: tuple(p not in operands for p in block.parameters)
         for label, block in function.blocks.items()
-        if any(p in known for p in block.parameters)
+        if any(p in operands for p in block.parameters)
     }
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
         last = without_arguments(block.terminator, keeping)
-        parameters = tuple(p for p in block.parameters if p not in known)
+        parameters = tuple(p for p in block.parameters if p not in operands)
         if last is not block.terminator or label in keeping:
             block = attrs.evolve(block, parameters=parameters, ops=(*block.ops[:-1], last))
         blocks[label] = block
-    return rewrite(function.with_blocks(blocks), {}, replaced=_resolved(known))
+    return rewrite(function.with_blocks(blocks), {}, replaced=_resolved(operands))
 
 
 def _jumps_only(block: Block) -> bool:

@@ -228,10 +228,10 @@ def _check(step: Step, module: Module) -> None:
         raise PassError(first) from error
 
 
-def _crashed(step: Step, before: Module, again: Node, error: Exception) -> CrashError:
+def _crashed(step: Step, before: Module, node: Node, error: Exception) -> CrashError:
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     crashed = CrashError(Diagnostic("TIR0605", f"{step.title} failed: {what}"))
-    crashed.module, crashed.pipeline = before, (again,)
+    crashed.module, crashed.pipeline = before, (node,)
     return crashed
 
 

@@ -82,26 +82,26 @@ class _Reader:
         self.at += 1
 
     def word(self, what: str) -> str:
-        found = self.peek()
-        if not found or found in "{}(),=":
+        result = self.peek()
+        if not result or result in "{}(),=":
             raise self.error(what)
         self.at += 1
-        return found
+        return result
 
     def error(self, expected: str) -> PassError:
         column = self.tokens[self.at][1] + 1 if self.at < len(self.tokens) else len(self.text) + 1
-        found = repr(self.peek()) if self.peek() else "the end"
-        message = f"expected {expected}, not {found}, at column {column} of {self.text!r}"
+        result = repr(self.peek()) if self.peek() else "the end"
+        message = f"expected {expected}, not {result}, at column {column} of {self.text!r}"
         return PassError(Diagnostic("TIR0603", message, Location("<pipeline>", 1, column)))
 
     def nodes(self, depth: int) -> tuple[Node, ...]:
         if depth > _MAX_DEPTH:
             raise self.error(f"at most {_MAX_DEPTH} levels of nesting")
-        found = [*self.alias(depth)]
+        nodes = [*self.alias(depth)]
         while self.peek() == ",":
             self.at += 1
-            found.extend(self.alias(depth))
-        return tuple(found)
+            nodes.extend(self.alias(depth))
+        return tuple(nodes)
 
     def alias(self, depth: int) -> tuple[Node, ...]:
         """The node here, or those that the word `default` stands for."""
@@ -127,7 +127,7 @@ class _Reader:
     def options(self, owner: str, declared: tuple[Option, ...]) -> dict[str, Any]:
         self.take("{")
         by_name = {option.name: option for option in declared}
-        found: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         while self.peek() != "}":
             name = self.word("an option")
             self.take("=")
@@ -135,13 +135,13 @@ class _Reader:
             if option is None:
                 known = ", ".join(by_name) or "none"
                 raise _bad_option(f"{owner} has no option {name!r}; it has: {known}")
-            if option.keyword in found:
+            if option.keyword in options:
                 raise _bad_option(f"{owner}: {name} is given twice")
-            found[option.keyword] = _read(owner, option, self.word(f"a value of {name}"))
+            options[option.keyword] = _read(owner, option, self.word(f"a value of {name}"))
             if self.peek() == ",":
                 self.at += 1
         self.take("}")
-        return found
+        return options
 
 
 def _require_functions(nodes: Iterable[Node]) -> None:

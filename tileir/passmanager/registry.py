@@ -82,8 +82,8 @@ class Pass:
         outcome = answer if isinstance(answer, PassResult) else PassResult(answer)
         expected = Function if self.level == "function" else Module
         if not isinstance(outcome.ir, expected):
-            found = type(outcome.ir).__name__
-            raise TypeError(f"the pass gave {found}, and not a {expected.__name__}")
+            name = type(outcome.ir).__name__
+            raise TypeError(f"the pass gave {name}, and not a {expected.__name__}")
         return outcome
 
 
@@ -150,11 +150,11 @@ def lookup(name: str) -> Pass:
             importlib.import_module(home)
     if not _is_known(name):
         _load_entry_points(name)
-    found = _known(name)
-    if found is None:
+    result = _known(name)
+    if result is None:
         known = ", ".join(p.name for p in all_passes())
         raise PassError(Diagnostic("TIR0601", f"no pass is called {name!r}; there are: {known}"))
-    return found
+    return result
 
 
 def all_passes() -> Iterator[Pass]:
@@ -163,8 +163,8 @@ def all_passes() -> Iterator[Pass]:
     for module in pkgutil.iter_modules(home.__path__):
         importlib.import_module(f"tileir.passes.{module.name}")
     _load_entry_points(None)
-    found = (_known(name) for name in sorted({*_PASSES, *_DECLARED}))
-    return iter([each for each in found if each is not None])
+    result = (_known(name) for name in sorted({*_PASSES, *_DECLARED}))
+    return iter([each for each in result if each is not None])
 
 
 def remark(

@@ -33,19 +33,19 @@ class Template:
     ) -> dict[str, str] | None:
         """What the variables stand for where the header has these types; None where it has not.
         Results that are None follow from the parameters, or there is no such instance."""
-        wanted = (*(() if results is None else self.results), *self.parameters)
+        required = (*(() if results is None else self.results), *self.parameters)
         given = (*(results or ()), *parameters)
-        if len(parameters) != len(self.parameters) or len(wanted) != len(given):
+        if len(parameters) != len(self.parameters) or len(required) != len(given):
             return None
-        found: dict[str, str] = {}
-        for pattern, text in zip(wanted, given, strict=True):
+        result: dict[str, str] = {}
+        for pattern, text in zip(required, given, strict=True):
             match = re.fullmatch(_as_expression(pattern), text)
             if match is None:
                 return None
             for variable, value in match.groupdict().items():
-                if found.setdefault(variable, value) != value:
+                if result.setdefault(variable, value) != value:
                     return None
-        return found if set(_VARIABLE.findall(" ".join(self.results))) <= found.keys() else None
+        return result if set(_VARIABLE.findall(" ".join(self.results))) <= result.keys() else None
 
     def instance(self, symbol: str, bound: dict[str, str]) -> str:
         """The text of a module that defines this function as `symbol`."""
@@ -77,16 +77,16 @@ def function(
 
     Raises LinkError (TIR0338) where there is none.
     """
-    wanted = (results,) if isinstance(results, str) else results
-    wanted = None if wanted is None else tuple(wanted)
-    found = _instance(symbol or name, wanted, tuple(parameters), name)
-    if found is None:
+    required = (results,) if isinstance(results, str) else results
+    required = None if required is None else tuple(required)
+    result = _instance(symbol or name, required, tuple(parameters), name)
+    if result is None:
         types = f"({', '.join(parameters)})"
-        types = types if wanted is None else f"({', '.join(wanted)}) {types}"
+        types = types if required is None else f"({', '.join(required)}) {types}"
         known = ", ".join(names())
         message = f"the library has no {name} of type {types}; its functions are: {known}"
         raise LinkError(Diagnostic("TIR0338", message))
-    return found
+    return result
 
 
 def _instance(

@@ -49,41 +49,41 @@ def verify(module: Module) -> tuple[Diagnostic, ...]:
 
     Raises VerifyError with every error found, in the order of the text.
     """
-    found = diagnose(module)
-    errors = [d for d in found if d.severity is Severity.ERROR]
+    diagnostics = diagnose(module)
+    errors = [d for d in diagnostics if d.severity is Severity.ERROR]
     if errors:
         raise VerifyError(*errors)
-    return found
+    return diagnostics
 
 
 def diagnose(module: Module) -> tuple[Diagnostic, ...]:
     """Every finding about `module`, errors included."""
-    found = [*check_names(module), *check_globals(module)]
-    found += check_attributes("metadata", module.metadata, None)
-    found += check_reserved(module)
+    diagnostics = [*check_names(module), *check_globals(module)]
+    diagnostics += check_attributes("metadata", module.metadata, None)
+    diagnostics += check_reserved(module)
     defined: dict[Value, None] = {}
     naming: dict[str, list[Op]] = {}
     for function in module.functions.values():
-        found.extend(check_function_header(function))
+        diagnostics.extend(check_function_header(function))
         if function.is_declaration:
             continue
         wrong = list(check_structure(function))
         walk = check_definitions(module, function, defined)
         wrong += walk.findings
-        found.extend(wrong)
-        found.extend(check_symbols(module, walk.naming))
+        diagnostics.extend(wrong)
+        diagnostics.extend(check_symbols(module, walk.naming))
         naming[function.name] = walk.naming
         if walk.predicated and not wrong:
             from tileir.verify.predicates import check_predicates  # few programs have any
 
-            found.extend(check_predicates(function))
+            diagnostics.extend(check_predicates(function))
         if walk.placed and not wrong:
             from tileir.verify.shared_memory import check_rooms  # programs as written have no rooms
 
-            found.extend(check_rooms(function))
+            diagnostics.extend(check_rooms(function))
         if module.stage is not None and not wrong:
             from tileir.verify.clusters import check_clusters  # as above
 
-            found.extend(check_clusters(module, function))
-    found.extend(check_recursion(naming))
-    return tuple(found)
+            diagnostics.extend(check_clusters(module, function))
+    diagnostics.extend(check_recursion(naming))
+    return tuple(diagnostics)

@@ -37,19 +37,19 @@ def check_clusters(module: Module, function: Function) -> Iterator[Diagnostic]:
 def _entering(function: Function) -> dict[str, set[_State]]:
     """What may hold where a block begins."""
     graph = cfg(function)
-    found: dict[str, set[_State]] = {label: set() for label in graph.order}
-    found[graph.order[0]] = {(False, False)}
+    result: dict[str, set[_State]] = {label: set() for label in graph.order}
+    result[graph.order[0]] = {(False, False)}
     changed = True
     while changed:
         changed = False
         for label in graph.order:
-            states = found[label]
+            states = result[label]
             for op in function.blocks[label].ops:
                 states = {_after(op, state) for state in states}
             for target in graph.successors[label]:
-                changed |= not states <= found[target]
-                found[target] |= states
-    return found
+                changed |= not states <= result[target]
+                result[target] |= states
+    return result
 
 
 def _after(op: Op, state: _State) -> _State:

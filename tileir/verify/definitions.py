@@ -57,7 +57,7 @@ def check_definitions(module: Module, function: Function, defined: dict[Value, N
 def _walk_tree(walker: _Walker) -> list[Value]:
     """Visit blocks in preorder of the dominator tree; `visible` holds what the blocks above
     and the ops before define. All that they define, in that order."""
-    function, found = walker.function, list[Value]()
+    function, result = walker.function, list[Value]()
     tree = dominance(function)
     open_: list[tuple[str, list[Value]]] = []
     for label in tree.preorder:
@@ -65,13 +65,13 @@ def _walk_tree(walker: _Walker) -> list[Value]:
             walker.visible.difference_update(open_.pop()[1])
         block = function.blocks[label]
         values = [*block.parameters, *[v for op in block.ops for v in op.results]]
-        found += values
+        result += values
         if block.parameters:
             walker.visible.update(block.parameters)
         _walk_ops(walker, block)
         if values:
             open_.append((label, values))
-    return found
+    return result
 
 
 def _check_buffers(walker: _Walker) -> None:

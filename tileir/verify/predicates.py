@@ -95,15 +95,15 @@ def _name(operand: Operand) -> str:
 def _define(flow: _Flow, op: Op) -> None:
     """What the results of `op` need: its predicate, and what its inputs need beyond that."""
     where = _where(op)
-    found = dict.fromkeys(where)
+    required = dict.fromkeys(where)
     if op.elementwise and flow.needs:
         for condition, operand in _arms(op):
             for needed in flow.missing(operand, (*where, *condition)):
                 if shape_of(needed.type) in ((), shape_of(op.results[0].type)):
-                    found[needed] = None
-    if found:
+                    required[needed] = None
+    if required:
         for value in op.results:
-            flow.needs[value] = tuple(found)
+            flow.needs[value] = tuple(required)
 
 
 def _arms(op: Any) -> Sequence[tuple[Needs, Operand]]:

@@ -31,10 +31,10 @@ def check_rooms(function: Function) -> Iterator[Diagnostic]:
 def _overlaps(function: Function) -> Iterator[Diagnostic]:
     """Pairs of rooms in use at once that share a byte, each once."""
     buffers = {op.results[0]: op for op in function.ops if op.mnemonic in (ALLOT, BARRIERS)}
-    found, seen = alive(function), set[frozenset[Op]]()
+    result, seen = alive(function), set[frozenset[Op]]()
     checked = set[frozenset[Value]]()
     for op in function.ops:
-        living = found.at(op)
+        living = result.at(op)
         using = [buffers[v] for v in living if v in buffers]
         works = op.shared is not None and op.mnemonic not in (ALLOT, BARRIERS)
         pairs = [(op, other) for other in using] if works else []

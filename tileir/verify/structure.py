@@ -83,13 +83,13 @@ def _check_loop_requests(branch: Op) -> Iterator[Diagnostic]:
 
 
 def _check_return(function: Function, ret: Return) -> Iterator[Diagnostic]:
-    found = tuple(v.type for v in ret.values)
-    if len(found) != len(function.results):
+    result = tuple(v.type for v in ret.values)
+    if len(result) != len(function.results):
         expected = ", ".join(map(str, function.results)) or "nothing"
-        message = f"@{function.name} returns {expected}, not {len(found)} values"
+        message = f"@{function.name} returns {expected}, not {len(result)} values"
         yield Diagnostic("TIR0215", message, ret.location)
         return
-    for index, (type_, expected) in enumerate(zip(found, function.results, strict=True)):
+    for index, (type_, expected) in enumerate(zip(result, function.results, strict=True)):
         if type_ is not expected:
             message = f"@{function.name} returns {expected}, not {type_}"
             yield Diagnostic("TIR0215", message, ret.location, operand=index)

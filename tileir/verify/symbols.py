@@ -51,16 +51,16 @@ def _symbol_fields(op: Op) -> Iterator[str]:
 
 
 def _find_function(module: Module, op: Op, name: str) -> Function | Diagnostic:
-    found = module.functions.get(name)
-    if found is None:
+    function = module.functions.get(name)
+    if function is None:
         other = "is a global, not a function" if name in module.globals else "is not declared"
         code = "TIR0302" if name in module.globals else "TIR0301"
         return Diagnostic(code, f"@{name} {other}", op.location, operand="callee")
-    if found.kernel:
-        note = Diagnostic("TIR0309", f"@{name} is here", found.location)
+    if function.kernel:
+        note = Diagnostic("TIR0309", f"@{name} is here", function.location)
         message = f"@{name} is a kernel; only the host starts kernels"
         return Diagnostic("TIR0309", message, op.location, notes=(note,), operand="callee")
-    return found
+    return function
 
 
 def _check_call(module: Module, op: Call) -> Iterator[Diagnostic]:
@@ -68,13 +68,13 @@ def _check_call(module: Module, op: Call) -> Iterator[Diagnostic]:
     if isinstance(callee, Diagnostic):
         yield callee
         return
-    found = [v.type for v in op.arguments]
+    result = [v.type for v in op.arguments]
     note = (Diagnostic("TIR0303", f"@{callee.name} is here", callee.location),)
     expected = [p.type for p in callee.parameters]
-    if len(found) != len(expected):
-        message = f"@{callee.name} takes {len(expected)} arguments, not {len(found)}"
+    if len(result) != len(expected):
+        message = f"@{callee.name} takes {len(expected)} arguments, not {len(result)}"
         yield Diagnostic("TIR0303", message, op.location, notes=note)
-    for index, (have, want) in enumerate(zip(found, expected, strict=False)):
+    for index, (have, want) in enumerate(zip(result, expected, strict=False)):
         if have is not want:
             message = f"argument {index} of @{callee.name} must be {want}, not {have}"
             yield Diagnostic("TIR0304", message, op.location, notes=note, operand=index)
@@ -101,14 +101,14 @@ def _check_combiner(module: Module, op: Op, name: str) -> Iterator[Diagnostic]:
 
 
 def _check_address(module: Module, op: Op, name: str) -> Iterator[Diagnostic]:
-    found = module.globals.get(name)
-    if found is None:
+    result = module.globals.get(name)
+    if result is None:
         code = "TIR0302" if name in module.functions else "TIR0301"
         other = "is a function, not a global" if name in module.functions else "is not declared"
         yield Diagnostic(code, f"@{name} {other}", op.location)
         return
     for value in op.results:
-        yield from _check_address_type(op, found, value.type)
+        yield from _check_address_type(op, result, value.type)
 
 
 def _check_address_type(op: Op, symbol: Global, type_: Type) -> Iterator[Diagnostic]:
@@ -138,11 +138,11 @@ def check_recursion(naming: Mapping[str, Sequence[Op]]) -> Iterator[Diagnostic]:
 
 def _calls(ops: Iterable[Op]) -> dict[str, Op]:
     """What `ops` call, with the first op that does."""
-    found: dict[str, Op] = {}
+    calls: dict[str, Op] = {}
     for op in ops:
         for name in called_functions(op):
-            found.setdefault(name, op)
-    return found
+            calls.setdefault(name, op)
+    return calls
 
 
 def _rings(calls: Mapping[str, Mapping[str, object]]) -> dict[str, int]:

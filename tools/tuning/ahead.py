@@ -17,21 +17,21 @@ _LISTED = 20
 
 def ranking(problem: Problem, meter: Meter, processes: int | None, pruning: Pruning) -> str:
     """The candidates in the model's order, and what would be left out."""
-    found: dict[str, tuple[Point, Survey]] = {}
+    result: dict[str, tuple[Point, Survey]] = {}
     refusals: list[str] = []
     inputs = problem.inputs()
     facts = numbers_in(inputs), footprint_of(inputs)
     with Evaluator(problem, meter, None, Limits(), processes) as evaluator:
         for point, survey in evaluator.survey(list(problem.space), *facts):
             if isinstance(survey, Survey):
-                found[named(point)] = point, survey
+                result[named(point)] = point, survey
             else:
                 refusals.append(f"{named(point)}: {failure(point, survey).message}")
-    without = pruned(found, getattr(meter, "target", None), pruning)
-    kept = [n for n in found if n not in without]
-    order = sorted(kept, key=lambda n: (found[n][1].seconds or 0.0, n))
-    head = f"{len(found) + len(refusals)} candidates, {len(without) + len(refusals)} left out"
-    lines = [head, plain(_HEADS, [_row(n, found[n][1]) for n in order[:_LISTED]])]
+    without = pruned(result, getattr(meter, "target", None), pruning)
+    kept = [n for n in result if n not in without]
+    order = sorted(kept, key=lambda n: (result[n][1].seconds or 0.0, n))
+    head = f"{len(result) + len(refusals)} candidates, {len(without) + len(refusals)} left out"
+    lines = [head, plain(_HEADS, [_row(n, result[n][1]) for n in order[:_LISTED]])]
     lines += sorted(refusals)[:3] + [f"{n}: {o.message}" for n, o in sorted(without.items())][:3]
     return "\n".join(lines) + "\n"
 

@@ -28,17 +28,17 @@ def directives(text: str, given: Iterable[str] = ()) -> dict[str, str]:
     """The directives in `text`, changed by `given`: `run.m=64` or, of arguments, `m=64`.
 
     Raises `ToolError` (TIR0903) for one of `given` that is none."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for line in text.splitlines():
         match = _LINE.fullmatch(line)
         if match is not None:
-            found[f"{match[1]}.{match[2]}"] = match[3].strip('"')
+            result[f"{match[1]}.{match[2]}"] = match[3].strip('"')
     for word in given:
         match = _GIVEN.fullmatch(word)
         if match is None:
             raise ToolError(Diagnostic("TIR0903", f"{word!r} is not NAME=VALUE"))
-        found[f"{match[1] or 'run'}.{match[2]}"] = match[3]
-    return found
+        result[f"{match[1] or 'run'}.{match[2]}"] = match[3]
+    return result
 
 
 def resolved(found: Mapping[str, str]) -> dict[str, str]:

@@ -27,8 +27,8 @@ def numbers(text: str, names: Mapping[str, Any]) -> tuple[int, ...]:
     try:
         if len(text) > _LONGEST:
             raise ValueError(f"more than {_LONGEST} characters")
-        found = ast.parse(f"({text},)", mode="eval").body
-        parts = found.elts if isinstance(found, ast.Tuple) else [found]
+        body = ast.parse(f"({text},)", mode="eval").body
+        parts = body.elts if isinstance(body, ast.Tuple) else [body]
         return tuple(_value(part, names) for part in parts)
     except (SyntaxError, ValueError, ArithmeticError, TypeError, RecursionError) as error:
         message = f"{text!r} is no list of whole numbers: {error}"

@@ -36,11 +36,11 @@ class Axis:
 
     def ticks(self) -> list[float]:
         """Round numbers of seconds on the axis, two at least."""
-        found = [
+        result = [
             m * 10.0**e for e in range(-10, 4) for m in (1, 2, 5)
             if self.low <= log10(m * 10.0**e) <= self.high
         ]  # fmt: skip
-        return found if len(found) > 1 else [10**self.low, 10**self.high]
+        return result if len(result) > 1 else [10**self.low, 10**self.high]
 
 
 def picture(result: Result) -> str:
@@ -61,13 +61,13 @@ def picture(result: Result) -> str:
 
 
 def _scatter(
-    found: Sequence[CandidateOutcome], best: CandidateOutcome, x: float, y: float
+    candidate_outcomes: Sequence[CandidateOutcome], best: CandidateOutcome, x: float, y: float
 ) -> Iterator[str]:
     """Measured over expected; the line is where both agree."""
-    both = [(o.predicted or 0.0, o.seconds or 0.0) for o in found]
+    both = [(o.predicted or 0.0, o.seconds or 0.0) for o in candidate_outcomes]
     across, up = Axis.over([p for p, _ in both]), Axis.over([s for _, s in both])
     yield from _frame(x, y, "the model's estimate", "measured", across, up)
-    for outcome, (predicted, seconds) in zip(found, both, strict=True):
+    for outcome, (predicted, seconds) in zip(candidate_outcomes, both, strict=True):
         kind = "dot bad" if outcome is best else "dot"
         words = f"{outcome.name}: {duration(seconds)}, expected {duration(predicted)}"
         yield _mark(x + across.at(predicted), y + _SIDE - up.at(seconds), words, kind)

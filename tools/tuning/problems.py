@@ -51,9 +51,9 @@ def problem_of(path: str, kernel: str | None, wish: Wish) -> Problem:
     """The problem in a file. Raises `ToolError` and what reading or making modules raises."""
     file, _, name = path.partition(":")
     if Path(file).suffix == ".py":
-        found = found_in(file, name or kernel)
-        if isinstance(found, Problem):
-            return attrs.evolve(found, space=_narrowed(found.space, wish.tried))
+        result = found_in(file, name or kernel)
+        if isinstance(result, Problem):
+            return attrs.evolve(result, space=_narrowed(result.space, wish.tried))
     return _problem(source(path, kernel, list(wish.given)), kernel, wish)
 
 
@@ -202,7 +202,7 @@ def _is_small(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -
 
 def referenced(plan: Recipe, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """What the recipe's references say, in the types of the arrays."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, expectation in plan.expected.items():
         reference = REFERENCES.get(expectation.reference)
         if reference is None:
@@ -210,8 +210,8 @@ def referenced(plan: Recipe, inputs: Mapping[str, Any]) -> dict[str, Any]:
             raise ToolError(Diagnostic("TIR0903", message))
         words = [_operand(word, inputs) for word in expectation.arguments]
         array = np.asarray(reference(*words))
-        found[name] = np.broadcast_to(array, inputs[name].shape).astype(inputs[name].dtype)
-    return found
+        result[name] = np.broadcast_to(array, inputs[name].shape).astype(inputs[name].dtype)
+    return result
 
 
 def _operand(word: str, inputs: Mapping[str, Any]) -> Any:
@@ -232,14 +232,14 @@ def interpreted(
 
 def _within(plan: Recipe) -> dict[str, float]:
     """The largest error of each array."""
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for parameter in plan.kernel.parameters:
         element: Any = element_of(parameter.type)
         if isinstance(element, Pointer) and isinstance(element.pointee, Scalar):
             name, stated = str(parameter.name), plan.expected.get(str(parameter.name))
-            given = stated.within if stated is not None else None
-            found[name] = 32 * spacing_of(element.pointee) if given is None else given
-    return found
+            tolerance = stated.within if stated is not None else None
+            result[name] = 32 * spacing_of(element.pointee) if tolerance is None else tolerance
+    return result
 
 
 __all__ = ["SPACES", "Grid", "Wish", "choices_in", "dtype_of", "problem_of"]

@@ -36,14 +36,14 @@ class Source:
         """The module for `choices`, the first of each tunable where left out, with the directives
         as metadata."""
         first = {name: values[0] for name, values in self.tunables.items()}
-        made = self.make(**{**first, **choices})
+        result = self.make(**{**first, **choices})
         words = {k: v for k, v in self.words.items() if not k.startswith(("within.", "tune."))}
-        return made.evolve(metadata={**made.metadata, **words, **self._errors()})
+        return result.evolve(metadata={**result.metadata, **words, **self._errors()})
 
     def _errors(self) -> dict[str, float]:
-        found = {k: v for k, v in self.words.items() if k.startswith("within.")}
+        result = {k: v for k, v in self.words.items() if k.startswith("within.")}
         try:
-            return {k: float(v) for k, v in found.items()}
+            return {k: float(v) for k, v in result.items()}
         except ValueError as error:
             raise ToolError(Diagnostic("TIR0903", f"an error allowed: {error}")) from None
 
@@ -200,15 +200,15 @@ def _is_tunable(value: Any) -> bool:
 
 def kernel_in(path: str, name: str) -> Any:
     """The kernel itself, without what tunes it."""
-    found = found_in(path, name)
-    while hasattr(found, "kernel"):
-        found = found.kernel
-    return found
+    kernel = found_in(path, name)
+    while hasattr(kernel, "kernel"):
+        kernel = kernel.kernel
+    return kernel
 
 
 def _python(file: str, name: str | None, given: list[str]) -> Source:
-    found = found_in(file, name)
-    name = str(found.__name__)
+    result = found_in(file, name)
+    name = str(result.__name__)
     inner = kernel_in(file, name)
     text = read_text(file)
     words = resolved(directives(text, given))
@@ -216,7 +216,7 @@ def _python(file: str, name: str | None, given: list[str]) -> Source:
     values = {k: v for k, v in known_numbers(words).items() if k in constant}
     signature = {n: _signed(words, n) for n in inner.arg_names if n not in constant}
     make = _Triton(str(Path(file).resolve()), name, tuple(signature.items()), tuple(values.items()))
-    listed = tuple(_point(c) for c in getattr(found, "configs", ()))
+    listed = tuple(_point(c) for c in getattr(result, "configs", ()))
     tunables = {k: tuple(dict.fromkeys(p[k] for p in listed)) for k in (listed or ({},))[0]}
     runs = {k: v for k, v in words.items() if k.removeprefix("run.") not in values}
     return Source(name, make, tunables, runs, (text, name), listed)

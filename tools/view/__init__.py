@@ -84,7 +84,7 @@ def _value(text: str) -> str:
 
 def _program(text: str) -> tuple[int, ...]:
     """One to three indices."""
-    found = tuple(natural(word) for word in text.split(","))
-    if not 1 <= len(found) <= 3:
+    result = tuple(natural(word) for word in text.split(","))
+    if not 1 <= len(result) <= 3:
         raise argparse.ArgumentTypeError(f"one to three indices, not {text}")
-    return found
+    return result

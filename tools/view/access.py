@@ -50,13 +50,13 @@ class Span:
 def picture(subject: Subject) -> str:
     """SVG of the accesses of global memory of the kernel's first warp, in one instance."""
     trace, names = traced(subject), Names(subject.laid_out)
-    found = subject.about(grouped(trace, False).items(), lambda item: item[0], "access")
+    result = subject.about(grouped(trace, False).items(), lambda item: item[0], "access")
     sheet = Sheet(f"{subject.name}: addresses that the first warp touches")
     sheet.words(_HOW, "soft")
     sheet.legend([(lane_colour(i), f"lane {i}") for i in (0, 1, 2, 8, 16, 24, 31)])
-    if not found:
+    if not result:
         sheet.words("this kernel does not access global memory")
-    for same in _alike(trace, found):
+    for same in _alike(trace, result):
         _draw(sheet, trace, names, same)
     return sheet.done()
 
@@ -67,12 +67,12 @@ def spans(addresses: Sequence[int | None], size: int) -> dict[int, list[Span]]:
     for lane, address in enumerate(addresses):
         if address is not None:
             pieces.setdefault((address, address + size), []).append(lane)
-    found: dict[int, list[Span]] = {}
+    result: dict[int, list[Span]] = {}
     for (start, end), lanes in sorted(pieces.items()):
         for number in range(start // LINE, (end - 1) // LINE + 1):
             low, high = max(start - number * LINE, 0), min(end - number * LINE, LINE)
-            found.setdefault(number, []).append(Span(low, high, tuple(lanes)))
-    return dict(sorted(found.items()))
+            result.setdefault(number, []).append(Span(low, high, tuple(lanes)))
+    return dict(sorted(result.items()))
 
 
 @attrs.frozen(eq=False)
@@ -97,15 +97,15 @@ def _key(access: Access, warp: int) -> Pattern:
 
 def _patterns(accesses: Sequence[Access]) -> list[_Pattern]:
     """The accesses of each op's lowest warp that makes any."""
-    found: dict[Pattern, _Pattern] = {}
+    patterns: dict[Pattern, _Pattern] = {}
     for access in accesses:
         warp = access.warps[0]
         key = _key(access, warp)
-        known = found.get(key)
+        known = patterns.get(key)
         times = 1 if known is None else known.times + 1
         first = access if known is None else known.access
-        found[key] = _Pattern(first, warp if known is None else known.warp, times)
-    return list(found.values())
+        patterns[key] = _Pattern(first, warp if known is None else known.warp, times)
+    return list(patterns.values())
 
 
 Alike = list[tuple[Op, list[_Pattern]]]

@@ -59,13 +59,13 @@ class Wavefront:
 def picture(subject: Subject) -> str:
     """SVG of the accesses of shared memory of the kernel's first warp, in one instance."""
     trace, names = traced(subject), Names(subject.laid_out)
-    found = subject.about(grouped(trace, True).items(), lambda item: item[0], "shared access")
+    result = subject.about(grouped(trace, True).items(), lambda item: item[0], "shared access")
     sheet = Sheet(f"{subject.name}: banks that the lanes of a warp meet in")
     sheet.words(_HOW, "soft")
     sheet.legend([(lane_colour(i), f"lane {i}") for i in (0, 1, 2, 8, 16, 24, 31)])
-    if not found:
+    if not result:
         sheet.words("this kernel does not access shared memory")
-    for same in _alike(subject, found):
+    for same in _alike(subject, result):
         _draw(sheet, names, same)
     return sheet.done()
 
@@ -74,15 +74,15 @@ def wavefront_rows(offsets: Sequence[int | None], size: int) -> list[Wavefront]:
     """The wavefronts of one access of a warp, as `tileir.backend.shared_memory.bank_conflicts`
     counts them."""
     together = phase_lanes(size)
-    found: list[Wavefront] = []
+    wavefronts: list[Wavefront] = []
     for phase, first in enumerate(range(0, len(offsets), together)):
         words: dict[int, list[int]] = {}
         for lane, offset in enumerate(offsets[first : first + together], first):
             if offset is not None:
                 for word in range(offset // WORD, (offset + size - 1) // WORD + 1):
                     words.setdefault(word, []).append(lane)
-        found += _stacked(phase, words)
-    return found
+        wavefronts += _stacked(phase, words)
+    return wavefronts
 
 
 def _stacked(phase: int, words: dict[int, list[int]]) -> Iterator[Wavefront]:
@@ -133,12 +133,12 @@ def _plain(subject: Subject, op: Op, accesses: Sequence[Access]) -> list[Access]
     moved = straightened(subject.laid_out, subject.staged.memory, op)
     if moved is None:
         return None
-    found = [attrs.evolve(a, addresses=a.addresses.copy()) for a in accesses]
-    for access in found:
+    result = [attrs.evolve(a, addresses=a.addresses.copy()) for a in accesses]
+    for access in result:
         for thread, held in enumerate(access.held):
             if held:
                 access.addresses[thread] = moved(int(access.addresses[thread]))
-    return found
+    return result
 
 
 def _draw(sheet: Sheet, names: Names, same: Sequence[_Case]) -> None:
@@ -168,13 +168,13 @@ def _cost(cost: tuple[int, int, int]) -> str:
 
 def _shapes(accesses: Sequence[Access]) -> list[tuple[Access, int]]:
     """Accesses that take wavefronts differently, with how many there are of each."""
-    found: dict[object, tuple[Access, int]] = {}
+    result: dict[object, tuple[Access, int]] = {}
     for access in accesses:
         rows = wavefront_rows(access.warp(access.warps[0]), access.size)
         key = (access.kind, access.size, tuple((r.phase, r.lost, len(r.words)) for r in rows))
-        first, times = found.get(key, (access, 0))
-        found[key] = (first, times + 1)
-    return list(found.values())
+        first, times = result.get(key, (access, 0))
+        result[key] = (first, times + 1)
+    return list(result.values())
 
 
 def _draw_access(sheet: Sheet, access: Access, times: int) -> None:

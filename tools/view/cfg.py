@@ -26,10 +26,10 @@ _HOW = (
 
 def picture(subject: Subject) -> str:
     """SVG of the blocks of the kernel as written, in reverse post-order."""
-    function, wanted = subject.function, subject.named(subject.function)
+    function, required = subject.function, subject.named(subject.function)
     sheet = Sheet(f"{subject.name}: blocks and branches", 760.0)
     sheet.words(_HOW, "soft")
-    boxes = _boxes(function, wanted)
+    boxes = _boxes(function, required)
     height = max(b.bottom for b in boxes.values())
     parts = [p for b in boxes.values() for p in _drawn(b)]
     sheet.put(height, [*parts, *_edges(function, boxes)])
@@ -49,17 +49,17 @@ class _Box:
         return self.top + (len(self.lines) + 1) * LINE + 8
 
 
-def _boxes(function: Function, wanted: Value | None) -> dict[str, _Box]:
-    found: dict[str, _Box] = {}
+def _boxes(function: Function, value: Value | None) -> dict[str, _Box]:
+    boxes: dict[str, _Box] = {}
     names = Names(function)
     y, headers = 8.0, {loop.header: loop.depth for loop in loops(function).by_header.values()}
     for label in cfg(function).order:
         block = function.blocks[label]
         depth = f"  (head of a loop, depth {headers[label]})" if label in headers else ""
-        lines = [*_lines(function, label), *_about(block, wanted, names)]
-        found[label] = _Box(f"{label}:{depth}", tuple(lines), y)
-        y = found[label].bottom + _GAP
-    return found
+        lines = [*_lines(function, label), *_about(block, value, names)]
+        boxes[label] = _Box(f"{label}:{depth}", tuple(lines), y)
+        y = boxes[label].bottom + _GAP
+    return boxes
 
 
 def _lines(function: Function, label: str) -> Iterator[str]:
@@ -82,14 +82,14 @@ def _lines(function: Function, label: str) -> Iterator[str]:
     yield " ".join([last.mnemonic, *condition])
 
 
-def _about(block: Block, wanted: Value | None, names: Names) -> Iterator[str]:
+def _about(block: Block, value: Value | None, names: Names) -> Iterator[str]:
     """Whether the value asked for is defined or read in `block`."""
-    if wanted is None:
+    if value is None:
         return
-    name = names.of[wanted]
-    if wanted in block.parameters or any(wanted in op.results for op in block.ops):
+    name = names.of[value]
+    if value in block.parameters or any(value in op.results for op in block.ops):
         yield f"defines {name}"
-    readers = [op.mnemonic for op in block.ops if wanted in op.operands]
+    readers = [op.mnemonic for op in block.ops if value in op.operands]
     if readers:
         yield f"reads {name}: {', '.join(readers)}"
 

@@ -48,11 +48,11 @@ class Port:
     home: str
 
 
-def clusters(function: Function, block: Block, wanted: frozenset[Op]) -> list[Cluster]:
-    """The ops of `block` that are `wanted`, gathered, in the order of their last ops."""
+def clusters(function: Function, block: Block, ops: frozenset[Op]) -> list[Cluster]:
+    """The ops of `block` that are `ops`, gathered, in the order of their last ops."""
     readers = uses(function)
     into: dict[Op, Op] = {}
-    held: dict[Op, list[Op]] = {op: [op] for op in block.ops if op in wanted}
+    held: dict[Op, list[Op]] = {op: [op] for op in block.ops if op in ops}
     for op in reversed(block.ops):
         reader = _only_reader(op, readers, block)
         if op in held and reader is not None and reader in held:
@@ -68,27 +68,27 @@ def clusters(function: Function, block: Block, wanted: frozenset[Op]) -> list[Cl
 def _only_reader(op: Op, readers: Mapping[Value, Sequence[Op]], block: Block) -> Op | None:
     """The op of `block` that alone reads what `op` defines, other than to pass it on; None for an
     op that ends its cluster."""
-    found = {id(r): r for v in op.results for r in readers.get(v, ())}
-    if op.effects is not Effects.PURE or op.mnemonic in HEAVY or len(found) != 1:
+    result = {id(r): r for v in op.results for r in readers.get(v, ())}
+    if op.effects is not Effects.PURE or op.mnemonic in HEAVY or len(result) != 1:
         return None
-    (reader,) = found.values()
+    (reader,) = result.values()
     passed = any(a in op.results for s in reader.successors for a in s.arguments)
     return None if passed or all(reader is not o for o in block.ops) else reader
 
 
-def phis(function: Function, block: Block, wanted: frozenset[Value]) -> list[Phi]:
-    """The parameters of `block` that are `wanted`, with what edges pass them."""
-    found: list[Phi] = []
+def phis(function: Function, block: Block, values: frozenset[Value]) -> list[Phi]:
+    """The parameters of `block` that are `values`, with what edges pass them."""
+    result: list[Phi] = []
     for i, value in enumerate(block.parameters):
-        if value in wanted:
+        if value in values:
             incoming = [
                 (other.label, edge.arguments[i])
                 for other in function.blocks.values()
                 for edge in other.terminator.successors
                 if edge.label == block.label
             ]
-            found.append(Phi(value, tuple(incoming)))
-    return found
+            result.append(Phi(value, tuple(incoming)))
+    return result
 
 
 def ports(function: Function, block: Block, ops: Sequence[Op]) -> list[Port]:
@@ -104,12 +104,12 @@ def slice_of(function: Function, value: Value | None) -> tuple[frozenset[Op], fr
     every = [v for block in function.blocks.values() for v in block.parameters]
     if value is None:
         return frozenset(function.ops), frozenset(every)
-    made = {v: op for op in function.ops for v in op.results}
+    result = {v: op for op in function.ops for v in op.results}
     passed: dict[Value, list[Value]] = {}
     for block in function.blocks.values():
         for source, target in _passed(function, block):
             passed.setdefault(target, []).append(source)
-    back = _closure(value, lambda v: [*_inputs(made.get(v)), *passed.get(v, ())])
+    back = _closure(value, lambda v: [*_inputs(result.get(v)), *passed.get(v, ())])
     readers, given = uses(function), dict[Value, list[Value]]()
     for target, sources in passed.items():
         for source in sources:
@@ -118,7 +118,7 @@ def slice_of(function: Function, value: Value | None) -> tuple[frozenset[Op], fr
         value, lambda v: [*(r for op in readers.get(v, ()) for r in op.results), *given.get(v, ())]
     )
     values = back | ahead
-    ops = {made[v] for v in values if v in made}
+    ops = {result[v] for v in values if v in result}
     ops |= {op for v in ahead for op in readers.get(v, ()) if not op.results and not op.successors}
     return frozenset(ops), frozenset(v for v in every if v in values)
 
@@ -138,10 +138,10 @@ def _inputs(op: Op | None) -> list[Value]:
 
 def _closure(start: Value, step: Callable[[Value], Iterable[Value]]) -> set[Value]:
     """All that `step` leads to from `start`."""
-    found, left = {start}, [start]
+    values, left = {start}, [start]
     while left:
         for value in step(left.pop()):
-            if value not in found:
-                found.add(value)
+            if value not in values:
+                values.add(value)
                 left.append(value)
-    return found
+    return values

@@ -48,9 +48,9 @@ def picture(subject: Subject) -> str:
     names = Names(function)
     for label in cfg(function).order:
         block = function.blocks[label]
-        found = list(_boxes(function, block, names, ops, values))
-        if found:
-            _frame(sheet, block, found)
+        result = list(_boxes(function, block, names, ops, values))
+        if result:
+            _frame(sheet, block, result)
     return sheet.done()
 
 
@@ -121,8 +121,8 @@ def _style(op: Op) -> str:
 
 def _frame(sheet: Sheet, block: Block, boxes: Sequence[_Box]) -> None:
     """A block: its boxes in layers, edges below them."""
-    made = {v: i for i, box in enumerate(boxes) for v in box.defines}
-    edges = [(made[v], i) for i, box in enumerate(boxes) for v in box.reads if v in made]
+    result = {v: i for i, box in enumerate(boxes) for v in box.defines}
+    edges = [(result[v], i) for i, box in enumerate(boxes) for v in box.reads if v in result]
     end = len(boxes) - 1 if boxes[-1].style == "turn" else None
     placed = place([box.size for box in boxes], edges, _INNER, end)
     height = placed.height + LINE + 22

@@ -75,5 +75,5 @@ def _side_by_side(
 
 def _key(line: str) -> str:
     """What a line is about: the first value it names, else its first word."""
-    found = _DEFINED.match(line)
-    return found[1] if found else line.split(" ")[0] if line[:1] != " " else line.split()[0]
+    result = _DEFINED.match(line)
+    return result[1] if result else line.split(" ")[0] if line[:1] != " " else line.split()[0]

@@ -70,12 +70,12 @@ class Subject:
         known = Names(function).of
         exact = (v for v, name in known.items() if name == self.value)
         copies = (v for v, name in known.items() if same(name, self.value))
-        found = next(exact, None) or next(copies, None)
-        if found is None:
+        value = next(exact, None) or next(copies, None)
+        if value is None:
             message = f"@{self.function.name} has no value {self.value} where it is drawn"
             close = difflib.get_close_matches(self.value, list(known.values()), 3)
             raise self._error(message + (f"; there is {' and '.join(close)}" if close else ""))
-        return found
+        return value
 
     def about(self, ops: Iterable[_T], op_of: Callable[[_T], Op], what: str) -> Sequence[_T]:
         """Those whose op defines or reads `value`, all of them where none was asked for.
@@ -84,11 +84,11 @@ class Subject:
         if self.value is None:
             return tuple(ops)
         names = Names(self.laid_out)
-        found = tuple(x for x in ops if concerns(op_of(x), self.value, names))
-        if not found:
+        result = tuple(x for x in ops if concerns(op_of(x), self.value, names))
+        if not result:
             self.named(self.laid_out)
             raise self._error(f"no {what} of @{self.function.name} is about {self.value}")
-        return found
+        return result
 
     def _error(self, message: str) -> ToolError:
         return ToolError(Diagnostic("TIR0912", message, self.function.location))

@@ -46,8 +46,8 @@ def turned(op: Op, accesses: Sequence[Access]) -> Turned | None:
     if not isinstance(tile, Tile) or not isinstance(tile.element, Pointer):
         return None
     wide = [d for d, n in enumerate(tile.shape) if n > 1]
-    found = affine(tile.layout, accesses, tile.element.pointee.bytes) if len(wide) > 1 else None
-    if found is None:
+    result = affine(tile.layout, accesses, tile.element.pointee.bytes) if len(wide) > 1 else None
+    if result is None:
         return None
     along = _along(tile.layout)
     dim = next(d for d in reversed(wide) if d != along)
@@ -55,7 +55,7 @@ def turned(op: Op, accesses: Sequence[Access]) -> Turned | None:
     other = blocked(tile.shape, order, 1, tile.layout.size("warp"))
     coordinates = [other.coordinate(0, lane) for lane in range(WARP)]
     inside = [all(x < n for x, n in zip(at, tile.shape, strict=True)) for at in coordinates]
-    addresses = [found.at(a) if i else None for a, i in zip(coordinates, inside, strict=True)]
+    addresses = [result.at(a) if i else None for a, i in zip(coordinates, inside, strict=True)]
     return Turned(dim, tuple(addresses), tile.element.pointee.bytes)
 
 
@@ -80,8 +80,8 @@ def affine(layout: Layout, accesses: Sequence[Access], size: int) -> Affine | No
     ]
     step = max(1, len(rows) // _SAMPLE)
     columns = np.array([(1, *at) for at, _ in rows[::step]], float)
-    wanted = np.array([address for _, address in rows[::step]], float)
-    solved = np.linalg.lstsq(columns, wanted, rcond=None)[0]
+    required = np.array([address for _, address in rows[::step]], float)
+    solved = np.linalg.lstsq(columns, required, rcond=None)[0]
     base, *strides = (round(float(x)) for x in solved)
-    found = Affine(base, tuple(strides))
-    return found if all(found.at(at) == address for at, address in rows) else None
+    result = Affine(base, tuple(strides))
+    return result if all(result.at(at) == address for at, address in rows) else None

@@ -68,13 +68,13 @@ def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
     for a, b in edges:
         above.setdefault(b, []).append(a)
         below.setdefault(a, []).append(b)
-    found = [0] * count
+    layers = [0] * count
     for node in range(count):
-        found[node] = max((found[a] + 1 for a in above.get(node, ())), default=0)
+        layers[node] = max((layers[a] + 1 for a in above.get(node, ())), default=0)
     for node in reversed(range(count)):
         if node not in above and node in below:
-            found[node] = min(found[b] for b in below[node]) - 1
-    return found
+            layers[node] = min(layers[b] for b in below[node]) - 1
+    return layers
 
 
 def _wrapped(
@@ -82,7 +82,7 @@ def _wrapped(
 ) -> list[int]:
     """Layers that are wider than `width` become several; of those, nodes that are read soonest
     come last."""
-    found, shift = list(layer), 0
+    result, shift = list(layer), 0
     first: dict[int, int] = {}
     for a, b in edges:
         first[a] = min(layer[b], first.get(a, layer[b]))
@@ -93,10 +93,10 @@ def _wrapped(
             wide = sizes[node][0] + _GAP
             if used and used + wide > width:
                 used, rows = 0.0, rows + 1
-            found[node] = level + shift + rows
+            result[node] = level + shift + rows
             used += wide
         shift += rows
-    return found
+    return result
 
 
 def _with_bends(sizes: Sequence[Point], layer: Sequence[int], edges: Sequence[Edge]) -> _Graph:
@@ -144,34 +144,36 @@ def _mean(numbers: Sequence[float], otherwise: float) -> float:
 
 def _middles(graph: _Graph, width: float) -> dict[int, float]:
     """Horizontal middles: near the neighbours', without overlap."""
-    found: dict[int, float] = {}
+    result: dict[int, float] = {}
     for nodes in graph.layers:
         x = 0.0
         for node in nodes:
-            found[node] = x + graph.widths[node] / 2
+            result[node] = x + graph.widths[node] / 2
             x += graph.widths[node] + _GAP
     for sweep in range(_SWEEPS):
         near = graph.above if sweep % 2 == 0 else graph.below
         for nodes in graph.layers if sweep % 2 == 0 else graph.layers[::-1]:
-            wanted = [_mean([found[m] for m in near.get(n, ())], found[n]) for n in nodes]
+            required = [_mean([result[m] for m in near.get(n, ())], result[n]) for n in nodes]
             room = max(width, _needed(graph, nodes))
-            right = [room - x for x in _apart(graph, nodes[::-1], [room - x for x in wanted[::-1]])]
-            left = _apart(graph, nodes, wanted)
+            right = [
+                room - x for x in _apart(graph, nodes[::-1], [room - x for x in required[::-1]])
+            ]
+            left = _apart(graph, nodes, required)
             both = zip(left, right[::-1], strict=True)
             apart = _apart(graph, nodes, [(a + b) / 2 for a, b in both])
             for node, x in zip(nodes, _pushed_back(graph, nodes, apart, room), strict=True):
-                found[node] = x
-    return _centred(graph, found, width)
+                result[node] = x
+    return _centred(graph, result, width)
 
 
-def _apart(graph: _Graph, nodes: Sequence[int], wanted: Sequence[float]) -> list[float]:
+def _apart(graph: _Graph, nodes: Sequence[int], required: Sequence[float]) -> list[float]:
     """Middles not left of those wanted, nor of zero, in their order and without overlap."""
-    found, left = list[float](), 0.0
-    for node, x in zip(nodes, wanted, strict=True):
+    result, left = list[float](), 0.0
+    for node, x in zip(nodes, required, strict=True):
         half = graph.widths[node] / 2
-        found.append(max(x, left + half))
-        left = found[-1] + half + _GAP
-    return found
+        result.append(max(x, left + half))
+        left = result[-1] + half + _GAP
+    return result
 
 
 def _pushed_back(
@@ -196,11 +198,11 @@ def _centred(graph: _Graph, middles: dict[int, float], width: float) -> dict[int
 
 def _tops(graph: _Graph) -> tuple[list[float], float]:
     """Where layers begin, and where the last ends."""
-    found, y = list[float](), 0.0
+    result, y = list[float](), 0.0
     for nodes in graph.layers:
-        found.append(y)
-        y += _depth(graph, len(found) - 1) + _BETWEEN if nodes else 0.0
-    return found, max(y - _BETWEEN, 0.0)
+        result.append(y)
+        y += _depth(graph, len(result) - 1) + _BETWEEN if nodes else 0.0
+    return result, max(y - _BETWEEN, 0.0)
 
 
 def _route(

@@ -48,13 +48,13 @@ class Stretch:
 
 def stretches(function: Function) -> list[Stretch]:
     """The blocks of `function` one after the other, in reverse post-order."""
-    found: list[Stretch] = []
+    result: list[Stretch] = []
     at, nest = 0, loops(function)
     for label in cfg(function).order:
         count = len(function.blocks[label].ops)
-        found.append(Stretch(label, at, at + count, nest.depth(label)))
+        result.append(Stretch(label, at, at + count, nest.depth(label)))
         at += count
-    return found
+    return result
 
 
 def in_order(function: Function) -> list[Op]:
@@ -68,7 +68,7 @@ def rooms(function: Function, plan: SharedMemoryPlan) -> list[Room]:
     (`tileir.analysis.shared_buffers`)."""
     ops, living = in_order(function), alive(function)
     index = {op: i for i, op in enumerate(ops)}
-    found: list[Room] = []
+    result: list[Room] = []
     for op, offset in plan.offsets.items():
         needed, touched = [index[op]], [index[op]]
         if op.mnemonic == ALLOT:
@@ -76,19 +76,19 @@ def rooms(function: Function, plan: SharedMemoryPlan) -> list[Room]:
             needed = [i for i, other in enumerate(ops) if buffer in living.at(other)]
             touched = [i for i, other in enumerate(ops) if buffer in accessed(other)]
         spans = _spans(needed or touched or [index[op]])
-        found.append(Room(op, offset, plan.sizes[op], spans, tuple(touched)))
-    return sorted(found, key=lambda room: (room.first, room.offset))
+        result.append(Room(op, offset, plan.sizes[op], spans, tuple(touched)))
+    return sorted(result, key=lambda room: (room.first, room.offset))
 
 
 def _spans(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Stretches of numbers that follow one another: first and last of each."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for number in sorted(numbers):
-        if found and found[-1][1] == number - 1:
-            found[-1] = (found[-1][0], number)
+        if spans and spans[-1][1] == number - 1:
+            spans[-1] = (spans[-1][0], number)
         else:
-            found.append((number, number))
-    return tuple(found)
+            spans.append((number, number))
+    return tuple(spans)
 
 
 def most_at_once(found: Sequence[Room]) -> int:

@@ -42,8 +42,8 @@ def space(op: Op) -> Space | None:
     if not tiles:
         return None
     if op.mnemonic == "dot":
-        made: Any = op
-        return Space(op, made.c.type, made.a.type.shape[-1])
+        result: Any = op
+        return Space(op, result.c.type, result.a.type.shape[-1])
     return Space(op, max(tiles, key=lambda tile: tile.size))
 
 
@@ -58,19 +58,19 @@ class Counter:
 
 def counters(layout: Layout) -> list[Counter]:
     """The loops of a layout, outermost first: warps, lanes, registers."""
-    found: list[Counter] = []
+    counts: list[Counter] = []
     for axis, letter in _AXES:
         every = loops(layout, axis)
         for i, loop in reversed(list(enumerate(every))):
             name = f"{letter}{i}" if letter else _REGISTERS[(len(every) - 1 - i) % len(_REGISTERS)]
-            found.append(Counter(axis, name, loop))
-    return found
+            counts.append(Counter(axis, name, loop))
+    return counts
 
 
-def coordinate(found: Sequence[Counter], dim: int) -> str:
+def coordinate(counts: Sequence[Counter], dim: int) -> str:
     """The coordinate along `dim`, of the variables."""
     terms: list[str] = []
-    for counter in found:
+    for counter in counts:
         step = counter.loop.step[dim]
         if step:
             joint = "^" if counter.loop.crossed else ""
@@ -80,34 +80,34 @@ def coordinate(found: Sequence[Counter], dim: int) -> str:
 
 def lines(it: Space, names: Names) -> Iterator[str]:
     """The loops and their body, as text."""
-    found = counters(it.tile.layout)
+    result = counters(it.tile.layout)
     indent = ""
     for axis, words in (("warp", "warps"), ("lane", "lanes")):
-        every = [c for c in found if c.axis == axis and any(c.loop.step)]
+        every = [c for c in result if c.axis == axis and any(c.loop.step)]
         if every:
             yield f"{indent}at once {_ranges(every)}    # {words}"
             indent += "  "
-    for counter in found:
+    for counter in result:
         if counter.axis == "register":
             yield f"{indent}for {_ranges([counter])}"
             indent += "  "
     if it.steps > 1:
         yield f"{indent}for s in 0..{it.steps}    # products of a sum"
         indent += "  "
-    yield indent + _body(it, names, found)
+    yield indent + _body(it, names, result)
 
 
-def _ranges(found: Sequence[Counter]) -> str:
-    return ", ".join(f"{c.name} in 0..{c.loop.count}" for c in found)
+def _ranges(counts: Sequence[Counter]) -> str:
+    return ", ".join(f"{c.name} in 0..{c.loop.count}" for c in counts)
 
 
-def _body(it: Space, names: Names, found: Sequence[Counter]) -> str:
-    at = [coordinate(found, dim) for dim in range(len(it.tile.shape))]
+def _body(it: Space, names: Names, counts: Sequence[Counter]) -> str:
+    at = [coordinate(counts, dim) for dim in range(len(it.tile.shape))]
     if it.steps > 1:
-        made: Any = it.op
+        result: Any = it.op
         *planes, row, column = at
-        a = f"{names.operand(made.a)}[{', '.join([*planes, row, 's'])}]"
-        b = f"{names.operand(made.b)}[{', '.join([*planes, 's', column])}]"
+        a = f"{names.operand(result.a)}[{', '.join([*planes, row, 's'])}]"
+        b = f"{names.operand(result.b)}[{', '.join([*planes, 's', column])}]"
         return f"{names.results(it.op)}[{', '.join(at)}] += {a} * {b}"
     place = f"[{', '.join(at)}]"
     inputs = ", ".join(_element(v, names, place) for v in it.op.inputs)

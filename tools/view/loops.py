@@ -38,12 +38,12 @@ class Loop:
 
 def loops(layout: Layout, axis: str) -> tuple[Loop, ...]:
     """What `axis` of a layout (register, lane, warp) counts through, innermost first."""
-    found: list[Loop] = []
+    result: list[Loop] = []
     for vector in layout.atom(axis):
-        _append(found, Loop(2, vector, sum(map(bool, vector)) > 1))
+        _append(result, Loop(2, vector, sum(map(bool, vector)) > 1))
     for digit in layout.digits(axis):
-        _append(found, Loop(digit.count, digit.step))
-    return tuple(found)
+        _append(result, Loop(digit.count, digit.step))
+    return tuple(result)
 
 
 def _append(found: list[Loop], loop: Loop) -> None:

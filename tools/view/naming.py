@@ -67,14 +67,14 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else plural}"
 
 
-def concerns(op: Op, wanted: str, names: Names) -> bool:
-    """Whether `op` defines or reads the value called `wanted`, or one that passes made of it."""
-    return any(same(name, wanted) for name in _touched(op, names))
+def concerns(op: Op, required: str, names: Names) -> bool:
+    """Whether `op` defines or reads the value called `required`, or one that passes made of it."""
+    return any(same(name, required) for name in _touched(op, names))
 
 
-def same(name: str, wanted: str) -> bool:
-    """Whether `name` is `wanted`, or that with the number passes put behind a copy."""
-    return re.fullmatch(re.escape(wanted) + r"(\.\d+)*", name) is not None
+def same(name: str, required: str) -> bool:
+    """Whether `name` is `required`, or that with the number passes put behind a copy."""
+    return re.fullmatch(re.escape(required) + r"(\.\d+)*", name) is not None
 
 
 def _touched(op: Op, names: Names) -> Iterable[str]:

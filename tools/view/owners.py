@@ -41,19 +41,19 @@ _HOW = (
 def picture(subject: Subject) -> str:
     """SVG of each layout of the kernel with the largest tile that has it, or of the layout of
     the value asked for."""
-    function, wanted = subject.laid_out, subject.named(subject.laid_out)
+    function, required = subject.laid_out, subject.named(subject.laid_out)
     sheet = Sheet(f"{subject.name}: who holds which element")
     sheet.words(_HOW, "soft")
-    if wanted is not None and not isinstance(wanted.type, Tile):
+    if required is not None and not isinstance(required.type, Tile):
         sheet.words(f"{subject.value} is a scalar: every thread holds it")
-    found = _kinds(function)
-    kinds = _whole(found) if wanted is None else _of(wanted.type, found)
+    result = _kinds(function)
+    kinds = _whole(result) if required is None else _of(required.type, result)
     warps = max((kind.layout.size("warp") for kind in kinds), default=0)
     sheet.legend([(warp_colour(w), f"warp {w}") for w in range(min(warps, 8))])
     for kind, values in kinds.items():
         _draw(sheet, kind, values)
-    left = len(found) - len(kinds)
-    if left and wanted is None:
+    left = len(result) - len(kinds)
+    if left and required is None:
         sheet.skip(12)
         words = f"{left} layouts of tiles that several threads hold alike (rows, columns) are left"
         sheet.words(words + " out; --value %x shows that of %x", "soft")
@@ -62,15 +62,15 @@ def picture(subject: Subject) -> str:
 
 def _kinds(function: Function) -> dict[Tile, list[str]]:
     """The largest tile of each layout, and the values that have it."""
-    names, found = Names(function), dict[Layout, Tile]()
+    names, result = Names(function), dict[Layout, Tile]()
     values: dict[Layout, list[str]] = {}
     for value, name in names.of.items():
         kind = value.type
         if isinstance(kind, Tile) and kind.layout is not None:
-            known = found.get(kind.layout)
-            found[kind.layout] = kind if known is None or kind.size > known.size else known
+            known = result.get(kind.layout)
+            result[kind.layout] = kind if known is None or kind.size > known.size else known
             values.setdefault(kind.layout, []).append(name)
-    return {kind: values[layout] for layout, kind in found.items()}
+    return {kind: values[layout] for layout, kind in result.items()}
 
 
 def _of(kind: Type, kinds: dict[Tile, list[str]]) -> dict[Tile, list[str]]:
@@ -83,8 +83,8 @@ def _of(kind: Type, kinds: dict[Tile, list[str]]) -> dict[Tile, list[str]]:
 
 def _whole(kinds: dict[Tile, list[str]]) -> dict[Tile, list[str]]:
     """Those whose elements one thread each holds, or all of them where there are none."""
-    found = {k: v for k, v in kinds.items() if not _replicated(k.layout)}
-    return found or kinds
+    result = {k: v for k, v in kinds.items() if not _replicated(k.layout)}
+    return result or kinds
 
 
 def _replicated(layout: Layout) -> bool:
@@ -146,10 +146,10 @@ def _panel(
     title: str, shape: Vector, cells: Mapping[Vector, Cell], most: float = 24.0, high: float = 200
 ) -> Drawing:
     """A drawing below its title."""
-    found = drawing(framed(shape, _PANEL - 10, high, most), cells)
+    result = drawing(framed(shape, _PANEL - 10, high, most), cells)
     head = text(0, 12, clipped(title, _PANEL))
-    parts = [head, group(0, LINE + 4, found.parts)]
-    return Drawing(parts, found.width, LINE + 10 + found.height)
+    parts = [head, group(0, LINE + 4, result.parts)]
+    return Drawing(parts, result.width, LINE + 10 + result.height)
 
 
 def _by_thread(sheet: Sheet, kind: Tile) -> None:
@@ -165,8 +165,8 @@ def _by_thread(sheet: Sheet, kind: Tile) -> None:
     }
     part = "" if window == kind.shape and frame.whole else f", the first {frame.rows} rows drawn"
     sheet.words(f"{shown(kind.shape)} by thread{part}", "soft")
-    found = drawing(frame, cells)
-    sheet.put(found.height + 4, found.parts, MARGIN, label="tile")
+    result = drawing(frame, cells)
+    sheet.put(result.height + 4, result.parts, MARGIN, label="tile")
 
 
 def _title(holders: Sequence[Owner]) -> str:

@@ -146,17 +146,17 @@ def _page(title: str, parts: Iterable[str]) -> str:
 
 def _chapter(title: str, changes: Sequence[Change]) -> Iterator[str]:
     yield f"<h2>{escape(title)}</h2>"
-    for nothing, found in groupby(changes, lambda change: change.nothing):
+    for nothing, result in groupby(changes, lambda change: change.nothing):
         if nothing:
-            yield _nothing(list(found))
+            yield _nothing(list(result))
         else:
-            for change in found:
+            for change in result:
                 yield from _changed(change)
 
 
-def _nothing(found: Sequence[Change]) -> str:
-    items = "".join(f"<li>{escape(change.title)}</li>" for change in found)
-    words = f"{counted(len(found), 'pass')} changed nothing"
+def _nothing(changes: Sequence[Change]) -> str:
+    items = "".join(f"<li>{escape(change.title)}</li>" for change in changes)
+    words = f"{counted(len(changes), 'pass')} changed nothing"
     return f'<details class="nothing"><summary>{words}</summary><ul>{items}</ul></details>'
 
 
@@ -169,8 +169,8 @@ def _changed(change: Change) -> Iterator[str]:
     name = f"<b>{escape(change.title)}</b>"
     yield f'<details class="pass" open="open"><summary>{name} {total}</summary>'
     yield from _counts(before, after, change.statistics)
-    for same, found in groupby(_folded(lines), lambda item: item[0]):
-        rows = [row for _, pair in found for row in _row(pair)]
+    for same, result in groupby(_folded(lines), lambda item: item[0]):
+        rows = [row for _, pair in result for row in _row(pair)]
         table = "\n".join(['<table class="diff">', *rows, "</table>"])
         words = f"{counted(len(rows), 'equal line')}"
         yield f"<details><summary>{words}</summary>{table}</details>" if same else table

@@ -17,20 +17,20 @@ def schedules(
     """A picture of (schedule, seconds) in any order, beside seconds of `baselines` by name. Its
     second line says how many schedules there are, and how many are competitive: at most 5 % slower
     than the fastest baseline, or than the fastest schedule where there is none."""
-    found = sorted(timings, key=lambda item: item[1])
+    result = sorted(timings, key=lambda item: item[1])
     lines = dict(baselines or {})
-    best = min(lines.values(), default=found[0][1] if found else 0.0)
-    good = sum(seconds <= 1.05 * best for _, seconds in found)
+    best = min(lines.values(), default=result[0][1] if result else 0.0)
+    good = sum(seconds <= 1.05 * best for _, seconds in result)
     sheet = svg.Sheet(title)
-    share = good / max(1, len(found))
-    sheet.words(f"{len(found)} schedules, {good} of them competitive ({share:.2f})", "soft")
+    share = good / max(1, len(result))
+    sheet.words(f"{len(result)} schedules, {good} of them competitive ({share:.2f})", "soft")
     sheet.legend(
         (_hue(i), f"{name} {_time(seconds)}") for i, (name, seconds) in enumerate(lines.items())
     )
-    most = _shown([seconds for _, seconds in found], list(lines.values()))
-    sheet.put(_HEIGHT + svg.LINE, _bars(found, lines, most, sheet.width))
-    if found:
-        sheet.words(f"fastest, {_time(found[0][1])}: {found[0][0]}", "small")
+    most = _shown([seconds for _, seconds in result], list(lines.values()))
+    sheet.put(_HEIGHT + svg.LINE, _bars(result, lines, most, sheet.width))
+    if result:
+        sheet.words(f"fastest, {_time(result[0][1])}: {result[0][0]}", "small")
     return sheet.done()
 
 

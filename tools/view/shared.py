@@ -38,25 +38,25 @@ _HOW = (
 def picture(subject: Subject) -> str:
     """SVG of the shared memory of the kernel, over its ops in program order."""
     function, plan = subject.laid_out, subject.staged.memory
-    found = subject.about(rooms(function, plan), lambda room: room.op, "shared memory")
+    result = subject.about(rooms(function, plan), lambda room: room.op, "shared memory")
     sheet = Sheet(f"{subject.name}: shared memory over time")
     sheet.words(_HOW, "soft")
-    if not found:
+    if not result:
         sheet.words("this kernel needs no shared memory")
         return sheet.done()
-    least = most_at_once(found)
+    least = most_at_once(result)
     sheet.words(f"{plan.size} bytes; {least} is the most needed at once")
     time = _Time(stretches(function), len(in_order(function)))
     names = Names(function)
     waits = [i for i, op in enumerate(in_order(function)) if op.mnemonic == "gpu.barrier"]
     sheet.put(2 * LINE, time.heads())
-    shown = sorted(sorted(found, key=lambda r: -r.size)[:_MOST_BARS], key=lambda r: r.first)
+    shown = sorted(sorted(result, key=lambda r: -r.size)[:_MOST_BARS], key=lambda r: r.first)
     colours = {id(room): warp_colour(i) for i, room in enumerate(shown)}
     sheet.put(len(shown) * _BAR + 8, _bars(time, names, shown, colours, waits), label="ranges")
-    if len(shown) < len(found):
-        sheet.words(f"… and {len(found) - len(shown)} smaller ones", "soft")
+    if len(shown) < len(result):
+        sheet.words(f"… and {len(result) - len(shown)} smaller ones", "soft")
     sheet.skip(8)
-    parts = _memory(time, names, found, colours, plan.size, waits)
+    parts = _memory(time, names, result, colours, plan.size, waits)
     sheet.put(_HIGH + 12, parts, label="memory")
     return sheet.done()
 

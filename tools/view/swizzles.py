@@ -41,8 +41,8 @@ def straightened(function: Function, plan: SharedMemoryPlan, op: Op) -> Moved | 
         return None
 
     def moved(offset: int) -> int:
-        found = next((r for r in regions if r.start <= offset < r.end), None)
-        return offset if found is None else found.moved(offset)
+        result = next((r for r in regions if r.start <= offset < r.end), None)
+        return offset if result is None else result.moved(offset)
 
     return moved
 
@@ -56,10 +56,10 @@ def _regions(function: Function, plan: SharedMemoryPlan, op: Op) -> Iterator[Reg
                 yield from _tile(place, 1)
     if base is not None and op.mnemonic == "gpu.convert_layout":
         yield from _converted(op, base)
-    made = {v: o for o in plan.offsets for v in o.results if o.mnemonic == "gpu.shared_alloc"}
+    result = {v: o for o in plan.offsets for v in o.results if o.mnemonic == "gpu.shared_alloc"}
     for operand in op.operands:
-        if isinstance(operand, Value) and operand in made:
-            yield from _buffer(made[operand], plan.offsets[made[operand]])
+        if isinstance(operand, Value) and operand in result:
+            yield from _buffer(result[operand], plan.offsets[result[operand]])
 
 
 def _buffer(op: Any, base: int) -> Iterator[Region]:

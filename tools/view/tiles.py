@@ -28,24 +28,24 @@ _THIN = 3.0
 @cache
 def owners(layout: Layout, shape: Vector) -> Mapping[Vector, tuple[Owner, ...]]:
     """Who holds each element, the first holder first."""
-    found: dict[Vector, list[Owner]] = {}
+    result: dict[Vector, list[Owner]] = {}
     axes = [_moves(layout, axis) for axis in ("warp", "lane", "register")]
     for (w, warp), (n, lane), (r, register) in product(*map(enumerate, axes)):
         parts = zip(warp, lane, register, shape, strict=True)
         at = tuple((a[0] ^ b[0] ^ c[0]) + a[1] + b[1] + c[1] for a, b, c, _ in parts)
         if all(x < n for x, n in zip(at, shape, strict=True)):
-            found.setdefault(at, []).append((w, n, r))
-    return {at: tuple(held) for at, held in found.items()}
+            result.setdefault(at, []).append((w, n, r))
+    return {at: tuple(held) for at, held in result.items()}
 
 
 def _moves(layout: Layout, axis: str) -> list[list[tuple[int, int]]]:
     """Per index of `axis` and dimension, what it changes by exclusive or and what it adds."""
     extents = layout.atom_extents
-    found: list[list[tuple[int, int]]] = []
+    moves: list[list[tuple[int, int]]] = []
     for index in range(layout.size(axis)):
         at = layout.coordinate(**{axis: index})
-        found.append([(x % n, x - x % n) for x, n in zip(at, extents, strict=True)])
-    return found
+        moves.append([(x % n, x - x % n) for x, n in zip(at, extents, strict=True)])
+    return moves
 
 
 @attrs.frozen
@@ -95,8 +95,8 @@ def drawing(frame: Frame, cells: Mapping[Vector, Cell]) -> Drawing:
     shapes: dict[Cell, list[str]] = {}
     labels: list[str] = []
     kind = "cell" if scale >= _THIN else "flat"
-    found = list(runs(frame, cells))
-    for column, row, count, rows, cell in _blocks(found) if kind == "flat" else _single(found):
+    result = list(runs(frame, cells))
+    for column, row, count, rows, cell in _blocks(result) if kind == "flat" else _single(result):
         x, y, width = column * scale, row * scale, count * scale
         shapes.setdefault(cell, []).append(piece(x, y, width, rows * scale))
         if scale >= 10 and len(cell[1]) * SMALL < width:
@@ -119,9 +119,9 @@ def runs(frame: Frame, cells: Mapping[Vector, Cell]) -> Iterator[Run]:
         columns = range(min(wrap, shape[-1] - first))
         held = [(cells.get((*plane, first + column)), column) for column in columns]
         for cell, run in groupby(held, lambda pair: pair[0]):
-            found = [column for _, column in run]
+            result = [column for _, column in run]
             if cell is not None:
-                yield found[0], row, len(found), cell
+                yield result[0], row, len(result), cell
 
 
 Block = tuple[int, int, int, int, Cell]
@@ -145,11 +145,11 @@ def _blocks(found: Sequence[Run]) -> Iterator[Block]:
 
 
 def _unravelled(index: int, shape: Vector) -> Vector:
-    found: list[int] = []
+    result: list[int] = []
     for n in reversed(shape):
-        found.append(index % n)
+        result.append(index % n)
         index //= n
-    return tuple(reversed(found))
+    return tuple(reversed(result))
 
 
 def shown(shape: Sequence[int]) -> str:

@@ -154,8 +154,8 @@ class _Traced(Counted, simt.SimtThread):
     def note(self, kind: str, shared: bool, size: int, at: Array, held: Array) -> None:
         """An access of the op whose rule runs."""
         assert self.op is not None
-        found = Access(kind, shared, size, at.astype(np.int64), held.copy())
-        self.trace.note(self.op, self.runs, found)
+        access = Access(kind, shared, size, at.astype(np.int64), held.copy())
+        self.trace.note(self.op, self.runs, access)
 
     def load_global(
         self, element: Any, count: int, pointer: Any, mask: Any, *rest: Any, **more: Any
@@ -218,8 +218,8 @@ for _name, _at in (
 
 def grouped(trace: Trace, shared: bool) -> Mapping[Op, list[Access]]:
     """Per op its accesses of one memory, those that nobody made left out."""
-    found = {
+    result = {
         op: [a for a in accesses if a.shared == shared and a.held.any()]
         for op, accesses in trace.accesses.items()
     }
-    return {op: accesses for op, accesses in found.items() if accesses}
+    return {op: accesses for op, accesses in result.items() if accesses}

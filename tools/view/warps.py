@@ -58,13 +58,13 @@ def picture(subject: Subject) -> str:
 def _chosen(subject: Subject, names: Names) -> Space | None:
     """The op of the value asked for, where it has a tile; else of those that dot, or that do
     most, the one with the most iterations."""
-    found = [s for s in map(space, subject.laid_out.ops) if s is not None]
+    result = [s for s in map(space, subject.laid_out.ops) if s is not None]
     if subject.value is not None:
         subject.named(subject.laid_out)
-        about = [s for s in found if concerns(s.op, subject.value, names)]
+        about = [s for s in result if concerns(s.op, subject.value, names)]
         defines = [s for s in about if subject.value in names.results(s.op).split(", ")]
         return next(iter([*defines, *about]), None)
-    return max(found, key=_weight, default=None)
+    return max(result, key=_weight, default=None)
 
 
 def _weight(it: Space) -> tuple[bool, int, bool]:
@@ -77,8 +77,8 @@ def _weight(it: Space) -> tuple[bool, int, bool]:
 
 def _statements(sheet: Sheet, subject: Subject, names: Names, it: Space) -> None:
     """The op after the ops that define what it reads."""
-    made = definitions(subject.laid_out)
-    before = dict.fromkeys(made[v] for v in it.op.inputs if isinstance(v, Value) and v in made)
+    result = definitions(subject.laid_out)
+    before = dict.fromkeys(result[v] for v in it.op.inputs if isinstance(v, Value) and v in result)
     ops = [*before, it.op]
     sheet.words("the op, and those that define what it reads", "head")
     for number, op in enumerate(ops, 1):
@@ -137,14 +137,14 @@ def _warps(sheet: Sheet, names: Names, it: Space) -> None:
         for at, holders in held.items():
             mine = any(w == warp for w, _, _ in holders)
             cells[at] = (warp_colour(warp), "", f"warp {warp}") if mine else _OTHERS
-        found = drawing(framed(it.tile.shape, wide - 20, 130, 6.0), cells)
-        height = found.height + 2 * LINE + 8
+        result = drawing(framed(it.tile.shape, wide - 20, 130, 6.0), cells)
+        height = result.height + 2 * LINE + 8
         x, y = warp % columns * (wide + 10), warp // columns * (height + 10)
         body = [
             rect(0, 0, wide, height, "box"),
             text(10, LINE - 2, f"warp {warp}", "head"),
             text(70, LINE - 2, clipped(f"{each} iterations a lane", wide - 80), "soft"),
-            group(10, LINE + 6, found.parts),
+            group(10, LINE + 6, result.parts),
         ]
         parts.append(group(MARGIN + x, y, body))
     rows = -(-len(shown_warps) // columns)

@@ -158,7 +158,7 @@ slice = slice
 
 
 def __getattr__(name: str) -> Any:
-    found = _arithmetic.FUNCTIONS.get(name)
-    if found is None:
+    result = _arithmetic.FUNCTIONS.get(name)
+    if result is None:
         raise AttributeError(f"the language has no {name}")
-    return found
+    return result

@@ -44,9 +44,9 @@ def builtin(apply: Callable[..., Any]) -> Builtin:
 
 def method(apply: Callable[..., Any]) -> Builtin:
     """The same, and as a method of its first argument."""
-    made = builtin(apply)
-    METHODS[made.name] = made
-    return made
+    result = builtin(apply)
+    METHODS[result.name] = result
+    return result
 
 
 def static(value: Any, what: str) -> Any:
@@ -63,10 +63,10 @@ def static(value: Any, what: str) -> Any:
 
 def whole(value: Any, what: str) -> int:
     """An integer known while compiling. Raises KernelError."""
-    found = static(value, what)
-    if not isinstance(found, int):
-        raise KernelError(f"{what} must be an integer, not {described(found)}", "TIR1004")
-    return int(found)
+    result = static(value, what)
+    if not isinstance(result, int):
+        raise KernelError(f"{what} must be an integer, not {described(result)}", "TIR1004")
+    return int(result)
 
 
 def extents(shape: Sequence[Any]) -> tuple[int, ...]:

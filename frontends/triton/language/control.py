@@ -76,10 +76,10 @@ def unwrapped(value: Any) -> Any:
         return unwrapped(value.value)
     if isinstance(value, (tuple, list)):
         items = cast("tuple[Any, ...]", value)
-        found = [unwrapped(item) for item in items]
-        if all(a is b for a, b in zip(found, items, strict=True)):
+        result = [unwrapped(item) for item in items]
+        if all(a is b for a, b in zip(result, items, strict=True)):
             return value
-        return getattr(type(items), "_make", type(items))(found)
+        return getattr(type(items), "_make", type(items))(result)
     return value
 
 

@@ -77,12 +77,12 @@ def inline_asm_elementwise(
     kinds = dtype if several else (dtype,)
     values = semantic.broadcast(*(tensor.of(s.b, x) for x in args)) if args else ()
     shape = values[0].shape if values else ()
-    found = s.b.inline_asm(
+    result = s.b.inline_asm(
         [tile(k.element, shape) for k in kinds], [v.expr for v in values],
         text=static(asm, "asm"), constraints=static(constraints, "constraints"),
         pure=bool(static(is_pure, "is_pure")), pack=static(pack, "pack"),
     )  # fmt: skip
-    results = found if isinstance(found, tuple) else (found,)
+    results = result if isinstance(result, tuple) else (result,)
     tensors = tuple(Tensor(x, k) for x, k in zip(results, kinds, strict=True))
     return tensors if several else tensors[0]
 

@@ -53,16 +53,16 @@ def _exponent(b: Builder, x: Expr) -> Expr:
 
 
 def _ilogb(b: Builder, x: Expr) -> Expr:
-    found = _exponent(b, x)
-    found = b.select(x == number(x, 0.0), number(found, -(2**31)), found)
-    return b.select(b.fabs(x) < number(x, math.inf), found, number(found, 2**31 - 1))
+    result = _exponent(b, x)
+    result = b.select(x == number(x, 0.0), number(result, -(2**31)), result)
+    return b.select(b.fabs(x) < number(x, math.inf), result, number(result, 2**31 - 1))
 
 
 def _logb(b: Builder, x: Expr) -> Expr:
     kind: Any = element_of(x.type)
-    found = _exponent(b, x).to(kind)
-    found = b.select(x == number(x, 0.0), number(x, -math.inf), found)
-    return b.select(b.fabs(x) < number(x, math.inf), found, x * x)
+    result = _exponent(b, x).to(kind)
+    result = b.select(x == number(x, 0.0), number(x, -math.inf), result)
+    return b.select(b.fabs(x) < number(x, math.inf), result, x * x)
 
 
 def _next(b: Builder, x: Expr, y: Expr) -> Expr:
@@ -74,9 +74,9 @@ def _next(b: Builder, x: Expr, y: Expr) -> Expr:
     stepped = b.bitcast(b.select(away, bits + one, bits - one), x.type)
     smallest = b.bitcast(one, x.type)
     first = b.select(y > x, smallest, -smallest)
-    found = b.select(x == number(x, 0.0), first, stepped)
-    found = b.select(x == y, y, found)
-    return b.select((x == x) & (y == y), found, x + y)
+    result = b.select(x == number(x, 0.0), first, stepped)
+    result = b.select(x == y, y, result)
+    return b.select((x == x) & (y == y), result, x + y)
 
 
 def _power_of_two(b: Builder, n: Expr) -> Expr:
@@ -99,8 +99,8 @@ def _scaled(s: Scope, x: Any, n: Any) -> Tensor:
     count = b.smax(b.smin(by.expr, number(by.expr, _FARTHEST)), number(by.expr, -_FARTHEST))
     third = b.sdiv(count, number(count, 3))
     step, rest = _power_of_two(b, third), _power_of_two(b, count - third - third)
-    found = semantic.cast(value, dtypes.float64).expr * rest * step * step
-    return semantic.cast(Tensor(found, dtypes.float64), value.dtype)
+    result = semantic.cast(value, dtypes.float64).expr * rest * step * step
+    return semantic.cast(Tensor(result, dtypes.float64), value.dtype)
 
 
 of_floats("signbit", _sign, dtypes.int32)
@@ -188,15 +188,15 @@ def _permuted(b: Builder, x: Expr, y: Expr, chosen: Expr, signed: bool) -> Expr:
     """Four of the eight bytes of `x` and `y`, each by four bits of `chosen` (PTX ISA, prmt): its
     number, and whether its sign is replicated."""
     wide = (y.to(I64, signed=False) << 32) | x.to(I64, signed=False)
-    found = number(x, 0)
+    expr = number(x, 0)
     for place in range(4):
         code = b.lshr(chosen, number(chosen, 4 * place))
         at = ((code & 7) << 3).to(I64, signed=False)
         byte = b.lshr(wide, at).to(I32) & 255
         sign = number(byte, 0) - b.lshr(byte, number(byte, 7))
         byte = b.select((code & 8) == number(code, 8), sign & 255, byte)
-        found = found | (byte << 8 * place)
-    return found
+        expr = expr | (byte << 8 * place)
+    return expr
 
 
 def _mean(b: Builder, x: Expr, y: Expr, signed: bool) -> Expr:

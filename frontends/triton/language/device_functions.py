@@ -45,8 +45,8 @@ def common(s: Scope, name: str, operands: tuple[Any, ...]) -> list[Tensor]:
     if not isinstance(first.dtype, DType):
         raise KernelError(f"{name} is of floats, not of {described(first)}")
     wide = first.dtype if first.dtype is dtypes.float64 else dtypes.float32
-    found = (semantic.cast(tensor.of(s.b, x), wide) for x in operands)
-    return [semantic.broadcast_to(x, first.shape) for x in found]
+    result = (semantic.cast(tensor.of(s.b, x), wide) for x in operands)
+    return [semantic.broadcast_to(x, first.shape) for x in result]
 
 
 def number(x: Expr, value: float) -> Expr:
@@ -140,9 +140,9 @@ def _inverse_hypot(b: Builder, *parts: Expr) -> Expr:
 def _turned(op: str, shift: float, b: Builder, x: Expr) -> Expr:
     """`op` of pi * x, whole turns taken off first, which is exact."""
     rest = x - b.frint(x * 0.5) * 2.0
-    found = getattr(b, op)(rest * math.pi)
+    result = getattr(b, op)(rest * math.pi)
     whole = (b.frint(x + shift) == x + shift) & (b.fabs(x) < 2.0**23)
-    return b.select(whole, number(x, 0.0), found)
+    return b.select(whole, number(x, 0.0), result)
 
 
 def _positive_difference(b: Builder, x: Expr, y: Expr) -> Expr:

@@ -36,8 +36,8 @@ def dot(
     if input.dtype.is_int():
         options["lhs_signed"] = input.dtype.signed  # type: ignore[union-attr]
         options["rhs_signed"] = other.dtype.signed  # type: ignore[union-attr]
-    found = s.b.dot(*(_batched(x) for x in (input, other, start)), **options)
-    return Tensor(found.reshape(*shape), kind)
+    result = s.b.dot(*(_batched(x) for x in (input, other, start)), **options)
+    return Tensor(result.reshape(*shape), kind)
 
 
 def _batched(x: Tensor) -> Expr:
@@ -51,12 +51,12 @@ _DEEPEST = 3
 """Dimensions of the op's operands."""
 
 
-def _accumulator(x: Tensor, wanted: Any) -> dtypes.DType:
+def _accumulator(x: Tensor, required: Any) -> dtypes.DType:
     if x.dtype.is_int():
         return dtypes.int32
     if x.dtype is dtypes.float64:
         return dtypes.float64
-    return dtypes.float32 if x.dtype is dtypes.bfloat16 else wanted
+    return dtypes.float32 if x.dtype is dtypes.bfloat16 else required
 
 
 def _precision(s: Scope, given: Any, allow_tf32: Any) -> str:
@@ -88,11 +88,11 @@ def dot_scaled(
         start = tensor.of(s.b, acc)
     scales = [None if x is None else x.expr for x in (lhs_scale, rhs_scale)]
     words = [_WORDS.get(f, str(f)) for f in formats]
-    found = s.b.dot_scaled(
+    result = s.b.dot_scaled(
         a.expr, b.expr, start.expr, *scales, lhs=words[0], rhs=words[1],
         lhs_k_pack=packed[0], rhs_k_pack=packed[1],
     )  # fmt: skip
-    return Tensor(found, start.dtype)
+    return Tensor(result, start.dtype)
 
 
 _FORMATS = {

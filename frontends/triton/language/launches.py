@@ -24,10 +24,10 @@ def gdc_launch_dependents(s: Scope) -> None:
 @builtin
 def num_warps(s: Scope) -> int:
     """Warps of a program instance, a constexpr. Raises KernelError where the compiler chooses."""
-    found: Any = s.b.current.header.attributes.get("num_warps")
-    if found is None:
+    result: Any = s.b.current.header.attributes.get("num_warps")
+    if result is None:
         raise KernelError("num_warps is not known: the compiler chooses it after this kernel")
-    return int(found)
+    return int(result)
 
 
 @builtin

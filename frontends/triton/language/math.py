@@ -32,7 +32,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    found = arithmetic.FUNCTIONS.get(name) or _DEVICE.get(name)
-    if found is None:
+    result = arithmetic.FUNCTIONS.get(name) or _DEVICE.get(name)
+    if result is None:
         raise AttributeError(f"there is no function {name} of floats here")
-    return found
+    return result

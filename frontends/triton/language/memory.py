@@ -89,10 +89,10 @@ def load(
         raise KernelError("other is what masked-off elements are, so it needs a mask")
     left_out = 0 if other is None else other
     filler = None if guard[1] is None else _as(s, left_out, kind, place.shape).expr
-    found = s.b.load(
+    result = s.b.load(
         place.expr, guard[1], filler, **_policy(cache_modifier, eviction_policy, volatile)
     )
-    return Tensor(found, kind)
+    return Tensor(result, kind)
 
 
 def _padding(option: str, mask: Tensor | None) -> float | None:
@@ -158,10 +158,10 @@ def _policy(cache: Any, eviction: Any, volatile: Any) -> dict[str, Any]:
         raise KernelError(f"there is no cache_modifier {cache!r}; there are {', '.join(_CACHES)}")
     if eviction not in _EVICTIONS:
         raise KernelError(f"there is no eviction_policy {eviction!r}")
-    found: dict[str, Any] = {"cache": _CACHES[cache], "eviction": _EVICTIONS[eviction]}
+    result: dict[str, Any] = {"cache": _CACHES[cache], "eviction": _EVICTIONS[eviction]}
     if static(volatile, "volatile"):
-        found["volatile"] = True
-    return {k: v for k, v in found.items() if v not in ("none", "normal")}
+        result["volatile"] = True
+    return {k: v for k, v in result.items() if v not in ("none", "normal")}
 
 
 # Block pointers -------------------------------------------------------------------------------
@@ -251,8 +251,8 @@ def described_tensor(
     kind = _pointee(base)
     block = Descriptor(Tile(kind.element, sizes))
     pairs = [(n.expr, m.expr) for n, m in zip(lengths, steps, strict=True)]
-    made = b.make_descriptor(base.expr, block, pairs, padding=padding)
-    return TensorDescriptor(Tensor(made, base.dtype), lengths, steps, sizes, kind)
+    result = b.make_descriptor(base.expr, block, pairs, padding=padding)
+    return TensorDescriptor(Tensor(result, base.dtype), lengths, steps, sizes, kind)
 
 
 def _indices(s: Scope, offsets: Any) -> list[Any]:
@@ -262,8 +262,8 @@ def _indices(s: Scope, offsets: Any) -> list[Any]:
 @builtin
 def load_tensor_descriptor(s: Scope, desc: TensorDescriptor, offsets: Any) -> Tensor:
     """The block at `offsets`, 0 where it leaves the tensor."""
-    found = s.b.descriptor_load(desc.value.expr, _indices(s, offsets))
-    return Tensor(found, desc.dtype)
+    result = s.b.descriptor_load(desc.value.expr, _indices(s, offsets))
+    return Tensor(result, desc.dtype)
 
 
 @builtin
@@ -350,18 +350,18 @@ def _atomic(name: str, op: Any) -> Builtin:
         return Tensor(found, kind)
 
     apply.__doc__ = f"Atomic {name.removeprefix('atomic_')}; what was there before."
-    made = Builtin(name, apply)
-    METHODS[name] = made
-    return made
+    result = Builtin(name, apply)
+    METHODS[name] = result
+    return result
 
 
 def _order(sem: Any, scope: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if sem is not None:
-        found["sem"] = static(sem, "sem")
+        result["sem"] = static(sem, "sem")
     if scope is not None:
-        found["scope"] = static(scope, "scope")
-    return found
+        result["scope"] = static(scope, "scope")
+    return result
 
 
 atomic_add, atomic_max, atomic_min, atomic_and, atomic_or, atomic_xor = (

@@ -19,8 +19,8 @@ def philox(s: Scope, seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: An
     counters = [semantic.cast(tensor.of(b, c), dtypes.uint32) for c in (c0, c1, c2, c3)]
     words = semantic.broadcast(*counters, low, high)
     rounds = whole(n_rounds, "n_rounds")
-    made = b.library("philox", *(w.expr for w in words), rounds)
-    return tuple(Tensor(word, dtypes.uint32) for word in made)
+    result = b.library("philox", *(w.expr for w in words), rounds)
+    return tuple(Tensor(word, dtypes.uint32) for word in result)
 
 
 @builtin

@@ -51,9 +51,9 @@ def _extremum(name: str) -> Builtin:
 
 
 def _as_method(name: str, apply: Callable[..., Any]) -> Builtin:
-    made = Builtin(name, apply)
-    METHODS[name] = made
-    return made
+    builtin = Builtin(name, apply)
+    METHODS[name] = builtin
+    return builtin
 
 
 def _check_reduced(x: Any, name: str) -> None:
@@ -105,11 +105,11 @@ def _reduced(
     place = None if static(axis, "axis") is None else axis_of(values[0], axis)
     flat = [v.expr.reshape(-1) if place is None else v.expr for v in values]
     made = s.b.reduce(flat, axis=place or 0, combiner=combiner)
-    found = made if isinstance(made, tuple) else (made,)
+    result = made if isinstance(made, tuple) else (made,)
     if static(keep_dims, "keep_dims"):
         kept = tuple(1 if place is None or i == place else n for i, n in enumerate(shape))
-        found = tuple(x.reshape(*kept) for x in found)
-    return tuple(Tensor(x, v.dtype) for x, v in zip(found, values, strict=True))
+        result = tuple(x.reshape(*kept) for x in result)
+    return tuple(Tensor(x, v.dtype) for x, v in zip(result, values, strict=True))
 
 
 def _function(s: Scope, function: Any, kinds: list[Kind]) -> Callable[..., Any]:
@@ -117,8 +117,8 @@ def _function(s: Scope, function: Any, kinds: list[Kind]) -> Callable[..., Any]:
 
     def combine(*places: Expr) -> Any:
         tensors = [Tensor(x, k) for x, k in zip(places, kinds * 2, strict=True)]
-        found = s.call(function, tensors, {})
-        several = found if isinstance(found, tuple) else (found,)
+        result = s.call(function, tensors, {})
+        several = result if isinstance(result, tuple) else (result,)
         if len(several) != len(kinds):
             message = f"{combine.__name__} gives {len(several)} values of {len(kinds)} reduced"
             raise KernelError(message)
@@ -143,8 +143,8 @@ def reduce_(s: Scope, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = F
     """One or several tensors reduced along `axis` by a function of two places."""
     values = _several(input)
     combiner = _function(s, combine_fn, [v.dtype for v in values])
-    found = _reduced(s, values, axis, keep_dims, combiner)
-    return found if isinstance(input, tuple) else found[0]
+    result = _reduced(s, values, axis, keep_dims, combiner)
+    return result if isinstance(input, tuple) else result[0]
 
 
 @method
@@ -152,8 +152,8 @@ def associative_scan(s: Scope, input: Any, axis: Any, combine_fn: Any, reverse: 
     """Running reduction of one or several tensors along `axis`."""
     values = _several(input)
     combiner = _function(s, combine_fn, [v.dtype for v in values])
-    found = _scanned(s, values, axis, reverse, combiner)
-    return found if isinstance(input, tuple) else found[0]
+    result = _scanned(s, values, axis, reverse, combiner)
+    return result if isinstance(input, tuple) else result[0]
 
 
 def _scanned(
@@ -162,8 +162,8 @@ def _scanned(
     place = axis_of(values[0], axis)
     backwards = bool(static(reverse, "reverse"))
     made = s.b.scan([v.expr for v in values], axis=place, combiner=combiner, reverse=backwards)
-    found = made if isinstance(made, tuple) else (made,)
-    return tuple(Tensor(x, v.dtype) for x, v in zip(found, values, strict=True))
+    result = made if isinstance(made, tuple) else (made,)
+    return tuple(Tensor(x, v.dtype) for x, v in zip(result, values, strict=True))
 
 
 def _running(name: str, combiner: Callable[[DType], str]) -> Builtin:
@@ -214,8 +214,8 @@ def _extreme(
         take = semantic.either(b, beats(b, mine, other), semantic.both(b, equal, earlier))
         return b.select(take.expr, v, w), b.select(take.expr, i, j)
 
-    found = _reduced(s, (value, index), place, keep_dims, better)
-    return found[0], found[1]
+    result = _reduced(s, (value, index), place, keep_dims, better)
+    return result[0], result[1]
 
 
 argmax = _arg("argmax", largest=True)

@@ -118,8 +118,8 @@ def broadcast(s: Scope, input: Any, other: Any) -> tuple[Tensor, ...]:
 @method
 def expand_dims(s: Scope, input: Tensor, axis: Any) -> Tensor:
     """Dimensions of extent 1 put in at `axis`, one or several."""
-    found = static(axis, "axis")
-    places = found if isinstance(found, tuple) else (found,)
+    result = static(axis, "axis")
+    places = result if isinstance(result, tuple) else (result,)
     rank = len(input.shape) + len(places)
     new = {n % rank for n in places if -rank <= n < rank}
     if len(new) != len(places):
@@ -330,8 +330,8 @@ def to_tensor(s: Scope, x: Any) -> Tensor:
 def _hint(name: str) -> Any:
     def apply(s: Scope, input: Any, values: Any) -> Tensor:
         x = tensor.of(s.b, input)
-        found = static(values, "values")
-        given = found if isinstance(found, tuple) else (found,)
+        result = static(values, "values")
+        given = result if isinstance(result, tuple) else (result,)
         if len(given) != max(1, len(x.shape)):
             raise KernelError(f"{described(x)} needs one value per dimension, not {len(given)}")
         if x.number is not None or x.dtype is dtypes.int1:  # which hints say nothing of

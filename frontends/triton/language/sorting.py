@@ -47,9 +47,9 @@ class _Rows:
 
     def back(self, rows: Expr) -> Tensor:
         """Rows of keys as a tensor like the one that came in."""
-        found = self._flipped(rows, I1).reshape(*self.outer, rows.shape[-1])
+        result = self._flipped(rows, I1).reshape(*self.outer, rows.shape[-1])
         inverse = [self.order.index(d) for d in range(len(self.order))]
-        return Tensor(found.permute(*inverse), self.dtype)
+        return Tensor(result.permute(*inverse), self.dtype)
 
     def _flipped(self, x: Expr, boolean: Any) -> Expr:
         """Unsigned integers as signed ones in the same order, and back; `boolean` for int1."""

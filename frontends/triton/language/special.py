@@ -30,12 +30,12 @@ def _logarithm_of_gamma(b: Builder, x: Expr) -> Expr:
     for i, c in enumerate(_LANCZOS[1:]):
         total = total + number(x, c) / (z + (i + 1.0))
     t = z + 7.5
-    found = (z + 0.5) * b.log(t) - t + b.log(total * math.sqrt(2 * math.pi))
+    result = (z + 0.5) * b.log(t) - t + b.log(total * math.sqrt(2 * math.pi))
     sine = b.fabs(b.sin((x - b.floor(x)) * math.pi))
-    found = b.select(low, math.log(math.pi) - b.log(sine) - found, found)
+    result = b.select(low, math.log(math.pi) - b.log(sine) - result, result)
     pole = (x <= number(x, 0.0)) & (b.floor(x) == x)
     endless = number(x, math.inf)
-    return b.select(pole | (b.fabs(x) == endless), endless, found)
+    return b.select(pole | (b.fabs(x) == endless), endless, result)
 
 
 def _gamma(b: Builder, x: Expr) -> Expr:
@@ -58,10 +58,10 @@ _TAIL = (
 
 
 def _polynomial(b: Builder, x: Expr, coefficients: Sequence[float]) -> Expr:
-    found = number(x, coefficients[0])
+    expr = number(x, coefficients[0])
     for c in coefficients[1:]:
-        found = b.fma(found, x, number(x, c))
-    return found
+        expr = b.fma(expr, x, number(x, c))
+    return expr
 
 
 def _inverse_of_erf(b: Builder, x: Expr) -> Expr:
@@ -69,27 +69,27 @@ def _inverse_of_erf(b: Builder, x: Expr) -> Expr:
     w = -b.log((number(x, 1.0) - x) * (x + 1.0))
     centre = _polynomial(b, w - 2.5, _CENTRE)
     tail = _polynomial(b, b.sqrt(b.fmaxnum(w, number(x, 0.0))) - 3.0, _TAIL)
-    found = b.select(w < number(x, 5.0), centre, tail) * x
+    result = b.select(w < number(x, 5.0), centre, tail) * x
     for _ in range(2):
-        found = found - (b.erf(found) - x) * (math.sqrt(math.pi) / 2) * b.exp(found * found)
+        result = result - (b.erf(result) - x) * (math.sqrt(math.pi) / 2) * b.exp(result * result)
     endless = b.copysign(number(x, math.inf), x)
-    return b.select(b.fabs(x) == number(x, 1.0), endless, found)
+    return b.select(b.fabs(x) == number(x, 1.0), endless, result)
 
 
 def _inverse_of_erfc(b: Builder, x: Expr) -> Expr:
     """Small ones by the tail and Newton's method on erfc, which keeps their digits."""
     small = b.fminnum(x, number(x, 2.0) - x)
     w = -b.log(small * (number(x, 2.0) - small))
-    found = b.select(
+    result = b.select(
         w < number(x, 5.0),
         _polynomial(b, w - 2.5, _CENTRE),
         _polynomial(b, b.sqrt(b.fmaxnum(w, number(x, 0.0))) - 3.0, _TAIL),
     ) * (number(x, 1.0) - small)
     for _ in range(4):
-        step = (b.erfc(found) - small) * (math.sqrt(math.pi) / 2) * b.exp(found * found)
-        found = found + step
-    found = b.select(small == number(x, 0.0), number(x, math.inf), found)
-    return b.select(x > number(x, 1.0), -found, found)
+        step = (b.erfc(result) - small) * (math.sqrt(math.pi) / 2) * b.exp(result * result)
+        result = result + step
+    result = b.select(small == number(x, 0.0), number(x, math.inf), result)
+    return b.select(x > number(x, 1.0), -result, result)
 
 
 def _scaled_erfc(b: Builder, x: Expr) -> Expr:

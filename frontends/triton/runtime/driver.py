@@ -31,12 +31,12 @@ class Utils:
         cuda = _torch().cuda
         if not cuda.is_available():
             return dict(_WITHOUT)
-        found = cuda.get_device_properties(device)
+        device_properties = cuda.get_device_properties(device)
         return {
-            "multiprocessor_count": found.multi_processor_count,
-            "max_num_regs": found.regs_per_multiprocessor,
-            "max_shared_mem": found.shared_memory_per_block_optin,
-            "warpSize": found.warp_size,
+            "multiprocessor_count": device_properties.multi_processor_count,
+            "max_num_regs": device_properties.regs_per_multiprocessor,
+            "max_shared_mem": device_properties.shared_memory_per_block_optin,
+            "warpSize": device_properties.warp_size,
         }
 
 

@@ -207,12 +207,12 @@ class JITFunction(KernelInterface):
         except TypeError as error:
             raise launch_error(f"{self.__name__}: {error}") from None
         bound.apply_defaults()
-        found = dict(bound.arguments)
+        result = dict(bound.arguments)
         for name in self.source.constant_parameters:
-            found[name] = unwrapped(found[name])
+            result[name] = unwrapped(result[name])
         for name, kind in self.source.annotated.items():
-            found[name] = annotated_value(name, unwrapped(found[name]), kind)
-        return found
+            result[name] = annotated_value(name, unwrapped(result[name]), kind)
+        return result
 
     def _specialized(self, bound: Mapping[str, Any], options: Mapping[str, Any]) -> Specialization:
         parameters: dict[str, Argument] = {}
@@ -222,13 +222,13 @@ class JITFunction(KernelInterface):
                 constants[name] = value.item() if isinstance(value, np.generic) else value
                 continue
             plain = name in self._plain or index in self._plain
-            found = self._argument(name, value, plain)
+            result = self._argument(name, value, plain)
             if name in self._unaligned or index in self._unaligned:
-                found = unaligned(found)
-            if isinstance(found, Known):
-                constants[name] = found.value
+                result = unaligned(result)
+            if isinstance(result, Known):
+                constants[name] = result.value
             else:
-                parameters[name] = found
+                parameters[name] = result
         return Specialization(parameters, constants, {k: options[k] for k in _KEPT if k in options})
 
     def _converts(
@@ -256,12 +256,12 @@ class JITFunction(KernelInterface):
             tuple(special.options.items()),
         )
         try:
-            found = self._modules.get(key)
+            module = self._modules.get(key)
         except TypeError:  # a constant that cannot be hashed is compiled anew
             return self._warm(special)
-        if found is None:
-            found = self._modules[key] = self._warm(special)
-        return found
+        if module is None:
+            module = self._modules[key] = self._warm(special)
+        return module
 
     def _warm(self, special: Specialization) -> WarmKernel:
         known = {**special.constants, **special.options}
@@ -290,13 +290,13 @@ def _launched(launch: PreparedLaunch) -> Any:
     """What the executor gives. Lines that a kernel prints are shown, whoever runs it."""
     candidate, lines = launch.candidate, list[str]()
     own = {"output": lines} if launch.where == "simt" else {}
-    found = executor(launch.where).launch(
+    result = executor(launch.where).launch(
         candidate.module, candidate.kernel, candidate.grid, launch.values,
         **candidate.options, **own,
     )  # fmt: skip
-    lines += getattr(found, "printed", ())
+    lines += getattr(result, "printed", ())
     sys.stdout.write("".join(f"{line}\n" for line in lines))
-    return found
+    return result
 
 
 def _compiler_options(options: Mapping[str, Any]) -> dict[str, Any]:

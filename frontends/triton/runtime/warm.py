@@ -47,11 +47,11 @@ class WarmKernel(Module):
         fields: dict[str, Any] = {f.name: getattr(module, f.name) for f in attrs.fields(Module)}
         attributes = Attributes(module.metadata)
         fields["metadata"] = attributes
-        made = WarmKernel(**fields)
+        warm_kernel = WarmKernel(**fields)
         for name, value in (("_launch", launch), ("_known", known), ("_resources", None)):
-            object.__setattr__(made, name, value)
-        attributes.owner = made
-        return made
+            object.__setattr__(warm_kernel, name, value)
+        attributes.owner = warm_kernel
+        return warm_kernel
 
     def __reduce__(self) -> Any:
         """Other processes get the module alone."""

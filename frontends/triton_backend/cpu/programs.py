@@ -126,9 +126,9 @@ class _Known:
         last = self.last
         if last is not None and last[0] == memory:
             return last[1]
-        found = self.kernel.bounds_of([None if m is None else _region(*m) for m in memory])
-        self.last = memory, found
-        return found
+        bounds = self.kernel.bounds_of([None if m is None else _region(*m) for m in memory])
+        self.last = memory, bounds
+        return bounds
 
 
 def _region(name: str, first: int, end: int) -> Region:

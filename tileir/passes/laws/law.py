@@ -44,10 +44,10 @@ class Law:
         """What stands for `op`; None where the law does not apply. One op that gives all results
         takes them over, so that its readers stay as they are."""
         bound = self.match(op, walk)
-        found = None if bound is None else self.build(op, bound, walk)
-        if found is not None and found.ops and found.ops[-1].results == found.values:
-            return found.ops
-        return found
+        answer = None if bound is None else self.build(op, bound, walk)
+        if answer is not None and answer.ops and answer.ops[-1].results == answer.values:
+            return answer.ops
+        return answer
 
     def match(self, op: Op, walk: Walk) -> Bound | None:
         """What the names stand for where `op` is an instance of the left side."""
@@ -95,11 +95,11 @@ class Builder:
         if isinstance(term, Number):
             return constant(cast(Type, type), term.value)
         if isinstance(term, Name):
-            found = self.bound[term.name]
+            operand = self.bound[term.name]
             if term.index is None:
-                return found
-            made = next((op for op in self.ops if found in op.results), None)
-            return cast(Op, made or self.definition(found)).results[term.index]
+                return operand
+            result = next((op for op in self.ops if operand in op.results), None)
+            return cast(Op, result or self.definition(operand)).results[term.index]
         op = self._apply(term, type)
         self.ops.append(op)
         if term.name is not None:
@@ -167,9 +167,9 @@ def rules(
         if answer is not op:
             return answer
         for law in find(op, walk):
-            found = law(op, walk)
-            if found is not None:
-                return found
+            result = law(op, walk)
+            if result is not None:
+                return result
         return op
 
     return rule
@@ -192,11 +192,11 @@ class _Finder:
         if not laws or len(inputs) > _INDEXED:
             return laws
         key = (op.mnemonic, *[_kind(operand, walk) for operand in inputs])
-        found = self.by_operands.get(key)
-        if found is None:
-            found = tuple(law for law in laws if _may_match(law, type(op), key[1:]))
-            self.by_operands[key] = found
-        return found
+        by_operand = self.by_operands.get(key)
+        if by_operand is None:
+            by_operand = tuple(law for law in laws if _may_match(law, type(op), key[1:]))
+            self.by_operands[key] = by_operand
+        return by_operand
 
 
 _INDEXED = 3
@@ -278,11 +278,11 @@ def _match_attributes(term: Apply, op: Op) -> bool:
     for field in type(op).fields(FieldKind.ATTRIBUTE):
         if field.name in PERMISSIONS:
             continue
-        wanted = term.attributes.get(field.spelling, ...)
-        if wanted is None or (wanted is ... and field.default is attrs.NOTHING):
+        attribute = term.attributes.get(field.spelling, ...)
+        if attribute is None or (attribute is ... and field.default is attrs.NOTHING):
             continue
         value = getattr(op, field.name)
-        expected = field.default if wanted is ... else _attribute(field.attribute, wanted)
+        expected = field.default if attribute is ... else _attribute(field.attribute, attribute)
         if value != expected:
             return False
     return True

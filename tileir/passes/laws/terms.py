@@ -100,16 +100,16 @@ class _Cursor:
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
 
     def take(self, expected: str | None = None) -> str:
-        found = self.next
-        if not found or (expected is not None and found != expected):
-            raise ValueError(f"expected {expected!r}, not {found!r}, in {self.text!r}")
+        result = self.next
+        if not result or (expected is not None and result != expected):
+            raise ValueError(f"expected {expected!r}, not {result!r}, in {self.text!r}")
         self.at += 1
-        return found
+        return result
 
     def accept(self, word: str) -> bool:
-        found = self.next == word
-        self.at += found
-        return found
+        result = self.next == word
+        self.at += result
+        return result
 
     def term(self) -> Term:
         word = self.take()
@@ -141,18 +141,18 @@ class _Cursor:
         return Apply(mnemonic, tuple(arguments), self.attributes(), index)
 
     def attributes(self) -> dict[str, str | None]:
-        found: dict[str, str | None] = {}
+        attributes: dict[str, str | None] = {}
         if not self.accept("{"):
-            return found
+            return attributes
         while self.next != "}":
             name = self.take()
             self.take("=")
             value = self.take()
-            found[name] = None if value == "*" else value
+            attributes[name] = None if value == "*" else value
             if self.next == ",":
                 self.take(",")
         self.take("}")
-        return found
+        return attributes
 
 
 def _number(word: str) -> int | float | bool | None:

@@ -1,0 +1,314 @@
+"""The words that this repository does not use, and where they still stand.
+
+Code, docstrings and documentation use the terms of LLVM, MLIR, CUTLASS, PTX and Triton. `WORDS`
+lists the private words that these terms replaced, `ALLOWED` the uses of such words in an ordinary
+sense. `vocabulary.json` holds the number of uses left per word and top-level folder. These numbers
+may only decrease (`test_vocabulary.py`).
+
+    python tests/vocabulary.py               counts per word and folder
+    python tests/vocabulary.py held tools    every use of a word in a folder
+    python tests/vocabulary.py --lower       lower the numbers in vocabulary.json to what is left
+"""
+
+import ast
+import io
+import json
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+MAXIMA = Path(__file__).with_name("vocabulary.json")
+
+FOLDERS = (
+    "tileir",
+    "textual",
+    "builder",
+    "backend",
+    "frontends",
+    "tools",
+    "testing",
+    "tileir_triton",
+    "examples",
+    "benchmarks",
+    "docs",
+)
+"""Folders whose Python and Markdown files are scanned; README.md counts as `docs`."""
+
+GENERATED = ("docs/reference/*", "docs/errors.md", "docs/limits.md")
+
+
+class Word(NamedTuple):
+    """A private word: its forms, the field's term, and the kinds of text in which it is private."""
+
+    forms: tuple[str, ...]
+    instead: str
+    kinds: tuple[str, ...] = ("identifier", "prose")
+
+
+NAME = ("name",)
+"""Whole identifiers only: ordinary English in prose, and no description of a variable."""
+
+IDENTIFIER = ("identifier",)
+"""Parts of identifiers: ordinary English in prose."""
+
+WORDS = {
+    "factor": Word(("factor", "factors"), "operand; operand A and operand B of a dot"),
+    "sums": Word(("sums",), "accumulator"),
+    "sum": Word(("sum",), "accumulator; `total` for numbers", IDENTIFIER),
+    "product": Word(("product", "products"), "matmul, dot; wgmma or mma for the instruction"),
+    "round": Word(("round", "rounds"), "iteration; rounding of numbers keeps the word"),
+    "turn": Word(("turn", "turns"), "alternate, ping-pong, interleave"),
+    "room": Word(("room", "rooms"), "shared-memory allocation; range for its bytes"),
+    "home": Word(("home", "homes"), "defining block; buffer assignment; layout of a value"),
+    "held": Word(("held", "holder", "holders"), "owned elements; live in registers; owner"),
+    "meet": Word(("meet", "meets", "met", "meeting"), "synchronize, barrier; conflict"),
+    "lie": Word(("lie", "lies", "lying"), "is laid out, is placed at, is in"),
+    "beside": Word(("beside",), "asynchronous, concurrent; next to"),
+    "behind": Word(("behind",), "after; epilogue"),
+    "across": Word(("across",), "cluster, distributed shared memory", IDENTIFIER),
+    "crew": Word(("crew", "crewman", "yard"), "roles, coroutine, scheduler"),
+    "slot": Word(("slot", "slots"), "stage of a circular buffer"),
+    "agree": Word(("agree", "agrees"), "uniform", IDENTIFIER),
+    "apart": Word(("apart",), "disjoint; split", IDENTIFIER),
+    "piece": Word(("piece", "pieces"), "chunk of a strip-mined tile; box of a TMA copy"),
+    "wanted": Word(("wanted",), "requested, required; expected"),
+    "early": Word(("early", "late"), "prefetch, sink, by what is moved", IDENTIFIER),
+    "again": Word(("again", "anew"), "cached, repeated, reused", IDENTIFIER),
+    "anew": Word(("anew",), "from scratch; say what is repeated", ("prose",)),
+    "nobody": Word(("nobody",), "no op, no thread, no reader: name it"),
+    "said": Word(("said",), "attributes, stated", IDENTIFIER),
+    "found": Word(("found",), "the noun of what it is", NAME),
+    "made": Word(("made",), "the noun of what it is", NAME),
+    "given": Word(("given",), "the noun of what it is", NAME),
+    "known": Word(("known",), "the noun of what it is", NAME),
+    "seed": Word(("seed 000", "seed 001", "seed 002", "seed 003", "seed 004"), "author, title"),
+    "participle": Word((), "a verb for a transformation, is_/may_/can_ for a predicate"),
+}
+"""`participle` counts functions whose whole name is a past participle."""
+
+IRREGULAR = re.compile(
+    "made|found|given|known|held|kept|met|said|sent|shown|taken|told|written|built|brought|broken"
+    "|chosen|drawn|driven|laid|lent|lost|seen"
+)
+NOT_PARTICIPLES = ("need", "feed", "seed", "embed", "shed", "speed", "exceed", "proceed")
+
+
+class Allowed(NamedTuple):
+    """A use in an ordinary sense: in files that match `path`, where `pattern` matches the
+    identifier or the line of text."""
+
+    word: str
+    path: str
+    pattern: str
+    reason: str
+
+
+ALLOWED = (
+    Allowed("product", "*", r"^product$", "itertools.product"),
+    Allowed("sum", "*", r"^(cum)?sum$", "the built-in function, the reduction"),
+    Allowed("round", "*", r"^round$", "the built-in function"),
+    Allowed(
+        "round",
+        "*",
+        r"(?i)rounds? (to|up|down|half|toward|away|once|twice|every|each|the)"
+        r"|round_(up|down|to|half)"
+        r"|\.rnd|round-?_?\s?trips?|round robin|_round_f|numpy.round",
+        "rounding of numbers; round trips",
+    ),
+    Allowed("factor", "*", r"(?i)(scale|scaling|split|unroll\w*|time|by a) factors?", "a number"),
+    Allowed(
+        "turn",
+        "*",
+        r"(?i)\bin turn\b|turns? (\w+ )?(\w+ )?(in)?to\b|turn(s|ed)? (on|off)",
+        "English",
+    ),
+    Allowed("slot", "*", r"__slots__|^slots$|slots=(True|False)", "Python's slots of a class"),
+)
+
+
+class Use(NamedTuple):
+    """A private word in a file; `text` is the identifier or the line of prose."""
+
+    word: str
+    path: str
+    line: int
+    text: str
+
+
+FORMS = {form: name for name, word in WORDS.items() for form in word.forms if " " not in form}
+OF_KIND = {
+    kind: {form: name for form, name in FORMS.items() if kind in WORDS[name].kinds}
+    for kind in ("identifier", "name", "prose")
+}
+OF_KIND["prose"]["anew"] = "anew"
+PROSE = re.compile(r"(?i)\b(" + "|".join(sorted(OF_KIND["prose"])) + r")\b")
+SEED = re.compile(r"(?i)\bseed[ _]?00\d")
+PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def in_prose(text: str) -> Iterator[tuple[str, int, str]]:
+    """Private words of a text: word, line from zero, the line."""
+    for number, line in enumerate(text.split("\n")):
+        for hit in PROSE.finditer(line):
+            yield OF_KIND["prose"][hit[1].lower()], number, line.strip()
+        for _ in SEED.finditer(line):
+            yield "seed", number, line.strip()
+
+
+def in_identifier(name: str) -> Iterator[str]:
+    """Private words among the parts of an identifier, split at underscores and capitals."""
+    if (whole := OF_KIND["name"].get(name.strip("_"))) is not None:
+        yield whole
+    for part in PARTS.findall(name):
+        if (word := OF_KIND["identifier"].get(part.lower())) is not None:
+            yield word
+
+
+def is_participle(name: str) -> bool:
+    """Whether a function's whole name is a past participle."""
+    name = name.strip("_")
+    regular = re.fullmatch(r"[a-z]{3,}ed", name) is not None and name not in NOT_PARTICIPLES
+    return regular or IRREGULAR.fullmatch(name) is not None
+
+
+def identifiers(node: ast.AST) -> Iterator[str]:
+    """The identifiers that one node of a syntax tree spells."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+            yield name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.keyword(arg=str(name)) | ast.alias(asname=str(name)):
+            yield name
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            yield name
+        case _:
+            pass
+
+
+def comments(source: str) -> Iterator[tuple[int, str]]:
+    """Comments of Python source and their lines. Source without a private word in what could be a
+    comment is not tokenized."""
+    candidates = (line.partition("#")[2] for line in source.split("\n") if "#" in line)
+    if not any(PROSE.search(line) or SEED.search(line) for line in candidates):
+        return
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def python_uses(path: str, source: str) -> Iterator[Use]:
+    """Private words in the identifiers, strings and comments of a Python file."""
+    for node in ast.walk(ast.parse(source)):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for word, offset, text in in_prose(node.value):
+                yield Use(word, path, line + offset, text)
+        for name in identifiers(node):
+            for word in in_identifier(name):
+                yield Use(word, path, line, name)
+        if isinstance(node, ast.FunctionDef) and is_participle(node.name):
+            yield Use("participle", path, line, node.name)
+    for line, comment in comments(source):
+        for word, _, text in in_prose(comment):
+            yield Use(word, path, line, text)
+
+
+def files() -> Iterator[tuple[str, Path]]:
+    """The scanned files and their folders."""
+    yield "docs", ROOT / "README.md"
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".md") and not any(
+                fnmatch(path.relative_to(ROOT).as_posix(), pattern) for pattern in GENERATED
+            ):
+                yield folder, path
+
+
+@cache
+def all_uses_in(path: Path) -> tuple[Use, ...]:
+    """Private words in a file and in its name, the allowed uses too."""
+    name = path.relative_to(ROOT).as_posix()
+    uses = [Use(word, name, 0, path.stem) for word in in_identifier(path.stem)]
+    text = path.read_text()
+    if path.suffix == ".py":
+        uses += python_uses(name, text)
+    else:
+        uses += [Use(word, name, line + 1, text) for word, line, text in in_prose(text)]
+    return tuple(uses)
+
+
+def allows(entry: Allowed, use: Use) -> bool:
+    """Whether an entry of `ALLOWED` allows a use."""
+    fits = entry.word == use.word and fnmatch(use.path, entry.path)
+    return fits and re.search(entry.pattern, use.text) is not None
+
+
+def is_allowed(use: Use) -> bool:
+    """Whether `ALLOWED` has an entry for a use."""
+    return any(allows(entry, use) for entry in ALLOWED)
+
+
+def uses_in(path: Path) -> list[Use]:
+    """Private words in a file and in its name, without the allowed uses."""
+    return [use for use in all_uses_in(path) if not is_allowed(use)]
+
+
+def counts() -> dict[str, Counter[str]]:
+    """Uses per folder and word."""
+    table: dict[str, Counter[str]] = {folder: Counter() for folder in FOLDERS}
+    for folder, path in files():
+        table[folder].update(use.word for use in uses_in(path))
+    return table
+
+
+def maxima() -> dict[str, dict[str, int]]:
+    """The numbers of `vocabulary.json`: uses that may be left, per folder and word."""
+    return json.loads(MAXIMA.read_text()) if MAXIMA.exists() else {}
+
+
+def lower() -> None:
+    """Write the numbers of `vocabulary.json` as they are now, where they have decreased."""
+    old, new = maxima(), counts()
+    table = {
+        folder: {
+            word: min(count, old.get(folder, new[folder]).get(word, 0))
+            for word in WORDS
+            if (count := new[folder][word])
+        }
+        for folder in FOLDERS
+    }
+    MAXIMA.write_text(json.dumps(table, indent=1) + "\n")
+
+
+def show(word: str, folder: str) -> None:
+    """Print every use of a word in a folder."""
+    for inside, path in files():
+        if folder in inside:
+            for use in uses_in(path):
+                if use.word == word:
+                    print(f"{use.path}:{use.line}: {use.text}")
+
+
+def main(arguments: list[str]) -> None:
+    if arguments == ["--lower"]:
+        lower()
+    elif arguments:
+        show(arguments[0], arguments[1] if len(arguments) > 1 else "")
+    else:
+        table = counts()
+        print("word".ljust(12), *(folder[:9].rjust(10) for folder in FOLDERS))
+        for word in WORDS:
+            print(word.ljust(12), *(str(table[folder][word]).rjust(10) for folder in FOLDERS))
+        print("total".ljust(12), *(str(table[folder].total()).rjust(10) for folder in FOLDERS))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
