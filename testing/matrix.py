@@ -112,7 +112,8 @@ def native(case: Case) -> str:
     from tileir.backend.cpu.executor import CpuExecutor
 
     arguments = case.arguments()
-    CpuExecutor().launch(case.module(), case.kernel, 1, arguments, opt_level=1, threads=1, output=[])
+    options = {"opt_level": 1, "threads": 1, "output": []}
+    CpuExecutor().launch(case.module(), case.kernel, 1, arguments, **options)
     return differences(case, interpreted(case), arguments)
 
 

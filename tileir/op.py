@@ -20,6 +20,7 @@ signature, calls `verify` for what types cannot say, and computes the result typ
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from operator import attrgetter
@@ -341,7 +342,7 @@ _C = TypeVar("_C", bound=type[Op])
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
 def family(cls: _C) -> _C:
     """Class decorator of a base of several ops, whose fields come first: it is not registered."""
-    if not cls.__dict__.get("__annotations__"):
+    if not inspect.get_annotations(cls):
         return cls
     return attrs.frozen(eq=False, weakref_slot=False, repr=False)(cls)
 

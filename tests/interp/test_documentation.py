@@ -1,4 +1,4 @@
-"""The code of docs/explanation/interpreter.md runs, block after block, as its reader would run it."""
+"""The code of docs/explanation/interpreter.md runs, block after block, as a reader runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every release wrote is read, printed alike, and means the same (docs/reference/stability.md)."""
+"""Texts of every release are read, printed alike, and mean the same (docs/reference/stability.md)."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR1602": (
         "no such limit",
-        "There is no limit of that name, or it cannot have that value: `docs/reference/limits.md` lists all.",
+        "There is no limit of that name, or it cannot have that value: `docs/reference/limits.md` "
+        "lists all.",
     ),
 }

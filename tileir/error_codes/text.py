@@ -5,8 +5,8 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "TIR0001": (
         "unexpected text",
-        "Something else should stand at this place. `docs/reference/grammar.md` has the whole grammar; an op "
-        "ends with its line.",
+        "Something else should stand at this place. `docs/reference/grammar.md` has the whole "
+        "grammar; an op ends with its line.",
     ),
     "TIR0002": (
         "no version",
