@@ -1,4 +1,4 @@
-"""Versions of the language: what a module has that is newer than one (docs/reference/stability.md)."""
+"""Versions of the language: what of a module is newer than one (docs/reference/stability.md)."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
 
 See `docs/explanation/tuning.md`. A space is what passes declare of themselves (`compiler_space`)
 times the parameters of whatever makes modules. Candidates are surveyed before code is written and
-ruled out by resources and a cost model, compiled by any `concurrent.futures.Executor`, measured in one
-process per device, checked, and kept in SQLite.
+ruled out by resources and a cost model, compiled by any `concurrent.futures.Executor`, measured in
+one process per device, checked, and kept in SQLite.
 """
 
 from __future__ import annotations

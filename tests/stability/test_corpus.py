@@ -1,4 +1,4 @@
-"""Texts of every release are read, printed alike, and mean the same (docs/reference/stability.md)."""
+"""Texts of every release are read, print alike, mean the same (docs/reference/stability.md)."""
 
 from __future__ import annotations
 
