@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from tileir.analysis.clusters import ATTRIBUTE, SIZES
 from tileir.backend.warp_specialize.persistent import PERSISTENT, PersistentLoop
-from tileir.backend.warp_specialize.predicate_effects import predicate_side_effects
 from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.ops.arith import Add, Mul, SDiv, SMin, Sub
-from tileir.ops.cluster import ClusterRank
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.dot import Dot
 from tileir.passmanager.registry import PassResult, pass_, remark
@@ -100,6 +98,8 @@ def cluster_instances(module: Module, *, ranks: int = 2) -> PassResult:
 
 def cluster_kernel(function: Function, ranks: int) -> Function | str:
     """The persistent kernel of clusters of `ranks` blocks; else why there is none."""
+    from tileir.backend.warp_specialize.predicate_effects import predicate_side_effects
+
     if ranks not in SIZES[1:]:
         return f"clusters have {', '.join(map(str, SIZES[1:]))} blocks"
     if ATTRIBUTE in function.attributes or PERSISTENT in function.attributes:
@@ -114,6 +114,8 @@ def cluster_kernel(function: Function, ranks: int) -> Function | str:
 
 class _Neighbours(PersistentLoop):
     def __init__(self, function: Function, ranks: int, inside: Value) -> None:
+        from tileir.ops.cluster import ClusterRank
+
         super().__init__(function)
         self.together, self.inside = ranks, inside
         self.counter, self.instance = Value(I32, "round"), Value(I32, "instance")
