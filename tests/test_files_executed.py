@@ -18,7 +18,7 @@ from pathlib import Path
 root = Path(sys.argv[1])
 called = set()
 def watch(frame, event, _):
-    if event == "call":
+    if event == "call" and frame.f_code.co_name != "<module>":
         called.add(frame.f_code.co_filename)
 from tileir.backend import compile
 from tileir.textual import parse
