@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 HEAVY = ("numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis", "rich", "lark")
-SLOW = ("inspect", "subprocess")
+SLOW = ("subprocess",)
 """Parts of Python that take longer to load than most of ours."""
 
 

@@ -20,9 +20,9 @@ signature, calls `verify` for what types cannot say, and computes the result typ
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from inspect import get_annotations
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
@@ -342,7 +342,7 @@ _C = TypeVar("_C", bound=type[Op])
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field, operand, attribute))
 def family(cls: _C) -> _C:
     """Class decorator of a base of several ops, whose fields come first: it is not registered."""
-    if not inspect.get_annotations(cls):
+    if not get_annotations(cls):
         return cls
     return attrs.frozen(eq=False, weakref_slot=False, repr=False)(cls)
 

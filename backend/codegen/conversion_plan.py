@@ -5,24 +5,28 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
+from typing import TYPE_CHECKING
 
 import attrs
 
-from tileir.backend.codegen.emit.conversion import both, pass_through, shuffled
 from tileir.backend.codegen.lowering import Fragment, Lowering
-from tileir.backend.codegen.warp_shuffles import ShufflePlan, exchange
-from tileir.backend.shared_memory.conversion_staging import Staging, staging
 from tileir.layout import Layout, Vector
-from tileir.layout_algebra import flat_columns
 from tileir.layout_bits import Span
 from tileir.op import Op
 from tileir.types import I32, Element, Tile
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.warp_shuffles import ShufflePlan
+    from tileir.backend.shared_memory.conversion_staging import Staging
 
 
 def convert(
     lowering: Lowering, op: Op, fragment: Fragment, source: Tile, target: Layout
 ) -> Fragment:
     """The handles of `fragment`, a tile of type `source`, in layout `target`."""
+    from tileir.backend.codegen.emit.conversion import pass_through, shuffled
+    from tileir.backend.codegen.warp_shuffles import ShufflePlan
+
     plan = conversion(source, target)
     if isinstance(plan, tuple):
         return [fragment[r] for r in plan]
@@ -34,6 +38,8 @@ def convert(
 
 def conversion_bytes(source: Tile, target: Layout) -> int:
     """Shared memory that a conversion needs."""
+    from tileir.backend.shared_memory.conversion_staging import Staging
+
     plan = conversion(source, target)
     return plan.bytes_at_once if isinstance(plan, Staging) else 0
 
@@ -42,6 +48,9 @@ def conversion_bytes(source: Tile, target: Layout) -> int:
 def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | Staging:
     """How a tile gets from its layout to `target`: by the register to take for each register,
     by shuffles, or through shared memory, whichever takes fewer cycles of a warp."""
+    from tileir.backend.codegen.warp_shuffles import exchange
+    from tileir.backend.shared_memory.conversion_staging import staging
+
     renamed = register_permutation(source.layout, target, source.shape)
     if renamed is not None:
         return tuple(renamed)
@@ -57,6 +66,9 @@ def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | 
 def within_warps(source: Tile, target: Layout) -> bool:
     """Whether a conversion goes through shared memory, where every one of several warps reads what
     its own lanes wrote and nothing else: it waits for no other, nor overwrites what others read."""
+    from tileir.backend.shared_memory.conversion_staging import Staging
+    from tileir.layout_algebra import flat_columns
+
     plan, source_layout = conversion(source, target), source.layout
     if not isinstance(plan, Staging) or plan.rounds > 1 or source_layout.repeats != target.repeats:
         return False
@@ -163,6 +175,8 @@ def address(lowering: Lowering, place: Placement, layout: Layout, register: int)
 def store_tile(lowering: Lowering, fragment: Fragment, tile: Tile, base: int) -> None:
     """Write a tile to shared memory from byte `base`. Padding is left out; the first owner of an
     element writes it."""
+    from tileir.backend.codegen.emit.conversion import both
+
     place, thread = placement(tile, base), lowering.thread
     first = lowering.first_owner(tile.layout)
     for register, handle in enumerate(fragment):

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 import attrs
 
 from tileir.layout import Layout
-from tileir.layout_algebra import flat_columns
 from tileir.layout_bits import Span, apply, complement, independent, intersection, kernel, solve
 
 LANE_BITS = 5
@@ -69,6 +68,8 @@ class ShufflePlan:
 def exchange(source: Layout, target: Layout, most_packed: int = 1) -> ShufflePlan | None:
     """The plan from `source` to `target`, with up to `most_packed` elements in a word; None if a
     warp would need what another has, or lanes would need more than one register of one lane."""
+    from tileir.layout_algebra import flat_columns
+
     if source.rank != target.rank or source.repeats != target.repeats:
         return None
     if source.atom_extents != target.atom_extents or source.warp != target.warp:

@@ -14,7 +14,6 @@ import attrs
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
 from tileir.layout import Layout
-from tileir.layout_fragments import wgmma_operand, wgmma_result
 from tileir.op import Op
 from tileir.types import (
     BF16,
@@ -127,12 +126,16 @@ def warpgroup_grid(op: Any, num_warps: int) -> tuple[int, int]:
 
 def accumulator_layout(op: Any, num_warps: int) -> Layout:
     """The layout of the accumulator of a `gpu.wgmma` or `gpu.wgmma_wait`."""
+    from tileir.layout_fragments import wgmma_result
+
     along, wide = warpgroup_grid(op, num_warps)
     return wgmma_result(shape_of(op.results[0].type), (4 * along, wide))
 
 
 def a_register_layout(op: Any, num_warps: int) -> Layout:
     """The layout of operand A of a `gpu.wgmma` from registers."""
+    from tileir.layout_fragments import wgmma_operand
+
     along, wide = warpgroup_grid(op, num_warps)
     element = cast(Element, element_of(op.a.type))
     return wgmma_operand(element, shape_of(op.a.type), (4 * along, wide))

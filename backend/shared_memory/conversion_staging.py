@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
+from typing import TYPE_CHECKING
 
 import attrs
 
-from tileir.backend.shared_memory.bank_conflicts import wavefronts
-from tileir.backend.shared_memory.swizzle import WIDEST, Columns, swizzle
 from tileir.layout import Layout, Vector
-from tileir.layout_algebra import pack
 from tileir.layout_bits import apply, kernel
+
+if TYPE_CHECKING:
+    from tileir.backend.shared_memory.swizzle import Columns
 
 _ITERATION_BYTES = 32768
 """Bytes of a tile that are staged at once; larger tiles take several iterations."""
@@ -74,6 +75,8 @@ class Staging:
 
     def low(self, v: Vector) -> int:
         """The part of the offset within a box."""
+        from tileir.layout_algebra import pack
+
         parts = [x & ((1 << w) - 1) for x, w in zip(v, self.widths, strict=True)]
         return apply(self.matrix, pack(parts, self.widths))
 
@@ -109,6 +112,8 @@ def _lanes_in_boxes(it: Staging) -> bool:
 
 def _side_cost(it: Staging, side: Side) -> int:
     """Accesses and their wavefronts, by a sample of them."""
+    from tileir.backend.shared_memory.bank_conflicts import wavefronts
+
     step = max(1, len(side.groups) // _SAMPLE)
     sample = side.groups[::step]
     cost = sum(wavefronts(_offsets(it, side, group), it.size * len(group)) for group in sample)
@@ -128,6 +133,8 @@ def _offsets(it: Staging, side: Side, group: tuple[int, ...]) -> list[int | None
 
 
 def _boxed(source: Layout, target: Layout, shape: Vector, size: int) -> Staging | None:
+    from tileir.backend.shared_memory.swizzle import swizzle
+
     extents = zip(source.atom_extents, target.atom_extents, strict=True)
     widths = tuple(min(a, b).bit_length() - 1 for a, b in extents)
     if not (_splits(source, widths) and _splits(target, widths)):
@@ -170,6 +177,8 @@ def _splits(it: Layout, widths: Vector) -> bool:
 
 def _columns(it: Layout, widths: Vector) -> Columns:
     """The bits that move within a box."""
+    from tileir.backend.shared_memory.swizzle import Columns
+
     registers, lanes, warps = (
         _low_columns(it.atom(a), widths) for a in ("register", "lane", "warp")
     )
@@ -177,6 +186,8 @@ def _columns(it: Layout, widths: Vector) -> Columns:
 
 
 def _low_columns(vectors: Sequence[Vector], widths: Vector) -> tuple[int, ...]:
+    from tileir.layout_algebra import pack
+
     masks = [(1 << w) - 1 for w in widths]
     return tuple(pack([x & m for x, m in zip(v, masks, strict=True)], widths) for v in vectors)
 
@@ -228,6 +239,8 @@ def _runs(
     it: Layout, shape: Vector, strides: Vector, size: int, fast: int
 ) -> tuple[tuple[int, ...], ...]:
     """Registers that are neighbours along `fast`, as many as lanes and warps leave aligned."""
+    from tileir.backend.shared_memory.swizzle import WIDEST
+
     wide = 1
     while wide * 2 * size <= WIDEST and _aligned(it, shape, strides, size, fast, wide * 2):
         wide *= 2

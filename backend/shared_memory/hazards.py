@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from tileir.analysis.affine_mod32 import AddressForms, addresses
 from tileir.analysis.cfg import cfg
 from tileir.analysis.ranges import ranges
 from tileir.analysis.shared_buffers import WAIT, alive
@@ -30,6 +29,9 @@ from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import AddressSpace, Pointer, element_of
 from tileir.values import Operand, Value
+
+if TYPE_CHECKING:
+    from tileir.analysis.affine_mod32 import AddressForms
 
 SharedRange: TypeAlias = tuple[int, int, Op]
 """A range of shared bytes, the second bound exclusive, and the op it is allocated for."""
@@ -293,6 +295,8 @@ class Hazards:
 
     @property
     def _addresses(self) -> AddressForms:
+        from tileir.analysis.affine_mod32 import addresses
+
         return addresses(self.function)
 
     def _entered(self, entry: PendingAccess, source: str, label: str) -> PendingAccess:

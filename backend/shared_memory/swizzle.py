@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from tileir.backend.shared_memory.bank_conflicts import WORD, phase_lanes
 from tileir.layout_bits import (
     Span,
     apply,
@@ -123,6 +122,8 @@ def _filled(
     low: list[int], source: Columns, target: Columns, bits: int, size: int
 ) -> tuple[int, ...]:
     """`low` with further bits until it fills a bank's word: elements of one word never conflict."""
+    from tileir.backend.shared_memory.bank_conflicts import WORD
+
     word = (WORD // size).bit_length() - 1
     units = (1 << i for i in range(bits))
     more = independent([*source.registers, *target.registers, *source.lanes, *units], low)
@@ -131,6 +132,8 @@ def _filled(
 
 def _together(low: Sequence[int], vector: Sequence[int], side: Columns, size: int) -> list[int]:
     """What the lanes of one phase of a side reach in one access, whole words of it."""
+    from tileir.backend.shared_memory.bank_conflicts import WORD, phase_lanes
+
     wide = size << len(vector)
     lanes = phase_lanes(max(wide, WORD)).bit_length() - 1
     word = max(len(vector), min(len(low), (WORD // size).bit_length() - 1))

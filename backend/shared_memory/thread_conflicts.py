@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from tileir.analysis.affine_mod32 import Affine
-from tileir.backend.shared_memory.element_owners import LANES, element_owners
 from tileir.types import Pointer, Tile, Type, element_of, shape_of
 from tileir.values import Value
+
+if TYPE_CHECKING:
+    from tileir.analysis.affine_mod32 import Affine
 
 Base: TypeAlias = "Value | None"
 """The parameter that a pointer is derived from; None where it is unknown."""
@@ -123,6 +124,8 @@ def _span(a: GlobalAccess) -> tuple[int, int]:
 
 def _is_large(a: GlobalAccess) -> bool:
     """Whether there are too many bytes to look at."""
+    from tileir.backend.shared_memory.element_owners import LANES
+
     if not isinstance(a.type, Tile):
         return False
     layout = a.type.layout
@@ -131,6 +134,8 @@ def _is_large(a: GlobalAccess) -> bool:
 
 def _by_bytes(a: GlobalAccess, b: GlobalAccess, warps: int) -> SyncScope:
     import numpy as np  # heavy, and needed where spans overlap
+
+    from tileir.backend.shared_memory.element_owners import LANES
 
     whole = a.size == b.size and not _is_shifted(a, b)
     first, second = (_ends(x, warps, whole) for x in (a, b))
@@ -168,6 +173,8 @@ def _ends(a: GlobalAccess, warps: int, whole: bool) -> Any:
 
 def _owners(a: GlobalAccess, warps: int) -> Any:
     import numpy as np
+
+    from tileir.backend.shared_memory.element_owners import LANES, element_owners
 
     if isinstance(a.type, Tile):
         return element_owners(a.type.layout, a.type.shape, a.who is AccessingThreads.FIRST)

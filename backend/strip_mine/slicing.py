@@ -12,15 +12,12 @@ from typing import Any, cast
 
 import attrs
 
-from tileir.backend.strip_mine.register_limits import words
 from tileir.effects import Effects
 from tileir.field import FieldKind
 from tileir.layout import differs_in_units
 from tileir.op import Op, lookup
 from tileir.ops.arith import Add, Sub, UDiv
 from tileir.ops.memory import Eviction, Load, LoadCache
-from tileir.ops.private import PrivateLoad, PrivateStore
-from tileir.ops.reduce import Combiner
 from tileir.ops.shape import ExtractSlice, MakeRange, Splat
 from tileir.types import I32, Element, Tile, Type, element_of, shape_of
 from tileir.values import Constant, Operand, Undef, Value, constant
@@ -57,6 +54,8 @@ def chain_of(
     as computable only if they are among the ops `available`; pieces of `staged` ops are there,
     along one dimension, as are those of ops that can only be computed once. Pieces of `sliced`
     values are slices of the whole."""
+    from tileir.backend.strip_mine.register_limits import words
+
     chain, waiting = ChunkSlice(), list(needs)
     while waiting:
         operand, dim = waiting.pop()
@@ -110,6 +109,8 @@ def dimension(kind: Tile) -> int:
 def is_once(op: Op, dim: int) -> bool:
     """Whether pieces of `op` along `dim` can be computed, but once and in order: an op that changes
     memory, and a scan along `dim`, of which each needs what those before have come to."""
+    from tileir.ops.reduce import Combiner
+
     if op.mnemonic in ATOMICS:
         return True
     said = cast(Any, op)
@@ -259,6 +260,8 @@ class ChunkEmitter:
 
     def keep(self, op: Op, dim: int, made: tuple[Value, ...]) -> None:
         """Let `made` be the piece of `op`, here and in loops that come later."""
+        from tileir.ops.private import PrivateStore
+
         self.made[op, dim] = made
         kept = self.staged.get(op)
         if kept is not None and kept.holds(self.start, self.size):
@@ -267,6 +270,8 @@ class ChunkEmitter:
                 self.add(PrivateStore(buffer, slot, value, location=op.location))
 
     def _read(self, kept: Buffers) -> tuple[Value, ...]:
+        from tileir.ops.private import PrivateLoad
+
         slot = self._slot(kept)
         return tuple([self.add(PrivateLoad(buffer, slot)).result for buffer in kept.buffers])
 
@@ -313,6 +318,8 @@ class ChunkEmitter:
         return found
 
     def _cut(self, op: Op, dim: int) -> tuple[Value, ...]:
+        from tileir.ops.private import PrivateLoad
+
         if isinstance(op, MakeRange):
             return (self._range(op),)
         if isinstance(op, PrivateLoad):

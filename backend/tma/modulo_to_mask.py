@@ -16,7 +16,6 @@ from tileir.analysis.affine import Affine, affine
 from tileir.analysis.polynomial import Lane, Polynomial, number
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import definitions, uses
-from tileir.backend.transforms.op_builder import OpBuilder
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.arith import And, SRem
@@ -24,7 +23,6 @@ from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch
 from tileir.ops.dot import Dot
 from tileir.ops.memory import Load, Store
-from tileir.ops.reduce import Reduce
 from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Trans
 from tileir.passmanager.registry import pass_
 from tileir.rewrite import Answer, Walk, rewrite
@@ -220,6 +218,8 @@ def _followed(function: Function, start: Place) -> Iterator[tuple[Place, Op]]:
 def _onward(function: Function, op: Any, place: Place) -> list[Place] | None:
     """The tiles that `op` makes of one, and the dimension in each; None where the lanes of others
     depend on it."""
+    from tileir.ops.reduce import Reduce
+
     value, dim = place
     if op.predicate is not None:
         return None
@@ -266,6 +266,8 @@ def _passed(function: Function, op: Op, place: Place) -> list[Place] | None:
 
 def _masked(op: Load, index: Operand, wrap: _Wrap, dim: int) -> list[Op]:
     """The load under the bound, too."""
+    from tileir.backend.transforms.op_builder import OpBuilder
+
     make, shape = OpBuilder(op), shape_of(op.pointer.type)
     test = ICmp(index, wrap.bound, predicate_=IntegerPredicate.SLT)
     make.ops.append(attrs.evolve(test, location=op.location))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -13,7 +13,6 @@ from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import definitions, uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import contiguous_dim, is_access
-from tileir.backend.transforms.scalarize import Scalarizer
 from tileir.effects import Effects
 from tileir.errors import Diagnostic
 from tileir.field import Successor
@@ -25,6 +24,9 @@ from tileir.passes.cfg_edit import copy_op, fresh_label
 from tileir.passmanager.registry import PassResult, pass_, remark
 from tileir.types import Tile, shape_of
 from tileir.values import Operand, Value
+
+if TYPE_CHECKING:
+    from tileir.backend.transforms.scalarize import Scalarizer
 
 _LONGEST = 64
 """Ops that are copied at most to have them with and without masks."""
@@ -159,6 +161,8 @@ class _Vectorizer:
         self, block: Block, group: Sequence[int], positions: Mapping[Value, int]
     ) -> _Stretch | None:
         """The ops to copy for the accesses of `group`; None where no test can be made."""
+        from tileir.backend.transforms.scalarize import Scalarizer
+
         tests: dict[Operand, Scalarizer] = {}
         wholes: dict[Operand, Operand] = {}
         kept: list[int] = []

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
 
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
-from tileir.backend.transforms.carry_state import State, thread_state_through
-from tileir.backend.transforms.clone import clone
-from tileir.backend.transforms.unroll import unroll_by_two
 from tileir.backend.warp_specialize.ring_buffers import BARRIERS, flip_parity
 from tileir.ir import Block, Function, Parameter
 from tileir.op import Op
@@ -20,11 +19,17 @@ from tileir.refusal import Refusal
 from tileir.types import I32
 from tileir.values import Value, constant
 
+if TYPE_CHECKING:
+    from tileir.backend.transforms.carry_state import State
+
 
 def alternate_instances(function: Function, member: int) -> Function | Refusal:
     """The body of `function` for one of two that take turns: its loop over instances does every
     other of them, from the first (`member` 0) or second on; the last parameter has become the
     barriers of turns, of which a member waits for its own."""
+    from tileir.backend.transforms.clone import clone
+    from tileir.backend.transforms.unroll import unroll_by_two
+
     outer = _instances(function)
     if outer is None:
         return Refusal("there is no loop over instances around its products")
@@ -133,6 +138,8 @@ class _Waiting:
     end: str
 
     def function(self, function: Function) -> Function:
+        from tileir.backend.transforms.carry_state import thread_state_through
+
         start = (constant(I32, 1 - self.member),)
         return thread_state_through(function, [(I32, "turn")], start, self._block)
 

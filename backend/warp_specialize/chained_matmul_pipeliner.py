@@ -4,26 +4,23 @@ is left over."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
 from tileir.analysis.uses import definitions
-from tileir.backend.warp_specialize.chained_matmuls import (
-    MatmulChain,
-    backward_slice,
-    latch_arguments,
-)
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.control import Branch
 from tileir.ops.floats import FMul, Rounding
 from tileir.ops.hopper import ScheduleBarrier, WgmmaWait
 from tileir.ops.shape import Broadcast
-from tileir.ops.warpgroup import ConditionalScale, NamedBarrierArrive, NamedBarrierSync
 from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges
 from tileir.types import F32, Tile, shape_of
 from tileir.values import Operand, Value
+
+if TYPE_CHECKING:
+    from tileir.backend.warp_specialize.chained_matmuls import MatmulChain
 
 Env = dict[Value, Operand]
 
@@ -36,6 +33,8 @@ def delayed(function: Function, chain: MatmulChain, *, ordered_softmax: bool) ->
 
 class _Delaying:
     def __init__(self, function: Function, chain: MatmulChain, *, ordered_softmax: bool) -> None:
+        from tileir.backend.warp_specialize.chained_matmuls import latch_arguments
+
         self.function, self.chain, self.ordered_softmax = function, chain, ordered_softmax
         self.header, self.latch = function.blocks[chain.header], function.blocks[chain.latch]
         self.labels: dict[str, str] = {}
@@ -125,6 +124,8 @@ class _Delaying:
     def _alike(self, block: Block, env: Env, product: tuple[Value, Value]) -> list[Op]:
         """The ops of a block of a round that do not wait for the late product, which begins where
         the first one of the round is waited for."""
+        from tileir.ops.warpgroup import NamedBarrierArrive, NamedBarrierSync
+
         chain, ops = self.chain, list[Op]()
         for op in block.ops[:-1]:
             if self.ordered_softmax and op.results and op.results[0] is chain.first.value:
@@ -151,6 +152,8 @@ class _Delaying:
     def _follow(self, op: Op, env: Env) -> Op:
         """An op that needs the sum; where rows of it are multiplied by factors of their own, which
         are 1 but for few rounds, warps look at these first."""
+        from tileir.ops.warpgroup import ConditionalScale
+
         copied = copy_op(op, env)
         total = env[self.chain.wait.result]
         if not isinstance(copied, FMul) or copied.rounding is not Rounding.NEAREST or copied.ftz:
@@ -175,6 +178,8 @@ class _Delaying:
     def _ordered(self, env: Env) -> Iterable[Op]:
         """What keeps the wait for the product behind what runs beside it: the sums of rows, which
         come last, but for what they are computed from."""
+        from tileir.backend.warp_specialize.chained_matmuls import backward_slice
+
         size = cast(Tile, self.chain.total.type).size
         passed = [v for v in self.passed.values() if isinstance(v, Value) and _is_sums(v, size)]
         made = definitions(self.function)

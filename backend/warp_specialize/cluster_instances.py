@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from tileir.analysis.clusters import ATTRIBUTE, SIZES, persistent_instances
 from tileir.backend.warp_specialize.persistent import PersistentLoop
-from tileir.backend.warp_specialize.predicate_effects import predicate_side_effects
 from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.ops.arith import Add, Mul, SDiv, SMin, Sub
-from tileir.ops.cluster import ClusterRank
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.dot import Dot
 from tileir.passmanager.registry import PassResult, pass_
@@ -101,6 +99,8 @@ def cluster_instances(module: Module, *, ranks: int = 2) -> PassResult:
 
 def cluster_kernel(function: Function, ranks: int) -> Function | Refusal:
     """The persistent kernel of clusters of `ranks` blocks; else why there is none."""
+    from tileir.backend.warp_specialize.predicate_effects import predicate_side_effects
+
     if ranks not in SIZES[1:]:
         return Refusal(f"clusters have {', '.join(map(str, SIZES[1:]))} blocks")
     if ATTRIBUTE in function.attributes or persistent_instances(function):
@@ -115,6 +115,8 @@ def cluster_kernel(function: Function, ranks: int) -> Function | Refusal:
 
 class _Neighbours(PersistentLoop):
     def __init__(self, function: Function, ranks: int, inside: Value) -> None:
+        from tileir.ops.cluster import ClusterRank
+
         super().__init__(function)
         self.together, self.inside = ranks, inside
         self.counter, self.instance = Value(I32, "round"), Value(I32, "instance")

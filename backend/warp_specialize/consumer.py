@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from tileir.backend.transforms.carry_state import State, thread_state_through
 from tileir.backend.warp_specialize.ring_buffers import RingBuffers, RingCursor, part_of
 from tileir.backend.warp_specialize.rings import RingPlan
 from tileir.backend.warp_specialize.stored_operands import StoredOperand
@@ -21,6 +20,9 @@ from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.types import I32, Tile, shape_of
 from tileir.values import Operand, Value, constant
 
+if TYPE_CHECKING:
+    from tileir.backend.transforms.carry_state import State
+
 
 def multiplying(
     function: Function,
@@ -29,6 +31,8 @@ def multiplying(
     factors: Mapping[Dot, StoredOperand],
 ) -> Function:
     """The body of `function` as the role that reads the slots of `parts`, and writes `factors`."""
+    from tileir.backend.transforms.carry_state import thread_state_through
+
     role = _Multiplying(found, parts, factors)
     moved = thread_state_through(function, role.counting.types, role.counting.initial, role.block)
     return simplify_cfg(dce(moved))

@@ -9,12 +9,10 @@ import attrs
 from tileir.analysis.clusters import ATTRIBUTE
 from tileir.backend.legalize.link_inline import linked_and_inlined
 from tileir.backend.stage import Scope, Stage, StageRun, with_attributes
-from tileir.backend.tma.host_plan import NON_TMA_ALIGNMENTS
 from tileir.backend.tma.infer_descriptors import infer_kernel_descriptors
 from tileir.backend.tma.modulo_to_mask import modulo_to_mask
 from tileir.backend.transforms.scalarize_pointer_steps import scalarize_pointer_steps
 from tileir.backend.transforms.unsigned_division import unsigned_divisions
-from tileir.backend.warp_specialize.cluster_instances import cluster_kernel
 from tileir.backend.warp_specialize.defer_wgmma_waits import defer_wgmma_waits
 from tileir.backend.warp_specialize.multicast import multicast
 from tileir.backend.warp_specialize.options import WarpSpecializeOptions, WarpSpecializeResult
@@ -25,7 +23,6 @@ from tileir.backend.warp_specialize.pingpong import buffer_bytes, pingpong
 from tileir.backend.warp_specialize.pipeline_chained_matmuls import pipeline_chained_matmuls
 from tileir.backend.warp_specialize.prefetch_register_operands import prefetch_register_operands
 from tileir.backend.warp_specialize.sink_wgmma_waits import sink_wgmma_waits
-from tileir.backend.warp_specialize.split_k import split_kernel
 from tileir.backend.warp_specialize.swap_operands import swap_operands
 from tileir.backend.warp_specialize.swizzle_panels import pad_to_swizzle_panels
 from tileir.errors import Diagnostic
@@ -68,6 +65,8 @@ def _has_scaled_dots(function: Function, wanted: WarpSpecializeOptions) -> bool:
 
 
 def _cluster_instances(function: Function, wanted: WarpSpecializeOptions) -> PassResult:
+    from tileir.backend.warp_specialize.cluster_instances import cluster_kernel
+
     why = "split-K is on" if wanted.split_k > 1 else "a block works for one instance"
     made = cluster_kernel(function, wanted.multicast) if _is_persistent(wanted) else Refusal(why)
     if isinstance(made, Function):
@@ -77,6 +76,8 @@ def _cluster_instances(function: Function, wanted: WarpSpecializeOptions) -> Pas
 
 
 def _split_k(function: Function, wanted: WarpSpecializeOptions) -> PassResult:
+    from tileir.backend.warp_specialize.split_k import split_kernel
+
     parted = split_kernel(function, wanted.split_k)
     if isinstance(parted, Function):
         return PassResult(parted)
@@ -86,6 +87,8 @@ def _split_k(function: Function, wanted: WarpSpecializeOptions) -> PassResult:
 
 
 def _exclude_from_maps(function: Function, wanted: WarpSpecializeOptions) -> Function:
+    from tileir.backend.tma.host_plan import NON_TMA_ALIGNMENTS
+
     return with_attributes(function, {NON_TMA_ALIGNMENTS: wanted.non_tma_alignments})
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import attrs
 
 from tileir.analysis.clusters import ATTRIBUTE
-from tileir.backend.warp_specialize.rank_divergence import RankDependent, ranked
-from tileir.backend.warp_specialize.uniform_copies import UniformityCheck
 from tileir.ir import Function, Module, Parameter
 from tileir.op import Op
-from tileir.ops.cluster import ClusterArrive, ClusterWait
 from tileir.ops.hopper import (
     MBarrierAlloc,
     MBarrierArrive,
@@ -21,12 +18,15 @@ from tileir.ops.hopper import (
     TensorMap,
     TmaLoad,
 )
-from tileir.ops.roles import Join, Role
 from tileir.passes.licm import licm
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import Descriptor, Tile
 from tileir.values import Operand, Value
+
+if TYPE_CHECKING:
+    from tileir.backend.warp_specialize.rank_divergence import RankDependent
+    from tileir.ops.roles import Role
 
 _PATTERN = 8
 """Rows after which a swizzle repeats."""
@@ -180,6 +180,9 @@ def multicast(module: Module) -> PassResult:
 
 def multicast_loads(module: Module, kernel: Function) -> list[Function] | Refusal:
     """The functions of a kernel whose blocks load for each other; else why they do not."""
+    from tileir.ops.cluster import ClusterArrive
+    from tileir.ops.roles import Role
+
     started = [op for op in kernel.ops if isinstance(op, Role)]
     loading = [r for r in started if _has(module.functions[r.callee], TmaLoad)]
     if len(loading) != 1:
@@ -204,6 +207,8 @@ def _has(function: Function, kind: type[Op]) -> bool:
 
 def _ranked(kernel: Function, role: Role, function: Function) -> RankDependent:
     """What differs between blocks in the function of a role."""
+    from tileir.backend.warp_specialize.rank_divergence import ranked
+
     outside = ranked(kernel).values
     shared_memory = {v for op in kernel.ops if not op.inputs for v in op.results}
     pairs = zip(function.parameters, role.arguments, strict=True)
@@ -226,6 +231,8 @@ class _Sharing:
 
     def functions(self) -> list[Function] | Refusal:
         """The roles and the kernel."""
+        from tileir.backend.warp_specialize.uniform_copies import UniformityCheck
+
         old = self.loading
         agreeing = UniformityCheck(old, self.differing, self.ranks)
         parts: dict[Value, tuple[TensorMap, Value]] = {}
@@ -277,6 +284,9 @@ class _Sharing:
         return function.with_blocks(blocks)
 
     def _kernel(self, maps: list[TensorMap], empty: set[Operand]) -> Function:
+        from tileir.ops.cluster import ClusterArrive, ClusterWait
+        from tileir.ops.roles import Join
+
         ops: list[Op] = []
         last = [op for op in self.kernel.entry.ops if isinstance(op, TensorMap)][-1]
         for op in self.kernel.entry.ops:

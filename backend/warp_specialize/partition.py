@@ -12,16 +12,12 @@ from tileir.analysis.uses import definitions
 from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.codegen.lowering import REMATERIALIZED_BLOCKS
 from tileir.backend.tma.host_expressions import host_values
-from tileir.backend.tma.host_plan import row_alignment
-from tileir.backend.transforms.clone import clone
 from tileir.backend.warp_specialize.async_hazards import (
     InstanceAccesses,
     overwrites_ring_inputs,
     producer_reads_written_memory,
     stores_through_smem,
 )
-from tileir.backend.warp_specialize.consumer import multiplying
-from tileir.backend.warp_specialize.cooperative_loads import with_alignment_hints
 from tileir.backend.warp_specialize.epilogue import (
     StorePath,
     epilogue_smem_bytes,
@@ -29,8 +25,6 @@ from tileir.backend.warp_specialize.epilogue import (
     plan_stores,
     storing,
 )
-from tileir.backend.warp_specialize.producer import loading
-from tileir.backend.warp_specialize.register_budget import registers_of
 from tileir.backend.warp_specialize.ring_buffers import (
     LOADING,
     RingBuffers,
@@ -44,7 +38,6 @@ from tileir.effects import Effects
 from tileir.ir import AttributeValue, Block, Function, Module, Parameter, Visibility
 from tileir.op import Op
 from tileir.ops.atomic import Order
-from tileir.ops.cluster import ClusterWait
 from tileir.ops.control import Return
 from tileir.ops.descriptor import (
     DescriptorLoad,
@@ -56,7 +49,6 @@ from tileir.ops.dot import Dot
 from tileir.ops.gpu import SharedAlloc
 from tileir.ops.hopper import TensorMap
 from tileir.ops.program import Assume
-from tileir.ops.roles import Join, Role
 from tileir.passes.dce import dce
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
@@ -301,6 +293,9 @@ class _Partitioner:
         return self.instance.function
 
     def functions(self) -> tuple[Function, Function, Function] | Refusal:
+        from tileir.backend.warp_specialize.consumer import multiplying
+        from tileir.backend.warp_specialize.producer import loading
+
         maps, outlets = self._maps(), self._outlets()
         bare = self._without(maps)
         first = loading(bare, self.found, self.parts)
@@ -356,12 +351,17 @@ class _Partitioner:
 
     def _kept(self, op: Op, maps: Mapping[Value, TensorMap]) -> Sequence[Op]:
         """What stays of `op`; what threads access says how it is aligned."""
+        from tileir.backend.tma.host_plan import row_alignment
+        from tileir.backend.warp_specialize.cooperative_loads import with_alignment_hints
+
         if (op.results and op.results[0] in maps) or op.mnemonic in _SHARED_BY_ALL:
             return ()
         unit = row_alignment(self.function, op.base) if isinstance(op, MakeDescriptor) else 0
         return with_alignment_hints(cast(MakeDescriptor, op), unit) if unit else (op,)
 
     def _role(self, body: Function, name: str, captured: Sequence[Value]) -> Function:
+        from tileir.backend.transforms.clone import clone
+
         promised = {p.value: p for p in self.function.parameters}
         made = body.evolve(
             name=name, kernel=False, visibility=Visibility.PRIVATE,
@@ -371,6 +371,10 @@ class _Partitioner:
         return clone(made)
 
     def _kernel(self, shared: Sequence[Op], captured: Sequence[Value]) -> Function:
+        from tileir.backend.warp_specialize.register_budget import registers_of
+        from tileir.ops.cluster import ClusterWait
+        from tileir.ops.roles import Join, Role
+
         entry = self.function.entry
         held = (prod(x.buffer.shape) // (128 * self.groups) for x in self.factors.values())
         fetched = any(x.unit for ring in self.found.rings for x in ring.loads)

@@ -11,7 +11,6 @@ from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.ranges import ranges_of
 from tileir.analysis.uses import defining_blocks, uses
-from tileir.backend.warp_specialize.chained_matmul_pipeliner import inserted, read
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
@@ -137,6 +136,8 @@ def _given(function: Function, loop: Loop) -> Mapping[Value, Operand]:
 
 def _runs(function: Function, loop: Loop) -> bool:
     """Whether the test of a loop certainly holds before the first round."""
+    from tileir.backend.warp_specialize.chained_matmul_pipeliner import read
+
     header = function.blocks[loop.header]
     test = header.terminator
     if not isinstance(test, CondBranch) or len(header.ops) != 2:
@@ -156,6 +157,8 @@ def _runs(function: Function, loop: Loop) -> bool:
 
 def _peeled(function: Function, loop: Loop) -> Function:
     """`function` with the first round of `loop` before it."""
+    from tileir.backend.warp_specialize.chained_matmul_pipeliner import inserted
+
     assert loop.preheader is not None
     header, before = function.blocks[loop.header], function.blocks[loop.preheader]
     names: dict[str, str] = {}
@@ -197,6 +200,8 @@ def _copied(
 def _left_out(op: Op, env: Env, begun: int) -> bool:
     """Whether the first round, in which `begun` products begin, does without `op`: an arrival that
     nobody makes, or a wait behind which as many may be under way; its result is what it is for."""
+    from tileir.backend.warp_specialize.chained_matmul_pipeliner import read
+
     if isinstance(op, WgmmaWait) and op.pending >= begun:
         env[op.results[0]] = read(env, op.value)
         return True
@@ -207,6 +212,8 @@ def _left_out(op: Op, env: Env, begun: int) -> bool:
 
 def _known_ahead(function: Function, loop: Loop, after: Block) -> tuple[Op, ...]:
     """Ops on scalars of the block behind a loop that need nothing of the loop."""
+    from tileir.backend.warp_specialize.chained_matmul_pipeliner import read
+
     if cfg(function).predecessors[after.label] != (loop.header,):
         return ()
     places, found = defining_blocks(function), dict[Op, None]()

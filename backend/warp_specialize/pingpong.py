@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import attrs
 
 from tileir.analysis.clusters import persistent_instances
-from tileir.backend.warp_specialize.alternate_instances import alternate_instances
 from tileir.backend.warp_specialize.ring_buffers import BARRIERS
 from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.ops.gpu import LocalStore, SharedAlloc
 from tileir.ops.hopper import MBarrierAlloc, Wgmma
-from tileir.ops.roles import Role
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import Pointer
 from tileir.values import Operand, Value
+
+if TYPE_CHECKING:
+    from tileir.ops.roles import Role
 
 _WARPGROUP = 4
 _REGISTERS, _FETCHING = (40, 232), (104, 200)
@@ -186,6 +187,8 @@ def _bytes(op: SharedAlloc) -> int:
 
 def _roles(module: Module, kernel: Function) -> tuple[Role, Role] | None:
     """The role that loads and the only one that multiplies."""
+    from tileir.ops.roles import Role
+
     started = [op for op in kernel.ops if isinstance(op, Role)]
     if len(started) != 2 or not persistent_instances(kernel):
         return None
@@ -220,6 +223,8 @@ class _Turns:
 
     def functions(self) -> tuple[Function, ...] | Refusal:
         """Both functions that multiply, and the kernel that starts them."""
+        from tileir.backend.warp_specialize.alternate_instances import alternate_instances
+
         if self.math.warps != _WARPGROUP:
             return Refusal("several warpgroups share the rows of a product")
         old = self.module.functions[self.math.callee]

@@ -5,10 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tileir.analysis.loops import loops
-from tileir.backend.warp_specialize.chained_matmul_pipeliner import delayed
-from tileir.backend.warp_specialize.chained_matmuls import chain
 from tileir.ir import Function
-from tileir.ops.warpgroup import NamedBarrierArrive
 from tileir.passmanager.registry import PassResult, pass_
 
 
@@ -113,6 +110,9 @@ def pipeline_chained_matmuls(function: Function, *, ordered_softmax: bool = True
           ret
         }
     """  # noqa: E501
+    from tileir.backend.warp_specialize.chained_matmul_pipeliner import delayed
+    from tileir.backend.warp_specialize.chained_matmuls import chain
+
     count = 0
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         found = chain(function, loops(function).by_header[header])
@@ -124,6 +124,8 @@ def pipeline_chained_matmuls(function: Function, *, ordered_softmax: bool = True
 
 def _beginning(function: Function) -> Function:
     """`function` with the first turn given to the first warpgroup where it begins."""
+    from tileir.ops.warpgroup import NamedBarrierArrive
+
     entry = function.entry
     ops = (NamedBarrierArrive(begin=True), *entry.ops)
     return function.with_blocks({**function.blocks, entry.label: attrs.evolve(entry, ops=ops)})

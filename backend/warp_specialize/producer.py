@@ -4,10 +4,9 @@ by its threads where no map can."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tileir.backend.tma.host_expressions import host_values
-from tileir.backend.transforms.carry_state import State, thread_state_through
-from tileir.backend.warp_specialize.cooperative_loads import CooperativeLoads, blocks_read
 from tileir.backend.warp_specialize.ring_buffers import (
     RingBuffers,
     RingCursor,
@@ -31,10 +30,15 @@ from tileir.passes.dce import dce, needed
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.values import Value
 
+if TYPE_CHECKING:
+    from tileir.backend.transforms.carry_state import State
+
 
 def loading(function: Function, found: RingPlan, parts: Sequence[RingBuffers]) -> Function | None:
     """The body of `function` as the role that fills the slots of `parts`; None where control flow
     or an index follows from what the other role computes or changes."""
+    from tileir.backend.transforms.carry_state import thread_state_through
+
     role = _Loading(function, found, parts)
     moved = thread_state_through(function, role.counting.types, role.counting.initial, role.block)
     cleaned = simplify_cfg(dce(moved))
@@ -44,6 +48,8 @@ def loading(function: Function, found: RingPlan, parts: Sequence[RingBuffers]) -
 
 class _Loading:
     def __init__(self, function: Function, found: RingPlan, parts: Sequence[RingBuffers]) -> None:
+        from tileir.backend.warp_specialize.cooperative_loads import CooperativeLoads, blocks_read
+
         self.found, self.parts, self.counting = found, parts, RingCursor(parts)
         loads = [load for ring in found.rings for load in ring.loads]
         self.fetching = CooperativeLoads(blocks_read(function, [x.op for x in loads if x.unit]))

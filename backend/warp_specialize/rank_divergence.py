@@ -11,7 +11,6 @@ from tileir.analysis.dominance import EXIT, post_dominance
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.cluster import ClusterRank
 from tileir.values import Value
 
 _ELSEWHERE = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE
@@ -50,6 +49,8 @@ def ranked(function: Function, given: frozenset[Value] = frozenset()) -> RankDep
 
 
 def _differs(op: Op, values: set[Value]) -> bool:
+    from tileir.ops.cluster import ClusterRank
+
     if isinstance(op, ClusterRank) or bool(op.effects & _ELSEWHERE):
         return True
     return any(v in values for v in op.operands if isinstance(v, Value))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tileir.backend.transforms.carry_state import State
 from tileir.backend.warp_specialize.rings import Ring, RingPlan, StagedAccess
 from tileir.op import Op
 from tileir.ops.arith import Add, Xor
@@ -16,6 +15,9 @@ from tileir.ops.gpu import SharedAlloc
 from tileir.ops.hopper import MBarrierAlloc
 from tileir.types import I32, I64, AddressSpace, Type, pointer
 from tileir.values import Constant, Operand, Value, constant
+
+if TYPE_CHECKING:
+    from tileir.backend.transforms.carry_state import State
 
 BARRIERS = pointer(I64, AddressSpace.SHARED)
 

@@ -12,7 +12,6 @@ from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, definitions, uses
-from tileir.backend.tma.host_plan import row_alignment
 from tileir.backend.warp_specialize.register_operands import register_operand_inputs
 from tileir.ir import Function
 from tileir.op import Op
@@ -243,6 +242,8 @@ def stage_access(
     function: Function, op: DescriptorLoad | DescriptorStore | DescriptorReduce
 ) -> StagedAccess:
     """The access, by threads or a tensor map as the kernel says."""
+    from tileir.backend.tma.host_plan import row_alignment
+
     maker = definitions(function).get(op.descriptor)  # type: ignore[arg-type]
     return StagedAccess(
         op, row_alignment(function, maker.base) if isinstance(maker, MakeDescriptor) else 0

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
 from tileir.analysis.clusters import ATTRIBUTE, SIZES, persistent_instances
 from tileir.backend.codegen.emit.shared_tile import full_swizzle
-from tileir.backend.transforms.carry_state import State, thread_state_through
 from tileir.backend.warp_specialize.async_hazards import has_cross_op_dependence
-from tileir.backend.warp_specialize.k_partition import (
-    AccumulationLoop,
-    KPartition,
-    find_accumulation_loop,
-)
 from tileir.backend.warp_specialize.ring_buffers import BARRIERS, flip_parity
-from tileir.backend.warp_specialize.split_k_epilogue import RowSlices, UnsliceableError, sliced
 from tileir.field import Successor
 from tileir.ir import Block, Function, Module
 from tileir.op import Op, lookup
 from tileir.ops.arith import Mul
-from tileir.ops.cluster import (
-    ClusterArrive,
-    ClusterMBarrierArrive,
-    ClusterMBarrierWait,
-    ClusterRank,
-    ClusterScatter,
-    ClusterWait,
-)
 from tileir.ops.control import Branch, Return
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import LocalLoad, SharedAlloc
@@ -41,6 +26,11 @@ from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import I32, AddressSpace, Element, Scalar, Tile, element_of, pointer, shape_of
 from tileir.values import Operand, Value, constant
+
+if TYPE_CHECKING:
+    from tileir.backend.transforms.carry_state import State
+    from tileir.backend.warp_specialize.k_partition import AccumulationLoop
+    from tileir.backend.warp_specialize.split_k_epilogue import RowSlices
 
 _FEWEST_ROWS = 8
 """Rows of a slice: what swizzled boxes of a tensor are multiples of."""
@@ -131,6 +121,9 @@ def split_k(module: Module, *, ranks: int = 2) -> PassResult:
 
 def split_kernel(function: Function, ranks: int) -> Function | Refusal:
     """The kernel for each of `ranks` blocks of a cluster; else why there is none."""
+    from tileir.backend.warp_specialize.k_partition import find_accumulation_loop
+    from tileir.backend.warp_specialize.split_k_epilogue import UnsliceableError
+
     if ranks == 1:
         return function
     if ranks not in SIZES:
@@ -161,6 +154,8 @@ def split_kernel(function: Function, ranks: int) -> Function | Refusal:
 
 class _Splitting:
     def __init__(self, function: Function, found: AccumulationLoop, ranks: int, rows: int) -> None:
+        from tileir.ops.cluster import ClusterRank
+
         self.old, self.found, self.ranks, self.rows = function, found, ranks, rows
         self.rank = ClusterRank()
         self.start = Mul(self.rank.result, constant(I32, rows))
@@ -173,6 +168,10 @@ class _Splitting:
 
     def function(self) -> Function:
         """The kernel of a rank. Raises WholeError."""
+        from tileir.backend.transforms.carry_state import thread_state_through
+        from tileir.backend.warp_specialize.k_partition import KPartition
+        from tileir.backend.warp_specialize.split_k_epilogue import UnsliceableError, sliced
+
         loop = self.found.loop
         leaving = self.old.blocks[loop.header].successors
         exit_ = next(e for e in leaving if e.label not in loop.blocks)
@@ -216,6 +215,8 @@ class _Splitting:
 
     def _shared(self) -> list[Op]:
         """What is there before anything else: memory that the blocks of the cluster reach."""
+        from tileir.ops.cluster import ClusterArrive, ClusterWait
+
         memory: list[Op] = [*self.buffers, self.staged, *[self.drained] * self.again]
         return [*memory, ClusterArrive(), ClusterWait(), self.rank]
 
@@ -223,6 +224,8 @@ class _Splitting:
         """A block; rows of sums go to where they are added up. Where a block works for many
         instances, they come after those of the last one were read, and before the block ends all
         have been."""
+        from tileir.ops.cluster import ClusterMBarrierWait
+
         (parity,), ops = state, list[Op]()
         zero = constant(I32, 0)
         if block.label == self.label:
@@ -236,6 +239,8 @@ class _Splitting:
         return list(block.ops), state
 
     def _gathered(self, parity: Operand) -> list[Op]:
+        from tileir.ops.cluster import ClusterMBarrierArrive, ClusterMBarrierWait, ClusterScatter
+
         ops: list[Op] = []
         zero = constant(I32, 0)
         if self.found.loop.depth > 1:

@@ -4,22 +4,24 @@ by computing what it is in the others."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import attrs
 
 from tileir.analysis.uses import definitions
-from tileir.backend.warp_specialize.rank_divergence import RankDependent
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.arith import And, Xor
-from tileir.ops.cluster import ClusterRank
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch
 from tileir.ops.hopper import TmaLoad
 from tileir.passes.cfg_edit import copy_op, fresh_label
 from tileir.types import I32, Scalar
 from tileir.values import Operand, Value, constant
+
+if TYPE_CHECKING:
+    from tileir.backend.warp_specialize.rank_divergence import RankDependent
 
 Parts = Mapping[Value, tuple[Value, int]]
 """By descriptor, that of a block's share of its blocks, and the dimension along which shares follow
@@ -107,6 +109,8 @@ class UniformityCheck:
         """What the ops `pending` compute in every other block, one after the other, and whether
         that is the same for `indices`: blocks, of which there is a power of two, differ from this
         one in the bits of a number."""
+        from tileir.ops.cluster import ClusterRank
+
         found = [v for op in pending for v in op.results if v in indices]
         for number, env in enumerate(elsewhere, start=1):
             for op in pending:
@@ -129,6 +133,8 @@ class UniformityCheck:
 
 def _computed(op: Op) -> bool:
     """Whether a block can compute `op` for another."""
+    from tileir.ops.cluster import ClusterRank
+
     if isinstance(op, ClusterRank):
         return True
     scalars = all(isinstance(v.type, Scalar) for v in (*op.operands, *op.results))

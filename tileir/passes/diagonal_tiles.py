@@ -29,7 +29,6 @@ from tileir.ops.cast import FPExt, SExt, ZExt
 from tileir.ops.compare import Select
 from tileir.ops.floats import Fma
 from tileir.ops.shape import Broadcast, ExpandDims, Trans
-from tileir.passes.fold import fold_op
 from tileir.rewrite import Answer, Replace, Walk
 from tileir.signature import FLOATS, INTEGERS
 from tileir.types import Type, element_of, shape_of, with_element
@@ -100,6 +99,8 @@ def _symmetry(op: Trans, walk: Walk) -> Answer:
 
 def _fold(op: Any, walk: Walk) -> Answer:
     """FOLD"""
+    from tileir.passes.fold import fold_op
+
     word = getattr(op.combiner, "value", None)
     result = diagonal(op.values[0], walk) if word is not None else None
     if result is None or result.shape[0] != result.shape[1] or result.shape[0] < 2:
@@ -149,6 +150,8 @@ def _widened(operand: Operand, type: Type, signed: bool, ops: list[Op]) -> Opera
 
 def _same(op: Op, walk: Walk) -> Answer:
     """SAME"""
+    from tileir.passes.fold import fold_op
+
     inputs = op.inputs
     if len(inputs) != 2 or op.effects is not Effects.PURE or len(op.results) != 1:
         return op

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tileir.analysis.partial import collects, kept_undefined
 from tileir.effects import Effects
 from tileir.errors import InterpretError
 from tileir.field import READING, SEVERAL, FieldKind
@@ -47,6 +46,8 @@ def fold(function: Function) -> Function:
           ret
         }
     """
+    from tileir.analysis.partial import kept_undefined
+
     kept = kept_undefined(function)
     return rewrite(function, unless_kept(kept, fold_op) if kept else fold_op)
 
@@ -68,6 +69,8 @@ def fold_op(op: Op, walk: Walk) -> Answer:
 
 
 def _foldable(op: Op) -> bool:
+    from tileir.analysis.partial import collects
+
     if op.effects not in (Effects.PURE, Effects.TRAP) or op.fields(FieldKind.SYMBOL):
         return False
     if isinstance(getattr(op, "combiner", None), str):

@@ -8,17 +8,12 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.dominance import dominance
-from tileir.analysis.partial import kept_undefined
 from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.memory import Load
 from tileir.ops.shape import Reshape, Trans, Unsplat
-from tileir.passes.diagonal_tiles import Diagonals
-from tileir.passes.fold import unless_kept
-from tileir.passes.laws.law import rules
-from tileir.passes.laws.shapes import SHAPES
 from tileir.passmanager.registry import pass_
 from tileir.rewrite import Answer, Replace, Walk, rewrite
 from tileir.types import Element, Tile, element_of, shape_of, tile
@@ -61,6 +56,12 @@ def peephole(function: Function, *, finite: bool = False) -> Function:
           ret
         }
     """
+    from tileir.analysis.partial import kept_undefined
+    from tileir.passes.diagonal_tiles import Diagonals
+    from tileir.passes.fold import unless_kept
+    from tileir.passes.laws.law import rules
+    from tileir.passes.laws.shapes import SHAPES
+
     function = _others(function)
     tiles = _Tiles(function)
     diagonals = Diagonals(finite=finite)

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileir.backend.codegen.lowering import Fragment, Lowering
-from tileir.backend.codegen.warp_shuffles import LANE_BITS, ShufflePlan, Swap
-from tileir.backend.shared_memory.conversion_staging import Side, Staging
 from tileir.layout import Layout, Vector
 from tileir.types import I1, I8, I16, I32, Element, Scalar
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.warp_shuffles import ShufflePlan, Swap
+    from tileir.backend.shared_memory.conversion_staging import Side, Staging
 
 # Through shared memory ----------------------------------------------------------------------
 
@@ -193,6 +195,8 @@ class _Address:
 
 def _by_thread(layout: Layout, part: Callable[[Vector], int]) -> list[int]:
     """`part` of what every bit of a thread's index moves by: lanes below, warps above."""
+    from tileir.backend.codegen.warp_shuffles import LANE_BITS
+
     lanes = [part(v) for v in layout.lane]
     return [*lanes, *[0] * (LANE_BITS - len(lanes)), *map(part, layout.warp)]
 

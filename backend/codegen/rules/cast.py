@@ -14,7 +14,6 @@ from tileir.backend.codegen.rules.f8_f4 import (
     widen,
     widen_some,
 )
-from tileir.backend.codegen.rules.small_integers import BY_BITS, by_bits
 from tileir.backend.codegen.thread_interface import Handle, Thread
 from tileir.types import BF16, F8E4M3, F16, F32, F64, I1, I16, I32, Element, Scalar
 from tileir.values import decode, encode
@@ -27,6 +26,8 @@ def _plain(t: Thread, op: Any, x: Handle) -> Handle:
 
 
 def _from_integer(t: Thread, op: Any, x: Handle) -> Handle:
+    from tileir.backend.codegen.rules.small_integers import BY_BITS, by_bits
+
     source, target, signed = _source(op), _target(op), op.mnemonic == "sitofp"
     if signed and source is I1:
         return _truth_to_float(t, target, x)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tileir.analysis.uses import definitions
-from tileir.backend.codegen.conversion_plan import convert
 from tileir.backend.codegen.emit.shared_tile import (
     SharedTile,
     Window,
@@ -16,7 +15,6 @@ from tileir.backend.codegen.emit.shared_tile import (
     times,
 )
 from tileir.backend.codegen.emit.tile_access import load_tile, store_window
-from tileir.backend.codegen.emit.window_load import read_window
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of, thread_span
 from tileir.backend.codegen.rules.memory import access_mask, vector_groups
 from tileir.backend.codegen.thread_interface import Access
@@ -26,6 +24,8 @@ from tileir.types import I1, I32, Element
 
 
 def _convert(lowering: Lowering, op: Any) -> list[Fragment]:
+    from tileir.backend.codegen.conversion_plan import convert
+
     source = op.source.type
     fragment = lowering.fragment(op.source)
     return [convert(lowering, op, fragment, source, op.layout)]
@@ -143,6 +143,8 @@ def _local_load(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _local_window(lowering: Lowering, op: Any) -> list[Fragment]:
+    from tileir.backend.codegen.emit.window_load import read_window
+
     window = _window(lowering, op)
     place = window.place
     if place.swizzle or place.panel or place.fast != 1:

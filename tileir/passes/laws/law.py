@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import attrs
 
 from tileir.errors import VerifyError
 from tileir.field import FieldKind
 from tileir.op import Op, lookup
-from tileir.passes.laws.terms import Apply, Name, Number, Term, parse_equation
 from tileir.rewrite import Answer, Replace, Rule, Walk
 from tileir.signature import Pattern
 from tileir.types import I1, Scalar, Type, element_of
 from tileir.values import Constant, Operand, constant, encode
+
+if TYPE_CHECKING:
+    from tileir.passes.laws.terms import Apply, Name, Term
 
 Bound: TypeAlias = dict[str, Operand]
 """What the names of a law stand for."""
@@ -36,6 +38,8 @@ class Law:
     right: tuple[Term, ...] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        from tileir.passes.laws.terms import parse_equation
+
         left, right = parse_equation(self.text)
         object.__setattr__(self, "left", left)
         object.__setattr__(self, "right", right)
@@ -92,6 +96,8 @@ class Builder:
     def operand(self, term: Term, type: Type | None) -> Operand:
         """The operand `term` stands for, adding what it needs to `ops`. `type` is that of
         literals, and of ops that state their result."""
+        from tileir.passes.laws.terms import Name, Number
+
         if isinstance(term, Number):
             return constant(cast(Type, type), term.value)
         if isinstance(term, Name):
@@ -107,6 +113,8 @@ class Builder:
         return op.results[term.index]
 
     def _apply(self, term: Apply, type: Type | None) -> Op:
+        from tileir.passes.laws.terms import Number
+
         cls = cast("type[Op]", lookup(term.mnemonic))
         types: dict[str, Type] = {}
         if type is not None and cls.results_ and cls.elementwise:
@@ -219,6 +227,8 @@ def _may_match(law: Law, cls: type[Op], kinds: tuple[str, ...]) -> bool:
 
 
 def _may_be(term: Term, kind: str) -> bool:
+    from tileir.passes.laws.terms import Apply
+
     if isinstance(term, Apply):
         return kind == term.mnemonic
     return kind == _LITERAL or not _is_literal(term)
@@ -233,6 +243,8 @@ def _orders(left: Apply, cls: type[Op]) -> tuple[tuple[Term, ...], ...]:
 
 
 def _is_literal(term: Term) -> bool:
+    from tileir.passes.laws.terms import Name, Number
+
     return isinstance(term, Number) or (isinstance(term, Name) and term.literal)
 
 
@@ -247,6 +259,8 @@ def _match_op(term: Apply, arguments: tuple[Term, ...], op: Op, bound: Bound, wa
 
 
 def _match(term: Term, operand: Operand, bound: Bound, walk: Walk) -> bool:
+    from tileir.passes.laws.terms import Name, Number
+
     if isinstance(term, Number):
         return type(operand) is Constant and operand.bits == _bits(term.value, operand.type)
     if isinstance(term, Name):
