@@ -202,7 +202,7 @@ def _kernel(module: Module, name: str | None) -> Function:
 def metadata_of_lowered(done: LoweredKernel, machine: Target) -> Metadata:
     """What a launcher needs of a kernel that was staged."""
     kernel, memory = done.stages["input"].functions[done.kernel], done.memory
-    prepared = done.stages["prepared"].functions[done.kernel]
+    prepared = done.stages["legal"].functions[done.kernel]
     return metadata_of(
         kernel, prepared, done.stages["barriers"], machine.name, done.num_warps, memory.size,
         memory.dynamic,

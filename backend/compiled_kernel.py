@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tileir.backend.tma.host_plan import HostPlan
 
 STAGES = (
-    "input", "prepared", "strips", "pipelined", "windows", "vectorized", "layouts", "allocated",
+    "input", "legal", "strip_mined", "pipelined", "halo", "full_tiles", "layouts", "allocated",
     "barriers",
 )  # fmt: skip
 """The stages at which a compiled module can be looked at."""

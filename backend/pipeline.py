@@ -338,15 +338,15 @@ def _reduces(function: Function, context: Context) -> bool:
 
 
 GPU = (
-    Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="prepared"),
-    Stage("strip-mine", _strip_mine, _has_large_tiles, Scope.MODULE, "strips"),
+    Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
+    Stage("strip-mine", _strip_mine, _has_large_tiles, Scope.MODULE, "strip_mined"),
     Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),
     Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
-    Stage("stage-halo", _stage_halo, _reads_again, snapshot="windows", marker="windows"),
+    Stage("stage-halo", _stage_halo, _reads_again, snapshot="halo", marker="halo"),
     Stage("check-registers", _check_registers_suffice),
-    Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="vectorized"),
-    Stage("rematerialize", _rematerialize, _is_register_limited, snapshot="vectorized"),
+    Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),
+    Stage("rematerialize", _rematerialize, _is_register_limited, snapshot="full_tiles"),
     Stage("assign-layouts", _assign_layouts, scope=Scope.EACH, marker="layouts"),
     Stage("per-warpgroup-stores", _per_warpgroup_stores, _copies_results, Scope.ROLES),
     Stage("eliminate-redundant-barriers", _eliminate_redundant_barriers, _writes_buffers,

@@ -110,7 +110,7 @@ _POLICIES: dict[str, Policy] = {
         before="assign-layouts,allocate-shared",
         idempotent=True,
     ),
-    "stage-halo": Policy({"taps": 40}, _UNDEF, stage="windows", idempotent=True),
+    "stage-halo": Policy({"taps": 40}, _UNDEF, stage="halo", idempotent=True),
     "version-full-tiles": Policy({"bounded": 32}, _UNDEF, numbers=_BOTH),
     **dict.fromkeys((*SIMT, *GPU), Policy({"poison": 0}, exact=True, length=12)),
     "cpu": _EXECUTED,

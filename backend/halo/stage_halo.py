@@ -72,7 +72,7 @@ def stage_halo(module: Module, *, shared: int = 24576, gain: int = 2) -> PassRes
           ret
         }
     after:
-        stage "windows"
+        stage "halo"
 
         define kernel void @sums(f32* noalias %x, f32* noalias %y, i32 %n) {
         entry:
@@ -125,7 +125,7 @@ def stage_halo(module: Module, *, shared: int = 24576, gain: int = 2) -> PassRes
     if not count:
         return PassResult(module, remarks)
     functions = {name: cast(Function, outcome.ir) for name, outcome in found.items()}
-    changed = module.evolve(functions=functions, stage="windows")
+    changed = module.evolve(functions=functions, stage="halo")
     return PassResult(changed, remarks, {"unions staged": count})
 
 

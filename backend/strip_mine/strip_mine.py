@@ -164,11 +164,11 @@ def strip_mine(
 
 
 def strips(module: Module) -> Module:
-    """`module` after `strip-mine`: at the stage `strips` where ops of the backend keep tiles."""
+    """`module` after `strip-mine`: of stage `strip_mined` where ops of the backend keep tiles."""
     ops = (op for function in module.functions.values() for op in function.ops)
     if module.stage is not None or all(op.mnemonic != "gpu.private_alloc" for op in ops):
         return module
-    return module.evolve(stage="strips")
+    return module.evolve(stage="strip_mined")
 
 
 def strip_mine_function(

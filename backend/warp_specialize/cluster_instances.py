@@ -37,7 +37,7 @@ def cluster_instances(module: Module, *, ranks: int = 2) -> PassResult:
           ret
         }
     after:
-        stage "cluster"
+        stage "clustered"
 
         define kernel void @f(f32* %p, i32 %grid.0, i32 %grid.1, i32 %grid.2) {persistent = 2, cluster = 2} {
         entry:
@@ -93,7 +93,7 @@ def cluster_instances(module: Module, *, ranks: int = 2) -> PassResult:
         if isinstance(made, Refusal):
             remarks.append(made.remark("TIR0655", "no cluster", function.location))
             continue
-        module = module.evolve(functions={**module.functions, name: made}, stage="cluster")
+        module = module.evolve(functions={**module.functions, name: made}, stage="clustered")
     return PassResult(module, tuple(remarks))
 
 

@@ -29,7 +29,7 @@ def defer_wgmma_waits(function: Function) -> PassResult:
     "wgmma.mma_async"), and the next iteration's would be written meanwhile: it stays as it is.
 
     before:
-        stage "roles"
+        stage "warp_specialized"
 
         define private void @math(f16 addrspace(3)* %a, f16 addrspace(3)* %b, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32*<64, 8> %p) {
         entry:
@@ -49,7 +49,7 @@ def defer_wgmma_waits(function: Function) -> PassResult:
           ret
         }
     after:
-        stage "roles"
+        stage "warp_specialized"
 
         define private void @math(f16 addrspace(3)* %a, f16 addrspace(3)* %b, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32*<64, 8> %p) {
         entry:

@@ -200,7 +200,7 @@ class _Driver:
         producer, consumer, _ = made
         others = {n: f for n, f in run.module.functions.items() if n != self.name}
         functions = {**others, **{f.name: f for f in made}}
-        started = run.module.evolve(functions=functions, stage="roles")
+        started = run.module.evolve(functions=functions, stage="warp_specialized")
         return self._finished(started, producer.name, consumer.name, wanted, tuple(run.remarks))
 
     def _finished(

@@ -43,9 +43,9 @@ def multicast(module: Module) -> PassResult:
     before all have their barriers, or ends while others still arrive there.
 
     before:
-        stage "roles"
+        stage "warp_specialized"
 
-        define private void @f.load(tensor_desc<f16<64, 64>> %x, f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty) {
+        define private void @f.producer(tensor_desc<f16<64, 64>> %x, f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty) {
         entry:
           %rank = gpu.cluster_rank i32
           %row = lshr i32 %rank, 1
@@ -64,7 +64,7 @@ def multicast(module: Module) -> PassResult:
           ret
         }
 
-        define private void @f.math(f32* %p, f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty) {
+        define private void @f.consumer(f32* %p, f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty) {
         entry:
           br loop
         loop:
@@ -91,15 +91,15 @@ def multicast(module: Module) -> PassResult:
           %a = gpu.shared_alloc f16 addrspace(3)* {shape = [1, 64, 64], swizzle = 3, panel = 64}
           %full = gpu.mbarrier_alloc i64 addrspace(3)*
           %empty = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 4}
-          gpu.role @f.load, %x, %a, %full, %empty {first = 4, warps = 4}
-          gpu.role @f.math, %q, %a, %full, %empty {warps = 4}
+          gpu.role @f.producer, %x, %a, %full, %empty {first = 4, warps = 4}
+          gpu.role @f.consumer, %q, %a, %full, %empty {warps = 4}
           gpu.join
           ret
         }
     after:
-        stage "roles"
+        stage "warp_specialized"
 
-        define private void @f.load(tensor_desc<f16<64, 64>> %x, f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, tensor_desc<f16<32, 64>> %0) {
+        define private void @f.producer(tensor_desc<f16<64, 64>> %x, f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, tensor_desc<f16<32, 64>> %0) {
         entry:
           %rank = gpu.cluster_rank i32
           %row = lshr i32 %rank, 1
@@ -128,7 +128,7 @@ def multicast(module: Module) -> PassResult:
           ret
         }
 
-        define private void @f.math(f32* %p, f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty) {
+        define private void @f.consumer(f32* %p, f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty) {
         entry:
           br loop
         loop:
@@ -158,8 +158,8 @@ def multicast(module: Module) -> PassResult:
           %empty = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 8}
           gpu.cluster_arrive
           gpu.cluster_wait
-          gpu.role @f.load, %x, %a, %full, %empty, %0 {first = 4, warps = 4}
-          gpu.role @f.math, %q, %a, %full, %empty {warps = 4}
+          gpu.role @f.producer, %x, %a, %full, %empty, %0 {first = 4, warps = 4}
+          gpu.role @f.consumer, %q, %a, %full, %empty {warps = 4}
           gpu.join
           gpu.cluster_arrive
           gpu.cluster_wait

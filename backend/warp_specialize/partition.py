@@ -101,9 +101,9 @@ def warp_specialize(
           ret
         }
     after:
-        stage "roles"
+        stage "warp_specialized"
 
-        define private void @product.load(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %0, f16 addrspace(3)* %1, f16 addrspace(3)* %2, i64 addrspace(3)* %3, i64 addrspace(3)* %4, f32 addrspace(3)* %5) {
+        define private void @product.producer(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %0, f16 addrspace(3)* %1, f16 addrspace(3)* %2, i64 addrspace(3)* %3, i64 addrspace(3)* %4, f32 addrspace(3)* %5) {
         entry:
           br loop
         loop:
@@ -127,7 +127,7 @@ def warp_specialize(
           ret
         }
 
-        define private void @product.math(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %0, f16 addrspace(3)* %1, f16 addrspace(3)* %2, i64 addrspace(3)* %3, i64 addrspace(3)* %4, f32 addrspace(3)* %5) {
+        define private void @product.consumer(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %0, f16 addrspace(3)* %1, f16 addrspace(3)* %2, i64 addrspace(3)* %3, i64 addrspace(3)* %4, f32 addrspace(3)* %5) {
         entry:
           br loop
         loop:
@@ -170,8 +170,8 @@ def warp_specialize(
           %3 = gpu.mbarrier_alloc i64 addrspace(3)* {count = 2}
           %4 = gpu.mbarrier_alloc i64 addrspace(3)* {count = 2, arrivals = 4}
           %5 = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 64, 16], swizzle = 2, panel = 16}
-          gpu.role @product.load, %a, %b, %c, %k, %d, %e, %0, %1, %2, %3, %4, %5 {first = 4, warps = 4}
-          gpu.role @product.math, %a, %b, %c, %k, %d, %e, %0, %1, %2, %3, %4, %5 {warps = 4}
+          gpu.role @product.producer, %a, %b, %c, %k, %d, %e, %0, %1, %2, %3, %4, %5 {first = 4, warps = 4}
+          gpu.role @product.consumer, %a, %b, %c, %k, %d, %e, %0, %1, %2, %3, %4, %5 {warps = 4}
           gpu.join
           ret
         }
@@ -186,7 +186,7 @@ def warp_specialize(
             continue
         functions = {n: f for n, f in module.functions.items() if n != name}
         functions.update({f.name: f for f in made})
-        module = module.evolve(functions=functions, stage="roles")
+        module = module.evolve(functions=functions, stage="warp_specialized")
     return PassResult(module, tuple(remarks))
 
 
@@ -317,8 +317,8 @@ class _Partitioner:
             *(v for op in shared for v in op.results),
         ]
         name = self.function.name
-        loads = self._role(first, f"{name}.load", captured)
-        multiplies = self._role(second, f"{name}.math", captured)
+        loads = self._role(first, f"{name}.producer", captured)
+        multiplies = self._role(second, f"{name}.consumer", captured)
         return loads, multiplies, self._kernel(shared, captured)
 
     def _maps(self) -> dict[Value, TensorMap]:
@@ -385,9 +385,9 @@ class _Partitioner:
         ops = [
             *_host_ops(self.function),
             *(op for op in shared if op not in waits),
-            Role(f"{name}.load", given, first=warps, warps=LOADING, registers=registers[0]),
+            Role(f"{name}.producer", given, first=warps, warps=LOADING, registers=registers[0]),
             *waits,
-            Role(f"{name}.math", given, first=0, warps=warps, registers=registers[1]),
+            Role(f"{name}.consumer", given, first=0, warps=warps, registers=registers[1]),
             Join(),
             Return(),
         ]

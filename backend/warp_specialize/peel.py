@@ -37,7 +37,7 @@ def peel_first_iteration(function: Function) -> PassResult:
     result, are computed while that product runs. The loop is known to run at least once.
 
     before:
-        stage "roles"
+        stage "warp_specialized"
 
         define private void @math(f16 addrspace(3)* %a, f16 addrspace(3)* %b, i64 addrspace(3)* %full, i32 %n, i32 %m, f32*<64, 8> %p, i32* %q) {
         entry:
@@ -62,7 +62,7 @@ def peel_first_iteration(function: Function) -> PassResult:
           ret
         }
     after:
-        stage "roles"
+        stage "warp_specialized"
 
         define private void @math(f16 addrspace(3)* %a, f16 addrspace(3)* %b, i64 addrspace(3)* %full, i32 %n, i32 %m, f32*<64, 8> %p, i32* %q) {
         entry:

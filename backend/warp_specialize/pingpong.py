@@ -38,14 +38,14 @@ def pingpong(module: Module) -> PassResult:
     a wait tells the parity of a phase alone. What is written passes through buffers of their own.
 
     before:
-        stage "roles"
+        stage "warp_specialized"
 
-        define private void @f.load(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p) {
+        define private void @f.producer(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p) {
         entry:
           ret
         }
 
-        define private void @f.math(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p) {
+        define private void @f.consumer(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p) {
         entry:
           br instances
         instances:
@@ -72,15 +72,15 @@ def pingpong(module: Module) -> PassResult:
           %a = gpu.shared_alloc f16 addrspace(3)* {shape = [1, 64, 64], swizzle = 3, panel = 64}
           %full = gpu.mbarrier_alloc i64 addrspace(3)*
           %empty = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 4}
-          gpu.role @f.load, %a, %full, %empty, %n, %p {first = 4, warps = 4}
-          gpu.role @f.math, %a, %full, %empty, %n, %p {warps = 4}
+          gpu.role @f.producer, %a, %full, %empty, %n, %p {first = 4, warps = 4}
+          gpu.role @f.consumer, %a, %full, %empty, %n, %p {warps = 4}
           gpu.join
           ret
         }
     after:
-        stage "roles"
+        stage "warp_specialized"
 
-        define private void @f.math.0(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p, i64 addrspace(3)* %turns) {
+        define private void @f.consumer.0(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p, i64 addrspace(3)* %turns) {
         entry:
           br instances
         instances:
@@ -111,7 +111,7 @@ def pingpong(module: Module) -> PassResult:
           ret
         }
 
-        define private void @f.math.1(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p, i64 addrspace(3)* %turns) {
+        define private void @f.consumer.1(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p, i64 addrspace(3)* %turns) {
         entry:
           br instances
         instances:
@@ -142,7 +142,7 @@ def pingpong(module: Module) -> PassResult:
           ret
         }
 
-        define private void @f.load(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p) {
+        define private void @f.producer(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p) {
         entry:
           ret
         }
@@ -153,9 +153,9 @@ def pingpong(module: Module) -> PassResult:
           %full = gpu.mbarrier_alloc i64 addrspace(3)*
           %empty = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 4}
           %0 = gpu.mbarrier_alloc i64 addrspace(3)* {count = 2, arrivals = 4}
-          gpu.role @f.load, %a, %full, %empty, %n, %p {first = 4, warps = 4, registers = 40}
-          gpu.role @f.math.0, %a, %full, %empty, %n, %p, %0 {warps = 4, registers = 232}
-          gpu.role @f.math.1, %a, %full, %empty, %n, %p, %0 {first = 8, warps = 4, registers = 232}
+          gpu.role @f.producer, %a, %full, %empty, %n, %p {first = 4, warps = 4, registers = 40}
+          gpu.role @f.consumer.0, %a, %full, %empty, %n, %p, %0 {warps = 4, registers = 232}
+          gpu.role @f.consumer.1, %a, %full, %empty, %n, %p, %0 {first = 8, warps = 4, registers = 232}
           gpu.join
           ret
         }

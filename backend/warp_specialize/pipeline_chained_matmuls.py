@@ -22,7 +22,7 @@ def pipeline_chained_matmuls(function: Function, *, ordered_softmax: bool = True
     left as they are by warps whose factors are 1 (`gpu.conditional_scale`).
 
     before:
-        stage "roles"
+        stage "warp_specialized"
 
         define private void @math(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32*<64, 16> %p) {
         entry:
@@ -51,7 +51,7 @@ def pipeline_chained_matmuls(function: Function, *, ordered_softmax: bool = True
           ret
         }
     after:
-        stage "roles"
+        stage "warp_specialized"
 
         define private void @math(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32*<64, 16> %p) {
         entry:

@@ -34,7 +34,7 @@ def prefetch_register_operands(function: Function) -> PassResult:
     not come is masked.
 
     before:
-        stage "roles"
+        stage "warp_specialized"
 
         define private void @math(f16* %x, i32* %t, f16 addrspace(3)* %b, i32 %n, f32*<64, 8> %p) {
         entry:
@@ -64,7 +64,7 @@ def prefetch_register_operands(function: Function) -> PassResult:
           ret
         }
     after:
-        stage "roles"
+        stage "warp_specialized"
 
         define private void @math(f16* %x, i32* %t, f16 addrspace(3)* %b, i32 %n, f32*<64, 8> %p) {
         entry:

@@ -41,7 +41,7 @@ def sink_wgmma_waits(function: Function) -> PassResult:
     the wait that they were given back behind, and what is read from one, before that.
 
     before:
-        stage "roles"
+        stage "warp_specialized"
 
         define private void @math(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %g, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, f32*<64, 16> %p) {
         entry:
@@ -62,7 +62,7 @@ def sink_wgmma_waits(function: Function) -> PassResult:
           ret
         }
     after:
-        stage "roles"
+        stage "warp_specialized"
 
         define private void @math(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %g, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, f32*<64, 16> %p) {
         entry:

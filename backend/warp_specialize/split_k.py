@@ -68,7 +68,7 @@ def split_k(module: Module, *, ranks: int = 2) -> PassResult:
           ret
         }
     after:
-        stage "split"
+        stage "split_k"
 
         define kernel void @product(f32* %a, f32* %b, f32* %c, i32 %k) {cluster = 2} {
         entry:
@@ -115,7 +115,7 @@ def split_k(module: Module, *, ranks: int = 2) -> PassResult:
         if isinstance(made, Refusal):
             remarks.append(made.remark("TIR0654", "split-K not applied", function.location))
             continue
-        module = module.evolve(functions={**module.functions, name: made}, stage="split")
+        module = module.evolve(functions={**module.functions, name: made}, stage="split_k")
     return PassResult(module, tuple(remarks))
 
 

@@ -9,20 +9,21 @@ _FIRST = "nothing was copied out of the buffer before: the block writes one tile
 _LAST = "no copy into the slot follows: the block reads no further"
 _TWICE = "the other result's stands between, and either is for both"
 _WRITES = {
-    kernel: {f"{op} in @{kernel}.math, done": _FIRST for op in ("gpu.tma_wait", "gpu.barrier")}
+    kernel: {f"{op} in @{kernel}.consumer, done": _FIRST for op in ("gpu.tma_wait", "gpu.barrier")}
     for kernel in ("matmul", "attention")
 }
 _REASONS: Mapping[str, Mapping[str, str]] = {
     "product roles": _WRITES["matmul"],
     "product overlap": {
-        "gpu.mbarrier_arrive in @matmul.math, done.waited": _LAST, **_WRITES["matmul"]
+        "gpu.mbarrier_arrive in @matmul.consumer, done.waited": _LAST, **_WRITES["matmul"]
     },
     "attention roles": _WRITES["attention"],
     "attention delay": {
-        "gpu.mbarrier_arrive in @attention.math, loop.last": _LAST, **_WRITES["attention"]
+        "gpu.mbarrier_arrive in @attention.consumer, loop.last": _LAST, **_WRITES["attention"]
     },
     "product two results": {
-        f"{op} in @generated.math, done.waited": _TWICE for op in ("gpu.tma_wait", "gpu.barrier")
+        f"{op} in @generated.consumer, done.waited": _TWICE
+        for op in ("gpu.tma_wait", "gpu.barrier")
     },
 }  # fmt: skip
 """By kernel, and op with its function and block."""

@@ -192,7 +192,7 @@ def test_columns_of_one_instruction_are_as_many_as_there_may_be(
     place = {1: "i8", 2: "f16"}[kind.bytes] + " addrspace(3)*"
     total = "i32" if kind is I8 else "f32"
     function = parse(f"""tir 1.0
-stage "roles"
+stage "warp_specialized"
 
 define private void @k({place} %a, {place} %b, {total}<64, {n}> %c) {{
 entry:

@@ -117,7 +117,7 @@ entry:
 
 
 RANK = """tir 1.0
-stage "split"
+stage "split_k"
 
 define kernel void @k(i32* %x) {cluster = BLOCKS} {
 entry:

@@ -60,7 +60,7 @@ def test_warp_specialization_is_seen_stage_by_stage():
     assert set(wanted) <= set(seen)
     assert observed.ptx == compile_kernel(matmul(), "sm_90a").ptx
     roles = {r.step.function for r in recorder.records if r.step.node.name == "assign-layouts"}
-    assert roles == {"matmul", "matmul.load", "matmul.math"}
+    assert roles == {"matmul", "matmul.producer", "matmul.consumer"}
 
 
 def test_a_stage_that_fails_leaves_a_reproducer(monkeypatch, tmp_path):
@@ -85,7 +85,7 @@ def test_a_wrong_stage_is_found_by_bisection(monkeypatch):
     from tileir.backend import pipeline
 
     text = EXAMPLES[0].read_text()
-    planted = Stage("stage-halo", lambda f, c: _subtract(f), marker="windows", snapshot="windows")
+    planted = Stage("stage-halo", lambda f, c: _subtract(f), marker="halo", snapshot="halo")
     wrong = tuple(planted if s.name == "stage-halo" else s for s in pipeline.GPU)
     monkeypatch.setattr(sys.modules["tileir.backend.compile"], "GPU", wrong)
     culprit = bisect(

@@ -17,7 +17,7 @@ def reversing(count, element="f32", slot="%j", warps=2, first=0):
     """Tiles of `count` elements kept by one loop and read, the last first, by another."""
     settings = f"num_warps = {warps}"
     return f"""tir 1.0
-stage "strips"
+stage "strip_mined"
 define kernel void @k({element}* aligned(16) %x, {element}* aligned(16) %y) {{{settings}}} {{
 entry:
   %b = gpu.private_alloc private<{element}<{count}>, 5>
@@ -160,7 +160,7 @@ def test_more_than_a_thread_may_have_is_refused():
 
 def test_what_is_kept_at_known_places_stays_in_registers():
     text = """tir 1.0
-stage "strips"
+stage "strip_mined"
 define kernel void @k(f32* aligned(16) %x) {num_warps = 1} {
 entry:
   %b = gpu.private_alloc private<f32<64>, 2>

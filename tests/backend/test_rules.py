@@ -220,7 +220,7 @@ entry:
 
 
 SHARED = """tir 1.0
-stage "roles"
+stage "warp_specialized"
 
 define kernel void @k({x}* %x, {x}* %y) {{num_warps = {warps}}} {{
 entry:

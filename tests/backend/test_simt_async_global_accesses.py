@@ -13,7 +13,7 @@ from tileir.backend.simt.shadow import RaceError
 from tileir.textual import parse
 
 START = """tir 1.0
-stage "roles"
+stage "warp_specialized"
 
 define kernel void @k(f32* %x, f32* %y) {num_warps = 4} {
 entry:

@@ -101,7 +101,7 @@ def test_a_barrier_of_warpgroups_orders_the_threads_of_each(reader: int, fine: b
 
 
 STORE = """tir 1.0
-stage "roles"
+stage "warp_specialized"
 
 define kernel void @k(f16* %x) {num_warps = 4} {
 entry:
@@ -129,7 +129,7 @@ def test_a_tile_leaves_by_a_copy() -> None:
 
 
 SENDS = """tir 1.0
-stage "roles"
+stage "warp_specialized"
 
 define kernel void @k(f32* %x) {cluster = 2, num_warps = 4} {
 entry:

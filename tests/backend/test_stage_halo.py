@@ -313,7 +313,7 @@ def test_the_index_that_decides_reaches_farthest(step, stride, reach):
 
 def test_a_window_outside_of_its_slot_is_an_error():
     text = """tir 1.0
-stage "windows"
+stage "halo"
 define kernel void @k(i32* %x, i32 %c) {
 entry:
   %b = gpu.shared_alloc i32 addrspace(3)* {shape = [1, 2, 8]}

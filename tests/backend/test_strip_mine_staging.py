@@ -33,7 +33,7 @@ def test_what_is_stored_is_what_was_there_before(count, shift):
         place = x + 40 + b.arange(count)
         (place + shift).store(place.load() * 2.0)
     new = equal(b.module(), 1, [numbers(count + 80)])
-    assert [new.stage for _ in allotted(new)] == ["strips"] * len(allotted(new))
+    assert [new.stage for _ in allotted(new)] == ["strip_mined"] * len(allotted(new))
 
 
 @pytest.mark.parametrize("count", [64, 97])
@@ -196,5 +196,5 @@ def test_nothing_changes_where_promises_order_everything():
 def test_the_cut_program_reads_and_prints_the_same():
     new = run(softmax(3, 67), SMALL.format(keep=1)).module
     text = print_module(new)
-    assert 'stage "strips"' in text
+    assert 'stage "strip_mined"' in text
     assert print_module(parse(text)) == text

@@ -51,7 +51,7 @@ def test_what_is_left_out_is_found(line: str, instead: str, code: str, op: str) 
 
 
 BLOCKS = """tir 1.0
-stage "roles"
+stage "warp_specialized"
 
 define kernel void @k(f32* %x) {num_warps = 4} {
 entry:

@@ -10,7 +10,7 @@ import pytest
 from .programs import fails, run
 
 SHARED = """\
-stage "roles"
+stage "warp_specialized"
 
 define kernel void @k(f32* %x, f32* %y, i32 %slot, i32 %row, i32 %column) {
 entry:

@@ -57,7 +57,7 @@ def roles_in(
     numbers = {"m": m, "n": n, "k": k}
     it = launched_as(numbers, options or {}, **tile)
     done = it.staged
-    work = work_of(done.stages["prepared"].functions[done.kernel], (64, 1, 1), numbers)
+    work = work_of(done.stages["legal"].functions[done.kernel], (64, 1, 1), numbers)
     use = use_of(done, SM90, work, it.maps)
     assert use.roles is not None
     return use.roles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_STAGE = 'stage "split"\n\n'
+_STAGE = 'stage "split_k"\n\n'
 _KERNEL = "define kernel void @k(i1 %c) {cluster = 4, num_warps = 8} {\nentry:\n"
 _MEET = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
 _ROLE = "define private void @f() {\nentry:\n  ret\n}\n"

@@ -176,8 +176,8 @@ MODULES = [
     # stages
     ("TIR0224", "define kernel void @f() {\nentry:\n  «gpu.barrier\n  ret\n}\n"),
     # private buffers
-    ("TIR0234", 'stage "strips"\ndefine void @f(private<f32<4>> «%b) {\nentry:\n  ret\n}\n'),
-    ("TIR0234", 'stage "strips"\ndefine void @f(i1 %c) {\nentry:\n'
+    ("TIR0234", 'stage "strip_mined"\ndefine void @f(private<f32<4>> «%b) {\nentry:\n  ret\n}\n'),
+    ("TIR0234", 'stage "strip_mined"\ndefine void @f(i1 %c) {\nentry:\n'
      "  %a = gpu.private_alloc private<f32<4>>\n  br next\n«next:\n"
      "  %b = phi private<f32<4>> [%a, entry], [%b, next]\n"
      "  cond_br %c, next, out\nout:\n  ret\n}\n"),

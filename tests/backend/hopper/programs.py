@@ -71,7 +71,7 @@ class Product:
         )
         zero = "0" if c.is_integer else "0.0"
         return f"""tir 1.0
-stage "roles"
+stage "warp_specialized"
 
 {header}
 entry:

@@ -26,7 +26,7 @@ def check(
     module: Any, kernel: str, grid: tuple[int, int, int], arguments: list[Any], place: int
 ) -> None:
     """Run it as the interpreter does; `place` is the number of the argument written."""
-    assert module.stage == "roles"
+    assert module.stage == "warp_specialized"
     more = len(module.functions[kernel].parameters) - len(arguments)
     blocks = (2, 1, 1) if more else grid
     given = [*arguments, *grid[:more]]

@@ -95,7 +95,7 @@ def test_registers_of_a_product_are_its_own() -> None:
 
 
 ROUNDS = """tir 1.0
-stage "roles"
+stage "warp_specialized"
 
 define kernel void @rounds(f32* %p, i32 %n) {num_warps = 4} {
 entry:

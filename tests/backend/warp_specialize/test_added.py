@@ -86,7 +86,7 @@ SIZES = ((64, 64, 64), (130, 72, 200), (1, 8, 8), (70, 104, 144))
 def test_interpreted(size: tuple[int, int, int], pipeline: str) -> None:
     m, n, k = size
     module = run(shared_depth(64, 64, 32, 2), f"{FRONT},{pipeline}").module
-    assert "{add = true}" in print_module(module) and module.stage == "roles"
+    assert "{add = true}" in print_module(module) and module.stage == "warp_specialized"
     arguments, grid = problem(*size), (-(-m // 64), -(-n // 64), -(-k // 64))
     wanted = expected(arguments)
     more = grid if "persist" in pipeline else ()

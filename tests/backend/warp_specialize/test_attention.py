@@ -94,7 +94,7 @@ def test_roles_in_any_order(case: Case) -> None:
     machine = target("sm_90a")
     done = run_pipeline(case.module(), machine, Options(), None)
     last = done.stages["barriers"]
-    made = [op.mnemonic for op in last.functions["attention.math"].ops]
+    made = [op.mnemonic for op in last.functions["attention.consumer"].ops]
     assert made.count("gpu.named_barrier_sync") == made.count("gpu.conditional_scale") == 1
     given, expected = case.arguments()
     far = FAR[case.factor]

@@ -83,7 +83,7 @@ PRODUCT = run(matmul(64, 64, 32), f"{FRONT},persist,warp-specialize").module
 def test_copies_are_what_one_thread_does() -> None:
     functions = role_functions(PRODUCT.functions, PRODUCT.functions["matmul"])
     assert {name: by_one(PRODUCT.functions[name]) for name in functions} == {
-        "matmul.load": True, "matmul.math": False,
+        "matmul.producer": True, "matmul.consumer": False,
     }  # fmt: skip
 
 
@@ -168,7 +168,7 @@ def test_bytes_of_outlets() -> None:
 # Passes -------------------------------------------------------------------------------------------
 
 EARLY = """tir 1.0
-stage "roles"
+stage "warp_specialized"
 
 define private void @math(f16* %x, i32* %t, f16 addrspace(3)* %b, i32 %n, f32*<64, 8> %p) {
 entry:
@@ -264,7 +264,7 @@ def test_factors_are_multicast_where_asked_for(multicast: int) -> None:
     found = warp_specialize(
         matmul(64, 64, 32), "matmul", WarpSpecializeOptions(warps=4, multicast=multicast)
     )
-    assert found.made and found.module.stage == "roles"
+    assert found.made and found.module.stage == "warp_specialized"
     copies = [
         op.multicast
         for f in found.module.functions.values()
@@ -293,12 +293,12 @@ def test_turns_are_of_instances_that_hand_nothing_on() -> None:
     math = run(
         matmul(64, 64, 32), f"{FRONT},persist,warp-specialize{{warps=4}},defer-wgmma-waits"
     ).module.functions
-    member = alternate_instances(math["matmul.math"], 0)
+    member = alternate_instances(math["matmul.consumer"], 0)
     assert isinstance(member, Function)
     single = run(
         matmul(64, 64, 32), f"{FRONT},warp-specialize{{warps=4}},defer-wgmma-waits"
     ).module.functions
-    refusal = alternate_instances(single["matmul.math"], 0)
+    refusal = alternate_instances(single["matmul.consumer"], 0)
     assert isinstance(refusal, Refusal)
     assert refusal.reason in (
         "there is no loop over instances around its products",
@@ -308,7 +308,7 @@ def test_turns_are_of_instances_that_hand_nothing_on() -> None:
 
 def test_turns_are_of_instances_in_a_loop() -> None:
     text = """tir 1.0
-stage "roles"
+stage "warp_specialized"
 
 define private void @math(f16 addrspace(3)* %a, f16 addrspace(3)* %b, f32*<64, 8> %p) {
 entry:

@@ -40,7 +40,7 @@ def by(pipeline: str) -> Launch:
 
     def launch(module: Any, grid: tuple[int, int], arguments: list[Any]) -> None:
         changed = run(module, pipeline).module if pipeline else module
-        assert (changed.stage == "roles") is bool(pipeline)
+        assert (changed.stage == "warp_specialized") is bool(pipeline)
         more = len(changed.kernel(None).parameters) - len(arguments)
         extents = [*grid, 1][:more]
         interpret(changed, None, (2,) if more else grid, [*arguments, *extents])
@@ -251,7 +251,7 @@ def test_code_of_all_gradients(causal: bool, d: int) -> None:
     found = made.assembled
     assert (found.spills, found.stack, found.warnings) == (0, 0, ())
     assert "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add" in made.ptx
-    math = made.stages["barriers"].functions["attention_keys.math"]
+    math = made.stages["barriers"].functions["attention_keys.consumer"]
     assert math.attributes["num_warps"] == 8
     for block in math.blocks.values():
         products = [op for op in block.ops if op.mnemonic == "gpu.wgmma"]

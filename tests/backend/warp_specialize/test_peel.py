@@ -8,7 +8,7 @@ from tileir.passmanager import run
 from tileir.textual import parse
 
 ROUND = """tir 1.0
-stage "roles"
+stage "warp_specialized"
 
 define private void @math(f16 addrspace(3)* %a, f16 addrspace(3)* %b, f32*<64, 8> %p) {{
 entry:

@@ -39,7 +39,7 @@ def _run(done: Any, seed: int, module: Any = None) -> None:
 
 
 def test_warpgroups_wait_for_themselves(done: Any) -> None:
-    role = done.stages["barriers"].functions["attention.math"]
+    role = done.stages["barriers"].functions["attention.consumer"]
     writing = [op for op in role.ops if isinstance(op, (Barrier, TmaStore, TmaWait))]
     assert len(writing) == 5 and all(op.warpgroup for op in writing)
     for seed in range(4):
@@ -58,7 +58,7 @@ def test_no_wait_is_too_few(done: Any) -> None:
 def test_a_copy_of_another_warpgroup_is_a_race(done: Any) -> None:
     """Threads that copy what others wrote have to meet those."""
     module = done.stages["barriers"]
-    role = module.functions["attention.math"]
+    role = module.functions["attention.consumer"]
     blocks = {
         label: attrs.evolve(block, ops=tuple(_by_one(op) for op in block.ops))
         for label, block in role.blocks.items()

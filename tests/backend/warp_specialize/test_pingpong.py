@@ -77,10 +77,10 @@ def test_attention_in_any_order() -> None:
 def test_roles_that_are_started() -> None:
     made = run(matmul(64, 32, 32), f"{PERSISTENT},pingpong").module
     assert starts(made) == [
-        ("matmul.load", 4, 4), ("matmul.math.0", 0, 4), ("matmul.math.1", 8, 4)
+        ("matmul.producer", 4, 4), ("matmul.consumer.0", 0, 4), ("matmul.consumer.1", 8, 4)
     ]  # fmt: skip
     assert made.kernel(None).attributes["num_warps"] == 12
-    assert "matmul.math" not in made.functions
+    assert "matmul.consumer" not in made.functions
 
 
 @pytest.mark.parametrize("non_tma_alignments", [(), (2, 2, 0, 0, 0, 0)])

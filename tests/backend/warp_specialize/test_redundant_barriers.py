@@ -15,7 +15,7 @@ from tileir.testing.kernels_backward import attention_keys
 from tileir.textual import parse
 
 HEAD = """tir 1.0
-stage "roles"
+stage "warp_specialized"
 
 define private void @math(f16 addrspace(3)* %h, f16 addrspace(3)* %k, f32 addrspace(3)* %r, f16<64, 64> %w, f32<64, 64> %s, tensor_desc<f32<64, 64>> %d, i1 %more) {
 """  # noqa: E501 - a header is one line
@@ -104,7 +104,7 @@ def test_roles_without_buffers_stay() -> None:
 def test_rounds_of_the_gradient(d: int, bm: int, count: int) -> None:
     """Where each warpgroup adds rows of its own they meet among themselves, and once more."""
     made = compile_kernel(attention_keys(bm, 128, d, BF16, fused=True), "sm_90a")
-    math = made.stages["barriers"].functions["attention_keys.math"]
+    math = made.stages["barriers"].functions["attention_keys.consumer"]
     found = [
         sum(op.mnemonic == BARRIER for op in block.ops)
         for block in math.blocks.values()

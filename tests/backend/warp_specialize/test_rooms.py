@@ -56,7 +56,7 @@ def test_sums_of_warps_beside_what_is_copied(persistent: bool) -> None:
 def test_rooms_of_roles_are_behind_the_kernel_s() -> None:
     done = run_pipeline(parse(SUMS), target("sm_90a"), Options(), None)
     functions = done.stages["barriers"].functions
-    kernel, role = (SharedMemoryPlan.of(functions[name]) for name in ("rows", "rows.math"))
+    kernel, role = (SharedMemoryPlan.of(functions[name]) for name in ("rows", "rows.consumer"))
     own = max(at + kernel.sizes[op] for op, at in kernel.offsets.items())
     assert role.offsets and min(role.offsets.values()) >= own
     assert kernel.size == max(at + role.sizes[op] for op, at in role.offsets.items())

@@ -81,7 +81,7 @@ def launched(module: Module, grid: int, b: np.ndarray[Any, Any], *strides: int) 
     """Compare what it computes with numpy's product; b is passed as it is."""
     done = run_pipeline(module, target("sm_90a"), Options(), None)
     assert not [note for note in done.notes if note.code == "TIR0653"]
-    assert any(op.mnemonic == "gpu.role" for op in done.stages["prepared"].kernel(None).ops)
+    assert any(op.mnemonic == "gpu.role" for op in done.stages["legal"].kernel(None).ops)
     a = np.random.default_rng(0).integers(-4, 5, (M, K)).astype(np.float16)
     found = np.full((M, N), np.nan, np.float16)
     SimtExecutor().launch(module, None, grid, [a, b, found, M, N, K, *strides], target="sm_90a")

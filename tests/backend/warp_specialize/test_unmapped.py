@@ -53,7 +53,7 @@ def with_units(module: Module, units: tuple[int, ...], passes: str = "warp-speci
 @pytest.mark.parametrize("passes", ("warp-specialize", "persist,warp-specialize,defer-wgmma-waits"))
 def test_interpreted(units: tuple[int, ...], passes: str) -> None:
     module = with_units(matmul(64, 64, 32), units, passes)
-    assert module.stage == "roles"
+    assert module.stage == "warp_specialized"
     size = (70, 68, 36) if max(units) > 2 else (70, 65, 33)
     size = (70, 80, 48) if units[0] == 16 else size
     arguments = problem(*size, False)

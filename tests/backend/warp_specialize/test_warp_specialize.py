@@ -26,7 +26,7 @@ SHAPES = ((64, 64, 32), (72, 200, 40), (1, 8, 8), (130, 136, 96))
 def test_products(shape: tuple[int, int, int], pipeline: str, transposed: bool) -> None:
     m, n, k = shape
     module = run(matmul(64, 64, 32, transposed=transposed), pipeline).module
-    assert module.stage == "roles"
+    assert module.stage == "warp_specialized"
     random = np.random.default_rng(m)
     a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
     found = np.full((m, n), np.nan, np.float16)
@@ -44,7 +44,7 @@ def test_product_whose_indices_wrap(shape: tuple[int, int, int]) -> None:
     tiles = {"BM": 64, "BN": 64, "BK": 32, "GROUP": 8}
     written = wrapping_matmul.module(signature, tiles)
     module = run(written, f"{FRONT},persist,warp-specialize,defer-wgmma-waits").module
-    assert module.stage == "roles"
+    assert module.stage == "warp_specialized"
     random = np.random.default_rng(m)
     a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
     found = np.full((m, n), np.nan, np.float16)
@@ -60,7 +60,7 @@ def test_convolution(shape: tuple[int, int, int, int]) -> None:
     module = run(
         convolution(4, 16, 64, 32), f"{FRONT},persist,warp-specialize,defer-wgmma-waits"
     ).module
-    assert module.stage == "roles"
+    assert module.stage == "warp_specialized"
     random = np.random.default_rng(h)
     x, taps = (random.standard_normal(s).astype(np.float16) for s in ((2, h, w, c), (3, 3, c, k)))
     found = np.full((2, h, w, k), np.nan, np.float16)
@@ -86,7 +86,7 @@ def test_convolution(shape: tuple[int, int, int, int]) -> None:
 @pytest.mark.parametrize("t", (1, 64, 150))
 def test_attention(t: int, pipeline: str, causal: bool) -> None:
     module = run(attention(64, 32, 32, causal=causal), pipeline).module
-    assert module.stage == "roles"
+    assert module.stage == "warp_specialized"
     random = np.random.default_rng(t)
     q, k, v = (random.standard_normal((2, t, 32)).astype(np.float16) for _ in range(3))
     found = np.full_like(q, np.nan)

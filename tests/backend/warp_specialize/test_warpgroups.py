@@ -21,7 +21,7 @@ from tileir.textual import parse, print_module
 
 SCALING = """
 tir 1.0
-stage "roles"
+stage "warp_specialized"
 define kernel void @scaling(f32* %x, f32* %s, f32* %y) {num_warps = 4} {
 entry:
   %r = make_range i32<64>

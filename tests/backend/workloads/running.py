@@ -55,7 +55,7 @@ def agree(
         made = run(
             module, f"{FRONT},warp-specialize,defer-wgmma-waits,pipeline-chained-matmuls"
         ).module
-        assert made.stage == "roles"
+        assert made.stage == "warp_specialized"
         interpret(made, name, tuple(grid), values)
         near(values[place])
     for seed in range(seeds):

@@ -187,7 +187,7 @@ def test_pixels_are_read_where_they_are_multiplied(name: str) -> None:
     """Pixels of the next round are loaded behind the product of this one, and pass neither
     through shared memory nor between threads."""
     made = assembles(LARGE[name])
-    math = next(f for n, f in made.stages["barriers"].functions.items() if n.endswith(".math"))
+    math = next(f for n, f in made.stages["barriers"].functions.items() if n.endswith(".consumer"))
     body = next(b for b in math.blocks.values() if any(o.mnemonic == "gpu.wgmma" for o in b.ops))
     names = [op.mnemonic for op in body.ops]
     assert names.index("gpu.wgmma") < names.index("load") < names.index("gpu.wgmma_wait")

@@ -125,7 +125,7 @@ def test_weights_are_unpacked_where_they_are_needed(name: str) -> None:
     """What tensor maps brought is read as products want it: nothing passes between threads in the
     loop, and threads do not meet there."""
     made = assembles(LARGE[name])
-    math = made.stages["barriers"].functions["product.math"]
+    math = made.stages["barriers"].functions["product.consumer"]
     body = next(b for b in math.blocks.values() if any(o.mnemonic == "gpu.wgmma" for o in b.ops))
     names = [op.mnemonic for op in body.ops]
     assert "gpu.local_load" in names

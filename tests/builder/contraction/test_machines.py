@@ -71,7 +71,7 @@ def test_roles_of_convolutions_compute_what_their_kernel_does(size, channels, ou
     expected = program.run({a: x, w: k}, "interpreter")[out]
     front = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
     module = run(program.module, f"{front},persist,warp-specialize,defer-wgmma-waits").module
-    assert module.stage == "roles"
+    assert module.stage == "warp_specialized"
     found = np.full(out.shape, np.nan, np.float16)
     extents = [program.launches[0].grid, 1, 1]
     given = len(module.functions["k0_out"].parameters) - 3
