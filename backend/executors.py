@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from tileir.backend.array_spans import Span
 from tileir.backend.compile import CompiledKernel, LoweredKernel, Options, run_pipeline
-from tileir.backend.driver.array_spans import Span
 from tileir.backend.driver.device import driver
 from tileir.backend.driver.gpu import gpu, gpu_target
 from tileir.backend.driver.launch import Kernel, Tensor

@@ -142,7 +142,7 @@ class Atomics(Memory):
     def _each_lane(self, element: Scalar | Pointer | None, one: Callable[[str], str]) -> Lanes:
         """The results of `one` for every active lane, which is called with its number; zero for
         others."""
-        active = self.held(None)
+        active = self.active_under(None)
         if isinstance(active, VectorValue) and active.ones is not None and len(active.ones) == 1:
             return one(str(min(active.ones)))
         kind = "i1" if element is None else scalar_type(element)

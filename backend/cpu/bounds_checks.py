@@ -99,7 +99,7 @@ class BoundsChecked(Atomics, HostCallbacks):
             base, step = (pointer, 0) if isinstance(pointer, str) else (pointer.base, pointer.step)
             low = self._number(scalar_type(kind), base, "i64")
             name, at = "row", f"i64 {low}, i64 {step}"
-        beyond = self._beyond(name, at, guard, size, self.held(mask), writes)
+        beyond = self._beyond(name, at, guard, size, self.active_under(mask), writes)
         report = self.fresh_label("outside")
         self.line(f"br i1 {beyond}, label %{report}, label %{after}")
         self.start(report)
@@ -139,12 +139,12 @@ class BoundsChecked(Atomics, HostCallbacks):
 
     def _at_entry(self, key: str, load: str, place: Sequence[str]) -> str:
         """What `load` reads at `place`, once, before anything else of the function."""
-        if key not in self.known_at_entry:
+        if key not in self.entry_faults:
             at, fault = self.fresh(), self.fresh()
             self.at_entry.append(f"  {at} = {place[0]}")
             self.at_entry.append(f"  {fault} = {load} {at}, align 8, !invariant.load !0")
-            self.known_at_entry[key] = fault
-        return self.known_at_entry[key]
+            self.entry_faults[key] = fault
+        return self.entry_faults[key]
 
     def _record(self, guard: Guard) -> str:
         """The address of the record of what may be accessed."""

@@ -22,7 +22,7 @@ from tileir.op import Op
 from tileir.types import F16, F32, Element, Tile, element_of
 from tileir.values import Value
 
-PRODUCT, SLICE = "cpu.dot", "cpu.slice"
+CPU_DOT, SLICE = "cpu.dot", "cpu.slice"
 
 
 @attrs.frozen
@@ -54,7 +54,7 @@ def work_of(op: Any) -> Element:
     return F32 if total is F16 else total
 
 
-def factors_of(op: Any) -> tuple[OperandForm, OperandForm]:
+def operand_forms_of(op: Any) -> tuple[OperandForm, OperandForm]:
     """How a dot reads its operands."""
     work, rounded = work_of(op), op.precision.value == "tf32"
     return OperandForm(work, op.lhs_signed, rounded, False), OperandForm(
@@ -87,7 +87,7 @@ def _unread(function: Function) -> frozenset[Op]:
     for label in reversed(cfg(function).order):
         for op in reversed(function.blocks[label].ops):
             if _seen_through(op) is not None and all(
-                user in unread or (user.mnemonic == PRODUCT and user.inputs[2] is not value)
+                user in unread or (user.mnemonic == CPU_DOT and user.inputs[2] is not value)
                 for value in op.results
                 for user in uses(function).get(value, ())
             ):
@@ -98,20 +98,20 @@ def _unread(function: Function) -> frozenset[Op]:
 @cached
 def assign_buffers(function: Function) -> BufferAssignment:
     """The buffer assignment of `function`."""
-    dots = [op for op in function.ops if op.mnemonic == PRODUCT]
+    dots = [op for op in function.ops if op.mnemonic == CPU_DOT]
     if not dots:
         return BufferAssignment({}, {}, frozenset())
     operand_forms: dict[Value, dict[OperandForm, None]] = {}
     for op in dots:
-        for operand, read in zip(op.inputs, factors_of(op), strict=False):
+        for operand, read in zip(op.inputs, operand_forms_of(op), strict=False):
             value, form = source_of(function, operand, read)
             if type(value) is Value:
                 operand_forms.setdefault(value, {})[form] = None
     read = {v: tuple(forms) for v, forms in operand_forms.items()}
-    return BufferAssignment(_sums(function, dots), read, _unread(function))
+    return BufferAssignment(_accumulators(function, dots), read, _unread(function))
 
 
-def _sums(function: Function, dots: list[Op]) -> dict[Value, int]:
+def _accumulators(function: Function, dots: list[Op]) -> dict[Value, int]:
     accumulators = [op.results[0] for op in dots if element_of(op.results[0].type) is work_of(op)]
     classes = _CoalescingClasses({v: {v} for v in accumulators}, _alive_at(function))
     pairs = [(op.results[0], op.inputs[2]) for op in dots if op.results[0] in classes.members]

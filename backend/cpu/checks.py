@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from tileir.backend.cpu.lane_values import WIDTH
 
-SLOT = 256
+VALUE_BYTES = 256
 """Bytes of the values that all lanes pass to a site."""
 RECORD, REGION = 6, 5
 """Words of each."""
 
-_GIVEN = (
+_PARAMETERS = (
     "i64 %size, ptr %record, i32 %held, i1 %write, i64 %site, ptr %launch, "
     "i32 %px, i32 %py, i32 %pz"
 )
@@ -36,7 +36,7 @@ def _spread(name: str) -> str:
 def _put(kind: str, value: str, offset: int) -> str:
     place = f"%slot{offset}"
     return (
-        f"  {place} = getelementptr i8, ptr %buffer, i64 {offset * SLOT}\n"
+        f"  {place} = getelementptr i8, ptr %buffer, i64 {offset * VALUE_BYTES}\n"
         f"  store {kind} {value}, ptr {place}, align 8"
     )
 
@@ -100,9 +100,9 @@ done:
 }"""
 """The lanes of those `held` that access bytes between elements."""
 
-_EACH = f"""define internal i1 @beyond.each(<32 x i64> %at, {_GIVEN}) noinline cold #0 {{
+_EACH = f"""define internal i1 @beyond.each(<32 x i64> %at, {_PARAMETERS}) noinline cold #0 {{
 entry:
-  %buffer = alloca [{5 * SLOT} x i8], align 64
+  %buffer = alloca [{5 * VALUE_BYTES} x i8], align 64
 {_word("%record", 3, "%writable")}
 {_word("%record", 4, "%regions", "ptr")}
 {_word("%record", 5, "%count")}
@@ -168,7 +168,7 @@ done:
   ret i1 %some
 }}"""
 
-_ROW = f"""define internal i1 @beyond.row(i64 %low, i64 %step, {_GIVEN}) noinline cold #0 {{
+_ROW = f"""define internal i1 @beyond.row(i64 %low, i64 %step, {_PARAMETERS}) noinline cold #0 {{
 entry:
 {_word("%record", 3, "%writable")}
 {_word("%record", 4, "%regions", "ptr")}
@@ -203,7 +203,7 @@ each:
 {_spread("step")}
   %far = mul <32 x i64> %step.all, <{_STEPS}>
   %at = add <32 x i64> %low.all, %far
-  %some = call i1 @beyond.each(<32 x i64> %at, {_GIVEN})
+  %some = call i1 @beyond.each(<32 x i64> %at, {_PARAMETERS})
   ret i1 %some
 }}"""
 

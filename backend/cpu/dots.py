@@ -14,15 +14,15 @@ from tileir.backend.codegen.lowering import Fragment, Rule, scalar_of
 from tileir.backend.codegen.rules.cast import float_to_float
 from tileir.backend.codegen.rules.memory import loaded
 from tileir.backend.cpu.buffer_assignment import (
-    PRODUCT,
+    CPU_DOT,
     SLICE,
     OperandForm,
     assign_buffers,
-    factors_of,
+    operand_forms_of,
     work_of,
 )
 from tileir.backend.cpu.matrix_buffers import Matrix, call
-from tileir.backend.cpu.microkernel import product_function
+from tileir.backend.cpu.microkernel import matmul_function
 from tileir.ir import Function
 from tileir.ops.dot import Dot
 from tileir.ops.shape import ExtractSlice
@@ -34,7 +34,7 @@ from tileir.values import Value, is_zero
 class CpuDot(Dot):
     """A `dot` whose operands and result may have any layout."""
 
-    mnemonic = PRODUCT
+    mnemonic = CPU_DOT
 
 
 class BufferSlice(ExtractSlice):
@@ -82,19 +82,19 @@ def read_as(thread: Any, element: Element, form: OperandForm, x: Any) -> Any:
 def _dot(lowering: Any, op: Any) -> list[Fragment]:
     thread: Any = lowering.thread
     total, work = scalar_of(op.c.type), work_of(op)
-    first, second = factors_of(op)
-    a, b = lowering.factor(op.a, first), lowering.factor(op.b, second)
-    accumulator, in_place = lowering.home(op.result), total is work
+    first, second = operand_forms_of(op)
+    a, b = lowering.operand_buffer(op.a, first), lowering.operand_buffer(op.b, second)
+    accumulator, in_place = lowering.accumulator_buffer(op.result), total is work
     if not in_place:
         accumulator = Matrix(thread.fresh(), work, op.c.type.shape).allocate(thread)
     if is_zero(op.c):
         accumulator.clear(thread)
-    elif not in_place or lowering.home(op.c) is not accumulator:
+    elif not in_place or lowering.accumulator_buffer(op.c) is not accumulator:
         for register, x in enumerate(lowering.fragment(op.c)):
             wide = x if in_place else float_to_float(thread, total, work, x, "rn", False)
             accumulator.put(lowering, op.c.type, register, wide)
     sizes = (accumulator.shape[-2], accumulator.pitch, a.shape[-1], a.pitch)
-    call(thread, product_function(thread, work), (a, b, accumulator), sizes)
+    call(thread, matmul_function(thread, work), (a, b, accumulator), sizes)
     if in_place:
         lowering.settle_whole(op.result)
         return [[]]
@@ -112,7 +112,7 @@ def _slice(lowering: Any, op: Any) -> list[Fragment]:
     one."""
     thread: Any = lowering.thread
     kind: Any = op.value.type
-    whole = lowering.home(op.value)
+    whole = lowering.accumulator_buffer(op.value)
     if whole is None:
         whole = Matrix(thread.fresh(), kind.element, kind.shape).allocate(thread)
         whole.put_all(lowering, kind, lowering.fragment(op.value))
@@ -132,7 +132,7 @@ def _load(lowering: Any, op: Any) -> list[Fragment]:
     return [values]
 
 
-RULES: dict[str, Rule] = {PRODUCT: _dot, "load": _load, SLICE: _slice}
+RULES: dict[str, Rule] = {CPU_DOT: _dot, "load": _load, SLICE: _slice}
 
-STORING = frozenset({PRODUCT, "load"})
+STORING = frozenset({CPU_DOT, "load"})
 """Ops whose rules write their results to the buffers."""

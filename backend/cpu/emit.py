@@ -148,7 +148,7 @@ def _function(
     result = "void" if not kinds else kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
     thread.leave = "ret void" if result == "void" else f"ret {result} zeroinitializer"
     lowering.body()
-    names = ", ".join(_given(function))
+    names = ", ".join(_parameters(function))
     entry = list(thread.at_entry)
     if plan.size and function.kernel:
         entry.insert(0, f"  %shared = alloca [{plan.size} x i8], align 64")
@@ -168,7 +168,7 @@ def _check(module: Module, function: Function) -> None:
             raise CompileError(Diagnostic("TIR0706", message, op.location))
 
 
-def _given(function: Function) -> list[str]:
+def _parameters(function: Function) -> list[str]:
     """What a function is called with."""
     private = ["ptr %private"] if function.kernel else []
     return [*(f"{k} {n}" for n, k in parameters_of(function).items()), *private, *PLACES]
@@ -177,7 +177,7 @@ def _given(function: Function) -> list[str]:
 def _run(kernel: Function) -> str:
     """The loop over program instances."""
     loaded = "\n".join(_arguments(kernel))
-    parameters = ", ".join(_given(kernel))
+    parameters = ", ".join(_parameters(kernel))
     counts = "i32 %gx, i32 %gy, i32 %gz"
     return f"""define void @run(ptr %launch, ptr %arguments, i64 %first, i64 %last, {counts}) #0 {{
 entry:

@@ -11,9 +11,9 @@ import attrs
 import numpy as np
 
 from tileir.analysis.cache import cached
+from tileir.backend.array_spans import Span
 from tileir.backend.cpu.compile import COMPILING, CpuKernel, compile as compile_kernel
 from tileir.backend.cpu.spin_waits import may_spin_wait
-from tileir.backend.driver.array_spans import Span
 from tileir.backend.executors import expanded, ordered
 from tileir.backend.launch_arguments import extents_of
 from tileir.errors import TileirError

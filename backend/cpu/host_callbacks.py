@@ -19,7 +19,7 @@ import numpy as np
 from tileir.backend.codegen.libm.expression import Term
 from tileir.backend.codegen.thread_interface import Number
 from tileir.backend.cpu.approximate import FORMULAS
-from tileir.backend.cpu.checks import SLOT
+from tileir.backend.cpu.checks import VALUE_BYTES
 from tileir.backend.cpu.lane_values import WIDTH, Lanes, VectorValue, vector_type
 from tileir.backend.cpu.launch import Launch
 from tileir.backend.cpu.numbers import Numbers
@@ -70,17 +70,17 @@ class Calls:
 class Site:
     """A site: the numpy types of its values, and its handler."""
 
-    given: tuple[Any, ...]
+    inputs: tuple[Any, ...]
     answer: Callable[[Calls, list[Array], Array], Array | None]
 
     def serve(self, calls: Calls, address: int) -> None:
         """Answer the code that waits, with the buffer at `address`."""
-        size = SLOT * (len(self.given) + 1)
+        size = VALUE_BYTES * (len(self.inputs) + 1)
         raw = np.frombuffer(memoryview((ctypes.c_char * size).from_address(address)), np.uint8)
-        fields = [raw[SLOT * i : SLOT * (i + 1)] for i in range(len(self.given) + 1)]
+        fields = [raw[VALUE_BYTES * i : VALUE_BYTES * (i + 1)] for i in range(len(self.inputs) + 1)]
         values = [
             np.array(field[: WIDTH * np.dtype(kind).itemsize].view(kind))
-            for kind, field in zip(self.given, fields[1:], strict=True)
+            for kind, field in zip(self.inputs, fields[1:], strict=True)
         ]
         try:
             results = self.answer(calls, values, np.flatnonzero(fields[0][:WIDTH]))
@@ -103,7 +103,7 @@ class HostCallbacks(Numbers):
         self, site: Site, operands: Sequence[tuple[Element, Lanes]], result: Element | None
     ) -> Lanes:
         """The answer of `site` to the values of all lanes."""
-        place, size = self.fresh(), SLOT * (len(operands) + 1)
+        place, size = self.fresh(), VALUE_BYTES * (len(operands) + 1)
         self.at_entry.append(f"  {place} = alloca [{size} x i8], align 64")
         active = self.cast("zext", "i1", "i8", I1, VectorValue(self.mask(self.active)))
         self.line(f"store {vector_type(I8)} {active}, ptr {place}, align 1")
@@ -114,7 +114,7 @@ class HostCallbacks(Numbers):
                     vector_type(I8),
                     str(self.cast("zext", f"i{element.bits}", "i8", element, VectorValue(value))),
                 )
-            at = self.emit(f"getelementptr i8, ptr {place}, i64 {SLOT * i}")
+            at = self.emit(f"getelementptr i8, ptr {place}, i64 {VALUE_BYTES * i}")
             self.line(f"store {kind} {value}, ptr {at}, align 1")
         self.line(f"call void @ask(ptr %launch, i64 {len(self.sites)}, ptr {place})")
         self.sites.append(site)

@@ -10,16 +10,16 @@ from tileir.ir import Function
 from tileir.ops.arith import Overflow
 from tileir.rewrite import Walk, rewrite
 
-_SAID = {Overflow.NONE: Overflow.NSW, Overflow.NUW: Overflow.BOTH}
+_WITH_NSW = {Overflow.NONE: Overflow.NSW, Overflow.NUW: Overflow.BOTH}
 
 
 def infer_nsw(function: Function) -> Function:
     """`function`, in which ops whose signed result never wraps promise that."""
     exact = ranges(function).exact
 
-    def said(op: Any, walk: Walk) -> Any:
-        return op.evolve(overflow=_SAID[op.overflow]) if op in promising else op
+    def mark_nsw(op: Any, walk: Walk) -> Any:
+        return op.evolve(overflow=_WITH_NSW[op.overflow]) if op in promising else op
 
-    promising = {op for op in exact if getattr(op, "overflow", None) in _SAID}
+    promising = {op for op in exact if getattr(op, "overflow", None) in _WITH_NSW}
     kinds = {op.mnemonic for op in promising}
-    return rewrite(function, dict.fromkeys(kinds, said)) if promising else function
+    return rewrite(function, dict.fromkeys(kinds, mark_nsw)) if promising else function

@@ -125,9 +125,7 @@ class Integers(Values):
         old, new = vector_type(source), vector_type(target)
         return self.emit(f"{name} {old} {self.wide(source, a)} to {new}")
 
-    def known_comparison(
-        self, predicate: str, element: Element, a: Lanes, b: Lanes
-    ) -> Lanes | None:
+    def fold_comparison(self, predicate: str, element: Element, a: Lanes, b: Lanes) -> Lanes | None:
         """A comparison decided here: of numbers, and of lanes with a number."""
         if element not in (I32, I64) or isinstance(a, VectorValue) or isinstance(b, VectorValue):
             return None

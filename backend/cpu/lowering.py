@@ -36,8 +36,10 @@ class CpuLowering(Lowering):
     checked: bool = attrs.field(default=False, kw_only=True)
     kernel: str = attrs.field(default="", kw_only=True)
     """The kernel that is compiled, which the function is or is called by."""
-    _sums: dict[int, Matrix] = attrs.field(init=False, factory=dict)
-    _factors: dict[tuple[Value, OperandForm], PackedOperand] = attrs.field(init=False, factory=dict)
+    _accumulators: dict[int, Matrix] = attrs.field(init=False, factory=dict)
+    _operand_buffers: dict[tuple[Value, OperandForm], PackedOperand] = attrs.field(
+        init=False, factory=dict
+    )
     _waiting: list[tuple[str, Successor]] = attrs.field(init=False, factory=list)
     """Edges that store what they pass, each in a block of its own with a label."""
 
@@ -103,23 +105,23 @@ class CpuLowering(Lowering):
     # Tiles in buffers ---------------------------------------------------------------------------
 
     def fragment(self, operand: Operand) -> Fragment:
-        buffer = self.home(operand)
+        buffer = self.accumulator_buffer(operand)
         if buffer is None:
             return super().fragment(operand)
         return buffer.get(self, operand.type)  # type: ignore[arg-type]
 
-    def home(self, operand: Operand) -> Matrix | None:
+    def accumulator_buffer(self, operand: Operand) -> Matrix | None:
         """The buffer of an accumulator; None for values in registers."""
         number = assign_buffers(self.function).sums.get(operand)  # type: ignore[arg-type]
         if number is None:
             return None
-        if number not in self._sums:
+        if number not in self._accumulators:
             kind: Any = operand.type
             matrix = Matrix(self.thread.fresh(), scalar_of(kind), kind.shape)
-            self._sums[number] = matrix.allocate(self.thread)
-        return self._sums[number]
+            self._accumulators[number] = matrix.allocate(self.thread)
+        return self._accumulators[number]
 
-    def factor(self, operand: Operand, form: OperandForm) -> Matrix:
+    def operand_buffer(self, operand: Operand, form: OperandForm) -> Matrix:
         """The buffer from which dots read `operand`."""
         value, source_form = source_of(self.function, operand, form)
         if isinstance(value, Value):
@@ -131,9 +133,9 @@ class CpuLowering(Lowering):
         return place.read
 
     def _place(self, value: Value, form: OperandForm) -> PackedOperand:
-        matrix = self._factors.get((value, form))
+        matrix = self._operand_buffers.get((value, form))
         if matrix is None:
-            matrix = self._factors[value, form] = self._placed(value, form)
+            matrix = self._operand_buffers[value, form] = self._placed(value, form)
         return matrix
 
     def _placed(self, operand: Operand, form: OperandForm) -> PackedOperand:
@@ -144,7 +146,7 @@ class CpuLowering(Lowering):
         """Write a register of `value` to its buffers."""
         for form in assign_buffers(self.function).factors.get(value, ()):
             self._put(self._place(value, form), value, form, register, x)
-        buffer = self.home(value)
+        buffer = self.accumulator_buffer(value)
         if buffer is not None:
             buffer.put(self, value.type, register, x)  # type: ignore[arg-type]
 
@@ -181,7 +183,7 @@ class CpuLowering(Lowering):
         for index, block in enumerate(blocks):
             self._labels[block.label] = f"bb{index}"
             for parameter in block.parameters:
-                if self.home(parameter) is not None:
+                if self.accumulator_buffer(parameter) is not None:
                     continue
                 names: list[Any] = [self.thread.fresh() for _ in range(registers(parameter.type))]
                 tiled = isinstance(parameter.type, Tile)
@@ -224,7 +226,8 @@ class CpuLowering(Lowering):
         return [
             (p, a)
             for p, a in zip(parameters, successor.arguments, strict=True)
-            if self.home(p) is not None and self.home(p) is not self.home(a)
+            if self.accumulator_buffer(p) is not None
+            and self.accumulator_buffer(p) is not self.accumulator_buffer(a)
         ]
 
     def _passed(self, successor: Successor) -> list[str]:
@@ -233,7 +236,7 @@ class CpuLowering(Lowering):
         handles: list[str] = []
         parameters = self.function.blocks[successor.label].parameters
         for parameter, argument in zip(parameters, successor.arguments, strict=True):
-            if self.home(parameter) is None:
+            if self.accumulator_buffer(parameter) is None:
                 kind, fragment = argument.type, self.fragment(argument)
                 tiled = isinstance(kind, Tile)
                 handles += [machine.wide(scalar_of(kind), x) if tiled else x for x in fragment]
@@ -252,7 +255,7 @@ class CpuLowering(Lowering):
                 (p, None if is_zero(a) else self.fragment(a)) for p, a in self._moving(successor)
             ]
             for parameter, fragment in stored:
-                buffer: Any = self.home(parameter)
+                buffer: Any = self.accumulator_buffer(parameter)
                 if fragment is None:
                     buffer.clear(self.thread)
                 else:
@@ -263,7 +266,7 @@ class CpuLowering(Lowering):
     def _phis(self, block: Block) -> list[str]:
         edges = self._edges.get(block.label, [])
         lines: list[str] = []
-        named = [p for p in block.parameters if self.home(p) is None]
+        named = [p for p in block.parameters if self.accumulator_buffer(p) is None]
         names = [(p, h) for p in named for h in self.values[p]]
         for index, (parameter, name) in enumerate(names):
             tiled = isinstance(parameter.type, Tile)

@@ -17,13 +17,13 @@ from tileir.types import I32, AddressSpace, Element, Pointer, Tile
 class Matrix:
     """A buffer for a tile: rows of `pitch` elements, a multiple of the lanes. In `panels`, the
     first `WIDTH` columns of all rows come before the next ones. `shape` is that of the rows; of a
-    tile stored `across`, transposed, they are the columns."""
+    tile stored `column_major`, transposed, they are the columns."""
 
     place: str
     element: Element
     shape: tuple[int, ...]
     panels: bool = False
-    across: bool = False
+    column_major: bool = False
 
     @property
     def pitch(self) -> int:
@@ -105,7 +105,7 @@ class Matrix:
         dims = range(len(tile.shape))
         at: list[Any] = [lowering.coordinate(tile.layout, register, dim) for dim in dims]
         batch = [(at[0], self.count)] if len(at) == 3 else []
-        down, along = (dims[-1], dims[-2]) if self.across else (dims[-2], dims[-1])
+        down, along = (dims[-1], dims[-2]) if self.column_major else (dims[-2], dims[-1])
         if not self.panels:
             return [*batch, (at[down], self.pitch), (at[along], 1)]
         fixed = tile.layout.registers[register][along]
@@ -159,19 +159,19 @@ def allocate_packed(
     are transposed by blocks; rows and columns beyond whole blocks are written as columns.
     """
 
-    def matrix(shape: tuple[int, ...], panels: bool, across: bool) -> Matrix:
-        return Matrix(thread.fresh(), element, shape, panels, across).allocate(thread)
+    def matrix(shape: tuple[int, ...], panels: bool, column_major: bool) -> Matrix:
+        return Matrix(thread.fresh(), element, shape, panels, column_major).allocate(thread)
 
     other = (*tile.shape[:-2], tile.shape[-1], tile.shape[-2])
     read = other if turned else tile.shape
-    if _lies_across(tile) == turned or any(n % BLOCK for n in tile.shape[-2:]):
+    if _is_column_major(tile) == turned or any(n % BLOCK for n in tile.shape[-2:]):
         only = matrix(read, panels, turned)
         return PackedOperand(only, only)
     rows = tile.shape if turned else other
     return PackedOperand(matrix(rows, False, not turned), matrix(read, panels, False))
 
 
-def _lies_across(tile: Tile) -> bool:
+def _is_column_major(tile: Tile) -> bool:
     """Whether neighbouring lanes own neighbours of a column."""
     lanes = tile.layout.atom("lane")  # type: ignore[union-attr]
     return bool(lanes) and lanes[0][-2:] == (1, 0)

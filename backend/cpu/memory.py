@@ -37,7 +37,7 @@ class Memory(Numbers):
     ) -> list[Lanes]:  # fmt: skip
         if mask == "false":
             return list(other) if other is not None else [self.constant(element, 0)] * count
-        active = self.held(mask)
+        active = self.active_under(mask)
         self._keep_in_place(access)
         values = self._load(element, count, pointer, active, space, access.volatile)
         self._keep_in_place(access)
@@ -52,7 +52,7 @@ class Memory(Numbers):
     ) -> None:  # fmt: skip
         if mask != "false":
             self._keep_in_place(access)
-            self._store(element, pointer, values, self.held(mask), space, access.volatile)
+            self._store(element, pointer, values, self.active_under(mask), space, access.volatile)
             self._keep_in_place(access)
 
     def _keep_in_place(self, access: Access) -> None:
@@ -62,21 +62,21 @@ class Memory(Numbers):
             self.line('fence syncscope("singlethread") seq_cst')
 
     def load_shared(self, element: Element, count: int, offset: Lanes) -> list[Lanes]:
-        return self._load(element, count, self._place(offset), self.held(None), 0, False)
+        return self._load(element, count, self._place(offset), self.active_under(None), 0, False)
 
     def store_shared(self, element: Element, offset: Lanes, values: Sequence[Lanes]) -> None:
-        self._store(element, self._place(offset), values, self.held(None), 0, False)
+        self._store(element, self._place(offset), values, self.active_under(None), 0, False)
 
     def load_elements(self, element: Element, pointer: Lanes, mask: Lanes | None) -> Lanes:
         """An element for every lane, from memory of the program's own."""
-        (value,) = self._load(element, 1, pointer, self.held(mask), 0, False)
+        (value,) = self._load(element, 1, pointer, self.active_under(mask), 0, False)
         return value
 
     def store_elements(
         self, element: Element, pointer: Lanes, value: Lanes, mask: Lanes | None
     ) -> None:
         """An element of every lane, to memory of the program's own."""
-        self._store(element, pointer, [value], self.held(mask), 0, False)
+        self._store(element, pointer, [value], self.active_under(mask), 0, False)
 
     def _place(self, offset: Lanes) -> Lanes:
         """The address of a byte of shared memory, whose offsets never wrap."""
@@ -120,7 +120,8 @@ class Memory(Numbers):
 
         def read() -> list[str]:
             return [
-                self.emit(f"{word} {kind}, {self._beside(pointer, i * element.bytes, space)}, "
+                self.emit(
+                    f"{word} {kind}, {self._offset_pointer(pointer, i * element.bytes, space)}, "
                           f"align {element.bytes}")
                 for i in range(count)
             ]  # fmt: skip
@@ -132,7 +133,7 @@ class Memory(Numbers):
             raw = self.either(self.any_of(active), [kind] * count, read, lambda: [zero] * count)
         return [self._from_memory(element, x) for x in raw]
 
-    def _beside(self, pointer: str, offset: int, space: int) -> str:
+    def _offset_pointer(self, pointer: str, offset: int, space: int) -> str:
         """The operand for the address `offset` bytes on."""
         kind = _pointer(space)
         if offset == 0:
@@ -187,7 +188,7 @@ class Memory(Numbers):
         name = self._gathering(kind, size, whole, places, space)
         lanes: list[str] = []
         for i in range(count):
-            at, mask = self._each_beside(pointer, i * size, space), self.mask(active)
+            at, mask = self._offset_pointers(pointer, i * size, space), self.mask(active)
             lanes.append(self.emit(f"call {whole} {name}({places} {at}, {vector_type(I1)} {mask})"))
         return lanes
 
@@ -203,7 +204,7 @@ class Memory(Numbers):
         )
         return name
 
-    def _each_beside(self, pointer: Lanes, offset: int, space: int) -> str:
+    def _offset_pointers(self, pointer: Lanes, offset: int, space: int) -> str:
         kind = Pointer(I8, AddressSpace(space))
         start = self.wide(kind, pointer)
         if offset == 0:
@@ -244,10 +245,10 @@ class Memory(Numbers):
             def together() -> None:
                 self._store_row(kind, size, far, wide, active, space)
 
-            def apart() -> None:
+            def separately() -> None:
                 self._scatter(kind, size, pointer, wide, active, space)
 
-            self.either(near, (), _nothing(together), _nothing(apart))
+            self.either(near, (), _nothing(together), _nothing(separately))
 
     def _store_one(
         self, element: Element, pointer: str, raw: Sequence[Lanes], active: Lanes | None,
@@ -261,7 +262,7 @@ class Memory(Numbers):
             for i, x in enumerate(raw):
                 one = x if isinstance(x, str) else self.emit(
                     f"extractelement <{WIDTH} x {kind}> {x}, i32 {last}")  # fmt: skip
-                place = self._beside(pointer, i * element.bytes, space)
+                place = self._offset_pointer(pointer, i * element.bytes, space)
                 self.line(f"{word} {kind} {one}, {place}, align {element.bytes}")
             return ()
 
@@ -310,7 +311,7 @@ class Memory(Numbers):
         whole, places = f"<{WIDTH} x {kind}>", f"<{WIDTH} x {_pointer(space)}>"
         name = self._scattering(kind, size, whole, places, space)
         for i, value in enumerate(values):
-            at, mask = self._each_beside(pointer, i * size, space), self.mask(active)
+            at, mask = self._offset_pointers(pointer, i * size, space), self.mask(active)
             self.line(f"call void {name}({whole} {value}, {places} {at}, {vector_type(I1)} {mask})")
 
     def _scattering(self, kind: str, size: int, whole: str, places: str, space: int) -> str:

@@ -44,7 +44,7 @@ def kernel_for(element: Element) -> Kernel:
     return Kernel(element, rows, columns)
 
 
-def product_function(thread: Any, element: Element) -> str:
+def matmul_function(thread: Any, element: Element) -> str:
     """The name of the function that adds A B to C; the module will define it."""
     kernel = kernel_for(element)
     if not element.is_integer:

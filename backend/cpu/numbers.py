@@ -125,7 +125,7 @@ class Numbers(Integers):
         if element in _SMALL:
             a, b = (self.convert("fpext", element, F32, x) for x in (a, b))
             return self.compare(predicate, F32, a, b)
-        constant = self.known_comparison(predicate, element, a, b)
+        constant = self.fold_comparison(predicate, element, a, b)
         if constant is not None:
             return constant
         word = "fcmp" if element.is_float else "icmp"

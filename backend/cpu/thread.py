@@ -188,9 +188,11 @@ class CpuThread(BoundsChecked, Private):
     ) -> None:  # fmt: skip
         self._check(size, pointer, self.both(mask, predicate), AddressSpace.GLOBAL)
         words = size // 4
-        copied = self._load(F32, words, pointer, self.held(self.both(mask, predicate)), 1, False)
+        copied = self._load(
+            F32, words, pointer, self.active_under(self.both(mask, predicate)), 1, False
+        )
         place = self.binary("add", I32, offset, self.integer(constant), "nsw")
-        self._store(F32, self._place(place), copied, self.held(predicate), 0, False)
+        self._store(F32, self._place(place), copied, self.active_under(predicate), 0, False)
 
     def commit_copies(self) -> None:
         """Copies are synchronous."""

@@ -68,19 +68,19 @@ class _Pool:
     """Threads, and the processors that they were last told to run on."""
 
     def __init__(self, workers: int) -> None:
-        self._told: dict[int, frozenset[int] | None] = {}
+        self._affinities: dict[int, frozenset[int] | None] = {}
         self.threads = ThreadPoolExecutor(workers, "tileir-cpu", self._join)
 
     def _join(self) -> None:
-        self._told[threading.get_native_id()] = None
+        self._affinities[threading.get_native_id()] = None
 
     def keep_off_this_processor(self) -> None:
         """Let the threads run where this one may, but for the processor it is on."""
         allowed = _allowed()
         others = allowed - {_current()} or allowed
-        for thread, told in tuple(self._told.items()):
-            if others and told != others:
-                self._told[thread] = others
+        for thread, affinity in tuple(self._affinities.items()):
+            if others and affinity != others:
+                self._affinities[thread] = others
                 with suppress(OSError):
                     os.sched_setaffinity(thread, others)
 

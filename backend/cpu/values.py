@@ -29,7 +29,7 @@ class Values(Body):
         super().__init__(prefix, scope)
         self.active: Lanes | None = None
         """The lanes that run, None for all."""
-        self.known_at_entry: dict[str, str] = {}
+        self.entry_faults: dict[str, str] = {}
         """What has been computed where the function begins."""
 
     def constant(self, element: Element, bits: int) -> str:
@@ -98,7 +98,7 @@ class Values(Body):
         kind = vector_type(I1)
         return VectorValue(self.emit(f"and {kind} {self.wide(I1, a)}, {self.wide(I1, b)}"))
 
-    def held(self, mask: Lanes | None) -> Lanes | None:
+    def active_under(self, mask: Lanes | None) -> Lanes | None:
         """The lanes that run and are in `mask`; None for all."""
         condition = self.both(self.active, mask)
         return None if condition == "true" else condition

@@ -79,7 +79,9 @@ class Loaded:
     def launch(self, name: str, grid: Sequence[int], arguments: Sequence[Any]) -> None:
         """Run one kernel on copies of numpy arrays, wait, and copy back."""
         plan, buffers = self.batch.plans[name], list[int]()
-        values = [self._held(buffers, a) if isinstance(a, np.ndarray) else a for a in arguments]
+        values = [
+            self._device_buffer(buffers, a) if isinstance(a, np.ndarray) else a for a in arguments
+        ]
         try:
             self._run(plan, grid, values)
             for array, address in zip(arguments, values, strict=True):
@@ -91,7 +93,7 @@ class Loaded:
             for address in buffers:
                 self.cuda.free(address)
 
-    def _held(self, buffers: list[int], array: Array) -> int:
+    def _device_buffer(self, buffers: list[int], array: Array) -> int:
         address = self.cuda.allocate(max(array.nbytes, 1))
         buffers.append(address)
         whole = np.ascontiguousarray(array)

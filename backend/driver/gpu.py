@@ -66,9 +66,9 @@ class Gpu:
         kinds = [kind for p in kernel.compiled.plan.parameters for kind in p.words]
         with self.on(device):
             result = kernel.start(self.cuda, grid, c_values(kinds, words), stream)
-        return result if isinstance(result, int) else partial(self._again, device, result)
+        return result if isinstance(result, int) else partial(self._repeat, device, result)
 
-    def _again(self, device: int, start: Callable[[int], None], stream: int) -> None:
+    def _repeat(self, device: int, start: Callable[[int], None], stream: int) -> None:
         with self.on(device):
             start(stream)
 

@@ -6,8 +6,8 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
+from tileir.backend.codegen.tma_boxes import box_of
 from tileir.backend.driver.device import Driver
-from tileir.backend.tma.boxes import box_of
 from tileir.backend.tma.host_plan import MapValues
 
 _SIZE, _ALIGNMENT = 128, 64

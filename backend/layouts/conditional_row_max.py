@@ -9,7 +9,7 @@ import attrs
 
 from tileir.analysis.dominance import dominance
 from tileir.analysis.uses import defining_blocks, definitions, uses
-from tileir.backend.codegen.emit.reduction import warps_along
+from tileir.backend.layouts.reduction_plan import warps_along
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.compare import FCmp, FloatPredicate, Select

@@ -298,3 +298,8 @@ def _claim_loads(
     """Let an operand from shared memory be loaded in the layout that the dot requires."""
     for value, turned in source:
         values.setdefault(value, layout.transpose((1, 0)) if turned else layout)
+
+
+def mma_of(dot: Any) -> MmaInstruction | None:
+    """The instruction of a dot; None for multiply-adds."""
+    return instruction(_element(dot.a), dot.precision.value)

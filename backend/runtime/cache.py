@@ -79,7 +79,7 @@ class Cache:
         with self._alone(key):
             future = self._by_key.get(key) or self._stored(key)
             if future is None:
-                future = self._made(key, module, target, chosen, kernel, isolate)
+                future = self._compiled(key, module, target, chosen, kernel, isolate)
             self._by_key[key] = future
         return future
 
@@ -116,8 +116,8 @@ class Cache:
         key = self.key(module, target, options, kernel)
         return self._by_key.setdefault(key, _restageable(loads(data)))
 
-    def _alone(self, key: str) -> _Turn:
-        return _Turn(self._busy, self._lock, key)
+    def _alone(self, key: str) -> _KeyLock:
+        return _KeyLock(self._busy, self._lock, key)
 
     def _stored(self, key: str) -> CompiledKernel | None:
         data = None if self.store is None else self.store.get(key)
@@ -128,7 +128,7 @@ class Cache:
         except CompileError:
             return None
 
-    def _made(
+    def _compiled(
         self, key: str, module: Module, target: str, options: Options, kernel: str | None,
         isolate: bool | None,
     ) -> CompiledKernel:  # fmt: skip
@@ -161,7 +161,7 @@ class Cache:
 
 
 @attrs.define(eq=False)
-class _Turn:
+class _KeyLock:
     """One thread of this process at a time for each key."""
 
     busy: dict[str, list[Any]]

@@ -97,7 +97,7 @@ class Dispatcher:
         self._remembered = LaunchCache()
         self._calls = 0
 
-    def _known(self, grid: Any, *arguments: Any, **named: Any) -> Any:
+    def _call_cached(self, grid: Any, *arguments: Any, **named: Any) -> Any:
         """A call of a kernel whose launch may be cached."""
         cached = self._remembered.find(key_of(grid, arguments, named))
         if cached is None:
@@ -108,7 +108,7 @@ class Dispatcher:
     def _first(self, *arguments: Any, **named: Any) -> Any:
         """A call without machine code, or by a caller that took `call` before there was any."""
         launcher = self._launcher
-        return (self._known if launcher is None else launcher.function)(*arguments, **named)
+        return (self._call_cached if launcher is None else launcher.function)(*arguments, **named)
 
     def _slow(self, grid: Any, *arguments: Any, **named: Any) -> Any:
         """A call in Python, remembered for others."""
@@ -126,7 +126,7 @@ class Dispatcher:
             cached = CachedLaunch(handle, call.source(), resolved.result)
             self._remembered.keep(key_of(grid, arguments, named), cached)
             if self._launcher is None:
-                self.call = self._known
+                self.call = self._call_cached
         elif handle and self._calls >= _FIRST and native_launcher.supported():
             passed = dict(zip(self.positional, arguments, strict=False)) | named
             self._remember(call, handle, len(arguments), passed, tuple(named))
@@ -142,7 +142,9 @@ class Dispatcher:
         shape = (positional, keywords, handle, tuple(_identity(a) for a in args))
         with self._lock:
             if self._launcher is None:
-                self._launcher = native_launcher.Launcher(self._known, self.machine.launch_address)
+                self._launcher = native_launcher.Launcher(
+                    self._call_cached, self.machine.launch_address
+                )
             if shape in self._seen:
                 self._launcher.first(self._seen[shape])
             else:

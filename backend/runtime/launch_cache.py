@@ -30,19 +30,19 @@ class LaunchCache:
     """Launches by what their calls have in common."""
 
     def __init__(self) -> None:
-        self._found: dict[Key, CachedLaunch] = {}
+        self._launches: dict[Key, CachedLaunch] = {}
 
     def find(self, key: Key | None) -> CachedLaunch | None:
         """The launch of a call like this one."""
-        return self._found.get(key) if key is not None else None
+        return self._launches.get(key) if key is not None else None
 
     def keep(self, key: Key | None, launch: CachedLaunch) -> None:
         """Remember a launch, if its call can be told from others."""
         if key is None:
             return
-        if len(self._found) >= _MOST:
-            self._found.clear()
-        self._found[key] = launch
+        if len(self._launches) >= _MOST:
+            self._launches.clear()
+        self._launches[key] = launch
 
 
 def key_of(grid: Any, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Key | None:

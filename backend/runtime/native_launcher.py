@@ -133,7 +133,7 @@ class Launcher:
     """
 
     def __init__(self, slow: Callable[..., Any], launch: int) -> None:
-        self._held: list[Any] = [slow]
+        self._references: list[Any] = [slow]
         self._entries: list[_Entry] = []
         self._state = _State(None, id(slow), launch)
         new = ctypes.pythonapi.PyCFunction_NewEx
@@ -146,7 +146,7 @@ class Launcher:
         if len(entry.template) > SLOTS:
             return None
         entry_struct, references = _entry(entry)
-        self._held += [entry, *references, entry_struct]
+        self._references += [entry, *references, entry_struct]
         self.first(entry_struct)
         return entry_struct
 

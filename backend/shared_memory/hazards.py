@@ -12,7 +12,7 @@ from tileir.analysis.ranges import ranges
 from tileir.analysis.shared_buffers import WAIT, alive
 from tileir.analysis.underlying_pointers import underlying_pointers
 from tileir.analysis.uses import definitions
-from tileir.backend.codegen.replicated_loads import loads_by_first_owner
+from tileir.backend.shared_memory.replicated_loads import loads_by_first_owner
 from tileir.backend.shared_memory.requirements import BUFFERS, SharedMemoryPlan, is_warp_local
 from tileir.backend.shared_memory.thread_conflicts import (
     AccessingThreads,

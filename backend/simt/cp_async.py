@@ -13,11 +13,11 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 @attrs.frozen(eq=False)
 class _Copy:
-    """Bytes in flight: `data` [thread, byte] to `offset` in threads where `held`."""
+    """Bytes in flight: `data` [thread, byte] to `offset` in threads where `in_flight`."""
 
     offset: Array
     data: Array
-    held: Array
+    in_flight: Array
 
 
 class Copies:
@@ -66,12 +66,12 @@ class Copies:
     def _write(self, copy: _Copy, *, landed: bool) -> None:
         """The copy's bytes, or, while in flight, bytes that may not be read."""
         span = np.arange(copy.data.shape[1])
-        at = (copy.offset[copy.held][:, None] + span).reshape(-1)
+        at = (copy.offset[copy.in_flight][:, None] + span).reshape(-1)
         if landed:
             self.memory.expect(at, False)
         for i in range(copy.data.shape[1]):
             value = copy.data[:, i] if landed else np.zeros(self.threads, np.uint8)
-            self.memory.store_shared(copy.offset + i, value, copy.held)
+            self.memory.store_shared(copy.offset + i, value, copy.in_flight)
         if not landed:
             self.memory.expect(at, True)
             self.memory.written[at] = False

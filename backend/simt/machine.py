@@ -17,10 +17,10 @@ import attrs
 import numpy as np
 
 from tileir.analysis.clusters import ranks
+from tileir.backend.array_spans import Span
 from tileir.backend.codegen.lowering import Rule
 from tileir.backend.codegen.rules import rules
 from tileir.backend.codegen.thread_interface import Number
-from tileir.backend.driver.array_spans import Span
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.simt.arithmetic import Numbers
@@ -64,7 +64,7 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
         self.threads, self.program, self.grid, self.memory = threads, program, grid, memory
         self.active = np.ones(threads, bool)
         self.call_function: Callable[..., list[ThreadValues]] | None = None
-        self._known: dict[str, Any] = {}
+        self._once: dict[str, Any] = {}
         self.handle = ThreadValues
         self.barriers, self.ended = 0, False
         self.op: Op | None = None
@@ -89,10 +89,10 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
         return self.constant(I32, number & 0xFFFFFFFF)
 
     def once(self, key: str, make: Callable[[], Any]) -> Any:
-        value = self._known.get(key)
+        value = self._once.get(key)
         if value is None:
             outer, self.active = self.active, np.ones(self.threads, bool)
-            value = self._known[key] = make()
+            value = self._once[key] = make()
             self.active = outer
         return value
 

@@ -10,7 +10,7 @@ import attrs
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, definitions
 from tileir.backend.codegen.emit.shared_tile import SharedTile
-from tileir.backend.layouts.mma import MmaInstruction, instruction
+from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -22,7 +22,7 @@ from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
 from tileir.passes.cfg_edit import add_preheader, map_edges, with_arguments
 from tileir.passes.dce import dce
-from tileir.types import I32, AddressSpace, Pointer, Tile, element_of, shape_of
+from tileir.types import I32, AddressSpace, Pointer, Tile, shape_of
 from tileir.values import Operand, Value, constant
 
 
@@ -250,11 +250,6 @@ class PipelineExpander:
         return map_edges(
             terminator, lambda e: with_arguments(e, more) if e.label == self.loop.header else e
         )
-
-
-def mma_of(dot: Dot) -> MmaInstruction | None:
-    """The instruction that a dot is done by; None for multiply-adds."""
-    return instruction(cast(Any, element_of(dot.a.type)), dot.precision.value)
 
 
 def step_of(dot: Dot) -> int:

@@ -12,7 +12,7 @@ from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, definitions
 from tileir.backend.codegen.lowering import REMATERIALIZED_BLOCKS
-from tileir.backend.software_pipeline.expand import mma_of
+from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op

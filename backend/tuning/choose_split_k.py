@@ -21,7 +21,7 @@ _FEWEST_ROWS = 8
 _GAIN = 0.9
 """What sharing has to take at most, of the time without."""
 
-_SLOTS, _REGISTERS = 6, 128
+_STAGES, _REGISTERS = 6, 128
 """Of a kernel with roles, about."""
 
 _GROUP = 4
@@ -47,14 +47,14 @@ def best_ranks(
     return best if times.get(best, 1.0) < _GAIN * times.get(1, 0.0) else 1
 
 
-def _sums(function: Function) -> list[Any]:
+def _accumulators(function: Function) -> list[Any]:
     """The types of what dots add up."""
     return [op.c.type for op in function.ops if op.mnemonic == "dot"]  # type: ignore[attr-defined]
 
 
 def _fitting(function: Function) -> list[int]:
     """The split-K factors that divide the rows of all accumulators."""
-    rows = [shape_of(kind)[0] for kind in _sums(function)]
+    rows = [shape_of(kind)[0] for kind in _accumulators(function)]
     return [1, *(n for n in _CHOICES if all(m % n == 0 and m // n >= _FEWEST_ROWS for m in rows))]
 
 
@@ -63,15 +63,15 @@ def _seconds(
 ) -> float:
     """What the model says of so many blocks."""
     instances, processors = scale
-    size = sum(prod(shape_of(kind)) * element_of(kind).bytes for kind in _sums(function))  # type: ignore[union-attr]
+    size = sum(prod(shape_of(kind)) * element_of(kind).bytes for kind in _accumulators(function))  # type: ignore[union-attr]
     roles = RoleProfile(
         work.read / max(1.0, work.steps) / LINE,
-        _SLOTS,
+        _STAGES,
         max(1, plan.num_warps // _GROUP - 1),
         cluster=ranks,
         remote=float(size),
         alone=True,
     )
-    use = ResourceUse(plan.num_warps, plan.shared, _REGISTERS, _SLOTS, roles=roles)
+    use = ResourceUse(plan.num_warps, plan.shared, _REGISTERS, _STAGES, roles=roles)
     machine = attrs.evolve(machine_of(plan.target), processors=processors)
     return estimate(work, use, instances, machine).seconds

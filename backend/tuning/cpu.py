@@ -12,9 +12,9 @@ from typing import Any
 import attrs
 
 from tileir.backend import cpu
+from tileir.backend.array_spans import Span
 from tileir.backend.cpu.compile import CpuKernel, compile  # noqa: A004
 from tileir.backend.cpu.thread_pool import processors
-from tileir.backend.driver.array_spans import Span
 from tileir.backend.executors import expanded, ordered
 from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.tuning.meter import Artifact, Device, Survey

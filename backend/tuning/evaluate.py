@@ -61,7 +61,7 @@ class Evaluator:
         self.problem, self.meter, self.limits = problem, meter, limits
         self._stack = ExitStack()
         self._processes = processes
-        self._given = executor
+        self._executor = executor
         self._own: Workers | None = None
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tileir-tune-"))
         reference = str(Path(folder, "reference.npz"))
@@ -83,7 +83,7 @@ class Evaluator:
 
     def begin(self) -> None:
         """Let processes start, while others do something else."""
-        if self._given is None:
+        if self._executor is None:
             self._workers().submit(ready)
         if self.meter.isolated:
             self._bench().submit(ready)
@@ -216,8 +216,8 @@ class Evaluator:
         """(key, answer or error) of each task, from the caller's executor, and from own processes
         for the tasks that it did not finish."""
         left = dict(tasks)
-        if self._given is not None:
-            for key, answer in self._by_given(left):
+        if self._executor is not None:
+            for key, answer in self._by_callers_executor(left):
                 del left[key]
                 yield key, answer
         if not left:
@@ -229,14 +229,16 @@ class Evaluator:
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             yield from ((futures[f], _answer(f)) for f in done)
 
-    def _by_given(self, tasks: Mapping[Any, tuple[Callable[..., Any], Any]]) -> Iterator[Any]:
+    def _by_callers_executor(
+        self, tasks: Mapping[Any, tuple[Callable[..., Any], Any]]
+    ) -> Iterator[Any]:
         """Answers of the caller's executor, until it breaks, or nothing ends for longer than one
         candidate may take."""
-        assert self._given is not None
+        assert self._executor is not None
         try:
-            futures = {self._given.submit(f, *args): key for key, (f, args) in tasks.items()}
+            futures = {self._executor.submit(f, *args): key for key, (f, args) in tasks.items()}
         except RuntimeError:  # broken, or shut down
-            self._given = None
+            self._executor = None
             return
         waiting = set(futures)
         while waiting:
@@ -251,7 +253,7 @@ class Evaluator:
         for future in waiting:
             future.cancel()
         if broken:
-            self._given = None
+            self._executor = None
 
 
 def _broke(future: Future[Any]) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 import numpy as np
 
+from tileir.backend.array_spans import Span
 from tileir.backend.compile import CompiledKernel, LoweredKernel, Options, compile, run_pipeline  # noqa: A004
-from tileir.backend.driver.array_spans import Span
 from tileir.backend.driver.device import driver
 from tileir.backend.driver.launch import Kernel, Tensor
 from tileir.backend.driver.timing import Stopwatch

@@ -34,17 +34,17 @@ def machine_of(name: str, processors: int | None = None) -> GpuModel:
     return machine if processors is None else attrs.evolve(machine, processors=processors)
 
 
-def _products(sixteen: float, double: float) -> dict[int, float]:
+def _matmul_rates(sixteen: float, double: float) -> dict[int, float]:
     """Operations a cycle by bits of operands, from those of 16 and of 64."""
     return {4: sixteen * 2, 8: sixteen * 2, 16: sixteen, 32: sixteen / 2, 64: double, -32: 256.0}
 
 
 _MACHINES = {
-    "sm_80": GpuModel(target("sm_80"), 108, 1.41e9, _products(2048, 128), 1.9e12, 5.0e12),
-    "sm_86": GpuModel(target("sm_86"), 84, 1.70e9, _products(1024, 4), 0.76e12, 3.0e12),
-    "sm_89": GpuModel(target("sm_89"), 128, 2.52e9, _products(1024, 4), 1.0e12, 5.0e12),
-    "sm_90": GpuModel(target("sm_90"), 132, 1.755e9, _products(4096, 512), 4.2e12, 10.0e12),
-    "sm_100": GpuModel(target("sm_100"), 148, 1.9e9, _products(8192, 256), 7.0e12, 18.0e12),
-    "sm_120": GpuModel(target("sm_120"), 170, 2.4e9, _products(1024, 4), 1.6e12, 8.0e12),
+    "sm_80": GpuModel(target("sm_80"), 108, 1.41e9, _matmul_rates(2048, 128), 1.9e12, 5.0e12),
+    "sm_86": GpuModel(target("sm_86"), 84, 1.70e9, _matmul_rates(1024, 4), 0.76e12, 3.0e12),
+    "sm_89": GpuModel(target("sm_89"), 128, 2.52e9, _matmul_rates(1024, 4), 1.0e12, 5.0e12),
+    "sm_90": GpuModel(target("sm_90"), 132, 1.755e9, _matmul_rates(4096, 512), 4.2e12, 10.0e12),
+    "sm_100": GpuModel(target("sm_100"), 148, 1.9e9, _matmul_rates(8192, 256), 7.0e12, 18.0e12),
+    "sm_120": GpuModel(target("sm_120"), 170, 2.4e9, _matmul_rates(1024, 4), 1.6e12, 8.0e12),
 }
 """NVIDIA's architecture whitepapers: A100, GA102, AD102, H200, B200, GB202."""

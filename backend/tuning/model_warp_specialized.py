@@ -13,8 +13,8 @@ processor takes the longest of
     loads        where no tensor map can describe an operand: loads by threads
     latency      of a copy / stages of the ring
 
-and `_ROUND`. After the loop results are stored. All waves together take no less than memory needs
-for the bytes of first accesses, nor than power allows for so many operations.
+and `_ITERATION`. After the loop results are stored. All waves together take no less than memory
+needs for the bytes of first accesses, nor than power allows for so many operations.
 
 Constants are for one H200: times in seconds, sizes in bytes, rates in units a second. Unless stated
 otherwise they were fitted together to 5213 measurements of 109 problems
@@ -45,7 +45,7 @@ _REACHED, _THREE = 0.87, 0.77
 _ODD = 100.0
 """Additional cycles of an instruction with an N-major B and an odd multiple of 8 columns."""
 
-_BESIDE = 64.0
+_OVERLAPPED = 64.0
 """Elements a cycle and processor that are computed between matmuls: half of what the units allow;
 operands of 4 and 8 bits (benchmarks/results/workloads_quantised.json) take about that."""
 
@@ -56,7 +56,7 @@ number of groups (benchmarks/results/attention.json)."""
 _REQUEST, _ALONE = 2.0, 0.6
 """Cycles of a request where both processors at a port are busy; its part where one is."""
 
-_LATENCY, _ROUND = 0.9e-6, 0.035e-6
+_LATENCY, _ITERATION = 0.9e-6, 0.035e-6
 """Latency of a copy under load; overhead of an iteration for barriers."""
 
 _LAUNCH = 6.5e-6
@@ -65,13 +65,13 @@ _LAUNCH = 6.5e-6
 _DIVISION = 0.065e-6
 """A division before the first copy, 130 cycles."""
 
-_AGAIN = 0.74e-6
+_NEXT_BLOCK = 0.74e-6
 """Between a block's end and the first step of the one that takes its place."""
 
 _STORED = 80e9
 """Bytes of results a second and processor."""
 
-_THREADS, _HELD, _LOAD = 0.43e-6, 2.6e-9, 9.6e-9
+_THREADS, _PER_ELEMENT, _LOAD = 0.43e-6, 2.6e-9, 9.6e-9
 """An iteration of loads by threads, for each element that a thread owns, and for each of its
 loads."""
 
@@ -85,7 +85,7 @@ each that it lacks."""
 _STORE = 0.3e-9
 """A store by a thread, of all of a block."""
 
-_MEETING, _EACH, _SENT = 0.6e-6, 0.02e-6, 13.6e9
+_CLUSTER_BARRIER, _EACH, _SENT = 0.6e-6, 0.02e-6, 13.6e9
 """Cluster barriers: once, and for each of the blocks; bytes a second that a block sends."""
 
 _TOGETHER = 1.0e-6
@@ -133,11 +133,11 @@ def estimate_warp_specialized(
         name: sum(n * seconds_of[name] for n, (_, seconds_of) in spent) for name in spent[0][1][1]
     }
     parts |= {
-        "meeting": _meeting(roles, waves),
+        "meeting": _cluster_barriers(roles, waves),
         "memory": _COLD * once / machine.memory,
         "power": _power(work, instances, machine),
     }
-    later_waves = 0.0 if roles.alone else (waves - 1) * _AGAIN
+    later_waves = 0.0 if roles.alone else (waves - 1) * _NEXT_BLOCK
     total = sum(count * seconds for count, (seconds, _) in spent) + parts["meeting"] + later_waves
     total = _joined(_joined(total, parts["memory"], _JOIN), parts["power"], _CAP)
     total += _LAUNCH + roles.divisions * _DIVISION
@@ -157,7 +157,7 @@ def _wave(
     and how long each part keeps that busy."""
     share = work.shared(roles.cluster)
     step = _step(work, roles, machine, paired=blocks > machine.processors // 2)
-    longest = max(step.latency, *(side * each for each in step[1:])) + _ROUND
+    longest = max(step.latency, *(side * each for each in step[1:])) + _ITERATION
     stored = side * (share.written / _STORED + roles.stores * _STORE)
     busy = {name: share.steps * side * each for name, each in step._asdict().items()}
     parts = {**busy, "latency": share.steps * step.latency, "stores": stored}
@@ -181,7 +181,7 @@ def _step(work: WorkEstimate, roles: RoleProfile, machine: GpuModel, paired: boo
     steps = max(1.0, work.steps)
     reached = _THREE if roles.groups == 3 else _REACHED
     cycles = sum(n / machine.products[bits] for bits, n in work.dots.items()) / steps / reached
-    overlapped = roles.arithmetic / (_BESIDE * _CLOCK)
+    overlapped = roles.arithmetic / (_OVERLAPPED * _CLOCK)
     showing = 1.0 if roles.registers else _SHOWING.get(roles.groups, _SHOWING[3])
     lines = roles.requests * _REQUEST * (1.0 if paired else _ALONE)
     return _Step(
@@ -199,7 +199,7 @@ def _loads(roles: RoleProfile) -> float:
     """Seconds of a step of threads that load."""
     if not roles.held:
         return 0.0
-    plain = _THREADS + _HELD * roles.held + _LOAD * roles.loads
+    plain = _THREADS + _PER_ELEMENT * roles.held + _LOAD * roles.loads
     lacking = max(0, _NEEDED - roles.limit) if roles.unit < 4 else 0
     return plain * (_FEWER if roles.limit <= _FEW else 1.0) * (1.0 + _LACKING * lacking)
 
@@ -211,12 +211,12 @@ def _scale(use: ResourceUse, roles: RoleProfile, machine: GpuModel, instances: i
     return _Scale(resident, fit // size * size, instances * roles.cluster)
 
 
-def _meeting(roles: RoleProfile, waves: int) -> float:
+def _cluster_barriers(roles: RoleProfile, waves: int) -> float:
     """Seconds in which blocks of clusters wait for each other."""
     together = _TOGETHER if roles.together > 1 else 0.0
     if roles.cluster == 1:
         return together
-    return together + waves * (_MEETING + _EACH * roles.cluster + roles.remote / _SENT)
+    return together + waves * (_CLUSTER_BARRIER + _EACH * roles.cluster + roles.remote / _SENT)
 
 
 def _power(work: WorkEstimate, instances: int, machine: GpuModel) -> float:

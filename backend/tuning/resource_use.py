@@ -45,7 +45,7 @@ def use_of(
     roles = roles_of(last, kernel, maps)
     if roles is not None:
         return _by_roles(plain, _named(kernel, "gpu.role"), roles)
-    read = sum(_held(op.results[0]) for f in functions for op in _named(f, "gpu.local_load"))
+    read = sum(_live_words(op.results[0]) for f in functions for op in _named(f, "gpu.local_load"))
     fragments = read * 4.0 * machine.lanes * done.num_warps * max(1.0, work.steps)
     steps = accesses(kernel, by_depth(kernel)[0])
     asked = scattered_access_count(steps, done.num_warps) * max(1.0, work.steps)
@@ -65,13 +65,13 @@ def _by_roles(plain: ResourceUse, started: Sequence[Any], roles: RoleProfile) ->
 def most_registers(function: Function) -> int:
     """The register pressure in words per thread. Splats, ranges and tiles of pointers count as one
     word per dimension, since code rematerializes them."""
-    alive, parts = liveness(function), dict(_factors(function))
+    alive, parts = liveness(function), dict(_operands(function))
     words_of = {v: words // parts.get(v, 1) or 1 for v, words in _words(function)}
     blocks = (function.blocks[label] for label in alive.leaving)
     return max((_most(b, alive.leaving[b.label], words_of) for b in blocks), default=0)
 
 
-def _factors(function: Function) -> Iterator[tuple[Value, int]]:
+def _operands(function: Function) -> Iterator[tuple[Value, int]]:
     """Operands of dots, which are read a few steps of K at a time, with the number of parts."""
     for op in _named(function, "dot"):
         bits, depth = op.a.type.element.bits, op.a.type.shape[-1]
@@ -84,8 +84,8 @@ def _words(function: Function) -> Iterator[tuple[Value, int]]:
     for parameter in function.parameters:
         yield parameter.value, 1
     for block in function.blocks.values():
-        yield from ((v, _held(v)) for v in block.parameters)
-        yield from ((v, _held(v)) for op in block.ops for v in op.results)
+        yield from ((v, _live_words(v)) for v in block.parameters)
+        yield from ((v, _live_words(v)) for op in block.ops for v in op.results)
 
 
 def _most(block: Block, leaving: Iterable[Value], words_of: Mapping[Value, int]) -> int:
@@ -106,7 +106,7 @@ def _most(block: Block, leaving: Iterable[Value], words_of: Mapping[Value, int])
     return most
 
 
-def _held(value: Value) -> int:
+def _live_words(value: Value) -> int:
     """Words of `value` in a thread."""
     kind: Any = value.type
     if not isinstance(kind, Tile):

@@ -87,13 +87,13 @@ class _Role:
     def multiplies(self) -> bool:
         return any(op.mnemonic == "gpu.wgmma" for op in self.function.ops)
 
-    def rounds(self) -> list[Any]:
+    def iteration_ops(self) -> list[Any]:
         """The ops of the innermost loops."""
         return by_depth(self.function)[0]
 
     def copies(self) -> list[Any]:
         """The copies of a step."""
-        return [op for op in self.rounds() if op.mnemonic == "gpu.tma_load"]
+        return [op for op in self.iteration_ops() if op.mnemonic == "gpu.tma_load"]
 
     def requests(self) -> float:
         """Requests for lines of the L2, of the copies of an iteration; a block's share of those
@@ -132,7 +132,7 @@ class _Role:
 
     def num_stages(self) -> Iterator[int]:
         """Stages of the buffers of the blocks of an iteration."""
-        for op in self.rounds():
+        for op in self.iteration_ops():
             if op.mnemonic in ("gpu.tma_load", "gpu.local_store"):
                 buffer = self._maker(op.buffer)
                 if buffer is not None:
@@ -140,7 +140,9 @@ class _Role:
 
     def loads(self) -> list[Access]:
         """Those of a step by threads."""
-        return list(accesses(self.function, (op for op in self.rounds() if op.mnemonic == "load")))
+        return list(
+            accesses(self.function, (op for op in self.iteration_ops() if op.mnemonic == "load"))
+        )
 
     def stores(self) -> float:
         """Stores of an instance by threads."""
@@ -150,7 +152,7 @@ class _Role:
     def odd(self) -> float:
         """Instructions of an iteration with an N-major B and an odd multiple of 8 columns."""
         count = 0
-        for op in self.rounds():
+        for op in self.iteration_ops():
             if op.mnemonic == "gpu.wgmma" and not op.trans_b and shape_of(op.c.type)[1] % 16:
                 element = element_of(op.b.type).pointee  # type: ignore[union-attr]
                 buffer = self._maker(op.b)
@@ -161,13 +163,13 @@ class _Role:
     def from_registers(self) -> bool:
         """Whether all wgmma of an iteration have A in registers."""
         in_registers = [
-            isinstance(op.a.type, Tile) for op in self.rounds() if op.mnemonic == "gpu.wgmma"
+            isinstance(op.a.type, Tile) for op in self.iteration_ops() if op.mnemonic == "gpu.wgmma"
         ]
         return bool(in_registers) and all(in_registers)
 
     def arithmetic(self) -> float:
         """Elements that are computed in a step."""
-        tiles = [op.results[0].type for op in self.rounds() if op.elementwise and op.results]
+        tiles = [op.results[0].type for op in self.iteration_ops() if op.elementwise and op.results]
         return float(sum(kind.size for kind in tiles if isinstance(kind, Tile)))
 
     def divisions(self) -> int:

@@ -13,15 +13,15 @@ class Inline(Executor):
 
     def __init__(self, opening: Callable[[], Any] | None = None) -> None:
         self._opening = opening
-        self._held: tuple[Any, ...] | None = None
+        self._first_argument: tuple[Any, ...] | None = None
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `fn` now."""
         future: Future[Any] = Future()
         try:
-            if self._held is None:
-                self._held = () if self._opening is None else (self._opening(),)
-            future.set_result(fn(*self._held, *args, **kwargs))
+            if self._first_argument is None:
+                self._first_argument = () if self._opening is None else (self._opening(),)
+            future.set_result(fn(*self._first_argument, *args, **kwargs))
         except Exception as error:
             future.set_exception(error)
         return future

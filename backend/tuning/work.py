@@ -55,16 +55,16 @@ class WorkEstimate:
 def work_of(function: Function, grid: Sequence[int], numbers: Mapping[str, int]) -> WorkEstimate:
     """The work of the middle instance of `grid`, with the kernel's integers by name. Loops with an
     unknown number of iterations count 16."""
-    trip_counts = _Rounds(function, grid, numbers).by_block()
+    trip_counts = _TripCounts(function, grid, numbers).by_block()
     dots: dict[int, float] = {}
     arithmetic, read, written, operand_bytes, steps = 0.0, 0.0, 0.0, 0.0, {1.0: 0.0}
     for label, block in function.blocks.items():
         times = trip_counts[label]
         for op in block.ops:
             if op.mnemonic in ("dot", "dot_scaled"):
-                bits = _factor_bits(op)
+                bits = _operand_bits(op)
                 dots[bits] = dots.get(bits, 0.0) + times * _operations(op)
-                operand_bytes += times * _factors(op) * abs(bits) / 8
+                operand_bytes += times * _operand_elements(op) * abs(bits) / 8
                 continue
             moved = _bytes(op) * times
             if op.effects & Effects.READ:
@@ -86,14 +86,14 @@ def _operations(op: Any) -> float:
     return total
 
 
-def _factors(op: Any) -> float:
+def _operand_elements(op: Any) -> float:
     """Elements that wgmma reads of both operands; an instruction takes 64 rows of A."""
     m, n = shape_of(op.c.type)[-2:]
     k = shape_of(op.a.type)[-1]
     return float(m * k + -(-m // 64) * n * k)
 
 
-def _factor_bits(op: Any) -> int:
+def _operand_bits(op: Any) -> int:
     """Bits of an operand; negative for f32 without rounding to TF32."""
     bits = getattr(element_of(op.a.type), "bits", 32)
     precision = getattr(getattr(op, "precision", None), "value", "")
@@ -120,18 +120,18 @@ def _bytes(op: Op) -> float:
 
 
 @attrs.frozen
-class _Rounds:
+class _TripCounts:
     """How often blocks run in one instance, by evaluating scalars on the kernel's integers."""
 
     function: Function
     grid: Sequence[int]
     numbers: Mapping[str, int]
-    _known: dict[Value, Constant | None] = attrs.field(init=False, factory=dict)
+    _constants: dict[Value, Constant | None] = attrs.field(init=False, factory=dict)
 
     def by_block(self) -> dict[str, float]:
         """Executions of every block: the product of the trip counts around it."""
         function, nest = self.function, loops(self.function)
-        self._known.update(self._parameters())
+        self._constants.update(self._parameters())
         counts: dict[str, float] = {}
         for header, loop in nest.by_header.items():
             outer = 1.0 if loop.parent is None else counts[loop.parent]
@@ -171,10 +171,10 @@ class _Rounds:
             return operand
         if not isinstance(operand, Value):
             return None
-        if operand not in self._known:
-            self._known[operand] = None
-            self._known[operand] = self._computed(operand)
-        return self._known[operand]
+        if operand not in self._constants:
+            self._constants[operand] = None
+            self._constants[operand] = self._computed(operand)
+        return self._constants[operand]
 
     def _computed(self, value: Value) -> Constant | None:
         op: Any = definitions(self.function).get(value)

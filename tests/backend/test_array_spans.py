@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tileir.backend.driver.array_spans import Span
+from tileir.backend.array_spans import Span
 
 BASE = np.arange(24, dtype=np.float32).reshape(4, 6)
 

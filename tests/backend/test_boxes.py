@@ -7,7 +7,7 @@ from math import prod
 import pytest
 
 from tileir.backend.codegen.emit.shared_tile import SharedTile
-from tileir.backend.tma.boxes import box_of, pieces
+from tileir.backend.codegen.tma_boxes import box_of, pieces
 from tileir.types import F16, F32, I8, Scalar
 
 

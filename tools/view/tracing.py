@@ -160,23 +160,24 @@ class _Traced(Counted, simt.SimtThread):
     def load_global(
         self, element: Any, count: int, pointer: Any, mask: Any, *rest: Any, **more: Any
     ) -> Any:
-        self.note("load", False, element.bytes * count, pointer.array, self._held(mask))
+        self.note("load", False, element.bytes * count, pointer.array, self._active_under(mask))
         return super().load_global(element, count, pointer, mask, *rest, **more)
 
     def store_global(
         self, element: Any, pointer: Any, values: Any, mask: Any, *rest: Any, **more: Any
     ) -> Any:
-        self.note("store", False, element.bytes * len(values), pointer.array, self._held(mask))
+        active = self._active_under(mask)
+        self.note("store", False, element.bytes * len(values), pointer.array, active)
         return super().store_global(element, pointer, values, mask, *rest, **more)
 
     def copy_async(
-        self, size: int, offset: Any, constant: int, pointer: Any, mask: Any, held: Any
+        self, size: int, offset: Any, constant: int, pointer: Any, mask: Any, predicate: Any
     ) -> Any:
-        doing = self._held(held)
+        doing = self._active_under(predicate)
         reading = doing if mask is None or isinstance(mask, str) else doing & mask.array
         self.note("copy", False, size, pointer.array, reading)
         self.note("copy", True, size, offset.array.astype(np.int64) + constant, doing)
-        return super().copy_async(size, offset, constant, pointer, mask, held)
+        return super().copy_async(size, offset, constant, pointer, mask, predicate)
 
     def load_shared(self, element: Any, count: int, offset: Any) -> Any:
         self.note("load", True, element.bytes * count, offset.array, self.active)

@@ -12,6 +12,7 @@ import attrs
 
 from tileir.backend.codegen.combiners import combine_named, identity
 from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
+from tileir.backend.layouts.reduction_plan import warps_along
 from tileir.layout import Layout, Repeat, layout
 from tileir.types import I1, I32, Element, Tile
 
@@ -112,12 +113,6 @@ def reduction_bytes(op: Any) -> int:
     if isinstance(op.combiner, str) and _may_lack(op):
         sizes.append(1)
     return sum(_aligned(count * size) for size in sizes)
-
-
-def warps_along(source: Layout, axis: int) -> int:
-    """Number of warps that share one result element."""
-    bits = sum(1 for vector in source.warp if vector[axis])
-    return prod((d.count for d in source.digits("warp") if d.step[axis]), start=1 << bits)
 
 
 def combine_function(

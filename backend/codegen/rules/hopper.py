@@ -12,8 +12,8 @@ from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
 from tileir.backend.codegen.emit.shared_tile import SharedTile, added, times
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.gpu import buffer as buffer_of
+from tileir.backend.codegen.tma_boxes import box_of, panel_of, pieces
 from tileir.backend.layouts.wgmma import ROWS, WARPS, WgmmaInstruction, warpgroup, warpgroup_grid
-from tileir.backend.tma.boxes import box_of, panel_of, pieces
 from tileir.ops.descriptor import Padding
 from tileir.types import F32, I1, I32, I64, Tile, shape_of
 from tileir.values import is_zero

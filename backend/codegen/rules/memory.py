@@ -8,9 +8,9 @@ from typing import Any
 from tileir.analysis.aliases import unwritten
 from tileir.analysis.uses import definitions
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
-from tileir.backend.codegen.replicated_loads import loads_by_first_owner
 from tileir.backend.codegen.thread_interface import Access
 from tileir.backend.layouts.anchors import vector_run
+from tileir.backend.shared_memory.replicated_loads import loads_by_first_owner
 from tileir.types import I1, AddressSpace, Tile, shape_of
 from tileir.values import Value
 

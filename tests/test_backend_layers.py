@@ -1,0 +1,127 @@
+"""The folders of `backend/` import each other one way only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+BACKEND = Path(__file__).parents[1] / "backend"
+
+FLOORS = (
+    # What every other part may use: targets, options, host-side data, processes.
+    frozenset(
+        {"error_kinds", "launch_arguments", "malloc_options", "options", "processors", "stage"}
+    ),
+    frozenset({"array_spans", "target", "worker"}),
+    frozenset({"demand", "legal", "num_warps", "ptxas", "requests", "worker_pool"}),
+    frozenset({"assembler", "isolation"}),
+    # Analyses and layouts, which know no instruction text.
+    frozenset({"layouts"}),
+    frozenset({"remarks", "shared_memory"}),
+    # Lowering rules, then the text of one target.
+    frozenset({"codegen"}),
+    frozenset({"software_pipeline"}),
+    frozenset({"transforms"}),
+    frozenset({"halo", "legalize", "strip_mine", "tma"}),
+    frozenset({"nvptx", "op_support", "warp_specialize"}),
+    frozenset({"assembly", "metadata"}),
+    frozenset({"permission", "simt"}),
+    # Entry points: the table of passes, compilation, execution, measurement.
+    frozenset({"pipeline"}),
+    frozenset({"compiled_kernel"}),
+    frozenset({"compile"}),
+    frozenset({"runtime"}),
+    frozenset({"driver"}),
+    frozenset({"cpu"}),
+    frozenset({"pipeline_passes", "tuning"}),
+    frozenset({"executors"}),
+)
+"""The folders and modules of `backend/` from bottom to top: each imports only lower floors."""
+
+REMAINING = {
+    (
+        "codegen",
+        "nvptx",
+    ): "Lowering is typed against LlvmThread; the thread interface is to replace it",
+    ("shared_memory", "codegen"): "byte counts of staging are computed next to the emitters",
+    ("tma", "warp_specialize"): "infer-descriptors asks which loads feed operand A",
+    ("pipeline", "cpu"): "one table holds the passes of both targets",
+    ("compiled_kernel", "compile"): "a fallback is compiled when it is first launched",
+    ("runtime", "driver"): "the just-in-time compiler finds the current device",
+    ("driver", "tuning"): "the launcher chooses split-K by the cost model",
+    ("cpu", "executors"): "CpuExecutor takes its arguments as the other executors do",
+    ("cpu", "tuning"): "CpuExecutor tunes at launch",
+    ("tuning", "executors"): "a benchmark session measures with an executor",
+}
+"""Imports of a higher floor that are still there, and what they are for. Entries may only go."""
+
+
+def test_backend_folders_import_lower_floors_only():
+    wrong = [
+        f"{importer} imports {imported}, which is not on a lower floor: {', '.join(files)}"
+        for (importer, imported), files in edges().items()
+        if (importer, imported) not in REMAINING and floor(imported) >= floor(importer)
+    ]
+    assert not wrong
+
+
+def test_every_remaining_edge_exists():
+    gone = [edge for edge in REMAINING if edge not in edges()]
+    assert not gone, "remove these rows of REMAINING"
+    lower = [edge for edge in REMAINING if floor(edge[1]) < floor(edge[0])]
+    assert not lower, "these imports are allowed"
+
+
+def test_every_part_of_the_backend_has_one_floor():
+    parts = {part_of(path) for path in BACKEND.rglob("*.py")} - {"__init__"}
+    named = [part for names in FLOORS for part in names]
+    assert sorted(parts) == sorted(named)
+
+
+def floor(part: str) -> int:
+    return next(i for i, names in enumerate(FLOORS) if part in names)
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(BACKEND).parts[0].removesuffix(".py")
+
+
+@cache
+def edges() -> dict[tuple[str, str], list[str]]:
+    """The files by (importing part, imported part)."""
+    files: dict[tuple[str, str], list[str]] = {}
+    for path in sorted(BACKEND.rglob("*.py")):
+        importer = part_of(path)
+        if importer == "__init__":
+            continue
+        for imported in {name for name in imports(ast.parse(path.read_text())) if name != importer}:
+            files.setdefault((importer, imported), []).append(str(path.relative_to(BACKEND)))
+    return files
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """The parts of the backend that a module imports, at its top or in functions, but for those
+    that only a type checker sees."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module == "tileir.backend":
+            yield from (alias.name for alias in node.names if exists(alias.name))
+        elif isinstance(node, ast.ImportFrom):
+            yield from _part(node.module or "")
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _part(alias.name)
+        yield from imports(node)
+
+
+def exists(name: str) -> bool:
+    return (BACKEND / name).is_dir() or (BACKEND / f"{name}.py").is_file()
+
+
+def _part(module: str) -> Iterator[str]:
+    words = module.split(".")
+    if words[:2] == ["tileir", "backend"] and len(words) > 2:
+        yield words[2]
