@@ -101,7 +101,6 @@ def page() -> str:
 
 def _fixed() -> tuple[tuple[str, str, str], ...]:
     return (
-        ("characters of a line", f"{lexer.MAX_LINE:,}", "`TIR0017`"),
         ("errors of one text", f"{lexer.MAX_ERRORS}", "the others are left out"),
         ("levels of pointers, dimensions of a tile", f"{types.MAX_DEPTH}", "`TIR0017`"),
         ("digits of an integer", "20", "the number does not fit its type"),
