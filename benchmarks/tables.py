@@ -79,9 +79,10 @@ def extents(size: tuple[int, ...]) -> str:
 
 
 def short(tile: str) -> str:
-    """A tile's name without what is the compiler's own choice: `w0 s2` are two slots."""
+    """A tile's name without the compiler's own choices: `w0 s2` are two stages."""
     words = [word for word in tile.split() if word != "s0" and word[0] != "w"]
-    return " ".join(f"{w[1:]} slots" if w[0] == "s" and w[1:].isdigit() else w for w in words)
+    words = ["ping-pong" if word == "turns" else word for word in words]
+    return " ".join(f"{w[1:]} stages" if w[0] == "s" and w[1:].isdigit() else w for w in words)
 
 
 # Attention ----------------------------------------------------------------------------------------

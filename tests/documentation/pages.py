@@ -17,7 +17,7 @@ which the rendered page does not show:
     <!-- gpu -->                    needs a GPU: it is compiled, and commands are not run
     <!-- shown -->                  nothing happens: a fragment
 
-A line of an `output` block matches where its words do; `...` stands for any words.
+A line of an `output` block matches where its words do; `...` stands for anything.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Reader:
         """Raises PageError for the first line of `text` that was not printed, in this order."""
         printed = iter(self.printed.splitlines())
         for line in text.splitlines():
-            pattern = r"\s+".join(".*" if w == "..." else re.escape(w) for w in line.split())
+            pattern = r"\s+".join(re.escape(w).replace(r"\.\.\.", ".*") for w in line.split())
             whole = re.compile(rf"\s*{pattern}\s*")
             if pattern not in ("", ".*") and not any(whole.fullmatch(p) for p in printed):
                 raise PageError(f"{line!r} was not printed:\n{self.printed[-3000:]}")

@@ -72,8 +72,9 @@ def test_a_table_takes_the_place_of_the_one_before(tables):
     ("tile", "name"),
     [
         ("64x32x128 w0 s0 once flat", "64x32x128 once flat"),
-        ("64x16x128 w0 s4 once by 4", "64x16x128 4 slots once by 4"),
+        ("64x16x128 w0 s4 once by 4", "64x16x128 4 stages once by 4"),
         ("256x128x64 w8 s0", "256x128x64"),
+        ("192x160x128 w0 s0 turns", "192x160x128 ping-pong"),
     ],
 )
 def test_tiles_have_short_names(tables, tile, name):

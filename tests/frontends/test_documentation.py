@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference" / "frontends"
-PAGES = sorted(page for page in FOLDER.glob("*.md") if page.stem != "listings")
+PAGES = sorted(page for page in FOLDER.glob("*.md") if page.stem not in ("listings", "index"))
 
 
 @pytest.mark.sampled(3)

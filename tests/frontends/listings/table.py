@@ -33,34 +33,36 @@ FILE = Path(__file__).parent / "results.json"
 PAGE = ROOT / "docs" / "reference" / "frontends" / "listings.md"
 
 SEEDS = {
-    "000": "MAPL 2019: Triton, an intermediate language and compiler for tiled neural networks",
-    "001": "Introducing Triton (2021)",
+    "000": "Tillet, Kung and Cox: Triton: an intermediate language and compiler for tiled neural "
+    "network computations (MAPL 2019)",
+    "001": "Tillet: Introducing Triton (2021)",
     "002": "What Triton turns kernels into (2023)",
-    "003": "Decoupled Triton (thesis, 2025)",
-    "004": "2D convolution, Triton beside CUDA",
+    "003": "Pham: Decoupled Triton (thesis, University of Alberta, 2025)",
+    "004": "2D convolution, Triton and CUDA compared",
 }
 
 HEAD = """# Listings
 
-Every listing of the documents that these languages come from, on sizes it allows, odd ones among
-them, against numpy. A number says at how many sizes it gave what numpy does; where its text does
-not allow a size, because it has no masks there, the error is behind it, and the last column says at
-which line it is.
+This page runs every listing of the documents that define the languages, and compares the results
+with numpy. A number is the number of sizes, odd ones included, for which the result agrees. If a
+listing has no masks and therefore does not allow a size, the cell has the error code, and the
+last column the line.
 
-```
-python -m tests.frontends.listings            interpreter, threads and CPU; writes this page
-python -m tests.frontends.listings --on gpu --out FILE.json           on a machine with a GPU
-python -m tests.frontends.listings add FILE.json                      here: adds what that gave
+```sh
+python -m tests.frontends.listings                        # interpreter, SIMT, CPU; writes this page
+python -m tests.frontends.listings --on gpu --out FILE.json   # on a machine with a GPU
+python -m tests.frontends.listings add FILE.json              # merges those results
 ```
 
-Threads are those of the machine in numpy. The GPU is not asked for sizes that are not allowed: what
-an access outside of an array finds there is no error. A dash is a cell that has not been run.
+The column *threads* is the SIMT simulator. The GPU does not run sizes that a listing does not
+allow, since an out-of-bounds access is undefined there. A dash is a cell that has not been run.
 """
 
 TAIL = """
-Left out: the first line of Listing 2, because TensorFlow is no language for kernels; Listing 3.7 of
-seed 003, in which kernels have no bodies; what is written in CUDA, Numba or TorchScript for
-comparison. Listing 3 of seed 000 is the grammar. Repairs stand in the listings (`tests/frontends`).
+Not included: the first line of Listing 2 of the MAPL paper, because TensorFlow is no language for
+kernels, and its Listing 3, a grammar; Listing 3.7 of the thesis, whose kernels have no bodies;
+code in CUDA, Numba or TorchScript for comparison. Repairs of listings are marked in
+`tests/frontends`.
 """
 
 
@@ -107,7 +109,7 @@ def page(results: Results) -> str:
     """The page of the results."""
     parts = [HEAD]
     for seed, title in SEEDS.items():
-        parts += [f"\n## Seed {seed}: {title}\n\n", *_rows(seed, results)]
+        parts += [f"\n## {title}\n\n", *_rows(seed, results)]
     return "".join((*parts, TAIL))
 
 
