@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from tileir.backend.cpu.arguments import Array, Passed, pass_argument
-from tileir.backend.cpu.emit import emit, global_bytes
+from tileir.backend.cpu.emit import emit, global_bytes, globals_of
 from tileir.backend.cpu.host_callbacks import Calls, Site
 from tileir.backend.cpu.jit import Code, load
 from tileir.backend.cpu.launch import WORDS, Launch
@@ -150,7 +150,7 @@ class CpuKernel:
 
     def _globals(self) -> list[Region]:
         """The memory of the globals."""
-        variables = self.module.globals.values()
+        variables = globals_of(self.module, self.kernel)
         if not variables:
             return []
         at = (ctypes.c_uint64 * len(variables))()

@@ -9,7 +9,7 @@ of lanes (`Written.private`). `launch` is the address of the words of `launch.py
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import attrs
@@ -71,7 +71,8 @@ def emit(
     sites: list[Site] = []
     declarations: dict[str, None] = {}
     _check_globals(module)
-    definitions = [*(global_text(g, "") for g in within(module, kernel).globals.values())]
+    variables = globals_of(module, kernel)
+    definitions = [global_text(g, "") for g in within(module, kernel).globals.values()]
     private = 0
     whole = [function, *reachable_functions(module, function)]
     calls = expanded_size(whole) > limits.current().operations
@@ -88,7 +89,7 @@ def emit(
         HELPERS,
         *[CHECKS] * checked,
         _run(function),
-        _list_globals(module),
+        _list_globals(variables),
         _ATTRIBUTES,
         "",
     )
@@ -117,9 +118,14 @@ def global_bytes(variable: Global) -> int:
     return variable.count * element.bytes
 
 
-def _list_globals(module: Module) -> str:
+def globals_of(module: Module, kernel: str) -> list[Global]:
+    """The globals with memory that `kernel` uses, in the order of `list_globals`."""
+    return [g for g in within(module, kernel).globals.values() if not g.external]
+
+
+def _list_globals(variables: Sequence[Global]) -> str:
     lines: list[str] = []
-    for i, variable in enumerate(module.globals.values()):
+    for i, variable in enumerate(variables):
         space = int(variable.space)
         kind = f"ptr addrspace({space})" if space else "ptr"
         lines.append(f"  %at{i} = getelementptr i64, ptr %found, i64 {i}")

@@ -54,6 +54,7 @@ def test_the_process_is_told_once_before_llvm_is_used(monkeypatch: pytest.Monkey
     parts = {name: lambda *_, name=name: done.append(name) for name in names}
     monkeypatch.setattr(llvmlite, "binding", SimpleNamespace(**parts))
     monkeypatch.setattr(llvm_codegen, "_initialised", [])
+    monkeypatch.setattr(llvm_codegen, "_lock_at_forks", lambda binding: None)
     monkeypatch.setattr(llvm_codegen, "keep_freed_memory", lambda: done.append("memory"))
     for _ in range(2):
         llvm_codegen.loaded()

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tileir.calls import MAX_CALL_DEPTH
 from tileir.interp import program as preparation
 from tileir.interp.memory import Memory
 from tileir.interp.strided_access import Strides
@@ -134,9 +135,10 @@ def test_tiles_that_no_array_can_be(body: str) -> None:
 
 def test_calls_nest_as_deep_as_is_said_and_no_deeper() -> None:
     x = np.zeros(1, np.int32)
-    run(chain(128), 1, x)
+    run(chain(MAX_CALL_DEPTH), 1, x)
     assert x[0] == 5
-    assert "too deeply" in fails("TIR0513", "", chain(129), 1, x)
+    deeper = chain(MAX_CALL_DEPTH + 1)
+    assert f"more than {MAX_CALL_DEPTH} deep" in fails("TIR0513", "", deeper, 1, x)
 
 
 # Strides --------------------------------------------------------------------------------------
