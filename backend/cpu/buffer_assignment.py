@@ -33,9 +33,9 @@ class OperandForm:
 
     work: Element
     signed: bool
-    rounded: bool
+    tf32: bool
     panels: bool
-    turned: bool = False
+    transposed: bool = False
 
 
 @attrs.frozen
@@ -69,7 +69,7 @@ def source_of(function: Function, operand: Any, factor: OperandForm) -> tuple[An
     while (op := _seen_through(definitions(function).get(operand))) is not None:
         operand = op.inputs[0]
         if op.mnemonic == "trans":
-            factor = attrs.evolve(factor, turned=not factor.turned)
+            factor = attrs.evolve(factor, transposed=not factor.transposed)
     return operand, factor
 
 

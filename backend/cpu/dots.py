@@ -76,7 +76,7 @@ def read_as(thread: Any, element: Element, factor: OperandForm, x: Any) -> Any:
             x = thread.convert("sext" if factor.signed else "zext", element, I32, x)
         else:
             x = float_to_float(thread, element, factor.work, x, "rn", False)
-    return thread.round_tf32(x) if factor.rounded else x
+    return thread.round_tf32(x) if factor.tf32 else x
 
 
 def _dot(lowering: Any, op: Any) -> list[Fragment]:

@@ -139,7 +139,7 @@ class CpuLowering(Lowering):
     def _placed(self, operand: Operand, factor: OperandForm) -> PackedOperand:
         kind: Any = operand.type
         return allocate_packed(
-            self.thread, kind, factor.work, panels=factor.panels, turned=factor.turned
+            self.thread, kind, factor.work, panels=factor.panels, turned=factor.transposed
         )
 
     def settle(self, value: Value, register: int, x: Any) -> None:

@@ -53,7 +53,7 @@ class WgmmaInstruction:
     n: int
     left: str
     right: str
-    sum: Element
+    accumulator: Element
     turned: tuple[bool, bool] = (False, False)
 
     @property
@@ -62,8 +62,8 @@ class WgmmaInstruction:
         return {"f16": 16, "bf16": 16, "tf32": 32}.get(self.left, 8)
 
     @property
-    def factor(self) -> Element:
-        """The element of the first factor."""
+    def operand(self) -> Element:
+        """The element type of operand A."""
         return next((e for e, name in _NAMES.items() if name == self.left), I8)
 
     @property
@@ -75,7 +75,7 @@ class WgmmaInstruction:
     def name(self) -> str:
         """Its mnemonic in PTX."""
         shape = f"m{ROWS}n{self.n}k{self.k}"
-        types = f"{_SUMS[cast(Any, self.sum)]}.{self.left}.{self.right}"
+        types = f"{_SUMS[cast(Any, self.accumulator)]}.{self.left}.{self.right}"
         return f"wgmma.mma_async.sync.aligned.{shape}.{types}"
 
     @property
@@ -87,7 +87,7 @@ class WgmmaInstruction:
     def tail(self) -> tuple[str, ...]:
         """Operands behind the one that says whether to add: signs, which integers have not, and
         the transpositions that 16-bit factors have."""
-        signs = () if self.sum is I32 else ("1", "1")
+        signs = () if self.accumulator is I32 else ("1", "1")
         return (*signs, *(str(int(t)) for t in self.turned)) if self.bits == 16 else signs
 
 

@@ -176,12 +176,12 @@ class LlvmHopper(LlvmMemory):
         self, kind: WgmmaInstruction, products: Sequence[WgmmaStep], a: Handle | Sequence[Handle],
         b: Handle, c: Sequence[Handle] | None,
     ) -> list[Handle]:  # fmt: skip
-        count = kind.sums * sum(p.first for p in products) // _per_register(kind.sum)
+        count = kind.sums * sum(p.first for p in products) // _per_register(kind.accumulator)
         moves = ""
         if isinstance(a, str):
             left = [("l", "i64", a)]
         else:
-            words = self._pack(kind.factor, a, I32, len(a) * kind.bits // 32)
+            words = self._pack(kind.operand, a, I32, len(a) * kind.bits // 32)
             left = [("r", "i32", x) for x in words]
             moves = _own_registers(count, len(words))
         body = " ".join(
@@ -192,7 +192,7 @@ class LlvmHopper(LlvmMemory):
             f"{{ .reg .b64 da, db; {moves}wgmma.fence.sync.aligned; "
             f"{body} wgmma.commit_group.sync.aligned; }}"
         )
-        return self._sums(text, kind.sum, count, c, [*left, ("l", "i64", b)])
+        return self._sums(text, kind.accumulator, count, c, [*left, ("l", "i64", b)])
 
     def wgmma_wait(self, element: Element, values: Sequence[Handle], pending: int) -> list[Handle]:
         count = len(values) // _per_register(element)
@@ -269,8 +269,8 @@ def _instruction(
     """One product. Behind the sums, the first of `counts`, come the operands of A, the second, and
     the descriptor of B; A may be `described`, too. Sums begin at zero unless `adding`."""
     sums, left = counts
-    first = product.sums // _per_register(kind.sum)
-    d = _braced(first, kind.sums // _per_register(kind.sum))
+    first = product.sums // _per_register(kind.accumulator)
+    d = _braced(first, kind.sums // _per_register(kind.accumulator))
     moves, names = "", list[str]()
     for name, number, offset in (("da", sums, product.a), ("db", sums + left, product.b)):
         if name == "da" and not described:

@@ -139,10 +139,10 @@ def _offsets(found: InterferenceGraph, repeated: Collection[Op], limit: int) -> 
     own = sorted(found.inside, key=lambda op: -found.needs[op].size)
     fits = {op: _lowest(found, op, found.inside[op], placed) for op in own}
     least = max([least, *(fits[op] + found.needs[op].size for op in own)])
-    unmet = _both_ways(found)
+    unsynchronised = _both_ways(found)
     for op in own:
         size = found.needs[op].size
-        apart = _lowest(found, op, found.inside[op] | unmet[op], placed)
+        apart = _lowest(found, op, found.inside[op] | unsynchronised[op], placed)
         most = least if size > _SMALL else max(_FREE, least + _FREE * (op in repeated))
         if limit:
             most = min(most, max(limit, least))
@@ -179,7 +179,7 @@ def _lowest(
 def _both_ways(found: InterferenceGraph) -> dict[Op, set[Op]]:
     """Of every op, those that it had better not share bytes with, whichever comes first."""
     pairs: dict[Op, set[Op]] = {op: set() for op in found.needs}
-    for op, others in found.unmet.items():
+    for op, others in found.unsynchronised.items():
         for other in others:
             pairs[op].add(other)
             pairs[other].add(op)

@@ -146,7 +146,7 @@ class SimtAsyncUnits:
         return self.yard.barrier(self.crewman.view.base + self._agreed(offset))
 
     def _arrive(self, found: Any, count: int) -> None:
-        self.crewman.view.publish(found.coming)
+        self.crewman.view.publish(found.arriving_clocks)
         found.arrive(count)
 
     def mbarrier_wait(self, offset: Any, parity: Any) -> None:
@@ -154,8 +154,8 @@ class SimtAsyncUnits:
         if found.phase % 2 == asked:
             raise WaitingError(lambda: found.phase % 2 != asked, found.why)
         view, clock = self.crewman.view, self.memory.clock
-        view.join(found.ended)
-        join(view.given, found.given)
+        view.join(found.phase_clocks)
+        join(view.given, found.released_clocks)
         clock.block = max(clock.block, found.epochs.get(view.agent, 0))
 
     # Copies ---------------------------------------------------------------------------------

@@ -158,7 +158,7 @@ class SimtClusterOps:
             base = int(rank.array[thread]) * self._peer(int(rank.array[thread])).shared_bytes
             found = self.yard.barrier(base + int(offset.array[thread]))
             self._check_begun(found)
-            self.crewman.view.publish(found.coming)
+            self.crewman.view.publish(found.arriving_clocks)
             found.arrive(1)
 
     def arrive_everywhere(self, offset: Any, when: Any) -> None:
@@ -171,9 +171,9 @@ class SimtClusterOps:
             self._check_begun(found)
             found.epochs[self.crewman.view.agent] = self.memory.clock.epoch
             if rank == self.rank:
-                self.crewman.view.publish(found.coming)
+                self.crewman.view.publish(found.arriving_clocks)
             else:
-                self.crewman.view.give(found.giving)
+                self.crewman.view.give(found.release_clocks)
             found.arrive(warps)
 
     def tma_multicast(
@@ -230,7 +230,7 @@ class SimtClusterOps:
 
     def _check_awaited(self, barrier: MBarrier) -> None:
         view: AgentClock = self.crewman.view
-        for agent, clock in (*barrier.coming.items(), *barrier.giving.items()):
+        for agent, clock in (*barrier.arriving_clocks.items(), *barrier.release_clocks.items()):
             if view.order.homes[agent] != self.rank and view.known.get(agent, 0) < clock:
                 raise RaceError(
                     f"race: block {self.rank} ends, and {view.order.names[agent]} arrives at a "

@@ -134,7 +134,7 @@ def _local_load(lowering: Lowering, op: Any) -> list[Fragment]:
         return [load_tile(lowering, _window(lowering, op, op.offsets), op.result.type)]
 
 
-def _local_window(lowering: Lowering, op: Any) -> list[Fragment]:
+def _local_gather(lowering: Lowering, op: Any) -> list[Fragment]:
     window = _window(lowering, op)
     place = window.place
     if place.swizzle or place.panel or place.fast != 1:
@@ -179,6 +179,6 @@ RULES: dict[str, Rule] = {
     "gpu.async_commit": _async_commit,
     "gpu.async_wait": _async_wait,
     "gpu.local_load": _local_load,
-    "gpu.local_gather": _local_window,
+    "gpu.local_gather": _local_gather,
     "gpu.local_store": _local_store,
 }
