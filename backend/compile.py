@@ -122,7 +122,7 @@ def run_pipeline(
         try:
             return _through_stages(module, started, machine, options, name, recorder)
         except CompileError as error:
-            if not started.made or error.code != "TIR0708":
+            if not started.applied or error.code != "TIR0708":
                 raise
     return _through_stages(module, WarpSpecializeResult(module), machine, options, name, recorder)
 
@@ -141,14 +141,14 @@ def _through_stages(
     recorder: Any,
 ) -> LoweredKernel:
     asked = options
-    if started.made:
+    if started.applied:
         options = attrs.evolve(options, num_warps=None)
     context = Context(machine, options, name, max_registers=options.max_registers)
     run = StageRun(started.module, name, context, recorder=recorder)
     run.remarks += started.remarks
     run.through(GPU)
     context, memory = run.context, plan_with_roles(run.module, name, tuple(run.context.roles))
-    made = Made(run.module, name, started.made, run.remarks, context.prefetched)
+    made = Made(run.module, name, started.applied, run.remarks, context.prefetched)
     notes = (*run.remarks, *unfollowed(within(module, name), asked, machine, made))
     return LoweredKernel(
         {"input": module, **run.snapshots},

@@ -31,7 +31,7 @@ _FEATURES = {
 }  # fmt: skip
 """The least processor and PTX version of an instruction."""
 
-_SPECIFIC = {"wgmma": {"sm_90a"}, "tcgen05": {"sm_100a", "sm_100f", "sm_101a", "sm_103a"}}
+_SPECIFIC = {"wgmma": {"sm_90a"}}
 """Processors of instructions that later ones lack."""
 
 

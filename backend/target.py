@@ -36,8 +36,6 @@ class Target:
     """Registers of 32 bits of one thread."""
     registers_per_processor: int = 65536
     lanes: int = 32
-    max_cluster: int = 1
-    """Blocks of a cluster, where it needs no opt-in."""
     mma: frozenset[str] = frozenset({"f16", "bf16", "tf32", "f64", "i8"})
     """Factors of `mma.sync` (PTX ISA, "Warp Level Matrix Instructions"); `i4` is left out, which
     newer targets emulate."""
@@ -59,8 +57,6 @@ class Target:
     """wgmma and setmaxnreg."""
     tma: bool = False
     """cp.async.bulk, tensor maps and mbarriers with transaction counts."""
-    tcgen05: bool = False
-    """Tensor memory and its products."""
 
     def __attrs_post_init__(self) -> None:
         from tileir.backend.processors import faults
@@ -107,7 +103,7 @@ class Target:
 
 _AMPERE = Target("sm_80", 80, 166912, 167936, 2048, 32, bf16_arithmetic=False, f8_conversion=False)
 _HOPPER = Target(
-    "sm_90", 81, 232448, 233472, 2048, 32, max_cluster=8, stmatrix=True, bf16_atomics=True,
+    "sm_90", 81, 232448, 233472, 2048, 32, stmatrix=True, bf16_atomics=True,
     mma=_AMPERE.mma | {"f8"}, vector_atomics=True, clusters=True, tma=True,
 )  # fmt: skip
 

@@ -32,9 +32,9 @@ class OperandForm:
 
     work: Element
     signed: bool
-    rounded: bool
+    tf32: bool
     panels: bool
-    turned: bool = False
+    transposed: bool = False
 
 
 @attrs.frozen
@@ -68,7 +68,7 @@ def source_of(function: Function, operand: Any, form: OperandForm) -> tuple[Any,
     while (op := _seen_through(definitions(function).get(operand))) is not None:
         operand = op.inputs[0]
         if op.mnemonic == "trans":
-            form = attrs.evolve(form, turned=not form.turned)
+            form = attrs.evolve(form, transposed=not form.transposed)
     return operand, form
 
 

@@ -76,7 +76,7 @@ def read_as(thread: Any, element: Element, form: OperandForm, x: Any) -> Any:
             x = thread.convert("sext" if form.signed else "zext", element, I32, x)
         else:
             x = float_to_float(thread, element, form.work, x, "rn", False)
-    return thread.round_tf32(x) if form.rounded else x
+    return thread.round_tf32(x) if form.tf32 else x
 
 
 def _dot(lowering: Any, op: Any) -> list[Fragment]:

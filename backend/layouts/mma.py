@@ -27,14 +27,14 @@ class MmaInstruction:
     m: int
     n: int
     k: int
-    factor: Scalar
-    sum: Scalar
+    operand: Scalar
+    accumulator: Scalar
     kind: str
 
     @property
     def per_word(self) -> int:
         """Operand elements in one register of the instruction: 32 bits, or one f64."""
-        return max(1, 32 // self.factor.bits)
+        return max(1, 32 // self.operand.bits)
 
     @property
     def name(self) -> str:

@@ -52,7 +52,7 @@ class WgmmaInstruction:
     n: int
     left: str
     right: str
-    sum: Element
+    accumulator: Element
     turned: tuple[bool, bool] = (False, False)
 
     @property
@@ -61,7 +61,7 @@ class WgmmaInstruction:
         return {"f16": 16, "bf16": 16, "tf32": 32}.get(self.left, 8)
 
     @property
-    def factor(self) -> Element:
+    def operand(self) -> Element:
         """The element of operand A."""
         return next((e for e, name in _NAMES.items() if name == self.left), I8)
 
@@ -74,7 +74,7 @@ class WgmmaInstruction:
     def name(self) -> str:
         """Its mnemonic in PTX."""
         shape = f"m{ROWS}n{self.n}k{self.k}"
-        types = f"{_ACCUMULATORS[cast(Any, self.sum)]}.{self.left}.{self.right}"
+        types = f"{_ACCUMULATORS[cast(Any, self.accumulator)]}.{self.left}.{self.reference}"
         return f"wgmma.mma_async.sync.aligned.{shape}.{types}"
 
     @property
@@ -86,7 +86,7 @@ class WgmmaInstruction:
     def tail(self) -> tuple[str, ...]:
         """The operands after scale-d: signs, which integers lack, and the transpositions of 16-bit
         operands."""
-        signs = () if self.sum is I32 else ("1", "1")
+        signs = () if self.accumulator is I32 else ("1", "1")
         return (*signs, *(str(int(t)) for t in self.turned)) if self.bits == 16 else signs
 
 

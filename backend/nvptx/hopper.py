@@ -179,12 +179,12 @@ class LlvmHopper(LlvmMemory):
         self, kind: WgmmaInstruction, steps: Sequence[WgmmaStep], a: Handle | Sequence[Handle],
         b: Handle, c: Sequence[Handle] | None,
     ) -> list[Handle]:  # fmt: skip
-        count = kind.sums * sum(p.first for p in steps) // _per_register(kind.sum)
+        count = kind.sums * sum(p.first for p in steps) // _per_register(kind.accumulator)
         moves = ""
         if isinstance(a, str):
             left = [("l", "i64", a)]
         else:
-            words = self._pack(kind.factor, a, I32, len(a) * kind.bits // 32)
+            words = self._pack(kind.operand, a, I32, len(a) * kind.bits // 32)
             left = [("r", "i32", x) for x in words]
             moves = _own_registers(count, len(words))
         body = " ".join(
@@ -195,7 +195,7 @@ class LlvmHopper(LlvmMemory):
             f"{{ .reg .b64 da, db; {moves}wgmma.fence.sync.aligned; "
             f"{body} wgmma.commit_group.sync.aligned; }}"
         )
-        return self._accumulate(text, kind.sum, count, c, [*left, ("l", "i64", b)])
+        return self._accumulate(text, kind.accumulator, count, c, [*left, ("l", "i64", b)])
 
     def wgmma_wait(self, element: Element, values: Sequence[Handle], pending: int) -> list[Handle]:
         count = len(values) // _per_register(element)
@@ -273,8 +273,8 @@ def _instruction(
     A, `counts[1]`, and the descriptor of B; A may be `described`, too. Accumulators start at zero
     unless `adding`."""
     results, left = counts
-    first = step.sums // _per_register(kind.sum)
-    d = _braced(first, kind.sums // _per_register(kind.sum))
+    first = step.sums // _per_register(kind.accumulator)
+    d = _braced(first, kind.sums // _per_register(kind.accumulator))
     moves, names = "", list[str]()
     for name, number, offset in (("da", results, step.a), ("db", results + left, step.b)):
         if name == "da" and not described:

@@ -54,13 +54,13 @@ class LlvmMatrices(LlvmMemory):
         self, kind: MmaInstruction, a: Sequence[Handle], b: Sequence[Handle], c: Sequence[Handle],
         signed: tuple[bool, bool],
     ) -> list[Handle]:  # fmt: skip
-        word = F64 if kind.factor is F64 else I32
+        word = F64 if kind.operand is F64 else I32
         left, right = (
-            list(x) if word is F64 else self._pack(kind.factor, x, I32, len(x) // kind.per_word)
+            list(x) if word is F64 else self._pack(kind.operand, x, I32, len(x) // kind.per_word)
             for x in (a, b)
         )
         names = ["u8" if kind.kind == "s8" and not sign else kind.kind for sign in signed]
-        total = {"i32": "s32"}.get(str(kind.sum), str(kind.sum))
+        total = {"i32": "s32"}.get(str(kind.accumulator), str(kind.accumulator))
         counts = (len(c), len(left), len(right))
         d, x, y = _groups(counts)
         text = (
@@ -68,8 +68,8 @@ class LlvmMatrices(LlvmMemory):
             f"{d}, {x}, {y}, {d};"
         )
         inputs = [(self.register_class(word), llvm_type(word), v) for v in (*left, *right)]
-        accumulators = [(str(i), llvm_type(kind.sum), v) for i, v in enumerate(c)]
-        return self._several(text, [kind.sum] * len(c), inputs + accumulators, "", 5)
+        accumulators = [(str(i), llvm_type(kind.accumulator), v) for i, v in enumerate(c)]
+        return self._several(text, [kind.accumulator] * len(c), inputs + accumulators, "", 5)
 
     def round_tf32(self, a: Handle) -> Handle:
         word = self.pure(f'call i32 asm "cvt.rna.tf32.f32 $0, $1;", "=r,f"(float {a}) #2')

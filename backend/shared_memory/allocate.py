@@ -139,10 +139,10 @@ def _offsets(graph: InterferenceGraph, repeated: Collection[Op], limit: int) -> 
     own = sorted(graph.inside, key=lambda op: -graph.needs[op].size)
     fits = {op: _lowest(graph, op, graph.inside[op], placed) for op in own}
     least = max([least, *(fits[op] + graph.needs[op].size for op in own)])
-    unmet = _symmetric(graph)
+    unsynchronised = _symmetric(graph)
     for op in own:
         size = graph.needs[op].size
-        disjoint = _lowest(graph, op, graph.inside[op] | unmet[op], placed)
+        disjoint = _lowest(graph, op, graph.inside[op] | unsynchronised[op], placed)
         most = (
             least
             if size > _SMALL_BYTES
@@ -184,7 +184,7 @@ def _lowest(
 def _symmetric(graph: InterferenceGraph) -> dict[Op, set[Op]]:
     """Of every op, those that it had better not share bytes with, whichever comes first."""
     pairs: dict[Op, set[Op]] = {op: set() for op in graph.needs}
-    for op, others in graph.unmet.items():
+    for op, others in graph.unsynchronised.items():
         for other in others:
             pairs[op].add(other)
             pairs[other].add(op)

@@ -44,7 +44,7 @@ class InterferenceGraph:
     needs: Mapping[Op, SharedRequirement]
     inside: Mapping[Op, frozenset[Op]]
     buffers: Mapping[Op, frozenset[Op]]
-    unmet: Mapping[Op, frozenset[Op]]
+    unsynchronised: Mapping[Op, frozenset[Op]]
 
 
 def interference(function: Function) -> InterferenceGraph:
@@ -87,12 +87,12 @@ def _unmet(
         )
         return state.union(allots[v] for v in touched if v in allots) if touched else state
 
-    unmet = dict.fromkeys(needed, nothing)
+    unsynchronised = dict.fromkeys(needed, nothing)
     for op, (before, _) in forward_states(function, after, nothing, lambda a, b: a | b):
         if op in needed and op.mnemonic not in BUFFERS:
-            unmet[op] = before - {op}
+            unsynchronised[op] = before - {op}
         elif before and op.mnemonic not in READS:
             for v in accessed(op):
                 if v in allots:
-                    unmet[allots[v]] |= before - {allots[v]}
-    return unmet
+                    unsynchronised[allots[v]] |= before - {allots[v]}
+    return unsynchronised

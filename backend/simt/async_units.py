@@ -146,7 +146,7 @@ class SimtAsyncUnits:
         return self.scheduler.barrier(self.role_state.view.base + self._uniform(offset))
 
     def _arrive(self, barrier: Any, count: int) -> None:
-        self.role_state.view.publish(barrier.coming)
+        self.role_state.view.publish(barrier.arriving_clocks)
         barrier.arrive(count)
 
     def mbarrier_wait(self, offset: Any, parity: Any) -> None:
@@ -154,8 +154,8 @@ class SimtAsyncUnits:
         if barrier.phase % 2 == asked:
             raise WaitingError(lambda: barrier.phase % 2 != asked, barrier.why)
         view, clock = self.role_state.view, self.memory.clock
-        view.join(barrier.ended)
-        join(view.given, barrier.given)
+        view.join(barrier.phase_clocks)
+        join(view.given, barrier.released_clocks)
         clock.block = max(clock.block, barrier.epochs.get(view.agent, 0))
 
     # Copies ---------------------------------------------------------------------------------

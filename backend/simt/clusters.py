@@ -161,7 +161,7 @@ class SimtClusterOps:
             base = int(rank.array[thread]) * self._peer(int(rank.array[thread])).shared_bytes
             mbarrier = self.scheduler.barrier(base + int(offset.array[thread]))
             self._check_begun(mbarrier)
-            self.role_state.view.publish(mbarrier.coming)
+            self.role_state.view.publish(mbarrier.arriving_clocks)
             mbarrier.arrive(1)
 
     def arrive_everywhere(self, offset: Any, when: Any) -> None:
@@ -174,9 +174,9 @@ class SimtClusterOps:
             self._check_begun(mbarrier)
             mbarrier.epochs[self.role_state.view.agent] = self.memory.clock.epoch
             if rank == self.rank:
-                self.role_state.view.publish(mbarrier.coming)
+                self.role_state.view.publish(mbarrier.arriving_clocks)
             else:
-                self.role_state.view.give(mbarrier.giving)
+                self.role_state.view.give(mbarrier.release_clocks)
             mbarrier.arrive(warps)
 
     def tma_multicast(
@@ -233,7 +233,7 @@ class SimtClusterOps:
 
     def _check_awaited(self, barrier: MBarrier) -> None:
         view: AgentClock = self.role_state.view
-        for agent, clock in (*barrier.coming.items(), *barrier.giving.items()):
+        for agent, clock in (*barrier.arriving_clocks.items(), *barrier.release_clocks.items()):
             if view.order.block_of_agent[agent] != self.rank and view.known.get(agent, 0) < clock:
                 raise RaceError(
                     f"race: block {self.rank} ends, and {view.order.names[agent]} arrives at a "

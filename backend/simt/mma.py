@@ -79,14 +79,14 @@ class Matrices:
         left = _assembled(a, kind.a(), (kind.m, kind.k))
         right = _assembled(b, kind.b(), (kind.k, kind.n))
         total = _assembled(c, kind.c(), (kind.m, kind.n))
-        if kind.sum is I32:
+        if kind.accumulator is I32:
             x, y = (_integers(v, s) for v, s in zip((left, right), signed, strict=True))
             summed = (x @ y + total.astype(np.int64)).astype(np.int32)
         else:
             x, y = (_operands(kind, v) for v in (left, right))
             with np.errstate(invalid="ignore", over="ignore"):
                 summed = (x @ y + total.astype(np.float64)).astype(total.dtype)
-        return [self.as_handle(v, kind.sum) for v in _scattered(summed, kind.c())]
+        return [self.as_handle(v, kind.accumulator) for v in _scattered(summed, kind.c())]
 
     def round_tf32(self, a: Any) -> Any:
         bits = a.array.view(np.uint32)
@@ -139,5 +139,5 @@ def _operands(kind: MmaInstruction, values: Array) -> Array:
     """The operands as the instruction sees them: tf32 drops the low bits of f32."""
     if kind.kind == "tf32":
         values = (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-    assert kind.factor is not I8
+    assert kind.operand is not I8
     return values.astype(np.float64)

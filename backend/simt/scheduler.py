@@ -50,10 +50,10 @@ class MBarrier:
     left: int
     bytes: int = 0
     phase: int = 0
-    coming: dict[int, int] = attrs.field(factory=dict)
-    ended: dict[int, int] = attrs.field(factory=dict)
-    giving: dict[int, int] = attrs.field(factory=dict)
-    given: dict[int, int] = attrs.field(factory=dict)
+    arriving_clocks: dict[int, int] = attrs.field(factory=dict)
+    phase_clocks: dict[int, int] = attrs.field(factory=dict)
+    release_clocks: dict[int, int] = attrs.field(factory=dict)
+    released_clocks: dict[int, int] = attrs.field(factory=dict)
     maker: tuple[int, int] = (0, 0)
     """The role that initialized it, and its clock."""
     epochs: dict[int, int] = attrs.field(factory=dict)
@@ -79,9 +79,9 @@ class MBarrier:
         """Begin the next phase if this one is at its end."""
         if self.left == 0 and self.bytes == 0:
             self.phase += 1
-            self.left, self.ended = self.arrivals, dict(self.coming)
-            self.ended[self.agent] = self.phase
-            self.given = dict(self.giving)
+            self.left, self.phase_clocks = self.arrivals, dict(self.arriving_clocks)
+            self.phase_clocks[self.agent] = self.phase
+            self.released_clocks = dict(self.release_clocks)
 
     def why(self) -> str:
         """What it waits for."""

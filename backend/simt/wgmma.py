@@ -101,7 +101,8 @@ class Work:
     def _begun(self, group: int, step: WgmmaStep) -> Array:
         """The initial accumulator."""
         kind = self.kind
-        whole = np.zeros((ROWS, kind.n), {F32: np.float32, F16: np.float16}.get(kind.sum, np.int32))  # type: ignore[call-overload]
+        types: dict[Any, Any] = {F32: np.float32, F16: np.float16}
+        whole = np.zeros((ROWS, kind.n), types.get(kind.accumulator, np.int32))
         if self.c is not None:
             accumulators = [_value(x) for x in self.c[step.sums : step.sums + kind.sums]]
             row, column = sum_places(kind.sums)

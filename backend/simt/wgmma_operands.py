@@ -82,11 +82,11 @@ def numbers(kind: WgmmaInstruction, name: str, raw: Array) -> Array:
 
 def multiplied(kind: WgmmaInstruction, left: Array, right: Array, accumulators: Array) -> Array:
     """`accumulators` [row, column] plus left [row, k] times right [column, k]."""
-    if kind.sum is I32:
+    if kind.accumulator is I32:
         return (left @ right.T + accumulators.astype(np.int64)).astype(np.int32)
     with np.errstate(all="ignore"):
         total = left @ right.T + accumulators.astype(np.float64)
-        return total.astype(np.float32 if kind.sum is F32 else np.float16)
+        return total.astype(np.float32 if kind.accumulator is F32 else np.float16)
 
 
 def sum_places(count: int) -> tuple[Array, Array]:

@@ -44,14 +44,14 @@ _MOST = 5
 @attrs.frozen
 class TensorDimension:
     """A dimension of the tensor: the block's first index in it, the distance of neighbours, the
-    extent (None where nothing bounds it), and the dimension of the tile that runs along it.
-    `unsure`: the part of the start that may be negative though the mask does not ask."""
+    extent (None where nothing bounds it), and `tile_dim`, the dimension of the tile along it.
+    `maybe_negative`: the part of the start that may be negative though the mask does not ask."""
 
     start: Polynomial
     stride: Polynomial
     extent: Polynomial | None
-    along: int | None
-    unsure: Polynomial = NOTHING
+    tile_dim: int | None
+    maybe_negative: Polynomial = NOTHING
 
 
 @attrs.frozen
@@ -66,11 +66,11 @@ class TensorAccess:
     @property
     def order(self) -> tuple[int, ...]:
         """The dimensions of the tile in the tensor's order."""
-        return tuple(d.along for d in self.dimensions if d.along is not None)
+        return tuple(d.tile_dim for d in self.dimensions if d.tile_dim is not None)
 
     def block(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The extents of the block for a tile of `shape`."""
-        return tuple(1 if d.along is None else shape[d.along] for d in self.dimensions)
+        return tuple(1 if d.tile_dim is None else shape[d.tile_dim] for d in self.dimensions)
 
 
 @attrs.frozen
@@ -303,9 +303,9 @@ class _Solving:
     def _ordered(
         self, address: Affine, host: Polynomial, dimensions: list[TensorDimension]
     ) -> TensorAccess | Refusal:
-        fast = [d for d in dimensions if d.along is not None and d.stride == number(1)]
+        fast = [d for d in dimensions if d.tile_dim is not None and d.stride == number(1)]
         if not fast:  # a last one whose stride is a parameter, which the launcher finds to be 1
-            last = (d for d in dimensions if d.along == len(self.strides) - 1)
+            last = (d for d in dimensions if d.tile_dim == len(self.strides) - 1)
             fast = [d for d in last if d.stride.constant is None]
         if len(fast) != 1:
             return Refusal("no dimension of the tile, or more than one, has neighbours in memory")
@@ -316,9 +316,9 @@ class _Solving:
         return TensorAccess(address.base, host, (*slow, self._asked(fast[0])))
 
     def _asked(self, dimension: TensorDimension) -> TensorDimension:
-        if dimension.along in self.limits.starts:
+        if dimension.tile_dim in self.limits.starts:
             return dimension
-        return attrs.evolve(dimension, unsure=self.facts.unsure(dimension.start))
+        return attrs.evolve(dimension, maybe_negative=self.facts.unsure(dimension.start))
 
 
 def _contains(monomial: Monomial, part: Monomial) -> bool:

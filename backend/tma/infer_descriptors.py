@@ -245,7 +245,7 @@ def _description(function: Function, facts: HostFacts, op: Any) -> TensorAccess 
         return Refusal(f"its rows are no multiples of {_CHUNK} bytes")
     if not facts.known(found.base):
         return Refusal("its base is not known to the host")
-    if any(is_negative_at_origin(facts, d.unsure) for d in found.dimensions):
+    if any(is_negative_at_origin(facts, d.maybe_negative) for d in found.dimensions):
         return Refusal("an index begins below 0")
     if may_be_negative(function, found):
         return Refusal("an index may be negative")

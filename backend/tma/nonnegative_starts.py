@@ -23,9 +23,9 @@ def host_checks(function: Function, chosen: Mapping[Op, TensorAccess]) -> Iterat
     compute them. Those that are not known in the entry are checked where they are."""
     numbers = PolynomialEmitter(function, I64)
     unsure = [
-        d.unsure
+        d.maybe_negative
         for found in chosen.values() for d in found.dimensions
-        if d.unsure.terms and is_early(function, d.unsure)
+        if d.maybe_negative.terms and is_early(function, d.maybe_negative)
     ]  # fmt: skip
     tested = {numbers.write(form): form for form in unsure}
     yield from numbers.ops
@@ -39,8 +39,8 @@ def host_checks(function: Function, chosen: Mapping[Op, TensorAccess]) -> Iterat
 def kernel_checks(function: Function, found: TensorAccess) -> list[Op]:
     """That starts are 0 or more which only the access itself knows, as those read from memory."""
     numbers = PolynomialEmitter(function, I64)
-    late = [d for d in found.dimensions if not is_early(function, d.unsure)]
-    tests = [numbers.write(d.unsure) for d in late]
+    late = [d for d in found.dimensions if not is_early(function, d.maybe_negative)]
+    tests = [numbers.write(d.maybe_negative) for d in late]
     for value in dict.fromkeys(tests):
         right = numbers.made(ICmp(value, constant(I64, 0), predicate_=IntegerPredicate.SGE))
         numbers.ops.append(DeviceAssert(right))
@@ -65,7 +65,7 @@ def is_negative_at_origin(facts: HostFacts, form: Polynomial) -> bool:
 def may_be_negative(function: Function, found: TensorAccess) -> bool:
     """Whether an index that only its access knows may well be negative: it falls, or is one of
     elements that the base has been moved by."""
-    late = [d.unsure for d in found.dimensions if not is_early(function, d.unsure)]
+    late = [d.maybe_negative for d in found.dimensions if not is_early(function, d.maybe_negative)]
     falls = any(factor < 0 for form in late for factor in form.terms.values())
     return falls or bool(late and found.offset.terms)
 

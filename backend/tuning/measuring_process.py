@@ -39,16 +39,16 @@ class MeasuringProcess:
 
     opening: Opening
     session: Session
-    right: Reference | None
+    reference: Reference | None
 
     def known(self) -> Reference | None:
         """What results have to be, as far as anybody knows."""
-        if self.right is None and Path(self.opening.reference).exists():
+        if self.reference is None and Path(self.opening.reference).exists():
             with np.load(self.opening.reference) as kept:
                 kinds = dict(zip(kept["names"].tolist(), kept["kinds"].tolist(), strict=True))
                 expected = {n: kept[f"array {n}"].view(_dtype(kinds[n])) for n in kinds}
-            self.right = Reference(expected, self.opening.within)
-        return self.right
+            self.reference = Reference(expected, self.opening.within)
+        return self.reference
 
     def keep(self, results: Mapping[str, Any]) -> None:
         """Let `results` be what others are compared with."""
@@ -58,7 +58,7 @@ class MeasuringProcess:
         scratch = f"{self.opening.reference}.{os.getpid()}.npz"
         np.savez(scratch, names=np.array(names), kinds=np.array(kinds), **arrays)
         Path(scratch).replace(self.opening.reference)
-        self.right = Reference(dict(results), self.opening.within)
+        self.reference = Reference(dict(results), self.opening.within)
 
 
 def _plain(array: Any) -> Any:

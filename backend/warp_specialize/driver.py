@@ -147,7 +147,7 @@ class _Driver:
 
     def multicast(self, wanted: WarpSpecializeOptions) -> WarpSpecializeResult:
         found = self._multicast(wanted)
-        if not found.made:
+        if not found.applied:
             return found
         names = [f.name for f in found.module.functions.values()]
         run = StageRun(found.module, names[0], wanted, names[1:], self.recorder)
@@ -157,7 +157,7 @@ class _Driver:
     def _multicast(self, wanted: WarpSpecializeOptions) -> WarpSpecializeResult:
         found = self._pingpong(wanted)
         clusters = ATTRIBUTE in found.module.functions[self.name].attributes
-        if not found.made or wanted.multicast < 2 or not _is_persistent(wanted) or not clusters:
+        if not found.applied or wanted.multicast < 2 or not _is_persistent(wanted) or not clusters:
             return found
         run = StageRun(found.module, self.name, wanted, recorder=self.recorder)
         run.through(MULTICAST)
@@ -172,7 +172,7 @@ class _Driver:
             return self._partitioned(wanted)
         wanted = attrs.evolve(wanted, warps=wanted.warps or 4)
         first = self._partitioned(wanted)
-        if not first.made:
+        if not first.applied:
             return first
         taken = buffer_bytes(first.module, first.module.functions[self.name])
         left = attrs.evolve(wanted, shared=(wanted.shared or SHARED) - taken)

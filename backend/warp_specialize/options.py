@@ -36,4 +36,4 @@ class WarpSpecializeResult:
 
     module: Module
     remarks: tuple[Diagnostic, ...] = ()
-    made: bool = False
+    applied: bool = False

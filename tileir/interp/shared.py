@@ -28,7 +28,7 @@ class Buffer:
 
 
 class SharedMixin(AccessMixin):
-    """`shared_alloc`, `async_copy`, `local_load`, `local_window` and
+    """`shared_alloc`, `async_copy`, `local_load`, `local_gather` and
     `local_store`."""
 
     buffers: dict[int, Buffer]

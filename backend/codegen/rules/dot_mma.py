@@ -102,7 +102,7 @@ def _parts(
     """The fragments whose products make up A B at `precision`."""
     element, values = operand
     if element is not F32:
-        return [[_as_operand(lowering, element, mma.factor, x) for x in values]]
+        return [[_as_operand(lowering, element, mma.operand, x) for x in values]]
     count = {"tf32": 1, "tf32x3": 2, "bf16x3": 2, "bf16x6": 3}[precision]
     rounded = _rounding(lowering, mma)
     parts: Parts = [[] for _ in range(count)]
@@ -133,7 +133,7 @@ def _rounding(lowering: Lowering, mma: MmaInstruction) -> Callable[[Any], tuple[
         rounded = thread.convert("fptrunc", F32, BF16, x)
         return rounded, thread.convert("fpext", BF16, F32, rounded)
 
-    return bf16 if mma.factor is BF16 else tf32
+    return bf16 if mma.operand is BF16 else tf32
 
 
 def _rest(lowering: Lowering, x: Any, part: Any) -> Any:

@@ -142,7 +142,7 @@ def _local_load(lowering: Lowering, op: Any) -> list[Fragment]:
         return [load_tile(lowering, _window(lowering, op, op.offsets), op.result.type)]
 
 
-def _local_window(lowering: Lowering, op: Any) -> list[Fragment]:
+def _local_gather(lowering: Lowering, op: Any) -> list[Fragment]:
     from tileir.backend.codegen.emit.window_load import read_window
 
     window = _window(lowering, op)
@@ -189,6 +189,6 @@ RULES: dict[str, Rule] = {
     "gpu.async_commit": _async_commit,
     "gpu.async_wait": _async_wait,
     "gpu.local_load": _local_load,
-    "gpu.local_gather": _local_window,
+    "gpu.local_gather": _local_gather,
     "gpu.local_store": _local_store,
 }

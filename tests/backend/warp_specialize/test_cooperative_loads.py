@@ -264,7 +264,7 @@ def test_factors_are_multicast_where_asked_for(multicast: int) -> None:
     found = warp_specialize(
         matmul(64, 64, 32), "matmul", WarpSpecializeOptions(warps=4, multicast=multicast)
     )
-    assert found.made and found.module.stage == "warp_specialized"
+    assert found.applied and found.module.stage == "warp_specialized"
     copies = [
         op.multicast
         for f in found.module.functions.values()
@@ -284,9 +284,9 @@ def test_kernels_without_roles_stay() -> None:
     ):
         narrow = matmul(64, 4, 32)
         found = warp_specialize(narrow, "matmul", wanted)
-        if not found.made:
+        if not found.applied:
             assert found.module is narrow
-    assert warp_specialize(plain, "matmul", WarpSpecializeOptions()).made
+    assert warp_specialize(plain, "matmul", WarpSpecializeOptions()).applied
 
 
 def test_turns_are_of_instances_that_hand_nothing_on() -> None:
@@ -346,9 +346,11 @@ def test_what_is_asked_of_the_compiler_reaches_the_roles(persistent: bool | None
         machine.shared_bytes,
         None,
     )
-    assert found.made and ("persistent" in attributes(found.module)) == (persistent is not False)
+    assert found.applied and ("persistent" in attributes(found.module)) == (persistent is not False)
     for options in (Options(warp_specialize=False), Options(num_warps=4)):
         front = _started(matmul(64, 64, 32), "matmul", machine, options, machine.shared_bytes, None)
-        assert front.made == (options.warp_specialize is not False)
+        assert front.applied == (options.warp_specialize is not False)
     old = target("sm_90")
-    assert not _started(matmul(64, 64, 32), "matmul", old, Options(), old.shared_bytes, None).made
+    assert not _started(
+        matmul(64, 64, 32), "matmul", old, Options(), old.shared_bytes, None
+    ).applied
