@@ -79,7 +79,7 @@ def _optimised(binding: Any, machine: Any, text: str, optimize: int) -> Any:
         module.data_layout = str(machine.target_data)
         module.verify()
     except RuntimeError as error:
-        message = f"LLVM refuses the code made for this module: {error}"
+        message = f"LLVM rejects the code generated for this module: {error}"
         raise CompileError(Diagnostic("TIR0703", message)) from error
     tuning = binding.create_pipeline_tuning_options(speed_level=optimize)
     tuning.slp_vectorization = tuning.loop_vectorization = False
@@ -93,7 +93,7 @@ def _machine(binding: Any, optimize: int) -> Any:
     target = binding.Target.from_triple(binding.get_process_triple())
     features = binding.get_host_cpu_features()
     if "x86" in binding.get_process_triple() and not features.get("f16c"):
-        message = "this CPU lacks F16C, which conversions of f16 are made of"
+        message = "this CPU lacks F16C, which conversions of f16 need"
         raise CompileError(Diagnostic("TIR0704", message))
     return target.create_target_machine(
         cpu=binding.get_host_cpu_name(), features=features.flatten(), opt=optimize, jit=True
