@@ -140,7 +140,7 @@ def _roles(kernel: Function, options: Options, machine: Target, made: Made) -> I
     asked = _of_roles(kernel.attributes, options)
     if not made.roles:
         if not (machine.wgmma and machine.tma):
-            why = f"{machine.name} has no products by warpgroups, which roles of warps are for"
+            why = f"{machine.name} has no warpgroup matmuls, which roles of warps are for"
         elif options.warp_specialize is False:
             why = "warp_specialize = False"
         else:

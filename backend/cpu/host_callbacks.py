@@ -223,7 +223,7 @@ class HostCallbacks(Numbers):
         raise CompileError(Diagnostic("TIR0706", "inline_asm is PTX, which a CPU does not run"))
 
     def external(self, symbol: str, result: Element, operands: Any, *, pure: bool) -> Lanes:
-        raise CompileError(Diagnostic("TIR0706", f"{symbol} is known to a GPU only"))
+        raise CompileError(Diagnostic("TIR0706", f"{symbol} is available on a GPU only"))
 
 
 def instance_of(ids: Sequence[Array]) -> str:

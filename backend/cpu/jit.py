@@ -98,7 +98,7 @@ def _optimised(binding: Any, machine: Any, text: str, opt_level: int) -> Any:
         module.data_layout = str(machine.target_data)
         module.verify()
     except RuntimeError as error:
-        message = f"LLVM refuses the code made for this module: {error}"
+        message = f"LLVM rejects the code generated for this module: {error}"
         raise CompileError(Diagnostic("TIR0703", message)) from error
     tuning = binding.create_pipeline_tuning_options(speed_level=opt_level)
     tuning.slp_vectorization = tuning.loop_vectorization = False
@@ -114,7 +114,7 @@ def _machine(binding: Any, opt_level: int) -> Any:
     found = binding.Target.from_triple(binding.get_process_triple())
     features = binding.get_host_cpu_features()
     if "x86" in binding.get_process_triple() and not features.get("f16c"):
-        message = "this CPU lacks F16C, which conversions of f16 are made of"
+        message = "this CPU lacks F16C, which conversions of f16 need"
         raise CompileError(Diagnostic("TIR0704", message))
     return found.create_target_machine(
         cpu=binding.get_host_cpu_name(), features=features.flatten(), opt=opt_level, jit=True

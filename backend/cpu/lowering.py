@@ -140,7 +140,9 @@ class CpuLowering(Lowering):
 
     def _placed(self, operand: Operand, form: OperandForm) -> PackedOperand:
         kind: Any = operand.type
-        return allocate_packed(self.thread, kind, form.work, panels=form.panels, turned=form.transposed)
+        return allocate_packed(
+            self.thread, kind, form.work, panels=form.panels, turned=form.transposed
+        )
 
     def settle(self, value: Value, register: int, x: Any) -> None:
         """Write a register of `value` to its buffers."""

@@ -117,7 +117,7 @@ class Bounds:
             return "TIR0501", f"{place}, which has {own.size}"
         if writes and not (own.writable and hit.writable):
             return "TIR0508", f"{place}, which is read-only"
-        return "TIR0501", f"{place}, which lies between its elements"
+        return "TIR0501", f"{place}, which is between its elements"
 
 
 def _signed(distance: int) -> int:

@@ -37,10 +37,10 @@ def assign_layouts(function: Function, anchors: AnchorLayouts) -> Function:
 
 @attrs.define
 class _Assignment:
-    """One run. `homes` are the layouts of values that are not cheap, `asked` the requested layouts
-    of each value with the blocks that request them, `made` the new value of an old one in a layout,
-    `free` the loads that follow their operands' layout, `here` the same for conversions in the
-    block that is being rewritten."""
+    """One run. `layout_of` maps values that are not cheap to their layouts, `asked` each value to
+    the requested layouts with the blocks that request them, `layout_variants` an old value and a
+    layout to the new value. `free` are the loads that follow their operands' layout; `here` is the
+    same as `layout_variants` for conversions in the block that is being rewritten."""
 
     function: Function
     anchors: AnchorLayouts
@@ -49,10 +49,12 @@ class _Assignment:
     dots: DotLayoutMap = attrs.field(init=False)
     cheap: set[Value] = attrs.field(init=False, factory=set)
     free: frozenset[Op] = frozenset()
-    homes: dict[Value, Layout] = attrs.field(init=False, factory=dict)
+    layout_of: dict[Value, Layout] = attrs.field(init=False, factory=dict)
     asked: dict[Value, dict[Layout, set[str]]] = attrs.field(init=False, factory=dict)
     around: Loops = attrs.field(init=False)
-    made: dict[tuple[Value, Layout | None], Value] = attrs.field(init=False, factory=dict)
+    layout_variants: dict[tuple[Value, Layout | None], Value] = attrs.field(
+        init=False, factory=dict
+    )
     here: dict[tuple[Value, Layout | None], Value] = attrs.field(init=False, factory=dict)
 
     def run(self) -> Function:
@@ -67,12 +69,12 @@ class _Assignment:
                 if any(_is_tile(r) for r in op.results) and self._is_cheap(op):
                     self.cheap.update(op.results)
         choices = ComponentLayouts(self.function, self.anchors, self.dots, self.cheap)
-        self.homes, self.free = choices.homes(self.order, self.edges), choices.free
+        self.layout_of, self.free = choices.layouts_of(self.order, self.edges), choices.free
         for block in reversed(blocks):
             for op in reversed(block.ops):
                 self._ask(op, block.label)
         for parameter in self.function.parameters:
-            self.made[parameter.value, None] = parameter.value
+            self.layout_variants[parameter.value, None] = parameter.value
         new = {b.label: self._parameters(b) for b in blocks}
         return self.function.with_blocks({b.label: self._rewrite(b, new[b.label]) for b in blocks})
 
@@ -92,8 +94,12 @@ class _Assignment:
         """The layout of the first operand that has one, and the shape of the first operand."""
         shape = shape_of(op.inputs[0].type) if op.inputs else ()
         for operand in op.inputs:
-            if type(operand) is Value and operand in self.homes and shape_of(operand.type) == shape:
-                return self.homes[operand]
+            if (
+                type(operand) is Value
+                and operand in self.layout_of
+                and shape_of(operand.type) == shape
+            ):
+                return self.layout_of[operand]
         return None
 
     # What is asked for ----------------------------------------------------------------------
@@ -105,7 +111,7 @@ class _Assignment:
         if tiles and tiles[0] in self.cheap:
             layouts: list[Layout | None] = self._requested_layouts(tiles)
         else:
-            layouts = [self.homes[tiles[0]] if tiles else None]
+            layouts = [self.layout_of[tiles[0]] if tiles else None]
         for layout in layouts:
             for operand, needed in self._needs(op, layout):
                 if type(operand) is Value and needed is not None:
@@ -131,7 +137,7 @@ class _Assignment:
     def _edge_needs(self, edge: Successor) -> list[tuple[Operand, Layout | None]]:
         parameters = self.function.blocks[edge.label].parameters
         return [
-            (argument, self.homes.get(parameter))
+            (argument, self.layout_of.get(parameter))
             for argument, parameter in zip(edge.arguments, parameters, strict=True)
         ]
 
@@ -140,7 +146,7 @@ class _Assignment:
             return None
         name = op.mnemonic
         if name in PRIVATE:
-            return self.homes[cast(Value, op.inputs[0])]
+            return self.layout_of[cast(Value, op.inputs[0])]
         if not isinstance(operand.type, Tile):
             return None
         if layout is not None and is_layout_only(op):
@@ -166,8 +172,8 @@ class _Assignment:
         alike = name in HALVES and operand.type is op.inputs[0].type
         if alike or name in ("reduce", "histogram", "inline_asm"):
             return self._source(op) or self.anchors.preferred(operand.type)
-        if type(operand) is Value and operand in self.homes:
-            return self.homes[operand]
+        if type(operand) is Value and operand in self.layout_of:
+            return self.layout_of[operand]
         return self.anchors.preferred(operand.type)
 
     def _stored(self, op: Op) -> Layout | None:
@@ -175,7 +181,7 @@ class _Assignment:
         if op.results:
             return None
         for operand in op.inputs[1:2]:
-            stored_layout = self.homes.get(operand) if type(operand) is Value else None
+            stored_layout = self.layout_of.get(operand) if type(operand) is Value else None
             if stored_layout is not None and self.anchors.serves(op, stored_layout):
                 return stored_layout
         return None
@@ -185,9 +191,9 @@ class _Assignment:
     def _parameters(self, block: Block) -> tuple[Value, ...]:
         new: list[Value] = []
         for old in block.parameters:
-            assigned = self.homes.get(old)
+            assigned = self.layout_of.get(old)
             value = old if assigned is None else Value(_laid_out(old.type, assigned), old.name)
-            self.made[old, assigned] = value
+            self.layout_variants[old, assigned] = value
             new.append(value)
         return tuple(new)
 
@@ -198,7 +204,7 @@ class _Assignment:
             self._convert(old, block.label, ops)
         for op in block.ops:
             if _of_scalars(op):
-                self.made.update({(r, None): r for r in op.results})
+                self.layout_variants.update({(r, None): r for r in op.results})
                 ops.append(op)
                 continue
             tiles = [r for r in op.results if _is_tile(r)]
@@ -206,7 +212,7 @@ class _Assignment:
                 for layout in self._requested_layouts(tiles):
                     self._make(op, layout, ops)
                 continue
-            self._make(op, self.homes[tiles[0]] if tiles else None, ops)
+            self._make(op, self.layout_of[tiles[0]] if tiles else None, ops)
             for result in tiles:
                 self._convert(result, block.label, ops)
         return attrs.evolve(block, parameters=parameters, ops=tuple(ops))
@@ -232,7 +238,7 @@ class _Assignment:
         new = attrs.evolve(op, **changes, results=())
         provided = _provided(new)
         named = tuple(
-            self._result(new_result, old, provided or self.homes.get(old, layout))
+            self._result(new_result, old, provided or self.layout_of.get(old, layout))
             for new_result, old in zip(new.results, op.results, strict=True)
         )
         ops.append(attrs.evolve(new, results=named))
@@ -251,24 +257,26 @@ class _Assignment:
     def _settle(self, old: Value, value: Value, layout: Layout | None, ops: list[Op]) -> None:
         """Note `value` as `old`, converted where the op gave it another layout than planned."""
         if not _is_tile(value):
-            self.made[old, None] = value
+            self.layout_variants[old, None] = value
             return
-        planned = cast(Layout, self.homes.get(old, layout))
+        planned = cast(Layout, self.layout_of.get(old, layout))
         if isinstance(value.type, Tile) and value.type.layout != planned:
             value = self._converted(value, planned, ops)
-        self.made[old, planned] = value
+        self.layout_variants[old, planned] = value
 
     def _convert(self, old: Value, label: str, ops: list[Op]) -> None:
         """Convert `old`, which is defined in block `label`, from its layout to every other
         requested one. The conversion is placed at the definition if that is outside of a loop
         around the uses."""
-        assigned = self.homes.get(old)
+        assigned = self.layout_of.get(old)
         if assigned is None:
             return
         depth = self.around.depth(label)
         for layout, labels in self.asked.get(old, {}).items():
             if layout != assigned and any(self.around.depth(other) >= depth for other in labels):
-                self.made[old, layout] = self._converted(self.made[old, assigned], layout, ops)
+                self.layout_variants[old, layout] = self._converted(
+                    self.layout_variants[old, assigned], layout, ops
+                )
 
     def _converted(self, value: Value, layout: Layout, ops: list[Op]) -> Value:
         from tileir.ops.gpu import ConvertLayout  # elementwise kernels need none
@@ -280,10 +288,12 @@ class _Assignment:
 
     def _operand(self, operand: Operand, layout: Layout | None, ops: list[Op]) -> Operand:
         if type(operand) is Value:
-            converted = self.made.get((operand, layout)) or self.here.get((operand, layout))
+            converted = self.layout_variants.get((operand, layout)) or self.here.get(
+                (operand, layout)
+            )
             if converted is None:
                 assert layout is not None
-                source = self.made[operand, self.homes[operand]]
+                source = self.layout_variants[operand, self.layout_of[operand]]
                 converted = self.here[operand, layout] = self._converted(source, layout, ops)
             return converted
         kind = operand.type if layout is None else _laid_out(operand.type, layout)

@@ -85,7 +85,7 @@ class _Search:
     """Where rows' largest elements are chosen."""
 
     function: Function
-    made: Mapping[Value, Op]
+    defining_ops: Mapping[Value, Op]
     read: Mapping[Value, tuple[Op, ...]]
 
     def raised(self, choice: Select) -> ConditionalRowMax | None:
@@ -167,7 +167,7 @@ class _Search:
         return op.lhs == choice.otherwise and op.rhs is choice.results[0]
 
     def _op(self, operand: Operand) -> Op | None:
-        return self.made.get(operand) if isinstance(operand, Value) else None
+        return self.defining_ops.get(operand) if isinstance(operand, Value) else None
 
     def _only(self, value: Operand, readers: Sequence[Op]) -> bool:
         """Whether nothing but `readers` reads a value."""

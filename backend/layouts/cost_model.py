@@ -62,7 +62,7 @@ class ComponentLayouts:
     free: frozenset[Op] = frozenset()
     """Loads that take the requested layout."""
 
-    def homes(self, labels: Iterable[str], edges: Mapping[str, Sequence[Successor]]) -> dict[
+    def layouts_of(self, labels: Iterable[str], edges: Mapping[str, Sequence[Successor]]) -> dict[
         Value, Layout
     ]:  # fmt: skip
         """The layout of every tile that is not cheap."""
@@ -100,7 +100,7 @@ class ComponentLayouts:
         return value
 
     def _join(self, a: Value, b: Operand) -> None:
-        if self._counts(b) and shape_of(held(a.type)) == shape_of(held(b.type)):
+        if self._counts(b) and shape_of(tile_type_of(a.type)) == shape_of(tile_type_of(b.type)):
             mine, other = self._root(a), self._root(cast(Value, b))
             if mine is not other:
                 self.parents[other] = mine
@@ -175,8 +175,8 @@ class ComponentLayouts:
         root = self._root(value)
         if root not in self.chosen:
             self.chosen[root] = None
-            self.chosen[root] = self._cheapest(root, cast(Tile, held(value.type)))
-        return self.chosen[root] or self.anchors.preferred(cast(Tile, held(value.type)))
+            self.chosen[root] = self._cheapest(root, cast(Tile, tile_type_of(value.type)))
+        return self.chosen[root] or self.anchors.preferred(cast(Tile, tile_type_of(value.type)))
 
     def _cheapest(self, root: Value, tile: Tile) -> Layout:
         votes = [*self.votes.get(root, ()), *self._derived(root), *self._asked(root)]
@@ -287,6 +287,6 @@ class ComponentLayouts:
         return assigned.reshape(tile.shape, shape_of(op.results[0].type))
 
 
-def held(type: Type) -> Type:
+def tile_type_of(type: Type) -> Type:
     """A type, or of a buffer that of its tiles."""
     return type.tile if isinstance(type, Buffer) else type

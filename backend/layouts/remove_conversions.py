@@ -82,12 +82,12 @@ def _converted(op: Op, walk: Walk) -> Answer:
 
 @attrs.define
 class _Remaking:
-    """Rematerializes a value in layout `wanted` without a conversion; `ops` are the new ops."""
+    """Rematerializes a value in layout `layout` without a conversion; `ops` are the new ops."""
 
-    wanted: Layout
+    layout: Layout
     walk: Walk
     ops: list[Op] = attrs.field(factory=list)
-    known: dict[Value, Operand | None] = attrs.field(factory=dict)
+    rematerialized: dict[Value, Operand | None] = attrs.field(factory=dict)
 
     def before(self, operand: Operand, depth: int) -> Operand | None:
         """The value `operand` in the layout, as it was before a conversion or rematerialized; None
@@ -96,16 +96,16 @@ class _Remaking:
             return operand
         if not isinstance(operand, Value):
             return attrs.evolve(operand, type=self._laid_out(operand.type))
-        if operand not in self.known:
-            self.known[operand] = self._made(operand, depth)
-        return self.known[operand]
+        if operand not in self.rematerialized:
+            self.rematerialized[operand] = self._rematerialize(operand, depth)
+        return self.rematerialized[operand]
 
     def _laid_out(self, kind: Tile) -> Tile:
-        return Tile(kind.element, kind.shape, self.wanted)
+        return Tile(kind.element, kind.shape, self.layout)
 
-    def _made(self, value: Value, depth: int) -> Operand | None:
+    def _rematerialize(self, value: Value, depth: int) -> Operand | None:
         op = self.walk.definition(value)
-        if isinstance(op, ConvertLayout) and cast(Tile, op.source.type).layout == self.wanted:
+        if isinstance(op, ConvertLayout) and cast(Tile, op.source.type).layout == self.layout:
             return op.source
         if op is None or depth > _DEEPEST or not op.elementwise or op.effects or op.predicate:
             return None
@@ -117,7 +117,7 @@ class _Remaking:
                 if changes[field.name] is None:
                     return None
             elif field.kind is FieldKind.RESULT_TYPE:
-                changes[field.name] = with_layout(old, self.wanted)
+                changes[field.name] = with_layout(old, self.layout)
             elif field.kind in (FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS) and old:
                 return None
         new_op = op.evolve(**changes, results=())

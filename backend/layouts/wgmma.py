@@ -98,11 +98,11 @@ def warpgroup(op: Any, num_warps: int) -> WgmmaInstruction:
     total = cast(Element, element_of(op.c.type))
     alike = left is right or {left, right} == {F8E4M3, F8E5M2}
     if total not in _ADDED.get(left, ()) or not alike:
-        raise _refused(op, f"no product of {left} and {right} in {total}")
+        raise _refused(op, f"no wgmma of {left} and {right} in {total}")
     names = _name(left, op.lhs_signed), _name(right, op.rhs_signed)
     turned = (op.trans_a and not isinstance(op.a.type, Tile), not op.trans_b)
     if left.bits != 16 and any(turned):
-        raise _refused(op, f"{left} must lie in shared memory with K contiguous")
+        raise _refused(op, f"{left} must be in shared memory with K contiguous")
     _, wide = warpgroup_grid(op, num_warps)
     n = _columns(op, shape_of(op.c.type)[1] // wide, left)
     return WgmmaInstruction(n, *names, total, turned)

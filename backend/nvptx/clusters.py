@@ -14,7 +14,7 @@ from tileir.types import I1, I32, Element
 
 
 class LlvmClusters(LlvmHopper):
-    """The methods of `Across`; handles are LLVM operands."""
+    """The methods of `ClusterOps`; handles are LLVM operands."""
 
     cluster = 1
     """Blocks of a cluster."""

@@ -30,7 +30,7 @@ _NEVER = "0x7fbadbad"
 
 
 class LlvmHopper(LlvmMemory):
-    """The methods of `Beside`; handles are LLVM operands."""
+    """The methods of `AsyncUnits`; handles are LLVM operands."""
 
     watched = False
     """Whether a wait that does not end traps."""

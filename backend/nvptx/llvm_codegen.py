@@ -62,7 +62,7 @@ def _optimised(text: str, target: Target, opt_level: int) -> tuple[Any, Any]:
         module = llvm.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
-        message = f"LLVM refuses the code made for this module: {error}"
+        message = f"LLVM rejects the code generated for this module: {error}"
         raise CompileError(Diagnostic("TIR0703", message)) from error
     level = level_of(text, opt_level)
     machine = _machines.of(llvm, target, min(level, _SELECTION))
@@ -168,17 +168,17 @@ class _Machines(threading.local):
     """LLVM's target machines, one per thread: threads may not share them."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[str, str, int], Any] = {}
+        self.machines: dict[tuple[str, str, int], Any] = {}
 
     def of(self, llvm: Any, target: Target, level: int) -> Any:
         """The one for `target` that generates code at `level`."""
         key = (target.processor, target.features, level)
-        if key not in self.known:
+        if key not in self.machines:
             triple = llvm.Target.from_triple("nvptx64-nvidia-cuda")
-            self.known[key] = triple.create_target_machine(
+            self.machines[key] = triple.create_target_machine(
                 cpu=target.processor, features=target.features, opt=level
             )
-        return self.known[key]
+        return self.machines[key]
 
 
 _machines = _Machines()

@@ -118,7 +118,9 @@ def _checked(argument: Argument, view: Array, policy: Policy) -> Array:
             f"argument {argument.name} holds {view.dtype}, and the kernel takes {argument.type}"
         )
     if view.size and not view.address:
-        raise launch_error(f"argument {argument.name} has no memory: it was freed, or given away")
+        raise launch_error(
+            f"argument {argument.name} has no memory: it was freed, or its ownership was passed on"
+        )
     if view.size:
         _check_address(argument, view.address, policy)
     return view

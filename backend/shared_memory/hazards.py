@@ -65,12 +65,12 @@ program states."""
 
 @attrs.frozen
 class PendingAccess:
-    """An access since the last barrier. `met`: its warp has synchronized since. `step`: it was made
-    one or more iterations ago, and each iteration moves its address by `step` bytes; None where the
-    address moved otherwise."""
+    """An access since the last barrier. `warp_synchronized`: its warp has synchronized since.
+    `step`: it was made one or more iterations ago, and each iteration moves its address by `step`
+    bytes; None where the address moved otherwise."""
 
     access: GlobalAccess
-    met: bool = False
+    warp_synchronized: bool = False
     step: int | None = 0
 
 
@@ -130,16 +130,16 @@ class BarrierState:
             self.acquired.clear()
         elif scope is SyncScope.WARP:
             for base, entries in self.touched.items():
-                self.touched[base] = {attrs.evolve(e, met=True) for e in entries}
+                self.touched[base] = {attrs.evolve(e, warp_synchronized=True) for e in entries}
 
 
 @attrs.frozen
 class MemoryUses:
-    """The memory accesses of a function: `accesses` to global memory, `rooms` in shared memory.
-    `relevant` holds the ops of every block that access memory or synchronize."""
+    """The memory accesses of a function: `accesses` to global memory, `shared_ranges` in shared
+    memory. `relevant` holds the ops of every block that access memory or synchronize."""
 
     accesses: Mapping[Op, tuple[GlobalAccess, ...]]
-    rooms: Mapping[Op, SharedRange]
+    shared_ranges: Mapping[Op, SharedRange]
     pointers: Mapping[GlobalAccess, Operand]
     relevant: Mapping[str, list[Op]]
     landing: Mapping[Op, tuple[SharedRange, ...]]
@@ -165,17 +165,17 @@ def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
     }
     if not written and not releasing:
         accesses = {}
-    ranges = {
+    shared_ranges = {
         op: byte_range for op in function.ops if (byte_range := _byte_range(function, op, memory))
     }
     landing = _landing(function, memory)
-    using = accesses.keys() | ranges.keys() | landing.keys()
+    using = accesses.keys() | shared_ranges.keys() | landing.keys()
     relevant = {
         label: [op for op in function.blocks[label].ops
                 if op in using or op.mnemonic in _SYNCHRONIZING or releases(op)]
         for label in cfg(function).order
     }  # fmt: skip
-    return MemoryUses(accesses, ranges, pointers, relevant, landing)
+    return MemoryUses(accesses, shared_ranges, pointers, relevant, landing)
 
 
 @attrs.define
@@ -202,7 +202,7 @@ class Hazards:
 
     def before(self, op: Op, since: BarrierState) -> SyncScope:
         """The threads that must synchronize before `op`."""
-        byte_range = self.uses.rooms.get(op)
+        byte_range = self.uses.shared_ranges.get(op)
         if byte_range is not None and any(
             _overlap(op, byte_range, other) for other in since.shared
         ):
@@ -231,7 +231,7 @@ class Hazards:
         since.shared.update(self.uses.landing.get(op, ()))
         if op.mnemonic in BUFFERS:
             return
-        byte_range = self.uses.rooms.get(op)
+        byte_range = self.uses.shared_ranges.get(op)
         own = byte_range is not None and byte_range[2] is op
         if own:
             near = is_warp_local(op)
@@ -275,7 +275,7 @@ class Hazards:
         scope = self._scopes.get(key)
         if scope is None:
             scope = self._scopes[key] = self._scope(entry, access)
-        return SyncScope.NONE if entry.met and scope is SyncScope.WARP else scope
+        return SyncScope.NONE if entry.warp_synchronized and scope is SyncScope.WARP else scope
 
     def _scope(self, entry: PendingAccess, access: GlobalAccess) -> SyncScope:
         if self._are_disjoint(entry.access, access):

@@ -45,7 +45,7 @@ def place_barriers(
     """`function` with a `gpu.barrier` before every op that has a hazard; without any one of them
     it has a hazard. `num_warps`: of a block, None where the layouts of its tiles say it."""
     uses = uses_of(function, memory)
-    if not uses.accesses and not uses.rooms:
+    if not uses.accesses and not uses.shared_ranges:
         return function
     hazards = Hazards(function, uses, num_warps or _warps(function))
     placed: Placed = {}

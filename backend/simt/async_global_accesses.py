@@ -74,7 +74,7 @@ class Traffic(HappensBefore):
             byte = int(at[np.argmax(bad)])
             raise RaceError(
                 f"race: {does} {self.place(byte)}, which {self.copies[self.newest[byte]]} writes, "
-                "and nobody has waited until it is complete"
+                "without a wait for its completion"
             )
 
 

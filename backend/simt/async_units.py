@@ -30,7 +30,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class SimtAsyncUnits:
-    """The methods of `Beside`; mixed into the machine of threads."""
+    """The methods of `AsyncUnits`; mixed into the SIMT simulator."""
 
     threads: int
     active: Array
@@ -56,7 +56,7 @@ class SimtAsyncUnits:
     def named_barrier_sync(self) -> None:
         """Warpgroups run side by side here."""
         if not self.active.all():
-            raise AssertionError("a turn that not every thread takes")
+            raise AssertionError("a ping-pong barrier that not every thread reaches")
 
     def named_barrier_arrive(self, *, begin: bool) -> None:
         self.named_barrier_sync()
@@ -99,7 +99,7 @@ class SimtAsyncUnits:
         """A number that is the same in all threads that run."""
         values = handle.array[self.active]
         if len(values) and (values != values[0]).any():
-            raise AssertionError("threads differ in what they must agree on")
+            raise AssertionError("a value that must be uniform differs between threads")
         return int(values[0]) if len(values) else 0
 
     # Tensor maps ----------------------------------------------------------------------------
@@ -273,11 +273,11 @@ class SimtAsyncUnits:
         self, kind: WgmmaInstruction, steps: Sequence[WgmmaStep], a: Any, b: Any, c: Any
     ) -> list[Any]:
         if not self.active.all() or self.threads % 128:
-            raise AssertionError("a product that not all threads of a warpgroup begin")
+            raise AssertionError("wgmma that not all threads of a warpgroup execute")
         work = Work(self, kind, steps, a, b, c)
         at = work.places()
         ends = np.array([g * 128 + n for g in range(self.threads // 128) for n in (0, 127)])
-        self._to_read(at, "a product reads", ends)
+        self._to_read(at, "wgmma reads", ends)
         group = WgmmaGroup(work.finish, at, bool(work.registers))
         self.role_state.products.append(group)
         count = kind.sums * sum(p.first for p in steps)

@@ -44,7 +44,7 @@ class ClusterBarrier:
 
 
 class SimtClusterOps:
-    """The methods of `Across`; mixed into the machine of threads."""
+    """The methods of `ClusterOps`; mixed into the SIMT simulator."""
 
     threads: int
     active: Array
@@ -77,14 +77,14 @@ class SimtClusterOps:
         if first and self.role_state.view.has_accessed():
             raise AssertionError("a first arrival, which orders no memory, after some was accessed")
         if self._arrived is not None:
-            raise AssertionError("a block arrives again before it has waited")
+            raise AssertionError("a block arrives twice without a wait")
         if not self.active.all():
             raise AssertionError("not every thread arrives")
         if any(not role.ended for role in self.roles):
             raise AssertionError("a block arrives while it has roles")
         self.memory.clock.synchronize_warps()
         self._arrived = barrier.phase, self.memory.clock.epoch
-        self.role_state.view.publish(barrier.coming)
+        self.role_state.view.publish(barrier.arriving_clocks)
         barrier.arrived_ranks.add(self.rank)
         barrier.settle()
 
@@ -101,7 +101,7 @@ class SimtClusterOps:
 
     def _cluster_barrier(self) -> ClusterBarrier:
         if self.cluster_barrier is None:
-            raise AssertionError("only the kernel of a cluster meets others")
+            raise AssertionError("only the kernel may use the cluster barrier")
         return self.cluster_barrier
 
     # Memory ---------------------------------------------------------------------------------

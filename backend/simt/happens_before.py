@@ -84,7 +84,7 @@ class HappensBefore:
         busy = self.reading[at] > 0
         if busy.any():
             byte = self.place(int(at[np.argmax(busy)]))
-            raise RaceError(f"race: {does} {byte}, which a product or a copy under way reads")
+            raise RaceError(f"race: {does} {byte}, which a pending wgmma or copy reads")
 
     def check_fenced(self, at: Array, what: str) -> None:
         """Raise RaceError where threads wrote a byte that `what`, an asynchronous unit, accesses,

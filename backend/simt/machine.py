@@ -234,7 +234,7 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
         raise LaunchError(Diagnostic("TIR0712", "inline_asm has no meaning outside a GPU"))
 
     def external(self, symbol: str, result: Element, operands: Any, *, pure: bool) -> ThreadValues:
-        raise LaunchError(Diagnostic("TIR0712", f"{symbol} is known to a GPU only"))
+        raise LaunchError(Diagnostic("TIR0712", f"{symbol} is available on a GPU only"))
 
     def trap(self) -> None:
         if self.active.any():

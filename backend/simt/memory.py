@@ -204,7 +204,7 @@ class Memory:
         if other.any():
             raise RaceError(
                 f"race: thread {threads[np.argmax(other)]} goes on before thread {first}, which "
-                "acquired, has met it at a barrier"
+                "acquired, has synchronized with it"
             )
 
     def begin(self, run: int, op: Op | None = None) -> None:
@@ -221,7 +221,7 @@ class Memory:
         if active.any() and semantics in ("release", "acq_rel") and others.any():
             raise RaceError(
                 f"race: thread {np.argmax(active)} releases before thread {np.argmax(others)} has "
-                "met it at a barrier"
+                "synchronized with it"
             )
 
     def order_others(self, semantics: str) -> None:
@@ -234,7 +234,8 @@ class Memory:
         next."""
         if self.waiting.any():
             raise RaceError(
-                f"race: a fence before thread {np.argmax(self.waiting)} has met the others"
+                f"race: a fence before thread {np.argmax(self.waiting)} has synchronized with the "
+                "others"
             )
         self.fenced = True
 

@@ -228,7 +228,7 @@ class RoleState:
         registers, which ptxas may reuse before the wait of the next iteration."""
         if any(group.registers for group in self.products):
             raise RaceError(
-                f"race: {self.view.name} begins a round while a product reads registers"
+                f"race: {self.view.name} begins an iteration while wgmma reads registers"
             )
 
     def leave(self) -> None:
@@ -236,4 +236,4 @@ class RoleState:
         if any(self.reading.values()) or any(self.opened.values()):
             raise RaceError(f"race: {self.view.name} ends while copies read shared memory")
         if self.products:
-            raise RaceError(f"race: {self.view.name} ends with products under way")
+            raise RaceError(f"race: {self.view.name} ends with pending wgmma")

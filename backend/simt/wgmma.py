@@ -34,7 +34,7 @@ class PendingAccumulator:
     @property
     def array(self) -> Array:
         """Raises AssertionError."""
-        raise RaceError("race: a sum is read that gpu.wgmma_wait was not asked for")
+        raise RaceError("race: an accumulator is read before gpu.wgmma_wait")
 
 
 class Work:

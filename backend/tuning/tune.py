@@ -220,7 +220,7 @@ class _Run:
             field = SearchState(self.problem.space, candidates, predicted, self.order)
             trials = self.search.propose(field)
             if not trials:
-                why = "every candidate the search wanted was tried"
+                why = "every candidate of the search was tried"
                 break
             self._tried(trials, alone)
         spent = Spent(time.perf_counter() - self.start, self.surveying, self._compiling())

@@ -19,6 +19,7 @@ from tileir.backend.shared_memory.fma_dot_staging import steps
 from tileir.backend.target import TARGETS, target
 from tileir.backend.transforms.scalarize import _reshaped
 from tileir.errors import CompileError
+from tileir.limits import Limits, limits
 from tileir.passmanager import run
 from tileir.textual import print_module
 

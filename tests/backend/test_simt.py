@@ -264,7 +264,7 @@ def test_a_fence_stands_between_barriers(memory):
     kind = np.dtype(np.int32)
     memory.load(base + OWN, kind, EVERY)
     memory.begin(1)
-    with pytest.raises(RaceError, match="a fence before thread 0 has met the others"):
+    with pytest.raises(RaceError, match="a fence before thread 0 has synchronized with the others"):
         memory.fence()
     memory.synchronize()
     memory.fence()

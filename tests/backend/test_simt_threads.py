@@ -95,7 +95,7 @@ def test_a_volatile_access_comes_after_what_others_did():
     pointer = ThreadValues(base + EACH.astype(np.int64) * 4)
     thread.store_global(I32, pointer, [ThreadValues(EACH)], None, Access())
     memory.begin(1)
-    with pytest.raises(RaceError, match="has met it at a barrier"):
+    with pytest.raises(RaceError, match="has synchronized with it"):
         thread.load_global(I32, 1, pointer, None, None, Access(volatile=True))
     thread.barrier()
     (found,) = thread.load_global(I32, 1, pointer, None, None, Access(volatile=True))

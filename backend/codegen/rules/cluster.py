@@ -47,7 +47,7 @@ def _is_first(lowering: Lowering, op: Any) -> bool:
 def _check_kernel(lowering: Lowering, op: Any) -> None:
     """All threads of a block take part, those of its roles too."""
     if not lowering.function.kernel:
-        raise lowering.refuse(op, "only a kernel meets other blocks, and not its roles")
+        raise lowering.refuse(op, "cluster barriers are allowed in the kernel, not in its roles")
 
 
 def _remote_load(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -63,11 +63,11 @@ def _remote_scatter(lowering: Lowering, op: Any) -> list[Fragment]:
     thread, place, kind = lowering.thread, buffer(lowering, op, op.buffer), op.value.type
     rows = kind.shape[0] // op.blocks
     if place.shape != (rows, kind.shape[1]) or place.fast != 1 or place.panel:
-        raise lowering.refuse(op, f"slots of {place.shape} for rows of {kind} by {op.blocks}")
+        raise lowering.refuse(op, f"stages of {place.shape} for rows of {kind} by {op.blocks}")
     layout, values = kind.layout, lowering.fragment(op.value)
     width = min(vector_run(layout, 1), CHUNK // kind.element.bytes)
     if width * kind.element.bytes < _WORD:
-        raise lowering.refuse(op, f"threads hold single elements of {kind}, less than 4 bytes")
+        raise lowering.refuse(op, f"threads own single elements of {kind}, less than 4 bytes")
     start = times(thread, lowering.scalar(op.slot), place.bytes)
     barrier = barrier_of(lowering, op, op.barrier, op.index)
     first = lowering.first_owner(layout) or "true"

@@ -109,7 +109,7 @@ def _boxes(lowering: Lowering, op: Any) -> Iterator[tuple[Any, list[Any]]]:
     if place.swizzle != swizzle or (place.panel or place.shape[1]) != panel:
         raise lowering.refuse(op, f"the buffer must have panels of {panel} and swizzle {swizzle}")
     if place.shape[0] * place.shape[1] % block.size or place.shape[1] != block.shape[-1]:
-        raise lowering.refuse(op, f"a slot of {place.shape} for a block of {block}")
+        raise lowering.refuse(op, f"a stage of {place.shape} for a block of {block}")
     indices = [lowering.scalar(v) for v in op.indices]
     for first, offset in pieces(block.shape, block.element.bytes, swizzle, place.shape[0]):
         if offset % place.alignment or place.bytes % place.alignment:
@@ -147,7 +147,7 @@ def _tma_load(lowering: Lowering, op: Any) -> list[Fragment]:
     map_, chosen = _map(lowering, op), lowering.chosen()
     if _guard(lowering, op) != op.multicast:
         times_ = f"{op.multicast} times " if op.multicast > 1 else ""
-        raise lowering.refuse(op, f"a slot must be of {times_}the extents of the block")
+        raise lowering.refuse(op, f"a stage must have {times_}the extents of the block")
     if op.multicast == 1:
         for offset, indices in _boxes(lowering, op):
             lowering.thread.tma_load(map_, offset, barrier, indices, chosen)
@@ -225,7 +225,7 @@ def _async_fence(lowering: Lowering, op: Any) -> list[Fragment]:
 def _wgmma(lowering: Lowering, op: Any) -> list[Fragment]:
     kind = warpgroup(op, lowering.num_warps)
     if not lowering.target.wgmma:
-        raise lowering.refuse(op, f"{lowering.target.name} has no products by warpgroups")
+        raise lowering.refuse(op, f"{lowering.target.name} has no warpgroup matmuls")
     right = _smem_operand(lowering, op, "b", op.trans_b)
     a_in_registers = isinstance(op.a.type, Tile)
     left = None if a_in_registers else _smem_operand(lowering, op, "a", not op.trans_a)
@@ -271,7 +271,9 @@ def _descriptor(
     _, start = _stage(lowering, op, *operand)
     if part is not None:
         if not matrix.reaches(each):
-            raise lowering.refuse(op, f"no warpgroup's product may begin at {each} of a factor")
+            raise lowering.refuse(
+                op, f"no warpgroup's part of an operand may begin at {each} of an operand"
+            )
         start = thread.binary("add", I32, start, times(thread, part, matrix.offset(each, 0)))
     address = thread.binary("and", I32, thread.shared_address(start), thread.integer(_ADDRESS))
     low = thread.binary("lshr", I32, address, thread.integer(4))
@@ -292,7 +294,7 @@ def _wgmma_steps(
     column_blocks = range(columns // kind.n)
     for column_block in column_blocks:
         if not right.reaches(column_block * kind.n):
-            raise lowering.refuse(op, f"no product may begin at column {column_block * kind.n}")
+            raise lowering.refuse(op, f"no wgmma may begin at column {column_block * kind.n}")
     for step, block, column_block in product(
         range(steps), range(m // (ROWS * along)), column_blocks
     ):
@@ -314,7 +316,7 @@ def _depth(
     columns, k = _is_transposed(right)
     enough = columns == n or (columns > n and not right.k_contiguous)
     if (rows, depth) != (m, k) or not enough or k % kind.k:
-        message = f"factors of {rows}x{depth} and {k}x{columns} for sums of {m}x{n}"
+        message = f"operands of {rows}x{depth} and {k}x{columns} for accumulators of {m}x{n}"
         raise lowering.refuse(op, f"{message}, and K a multiple of {kind.k}")
     return k
 

@@ -249,7 +249,7 @@ def test_rows_that_cannot_be_shared() -> None:
     fewer = SCATTERED.replace("blocks = 4", "blocks = 2")
     with pytest.raises(InterpretError, match="the cluster has 4 blocks"):
         four(fewer, 1, interpreted)
-    with pytest.raises(CompileError, match="slots of"):
+    with pytest.raises(CompileError, match="stages of"):
         compile_kernel(parse(fewer), "sm_90a")
 
 

@@ -144,7 +144,7 @@ def test_no_round_begins_while_a_product_reads_registers(pending: int) -> None:
         launch()
         assert (found == 96).all()
         return
-    with pytest.raises(RaceError, match="begins a round while a product reads registers"):
+    with pytest.raises(RaceError, match="begins an iteration while wgmma reads registers"):
         launch()
 
 
@@ -161,9 +161,9 @@ def test_the_largest(product: Product) -> None:
         (Product(64, 32, 32, "f8e4m3"), "K contiguous"),
         (Product(64, 32, 32, "f32", trans_a=True, trans_b=True), "K contiguous"),
         (Product(96, 32, 32), "multiple of 64"),
-        (Product(64, 32, 32, "bf16", sum="f16"), "no product of bf16 and bf16 in f16"),
-        (Product(64, 32, 32, "f16", other="bf16"), "no product of f16 and bf16 in f32"),
-        (Product(64, 32, 32, "i8", trans_b=True), "no product of i8 and i8 in f32"),
+        (Product(64, 32, 32, "bf16", sum="f16"), "no wgmma of bf16 and bf16 in f16"),
+        (Product(64, 32, 32, "f16", other="bf16"), "no wgmma of f16 and bf16 in f32"),
+        (Product(64, 32, 32, "i8", trans_b=True), "no wgmma of i8 and i8 in f32"),
         (Product(64, 64, 32, warps=8), "may begin at 32"),
         (Product(64, 32, 32, warps=2), "warpgroups"),
         (Product(64, 32, 64, swizzles=(None, 0)), "panels"),
@@ -180,9 +180,9 @@ def test_what_there_is_no_instruction_for(product: Product, why: str) -> None:
 @pytest.mark.parametrize(
     ("line", "instead", "why"),
     [
-        ("[1, 64, 32], swizzle = 2", "[1, 32, 64], swizzle = 2", r"slot of \(32, 64\) for a block"),
+        ("[1, 64, 32], swizzle = 2", "[1, 32, 64], swizzle = 2", r"stage of \(32, 64\) for a"),
         ("%b, 0, %sum", "%b, 0, %sum {trans_b = true}",
-         "factors of 64x64 and 32x64 for sums of 64x32, and K a multiple of 16"),
+         "operands of 64x64 and 32x64 for accumulators of 64x32, and K a multiple of 16"),
         ("%as = gpu.tensor_map tensor_desc<f16<64, 64>> %pa, [i32 64, %wide], [%k, i64 1] "
          "{swizzle = 3}", "%as = make_descriptor tensor_desc<f16<64, 64>> %pa, [i32 64, %wide], "
          "[%k, i64 1]", "the descriptor must be the result of gpu.tensor_map"),
@@ -207,7 +207,7 @@ def test_a_copy_for_fewer_blocks_than_there_are() -> None:
 
 
 def test_other_targets_have_none() -> None:
-    with pytest.raises(CompileError, match="sm_90 has no products by warpgroups"):
+    with pytest.raises(CompileError, match="sm_90 has no warpgroup matmuls"):
         compile_kernel(PRODUCTS[0].module(), "sm_90")
 
 

@@ -300,8 +300,8 @@ def test_copies_that_are_refused(line: str, instead: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("line", "instead", "message"),
     [
-        ("multicast = 2}", "multicast = 4}", "a slot must be of 4 times the extents"),
-        ("{multicast = 2}", "", "a slot must be of the extents"),
+        ("multicast = 2}", "multicast = 4}", "a stage must have 4 times the extents"),
+        ("{multicast = 2}", "", "a stage must have the extents"),
         ("cluster = 2", "cluster = 4", "the cluster has 4 blocks"),
     ],
 )
