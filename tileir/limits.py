@@ -5,7 +5,7 @@
     tileir.backend.compile(module, options={"limits": {"operations": 1 << 18}})
     tileir-opt --limit operations=262144 FILE
 
-`docs/limits.md` lists them beside the fixed limits of the language (`tileir.tools.limitdocs`).
+`docs/limits.md` lists them with the fixed limits of the language (`tileir.tools.limitdocs`).
 """
 
 from __future__ import annotations

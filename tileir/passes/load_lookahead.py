@@ -39,7 +39,7 @@ class Schedule(Slice):
         for writer in self.writers:
             if aliases(self.function).may_change(writer, op):
                 return f"{writer.mnemonic} in the loop may change what is read"
-        if self.homes.get(cast(Value, op.pointer)) not in self.loop.blocks:
+        if self.defining_blocks.get(cast(Value, op.pointer)) not in self.loop.blocks:
             return "the address is the same in every iteration"
         why = self.add(op)
         if why is None:
@@ -176,7 +176,7 @@ class LookaheadState:
 
 
 def _read(ops: list[Op], block: Block, last: Op) -> list[Op]:
-    """`ops`, which begin with those of `block`, without what was added and nobody reads."""
+    """`ops`, which begin with those of `block`, without added ops whose results are unused."""
     old = len(block.ops) - 1
     read = set(last.operands)
     kept: list[Op] = []
