@@ -1,11 +1,11 @@
-"""Seed 004's convolutions on one GPU: windows staged with their halo, and read one by one.
+"""Lamont et al.: convolutions on one GPU: windows staged with their halo, and read one by one.
 
     python benchmarks/convolution.py [--size N] [--out FILE.json]
 
 An image of N x N (4096 unless told) in f32 and one window, as the document has it. Printed are
-microseconds of the median launch, each with a cold L2, of the kernels of `tests/corpus/seed004`
-with `stage_halo` off and on, and of `torch.nn.functional.conv2d` (cuDNN, without TF32). A line is
-printed only if both kernels agree with a float64 convolution.
+microseconds of the median launch, each with a cold L2, of the kernels of
+`tests/corpus/lamont_conv2d` with `stage_halo` off and on, and of `torch.nn.functional.conv2d` (cuDNN,
+without TF32). A line is printed only if both kernels agree with a float64 convolution.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import tileir.backend
 from tileir.backend.driver.launch import Kernel
 from tileir.textual import parse
 
-FOLDER = Path(__file__).parents[1] / "tests" / "corpus" / "seed004"
+FOLDER = Path(__file__).parents[1] / "tests" / "corpus" / "lamont_conv2d"
 BLOCK = (16, 32)
 
 

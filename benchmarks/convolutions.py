@@ -1,4 +1,5 @@
-"""The paper's convolutions (seed 000, Table 1, tasks 1 to 5) against cuDNN, one GPU, one run.
+"""The paper's convolutions (Tillet et al., MAPL 2019, Table 1, tasks 1 to 5) against cuDNN, one
+GPU, one run.
 
     python benchmarks/convolutions.py [--out FILE.json] [--seconds 300]
 

@@ -1,4 +1,4 @@
-"""Convolutions of seed 000's Table 1 for `workloads.py`."""
+"""Convolutions of Table 1 of Tillet et al., MAPL 2019 for `workloads.py`."""
 
 from __future__ import annotations
 

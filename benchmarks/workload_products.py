@@ -22,7 +22,7 @@ SHARED = (Tile(16, 64, 256), Tile(32, 64, 128), Tile(64, 64, 128), Tile(64, 128,
 SMALL = (Tile(64, 64, 64), Tile(64, 128, 64), Tile(128, 64, 64))
 SIGMOIDS = ((256, 512, 32), (512, 1024, 32), (1024, 2048, 32), (16384, 16384, 64),
             (8192, 8192, 128), (4096, 4096, 4096))  # fmt: skip
-"""Seed 003's products with a sigmoid behind."""
+"""Pham 2025: products with a sigmoid behind."""
 GROUP = 128
 """Weights of 4 bits that share a scale."""
 

@@ -1,4 +1,5 @@
-"""Shifted channels for `workloads.py`: tasks 1 to 5 of seed 000's Table 1 (its section 6.2.2)."""
+"""Shifted channels for `workloads.py`: tasks 1 to 5 of Table 1 of Tillet et al., MAPL 2019 (its
+section 6.2.2)."""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@
 
 `--out benchmarks/results/workloads_GROUP.json` for one group is what `pictures.py` reads.
 
-Groups: `nhwc`, `nchw` and `single` (convolutions of seed 000's Table 1 against cuDNN: f16 with
-channels last and first, f32 without TF32), `shift` (shifted channels beside a shift and a product,
-and the product alone), `sparse` (matrices of blocks beside dense cuBLAS), `quantised` (8 and 4
-bits, scaled dots) and `epilogue` (bias and activations, parts of matrices).
+Groups: `nhwc`, `nchw` and `single` (convolutions of Table 1 of Tillet et al., MAPL 2019 against
+cuDNN: f16 with channels last and first, f32 without TF32), `shift` (shifted channels beside a shift
+and a product, and the product alone), `sparse` (matrices of blocks beside dense cuBLAS),
+`quantised` (8 and 4 bits, scaled dots) and `epilogue` (bias and activations, parts of matrices).
 
 Every variant's result is checked against f32 on fresh random inputs, its output poisoned before;
 what is wrong is named and not measured (`timing.py` says how). `ratio` is the quickest peer by our

@@ -180,7 +180,7 @@ class Builder(Core, DerivedOps):
         return For(self, bounds, attributes, name, self.here())
 
     def while_(self, condition: Callable[[], Any], **attributes: Any) -> While:
-        """`with b.while_(lambda: i < n):`; the condition is evaluated before each round."""
+        """`with b.while_(lambda: i < n):`; the condition is evaluated before each iteration."""
         self._check_options(attributes)
         if not callable(condition):
             raise mistake("TIR0806", "b.while_ takes a function: b.while_(lambda: i < n)")
@@ -199,7 +199,7 @@ class Builder(Core, DerivedOps):
         leave_loop(self, again=False)
 
     def continue_(self) -> None:
-        """Go to the next round of the innermost loop."""
+        """Continue with the next iteration of the innermost loop."""
         leave_loop(self, again=True)
 
     def var(self, initial: Any, type: Type | None = None, *, name: str | None = None) -> Var:

@@ -73,7 +73,7 @@ class For:
 
 @attrs.define(eq=False)
 class While:
-    """`with b.while_(lambda: condition)`: the condition is evaluated before every round."""
+    """`with b.while_(lambda: condition)`: the condition is evaluated before every iteration."""
 
     builder: Builder
     condition: Callable[[], Any]
@@ -172,7 +172,7 @@ class Else:
 
 
 def leave_loop(builder: Builder, again: bool) -> None:
-    """Branch out of the innermost loop, or to its next round."""
+    """Branch out of the innermost loop, or to its next iteration."""
     f = builder.current
     if not f.loops:
         word = "continue_" if again else "break_"

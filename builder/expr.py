@@ -296,7 +296,7 @@ class Expr(Wrapped):
         return self.builder.insert("tanh", self, **attributes)
 
     def dot(self, other: Expr, accumulator: Any = None, **attributes: Any) -> Expr:
-        """Matrix product, added to `accumulator` (zero where none is given)."""
+        """Matrix multiplication (`dot`), added to `accumulator` (zero where none is given)."""
         return tiles.dot(self.builder, self, other, accumulator, **attributes)
 
     # ----------------------------------------------------------------------------------------------

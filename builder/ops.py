@@ -76,8 +76,8 @@ def _method(kind: type[Op]) -> Callable[..., Any]:
 
 @attrs.frozen
 class _Signed:
-    """What `inspect.signature` finds behind a derived method, whose signature it asks for: none
-    is made before."""
+    """The attribute that `inspect.signature` reads from a derived method, whose signature it asks
+    for: none is made before."""
 
     plan: MethodSignature
 

@@ -312,8 +312,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """`value` held between `low` and `high`: fminnum(fmaxnum(value, low), high). With `nan
-        = all` a NaN `value` stays NaN; with `nan = none` it becomes `low`."""
+        """`value` clamped to `low` and `high`: fminnum(fmaxnum(value, low), high). With `nan =
+        all` a NaN `value` stays NaN; with `nan = none` it becomes `low`."""
 
     def clock(
         self,
@@ -435,7 +435,7 @@ class DerivedOps:
         location: Location | None = None,
     ) -> None:
         """Combine the block that starts at `indices` into memory, one relaxed atomic access per
-        element, less what lies outside the tensor."""
+        element, except elements outside the tensor."""
 
     def descriptor_scatter(
         self,
@@ -448,7 +448,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Write rows `index` of a matrix from column `column` on, less what lies outside it."""
+        """Write rows `index` of a matrix from column `column` on, except elements outside of
+        it."""
 
     def descriptor_store(
         self,
@@ -460,7 +461,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Write the block that starts at `indices`, less what lies outside the tensor."""
+        """Write the block that starts at `indices`, except elements outside the tensor."""
 
     def dot(
         self,
@@ -477,9 +478,9 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """`a` times `b` plus `c`: [M, K] by [K, N] onto [M, N], or batches of such in a leading
-        dimension. Products and sums are formed at the accumulator's precision or better, in any
-        order: within (K + 1) half-ulps of |a| |b| + |c|, at the precision of the factors that
-        `precision` gives. Integers are signed or not per side and wrap. `max_imprecise` lets
+        dimension. Products are formed and added at the accumulator's precision or better, in
+        any order. The error is at most (K + 1) half-ulps of |a| |b| + |c|, for operands rounded
+        as `precision` says. Integers are signed or not per side and wrap. `max_imprecise` lets
         8-bit float products be added at reduced precision for that many steps of K."""
 
     def dot_scaled(
@@ -498,9 +499,9 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """`a` times `b` plus `c`, with the factors in small formats and one scale per group of
-        16 or 32 along K: `a_scale` is [M, K / group], `b_scale` is [N, K / group], a power of
-        two (f8e8m0, or its bits in i8) or an f8e4m3. An absent scale is 1. e2m1 factors are
+        """`a` times `b` plus `c`, with operands in small formats and one scale per group of 16
+        or 32 along K: `a_scale` is [M, K / group], `b_scale` is [N, K / group], a power of two
+        (f8e8m0, or its bits in i8) or an f8e4m3. An absent scale is 1. e2m1 operands are
         f4e2m1, or i8 with two per byte, the first in the low bits, along K or (`lhs_k_pack`,
         `rhs_k_pack` false) along M or N. A scale of NaN makes its group NaN."""
 
@@ -599,7 +600,7 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """The part of a tile of the result's shape that starts at `offsets`, every `strides`-th
-        element. Traps where it does not lie within the tile."""
+        element. Traps where it is not within the tile."""
 
     def fabs(
         self,
@@ -947,8 +948,9 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Begin to copy what `pointer` points to into a slot of `buffer`; zeros where `mask` is
-        false. It is there once its group was waited for (PTX ISA, cp.async)."""
+        """Start an asynchronous copy from `pointer` to stage `slot` of `buffer`, with zeros
+        where `mask` is false. The data is visible after a wait for the group (PTX ISA,
+        cp.async)."""
 
     def gpu_async_fence(
         self,
@@ -968,8 +970,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Wait until at most `pending` groups of copies, the newest, are under way. Each thread
-        waits for its own; a barrier makes what landed seen by all."""
+        """Wait until at most the newest `pending` groups of copies are in flight. Each thread
+        waits for its own copies; a barrier makes the data visible to all threads."""
 
     def gpu_barrier(
         self,
@@ -991,9 +993,9 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """All threads of the block say that they came here; what they did before comes before
-        what others of the cluster do behind the `gpu.cluster_wait` that follows. The kernel
-        alone does it, while it has no roles; it may start some before it waits."""
+        """Arrive at the cluster barrier, with all threads of the block. Earlier accesses are
+        ordered before accesses of the other blocks after the matching `gpu.cluster_wait`. Only
+        the kernel uses the op, and not while roles run; it may start roles before it waits."""
 
     def gpu_cluster_load(
         self,
@@ -1007,8 +1009,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """The part of a slot of `buffer`, as block `rank` of the cluster has it, that begins in
-        row `row` and column 0. That block must not have come to its end."""
+        """Load, from the shared memory of block `rank` of the cluster, the part of stage `slot`
+        of `buffer` that begins in row `row` and column 0. That block must not have exited."""
 
     def gpu_cluster_mbarrier_arrive(
         self,
@@ -1019,9 +1021,9 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """The threads that come here, of the kernel or a role, meet, and arrive once at barrier
-        `index` of every block of the cluster, their own included; what they did before, those
-        see that come behind `gpu.cluster_mbarrier_wait` for the phase."""
+        """Synchronize the threads of the kernel or role, and arrive once at barrier `index` of
+        every block of the cluster, including this block. Earlier accesses are visible to
+        threads after `gpu.cluster_mbarrier_wait` for the phase."""
 
     def gpu_cluster_mbarrier_wait(
         self,
@@ -1057,10 +1059,10 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Begin to share the rows of `value` among the `blocks` of the cluster: block r has
-        rows r n and behind, n of them, in a slot of the same buffer. Their bytes count at
-        barrier `index` of that block, whose threads see them behind a wait for the phase (PTX
-        ISA, "st.async")."""
+        """Start asynchronous stores that scatter the rows of `value` over the `blocks` of the
+        cluster: block r receives n rows from row r n on, in stage `slot` of its `buffer`. The
+        bytes are counted at barrier `index` of that block, and are visible after a wait for the
+        phase (PTX ISA, "st.async")."""
 
     def gpu_cluster_wait(
         self,
@@ -1069,8 +1071,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Wait until every block of the cluster has come to its `gpu.cluster_arrive`, or to its
-        end."""
+        """Wait until every block of the cluster has reached its `gpu.cluster_arrive` or has
+        exited."""
 
     def gpu_conditional_row_max(
         self,
@@ -1085,10 +1087,12 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> tuple[Expr, Expr]:
-        """The largest of `value` along `axis` (`fmaxnum`) times `scale` where that is more than
-        `bound`, elsewhere `most`; and what sums relative to `most` are multiplied by for that:
-        2 to the power of `most` less the new one (`exp2` with `fast = approx`), elsewhere 1. A
-        warp that holds nothing that is more looks no further."""
+        """Update the running row maximum of an online softmax. The first result is the maximum
+        of `value` along `axis` (`fmaxnum`) times `scale` where that exceeds `bound`, and `most`
+        elsewhere. The second result is the factor that rescales accumulators from the old
+        maximum to the new one: 2 to the power of (`most` - new maximum) times `exponent`
+        (`exp2` with `fast = approx`), and 1 elsewhere. A warp in which no element exceeds
+        `bound` skips the rest."""
 
     def gpu_conditional_scale(
         self,
@@ -1099,8 +1103,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """`value` times `factor`, as `fmul`; a warp whose factors are all 1 leaves its part as
-        it is."""
+        """`value` times `factor`, as `fmul`. A warp skips the multiplication if all its factors
+        are 1."""
 
     def gpu_convert_layout(
         self,
@@ -1111,7 +1115,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """The same tile, held by threads as `layout` says."""
+        """The same tile in the layout `layout`."""
 
     def gpu_device_assert(
         self,
@@ -1146,9 +1150,9 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """A tile of elements of a slot of `buffer`, which need be neither neighbours nor
-        different ones: element (i, j, ...) is that in row `row` + i `rows[0]` + j `rows[1]` +
-        ... and column `column` + i `columns[0]` + j `columns[1]` + ...."""
+        """Gather a tile from stage `slot` of `buffer`. The elements need be neither adjacent
+        nor distinct: element (i, j, ...) is that in row `row` + i `rows[0]` + j `rows[1]` + ...
+        and column `column` + i `columns[0]` + j `columns[1]` + ...."""
 
     def gpu_local_load(
         self,
@@ -1161,7 +1165,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """The part of a slot of `buffer` that begins at `offsets`."""
+        """Load the part of stage `slot` of `buffer` that begins at `offsets`."""
 
     def gpu_local_store(
         self,
@@ -1175,8 +1179,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Write `value` to the part of a slot of `buffer` that begins at `offsets`. With
-        `columns`, write so many columns of it, a first one and how many, alone."""
+        """Store `value` to the part of stage `slot` of `buffer` that begins at `offsets`.
+        `columns` = [first, count] restricts the store to these columns of `value`."""
 
     def gpu_mbarrier_alloc(
         self,
@@ -1204,10 +1208,11 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Every warp arrives once at barrier `index`, after all its lanes came here; what they
-        did before, those see that wait for the phase. Nothing happens where `held` is false.
-        With `cluster` it does so at that barrier of every block of the cluster, and other
-        blocks know no more than that it has read what it read: their copies may write there."""
+        """Arrive once per warp at barrier `index`, after all lanes of the warp reach the op.
+        Earlier accesses of the warp are visible to threads that wait for the phase. The op does
+        nothing where `held` is false. With `cluster` the warp arrives at the barrier of every
+        block of the cluster. This orders its reads before the copies of the other blocks, which
+        may then overwrite the buffer; it does not make its writes visible to them."""
 
     def gpu_mbarrier_expect(
         self,
@@ -1243,8 +1248,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """It is the next warpgroup's turn. With `begin` only the last warpgroup does so: it is
-        the first one's."""
+        """Let the next warpgroup pass its `gpu.named_barrier_sync`. With `begin` only the last
+        warpgroup arrives, so that the first warpgroup starts."""
 
     def gpu_named_barrier_sync(
         self,
@@ -1253,9 +1258,9 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """The warpgroups of a role come by here in turns, each after the one before it has come
-        by `gpu.named_barrier_arrive` as often as it itself by here, the first after the
-        last."""
+        """Order the warpgroups of a role round-robin: wait until the previous warpgroup has
+        executed `gpu.named_barrier_arrive` as often as this one has executed this op. The first
+        warpgroup waits for the last one."""
 
     def gpu_private_alloc(
         self,
@@ -1265,8 +1270,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Room for the tiles of a private buffer, of which nothing is written. To run it again
-        is to begin anew. The buffer is only an operand of the ops below."""
+        """Allocate a private buffer with undefined contents. Each execution discards the
+        previous contents. Only the ops below take the buffer."""
 
     def gpu_private_load(
         self,
@@ -1303,10 +1308,10 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Warps from `first` on, `warps` of them, run function `callee` with `arguments`; the
-        others go on at once. They have `registers` each, 0 for as many as the kernel's threads.
-        The next `gpu.join` waits for all roles. Only a kernel starts roles, and every warp of
-        it is free then."""
+        """Run function `callee` with `arguments` on `warps` warps from warp `first` on; the
+        other warps continue. `registers` is the register count of each thread of the role, 0
+        for that of the kernel. The next `gpu.join` waits for all roles. Only a kernel starts
+        roles, and only on warps that run no role."""
 
     def gpu_schedule_barrier(
         self,
@@ -1316,8 +1321,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Threads have computed `value` before they begin what stands behind: an assembler that
-        moves waits for products ahead of what runs beside these is kept from it."""
+        """Schedule the computation of `value` before all later ops. This keeps ptxas from
+        moving a wgmma wait above the code that should overlap with the MMAs."""
 
     def gpu_shared_alloc(
         self,
@@ -1331,12 +1336,12 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Room in shared memory for `shape`: slots, each a tile of two dimensions. Rows run
-        along dimension `fast` of the tile, and their 16-byte chunks are permuted by the low
-        `swizzle` bits of the row's number, so that one column of 8 rows falls into different
-        banks. The pointer is only an operand of the ops below; the room lasts for the whole
-        program instance. `panel` breaks rows into panels of so many elements, each as a tile of
-        its own, one behind the other."""
+        """Allocate shared memory of `shape` = [stages, rows, columns]: a circular buffer of
+        two-dimensional tiles. Rows are contiguous along dimension `fast` of the tile. The low
+        `swizzle` bits of the row number permute the 16-byte chunks of a row, so that a column
+        of 8 rows uses different banks. Only the ops below take the pointer. The allocation is
+        valid for the whole program instance. `panel` splits rows into panels of that many
+        elements; panels are stored one after the other, each as a tile."""
 
     def gpu_tensor_map(
         self,
@@ -1351,10 +1356,10 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """A descriptor, as `make_descriptor` makes, that the host encodes before the launch:
-        its operands are computed from the kernel's parameters by scalar ops alone. Rows of the
-        last dimension lie in shared memory in panels of 16 << `swizzle` bytes (whole rows for
-        0); see "Tensor Map" of the CUDA driver API for what base, extents and strides it can
-        describe."""
+        its operands are computed from the kernel's parameters by scalar ops alone. Shared
+        memory stores rows of the last dimension in panels of 16 << `swizzle` bytes (whole rows
+        for 0). See "Tensor Map" of the CUDA driver API for what base, extents and strides it
+        can describe."""
 
     def gpu_tma_load(
         self,
@@ -1371,9 +1376,9 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Begin to copy the block that starts at `indices`, padded where it leaves the tensor,
-        into a slot of `buffer`: rows are all dimensions but the last. Its bytes, padding
-        included, count at barrier `index`. One thread does it."""
+        """Start a TMA copy of the block at `indices` to stage `slot` of `buffer`. Elements
+        outside the tensor are padded. All dimensions but the last are rows. The bytes,
+        including padding, are counted at barrier `index`. One thread issues the copy."""
 
     def gpu_tma_store(
         self,
@@ -1389,12 +1394,12 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Begin to copy a slot of `buffer` to the block that starts at `indices`, less what
-        lies outside the tensor. A slot of several times the rows goes to as many blocks, one
-        behind the other along `axis`. One thread does it, or of each `warpgroup` one, for its
-        own of the blocks, which are dealt to them in turns; `gpu.tma_wait` waits for it. With
-        `add` each f32 is added to what is there, one relaxed atomic access (PTX ISA,
-        cp.reduce.async.bulk.tensor)."""
+        """Start a TMA copy of stage `slot` of `buffer` to the block at `indices`. Elements
+        outside the tensor are not written. A stage with n times the rows is copied to n
+        consecutive blocks along `axis`. One thread issues the copy; with `warpgroup`, one
+        thread of each warpgroup issues the copies of the blocks that are assigned to it round-
+        robin. `gpu.tma_wait` waits for completion. With `add` each f32 is added to the
+        destination by a relaxed atomic access (PTX ISA, cp.reduce.async.bulk.tensor)."""
 
     def gpu_tma_wait(
         self,
@@ -1427,11 +1432,12 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Begin `a` times `b` plus `c`, as `dot`, by warpgroups of 4 warps, each of its own
-        rows. `b` is a slot of a buffer, `a` one or a tile; `trans_a` and `trans_b` say that a
-        slot holds the factor with its dimensions exchanged. Of a `b` with longer rows the first
-        columns count. The sum is there after `gpu.wgmma_wait`; until then only another
-        `gpu.wgmma` may take it, as `c`, and nothing may write the slots."""
+        """Start the asynchronous MMA `a` times `b` plus `c` (see `dot`). Each warpgroup of 4
+        warps computes its own rows. `b` is a stage of a shared-memory buffer; `a` is a stage or
+        a tile in registers. `trans_a` and `trans_b` mark operands that are stored transposed.
+        If the rows of `b` are longer than N, the first N columns are used. The accumulator is
+        available after `gpu.wgmma_wait`. Until then only another `gpu.wgmma` may use it, as
+        `c`, and the stages must not be written."""
 
     def gpu_wgmma_wait(
         self,
@@ -1442,8 +1448,8 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """`value`, once at most `pending` groups of products, the newest, are under way; every
-        `gpu.wgmma` is a group."""
+        """Return the accumulator `value` once at most the newest `pending` groups of MMAs are
+        in flight. Every `gpu.wgmma` is a group."""
 
     def histogram(
         self,
@@ -1511,7 +1517,7 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """A tile with the part that starts at `offsets`, every `strides`-th element, replaced
-        by `small`. Traps where that does not lie within the tile."""
+        by `small`. Traps where that is not within the tile."""
 
     def inttoptr(
         self,

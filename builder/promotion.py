@@ -6,7 +6,7 @@ replicated until the shapes are equal. Common element types:
     integer, integer   the wider one; the other is sign-extended, i1 zero-extended
     float, float       the wider one; f32 where the two have one width (f16 and bf16)
     integer, float     the float type
-    number, value      the value's element type; a float beside an integer makes both f32
+    number, value      the value's element type; a float and an integer both become f32
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def common(builder: Builder, lhs: Any, rhs: Any) -> tuple[Operand, Operand]:
     left, right = operand_of(lhs), operand_of(rhs)
     element = common_element(left, right)
     if isinstance(left, (int, float)):
-        return _literal_beside(left, right, element), convert(builder, right, element)
+        return _literal_like(left, right, element), convert(builder, right, element)
     if isinstance(right, (int, float)):
-        return convert(builder, left, element), _literal_beside(right, left, element)
+        return convert(builder, left, element), _literal_like(right, left, element)
     if left.type is right.type:
         return left, right
     shape = broadcast_shape(shape_of(left.type), shape_of(right.type))
@@ -105,11 +105,11 @@ def broadcast_shape(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int,
 
 
 def common_element(left: Operand | float, right: Operand | float) -> Element:
-    """The element type two operands meet in. Raises BuildError."""
+    """The common element type of two operands. Raises BuildError."""
     if isinstance(left, (int, float)):
-        return _beside(right, left)
+        return _number_like(right, left)
     if isinstance(right, (int, float)):
-        return _beside(left, right)
+        return _number_like(left, right)
     return meet(_element(left), _element(right))
 
 
@@ -196,7 +196,7 @@ def index_of(value: Operand | float, shape_like: Type) -> Operand:
     return literal(tile(I64 if wide else I32, shape_of(shape_like)), value)
 
 
-def _beside(value: Operand | float, number: float) -> Element:
+def _number_like(value: Operand | float, number: float) -> Element:
     """The element type of an operation between `value` and a Python number."""
     if isinstance(value, (int, float)):
         said = f"nothing here says the type of {number} and {value}"
@@ -213,7 +213,7 @@ def _element(value: Operand) -> Element:
     return element
 
 
-def _literal_beside(number: float, value: Operand | float, element: Element) -> Constant:
+def _literal_like(number: float, value: Operand | float, element: Element) -> Constant:
     """`number` as a literal of `element` at the shape of `value`."""
     shape = () if isinstance(value, (int, float)) else shape_of(value.type)
     return literal(tile(element, shape), number)

@@ -1,6 +1,6 @@
 """Blocks under construction and their SSA variables (Braun et al., CC 2013).
 
-A variable is read by asking the current block, then its predecessors; where several meet, a
+A variable is read by asking the current block, then its predecessors; where several join, a
 block parameter is made, and removed again when it turns out to stand for one value only. A block
 is *sealed* once no further edge can reach it; until then a read makes a parameter whose arguments
 are filled in on sealing. Nothing here recurses, so long programs need no deep stack.

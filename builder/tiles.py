@@ -1,4 +1,4 @@
-"""Sugar on whole tiles: indexing, reshaping, reductions, products, memory."""
+"""Sugar on whole tiles: indexing, reshaping, reductions, dots, memory."""
 
 from __future__ import annotations
 
@@ -175,14 +175,14 @@ def _along(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return tuple(n if i == axis else 1 for i, n in enumerate(shape))
 
 
-# Products ------------------------------------------------------------------------------------
+# Dots ----------------------------------------------------------------------------------------
 
 
 def dot(builder: Builder, a: Expr, b: Expr, c: Any = None, **attributes: Any) -> Expr:
     """`a @ b + c`; the accumulator is f32 (i32 for integers, f64 for f64) where `c` is absent
     or a number."""
     if len(a.shape) < 2 or len(a.shape) != len(b.shape):
-        raise mistake("TIR0807", f"a product needs two tiles of rank 2 or 3: {a.type}, {b.type}")
+        raise mistake("TIR0807", f"a dot needs two tiles of rank 2 or 3: {a.type}, {b.type}")
     accumulator = builder.undef(tile(_accumulator(a), (*a.shape[:-1], b.shape[-1]))).value
     start = like(builder, 0 if c is None else c, accumulator)
     return builder.insert("dot", a, b, start, **attributes)

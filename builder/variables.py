@@ -32,7 +32,7 @@ class Var(Expr):
         self._variable = Variable(type, name)
 
     @property
-    def value(self) -> Operand:  # type: ignore[override] - read anew every time
+    def value(self) -> Operand:  # type: ignore[override] - not cached
         """What the variable is at the insertion point. Raises BuildError in another function."""
         f = self._here()
         return f.graph.read(self._variable, f.open_block())

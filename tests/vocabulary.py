@@ -88,7 +88,7 @@ WORDS = {
     "made": Word(("made",), "the noun of what it is", NAME),
     "given": Word(("given",), "the noun of what it is", NAME),
     "known": Word(("known",), "the noun of what it is", NAME),
-    "seed": Word(("seed 000", "seed 001", "seed 002", "seed 003", "seed 004"), "author, title"),
+    "seed": Word(tuple(f"seed 00{n}" for n in range(5)), "author, title, section"),
     "participle": Word((), "a verb for a transformation, is_/may_/can_ for a predicate"),
 }
 """`participle` counts functions whose whole name is a past participle."""
@@ -129,6 +129,16 @@ ALLOWED = (
         r"(?i)\bin turn\b|turns? (\w+ )?(\w+ )?(in)?to\b|turn(s|ed)? (on|off)",
         "English",
     ),
+    Allowed("slot", "tileir/interp/program*.py", ".", "slots of a frame of the interpreter"),
+    Allowed("slot", "tileir/interp/closures.py", ".", "slots of a frame of the interpreter"),
+    Allowed("slot", "tileir/records.py", ".", "Python's slots of a class"),
+    Allowed("product", "tileir/layout*.py", ".", "the algebra of layouts"),
+    Allowed("product", "tileir/analysis/polynomial.py", ".", "products of symbols"),
+    Allowed("product", "tileir/machine/[dfi]*.py", ".", "products of numbers"),
+    Allowed("product", "tileir/machine/error_free.py", ".", "products of numbers"),
+    Allowed("product", "tileir/ops/arith.py", ".", "products of numbers"),
+    Allowed("product", "tileir/ops/floats.py", ".", "products of numbers"),
+    Allowed("product", "tileir/ops/math.py", ".", "products of numbers"),
     Allowed("slot", "*", r"__slots__|^slots$|slots=(True|False)", "Python's slots of a class"),
 )
 

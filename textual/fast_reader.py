@@ -52,13 +52,13 @@ class _Shape:
     stated_at: int
     """Where the constructor takes the stated type; -1 where it takes none."""
     plain: bool
-    """Every slot is a single operand, and one type is stated at most."""
+    """Every field is a single operand, and one type is stated at most."""
     required: int
     most: int
     needed: frozenset[str]
     """Attributes without default."""
     names: tuple[tuple[int, Field], ...] = ()
-    """Those slots that hold symbols and labels, with their places."""
+    """The fields of symbols and labels, with their positions."""
     literal_types: dict[tuple[Type | None, ...], tuple[Type | None, ...]] = attrs.field(
         factory=dict
     )

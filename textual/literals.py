@@ -123,7 +123,7 @@ def _rounded(element: Scalar, value: float, digits: int, bits: int) -> str | Non
 
 
 class LiteralTypes:
-    """The types literals of one op take from what stands beside them."""
+    """The types of an op's literals, inferred from its other operands."""
 
     def __init__(self, op: type[Op], stated: tuple[Type, ...]) -> None:
         self.bound: Bindings = {}

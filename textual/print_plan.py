@@ -57,7 +57,7 @@ def plan_of(cls: type[Op]) -> PrintPlan:
 
 
 def attributes_text(op: Op, plan: PrintPlan) -> str:
-    """`{name = value, ...}` and a space before it; nothing where all are the defaults. The room in
+    """`{name = value, ...}` and a space before it; nothing where all are the defaults. The range in
     shared memory comes last."""
     shown = [
         f"{f.spelling} = {format_value(value, f.attribute)}"

@@ -74,7 +74,7 @@ def print_function(function: Function) -> str:
 
 
 def value_names(function: Function) -> Mapping[Value, str]:
-    """The name of every value, as `print_module` shows it; of unnamed ones that nobody reads
+    """The name of every value, as `print_module` shows it; of unnamed ones without uses
     none."""
     printer = _FunctionPrinter(function, {})
     printer.name_all()

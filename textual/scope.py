@@ -105,7 +105,7 @@ class Scope:
 
 
 def hint(name: str) -> str | None:
-    """The name a value keeps: numbers are given anew by the printer."""
+    """The name a value keeps: the printer renumbers values."""
     return None if name.isdigit() else name
 
 

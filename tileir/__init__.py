@@ -113,7 +113,7 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _PARTS = ("backend", "builder", "frontends", "testing", "textual", "tools")
 
-# A Python started in a checkout finds this folder before any installed one, its parts beside it.
+# A Python started in a checkout finds this folder before any installed one, its parts next to it.
 _ABOVE = os.path.dirname(os.path.dirname(__file__))
 if os.path.exists(os.path.join(_ABOVE, "setup.py")):
     __path__.append(_ABOVE)

@@ -40,7 +40,7 @@ _BY_BITS = tuple(Effects(bits) for bits in range(1 << 6))
 
 @attrs.frozen
 class Numerics:
-    """How far a result may lie from the real result: `ulp` 0 with `exact` False is correct
+    """The largest error of a result: `ulp` 0 with `exact` False is correct
     rounding; None means the bound is stated in the op's documentation."""
 
     exact: bool = False

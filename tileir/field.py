@@ -173,14 +173,19 @@ class Successor:
 
 
 SHARED_RANGE = Field("shared", FieldKind.ATTRIBUTE, None, INTS, None)
-"""What any op of a module at a stage may say beside its own attributes: `Op.shared`."""
+"""The attribute that any op of a lowered module may have: `Op.shared`."""
 
 
 def check_shared_range(self: Any) -> None:
-    """Raise the error (TIR0106) that `self.shared` of an op is no room, if so."""
-    room = self.shared
-    if type(room) is not tuple or list(map(type, room)) != [int, int] or room[0] < 0 or room[1] < 1:
-        message = f"shared must be an offset and a size in bytes, not {room!r}"
+    """Raise TIR0106 unless `self.shared` is a range: an offset and a size in bytes."""
+    range_ = self.shared
+    if (
+        type(range_) is not tuple
+        or list(map(type, range_)) != [int, int]
+        or range_[0] < 0
+        or range_[1] < 1
+    ):
+        message = f"shared must be an offset and a size in bytes, not {range_!r}"
         raise self.fail("TIR0106", message, "shared")
 
 

@@ -1,5 +1,5 @@
-"""Locks that a fork must not find taken: in the child, whoever held one is not there to release
-it."""
+"""Locks that a fork must not find taken: in the child, the thread that owned one is not there to
+release it."""
 
 from __future__ import annotations
 

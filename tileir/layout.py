@@ -212,8 +212,8 @@ class Layout:
     def reshape(self, old: Vector, new: Vector) -> Layout | None:
         """The layout of the tile of shape `old` seen row-major as `new`, when it is one. The first
         and the last dimensions may be the same in both. Of those between, the first may have any
-        extent, of which so much must lie within the atom that it is a part of the new ones; the
-        others are powers of two and lie within the atom. None otherwise."""
+        extent, of which so much must be within the atom that it is a part of the new ones; the
+        others are powers of two within the atom. None otherwise."""
         first, last = _alike(old, new), -_alike(old[::-1], new[::-1])
         last = max(last, first - min(len(old), len(new)))
         mine, other = (slice(first, len(shape) + last) for shape in (old, new))
@@ -231,8 +231,8 @@ class Layout:
             return (*v[:first], *_delinearize(index, within), *v[mine.stop :])
 
         def renamed(r: Repeat) -> Repeat:
-            behind = r.dim is not None and r.dim >= mine.stop
-            return attrs.evolve(r, dim=cast(int, r.dim) + len(new) - len(old)) if behind else r
+            inner = r.dim is not None and r.dim >= mine.stop
+            return attrs.evolve(r, dim=cast(int, r.dim) + len(new) - len(old)) if inner else r
 
         atoms = (tuple(map(moved, self.atom(a))) for a in AXES)
         return layout(len(new), *atoms, repeats=tuple(map(renamed, self.repeats)))

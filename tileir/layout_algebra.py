@@ -50,7 +50,7 @@ class Inverse:
         return Span.of(flat_columns(self.layout))
 
     def place(self, coordinate: Sequence[int]) -> Place | None:
-        """The first holder of `coordinate`; None if nobody holds it."""
+        """The first owner of `coordinate`; None if it has none."""
         digits = self._digits(coordinate)
         if digits is None:
             return None
@@ -79,7 +79,7 @@ class Inverse:
 
 
 def invert(it: Layout) -> Inverse:
-    """Where every coordinate is held."""
+    """The owners of every coordinate."""
     return Inverse(it)
 
 
@@ -117,7 +117,7 @@ def replication(it: Layout) -> int:
 
 
 def covers(it: Layout, shape: Vector) -> bool:
-    """Whether every element of a tile of `shape` is held."""
+    """Whether every element of a tile of `shape` has an owner."""
     full = len(Span.of(flat_columns(it))) == sum(n.bit_length() - 1 for n in it.atom_extents)
     if full:
         return all(a >= b for a, b in zip(it.extents, shape, strict=True))
@@ -249,7 +249,7 @@ def _next_step(vector: Vector, reached: list[int]) -> bool:
 
 def compose(outer: Layout, inner: Layout) -> Layout | None:
     """First `inner`, then `outer`: `inner` is a layout of a line, whose one coordinate is taken
-    as the register of `outer`. So threads that walk shared memory, composed with what lies there,
+    as the register of `outer`. So threads that walk shared memory, composed with its layout,
     are a layout of the tile. None where a digit of `inner` straddles digits of `outer`."""
     if inner.rank != 1:
         return None

@@ -1,4 +1,4 @@
-"""Layouts of shared memory: which element of a tile lies at which offset.
+"""Layouts of shared memory: the offset of every element of a tile.
 
 They are layouts whose register is the offset, counted in elements, and which have no lanes. Rows
 may be padded (offsets past a row hold nothing) or swizzled (the place of a vector within its row
@@ -27,7 +27,7 @@ def padded(shape: Vector, pad: int, order: Vector | None = None) -> Layout:
 def swizzled(
     shape: Vector, vector: int, per_phase: int, phases: int, order: Vector | None = None
 ) -> Layout:
-    """Rows along `order[0]` in which the vector of number `i`, `vector` elements wide, lies at
+    """Rows along `order[0]` in which the vector of number `i`, `vector` elements wide, is at
     `i ^ (row // per_phase % phases)`, the row being the coordinate along `order[1]`.
 
     The 128-byte swizzle of TMA and wgmma (PTX ISA, "Swizzling Modes") is 16 bytes to the vector,
@@ -53,7 +53,7 @@ def swizzled(
 
 
 def offset(it: Layout, coordinate: Vector) -> int | None:
-    """Where the element at `coordinate` lies, in elements; None if nowhere."""
+    """Offset of the element at `coordinate`, in elements; None if it is not stored."""
     place: Place | None = invert(it).place(coordinate)
     return None if place is None else place.register
 

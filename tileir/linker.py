@@ -1,10 +1,10 @@
-"""Joining modules: declarations meet definitions, equal symbols merge, clashes are errors.
+"""Joining modules: declarations resolve to definitions, equal symbols merge, clashes are errors.
 
 Rules, per name: a declaration must have the type of the definition. Of two definitions, a weak
 one gives way to any other (to the first where both are weak); two `linkonce` ones must be equal
 and become one; anything else is a clash. Equal globals merge; a global without initial value
-takes the other's. Private symbols never meet: they are renamed where their names do. Library
-functions (`tileir.std`) are linked for declarations that nothing else defines.
+takes the other's. Private symbols never clash: they are renamed where their names are equal.
+Library functions (`tileir.std`) are linked for declarations that nothing else defines.
 """
 
 from __future__ import annotations

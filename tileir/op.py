@@ -97,7 +97,7 @@ class Op(metaclass=_Slotted):
     `results` are the values it defines; when given, they are kept where their types are the
     inferred ones, so that rewriting an operand does not rename what follows. `predicate` is
     `@%p`: lanes where it is false have no effect and an undefined result. `shared`, which the
-    backend writes, is the room that the op has in shared memory: offset and size in bytes.
+    backend writes, is the op's shared-memory range: offset and size in bytes.
     """
 
     results: tuple[Value, ...] = attrs.field(default=(), kw_only=True)

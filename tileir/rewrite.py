@@ -1,6 +1,6 @@
 """The one engine of local rewriting: a walk in reverse post-order.
 
-Blocks have parameters, so every definition is met before its uses, along back edges too: one
+Blocks have parameters, so every definition is visited before its uses, along back edges too: one
 walk rewrites a whole graph, and a rule sees an op whose operands have been rewritten already.
 
     function = rewrite(function, rule)
@@ -56,7 +56,7 @@ class Walk:
     def __init__(self, rules: Rules) -> None:
         self.label = ""
         self.definitions: dict[Value, Op] = {}
-        """The op, as rewritten, that defines each value met so far; parameters have none."""
+        """The op, as rewritten, that defines each value visited so far; parameters have none."""
         self.env: dict[Value, Operand] = {}
         """What replaced values stand for."""
         self._kept: list[Op] = []

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 _PARTS = ("builder", "textual", "backend", "frontends")
-"""Folders imported as parts of `tileir`: beside it in a checkout, in it where wheels are
+"""Folders imported as parts of `tileir`: next to it in a checkout, in it where wheels are
 installed."""
 
 _OTHERS = ("tileir", "llvmlite", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12")

@@ -4,14 +4,14 @@
 
 Threads are ordered by barriers alone, so a race is noticed whatever order they happen to run in.
 It may need other data to show: kernels run on several inputs, and then with bins, offsets and
-indices that are drawn anew (`tileir.backend.simt.barrier_removal`).
+indices that are newly drawn (`tileir.backend.simt.barrier_removal`).
 
 What is not noticed is proven needless or counted as a survivor. The proof: where no branch
 depends on what is in memory, all data take the path that was looked at; and where neither do the
-addresses and masks of the ops between which the barrier stands, and that share a room or a
-parameter, all data touch the bytes that were looked at, at which no two threads met. It holds for
-the grid and the scalar arguments of the run. `barrier` is the program's own, and is left where it
-is.
+addresses and masks of the ops between which the barrier stands, and that share an allocation or a
+parameter, all data touch the bytes that were looked at, at which no two threads conflict. It holds
+for the grid and the scalar arguments of the run. `barrier` is the program's own, and is left where
+it is.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Kernel:
         self, values: Sequence[Any], without: Site | None = None,
         chance: np.random.Generator | None = None,
     ) -> Barriers:  # fmt: skip
-        """The barriers met. Raises AssertionError for a defect."""
+        """The barriers visited. Raises AssertionError for a defect."""
         copies = [v.copy() if isinstance(v, np.ndarray) else v for v in values]
         watched = Barriers(without, chance)
         simt.run(

@@ -18,7 +18,7 @@ from tileir.types import Pointer, Scalar
 
 @attrs.frozen
 class Verdict:
-    """One result beside its reference. `error` is the largest difference, absolute up to
+    """A result and its reference. `error` is the largest difference, absolute up to
     magnitude 1 and relative above; NaN where exactly one of the two is NaN."""
 
     name: str

@@ -26,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "outside of a tensor's storage; simt: every thread, races in shared memory",
     )  # fmt: skip
     parser.add_argument("--json", metavar="FILE", help="write the findings there too")
-    parser.add_argument("words", nargs="+", metavar="COMMAND", help="what to run, behind `--`")
+    parser.add_argument(
+        "words", nargs="+", metavar="COMMAND", help="the command to run, after `--`"
+    )
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -28,14 +28,14 @@ _PLACES = {
 def needless(function: Function, memory: SharedMemoryPlan, events: Events, site: Site) -> bool:
     """Whether the barrier at `site`, without which `function` ran as `events` say and no race was
     seen, is needed for no data: where the path depends on none, and, of what comes since the
-    barrier before and up to the one behind, ops that may touch the same bytes touch the same for
+    barrier before and up to the next one, ops that may touch the same bytes touch the same for
     all data. Between two barriers of one rule only the op itself is at work."""
     data, (op, index) = _data(function), site
     if (op, index + 1) in events and _fixed(op, data):
         return True
     uses = uses_of(function, memory)
     return all(_fixed(x, data) for x in function.ops if x.successors) and all(
-        not _may_meet(uses, a, b) or (_fixed(a, data) and _fixed(b, data))
+        not _may_conflict(uses, a, b) or (_fixed(a, data) and _fixed(b, data))
         for at, event in enumerate(events)
         if event == site
         for a in _until(reversed(events[:at]))
@@ -52,7 +52,7 @@ def _until(events: Iterator[Op | Site | None], *first: Op) -> Iterator[Op]:
         yield event
 
 
-def _may_meet(uses: MemoryUses, a: Op, b: Op) -> bool:
+def _may_conflict(uses: MemoryUses, a: Op, b: Op) -> bool:
     mine, theirs = uses.rooms.get(a), uses.rooms.get(b)
     if mine is not None and theirs is not None and mine[0] < theirs[1] and theirs[0] < mine[1]:
         return True

@@ -14,7 +14,7 @@ _INTERRUPTED = 130
 
 def guarded(command: Callable[[], int]) -> int:
     """The exit status of `command`; 1 where it raises a `TileirError`, which is printed, where
-    standard output cannot be written, or where nobody reads it on, which is no error; 130, as
+    standard output cannot be written, or where its reader is gone, which is no error; 130, as
     shells have it, where it is interrupted."""
     _open_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):

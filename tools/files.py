@@ -76,7 +76,7 @@ def write_file(path: str, data: bytes) -> None:
         else:
             _replace(target.resolve(), data)
     except BrokenPipeError:
-        raise  # nobody reads on, which is no error
+        raise  # the reader is gone, which is no error
     except OSError as error:
         where = "standard output" if path == "-" else path
         raise ToolError(Diagnostic("TIR0905", f"cannot write {where}: {error.strerror}")) from None

@@ -30,7 +30,7 @@ def compiled_for(module: Module, kernel: str, target: str | None) -> CompiledKer
 
 
 def usual_path(compiled: CompiledKernel) -> str:
-    """Where PTX goes when nobody says: the user's cache."""
+    """The default output folder for PTX: the user's cache."""
     plan = compiled.plan
     return str(cache_folder() / "ptx" / f"{file_name(plan.kernel)}.{plan.target}.ptx")
 

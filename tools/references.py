@@ -29,7 +29,7 @@ def softmax(x: Any) -> Any:
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """Matrix product of the last two axes."""
+    """Matmul of the last two axes."""
     return a @ b
 
 

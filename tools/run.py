@@ -84,7 +84,7 @@ def _linked(module: Module) -> Module:
 
 
 def _counts(options: argparse.Namespace) -> Any:
-    """Where the machine of threads counts; None where nobody asked.
+    """The counters of the SIMT simulator; None if not requested.
 
     Raises ToolError (TIR0908) where something else is to run the kernel."""
     if not options.report:

@@ -1,4 +1,4 @@
-"""Tensors computed element by element, and sums over many indices, as tiled kernels.
+"""Tensor contractions (elementwise terms reduced over indices) as tiled kernels.
 
     i, j, k = Index("i"), Index("j"), Index("k")
     a, b, c = (Tensor(name, F16, (512, 512)) for name in "abc")

@@ -138,7 +138,8 @@ class Bound:
         return None if low is None and high is None else Bound(self.of, low, high)
 
     def normal(self) -> Bound:
-        """The same condition on an expression without a constant, most of its factors positive."""
+        """The same condition on an expression without a constant, most of its coefficients
+        positive."""
         c = self.of.constant
         low = None if self.low is None else self.low - c
         high = None if self.high is None else self.high - c

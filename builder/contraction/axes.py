@@ -86,7 +86,7 @@ class AxisTile:
     known: Mapping[Index, IndexValues] | None = None
 
     def again(self) -> AxisTile:
-        """The same, with tiles made anew: what a loop makes is not for what follows it."""
+        """The same, with new tiles: values of a loop must not be used after it."""
         return AxisTile(self.b, self.axis, self.number, self.places)
 
     @cached_property

@@ -82,16 +82,16 @@ def _of_call(term: Apply, read: _Widening) -> Element:
 
 
 def _together(x: Term, y: Term, read: _Widening) -> Element:
-    """The type two terms meet in: a literal takes the other's, and a float makes integers f32."""
+    """The common type of two terms: a literal takes the other's, and a float makes integers f32."""
     left, right = _kind(x, read), _kind(y, read)
     if _is_literal(x) and not _is_literal(y):
-        return _beside(right, left)
+        return _number_like(right, left)
     if _is_literal(y) and not _is_literal(x):
-        return _beside(left, right)
+        return _number_like(left, right)
     return meet(left, right)
 
 
-def _beside(value: Element, literal: Element) -> Element:
+def _number_like(value: Element, literal: Element) -> Element:
     assert isinstance(value, Scalar) and isinstance(literal, Scalar)
     return value if value.is_float or not literal.is_float else F32
 

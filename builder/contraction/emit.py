@@ -89,7 +89,7 @@ class Emitter:
         return functions.call(self.b, "select", (mask, *arms))
 
     def _arm(self, term: Choose, arm: Term, view: View) -> Expr:
-        """An arm that is all there is of a choice: a number has the type that both meet in."""
+        """An arm that is all there is of a choice: a number has the common type."""
         result = self.term(arm, view)
         return result if isinstance(result, Expr) else self.b.constant(scalar_kind(term), result)
 

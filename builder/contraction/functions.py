@@ -23,7 +23,7 @@ def call(b: Builder, name: str, arguments: tuple[Any, ...]) -> Expr:
 
 
 def number_kind(value: float) -> Scalar:
-    """The type of a number that nothing beside it gives one."""
+    """The type of a number without a typed operand next to it."""
     return I1 if isinstance(value, bool) else I32 if isinstance(value, int) else F32
 
 

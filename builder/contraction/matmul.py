@@ -1,4 +1,4 @@
-"""Sums of products as matrix products: which factors go where, and their tiles."""
+"""Reductions of products as dots: which factors form operands A and B, and their tiles."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tileir.builder.expr import Expr
 from tileir.types import BF16, F16, F32, F64, I8, Element, Scalar
 
 MATRICES = frozenset({F16, BF16, F32, F64, I8})
-"""Elements of the factors of matrix products."""
+"""Element types of dot operands."""
 
 
 @attrs.frozen
 class MatmulOperands:
-    """The factors along rows and along columns, which are the first `rows` dimensions of a view and
-    the others; each side's make one dimension of a matrix."""
+    """Operands A and B: along rows and along columns, which are the first `rows` dimensions of a
+    view and the others; each side's make one dimension of a matrix."""
 
     left: tuple[Term, ...]
     right: tuple[Term, ...]
@@ -33,7 +33,7 @@ class MatmulOperands:
 
 
 def multiplicands(term: Term) -> tuple[Term, ...]:
-    """What a product is made of."""
+    """The factors of a product."""
     if isinstance(term, Apply) and term.name == "mul":
         return tuple(x for part in term.arguments for x in multiplicands(part))
     if isinstance(term, Cast) and isinstance(term.of, Read) and kind_of(term.of) is term.element:
@@ -43,7 +43,7 @@ def multiplicands(term: Term) -> tuple[Term, ...]:
 
 def sides_of(term: Reduce, view: View) -> MatmulOperands | None:
     """The factors along the first dimensions of a view and along the others, where every factor and
-    every condition goes along one side at most; None where that is no matrix product."""
+    every condition goes along one side at most; None where the product is not a dot."""
     if term.kind != "sum" or factor_kind(term) is None:
         return None
     indices = [frozenset(at.axis.indices) for at in view.dimensions]
@@ -76,7 +76,7 @@ def split(
 def multiplied(
     emitter: Emitter, term: Reduce, view: View, axis: Axis, sides: MatmulOperands
 ) -> Expr:
-    """The sum over tiles of `axis` of products of matrices."""
+    """Accumulate dots over the tiles of `axis`."""
     b, rows, columns = emitter.b, view.dimensions[: sides.rows], view.dimensions[sides.rows :]
     ends = tuple(Bound(affine(i), span.start, span.stop) for i, span in axis.ranges)
     ours = (*ends, *(x for x in term.where if not _along(x, columns)))
@@ -138,7 +138,7 @@ def _covered(terms: Sequence[Term], bound: Bound, view: View) -> bool:
 
 
 def _runs_along(terms: Sequence[Term], at: AxisTile) -> bool:
-    """Whether the elements of a single read lie side by side along the first dimension."""
+    """Whether the elements of a single read are contiguous along the first dimension."""
     if len(terms) != 1 or not isinstance(terms[0], Read):
         return False
     return contiguous(terms[0]) in at.axis.indices[-1:]
@@ -159,7 +159,7 @@ def neighbours(read: Read) -> list[Index]:
 
 
 def factor_kind(term: Reduce) -> Scalar | None:
-    """The type of the factors of a matrix product: that of memory or of a cast where it is the
+    """The element type of the operands of a dot: that of memory or of a cast where it is the
     same in all, else the type that the product is computed in. None where matrices have no such
     elements."""
     named = {_named(x) for x in multiplicands(term.of)}

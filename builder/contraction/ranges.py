@@ -61,7 +61,7 @@ def _propagated(indices: Sequence[Index], sides: Sequence[Affine]) -> _Limits:
 
 
 def _narrowed(limits: _Limits, side: Affine, index: Index, n: int) -> tuple[float, float]:
-    """Limits of `index` so that `side`, in which it has the factor `n`, can be at least 0."""
+    """Limits of `index` so that `side`, in which it has the coefficient `n`, can be at least 0."""
     rest: float = side.constant
     for other, m in side.terms:
         if other is not index:

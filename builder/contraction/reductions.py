@@ -20,7 +20,7 @@ UNROLLED = 16
 
 
 def reduced(emitter: Emitter, term: Reduce, view: View) -> Any:
-    """`term` in a view: by matrix products where its factors allow that."""
+    """`term` in a view: by dots where its factors allow that."""
     if any(not span for _, span in term.over) or _never(term, view):
         return _of_nothing(emitter, term)
     axis = emitter.walks(term, view)
@@ -42,7 +42,7 @@ def _of_nothing(emitter: Emitter, term: Reduce) -> Any:
 
 
 class _Loop:
-    """One reduction, elementwise: every lane joins what it meets, then lanes are joined."""
+    """One reduction, elementwise: every lane combines its elements, then lanes are combined."""
 
     def __init__(self, emitter: Emitter, term: Reduce, view: View, axis: Axis) -> None:
         self.emitter, self.b, self.term, self.view, self.axis = (

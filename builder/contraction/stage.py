@@ -17,7 +17,7 @@ from tileir.errors import Location
 
 @attrs.frozen(eq=False)
 class Stage:
-    """`output[at] = term` for every point of `elements` that lies in the output; together they
+    """`output[at] = term` for every point of `elements` that is in the output; together they
     cover it, each element once."""
 
     output: Tensor

@@ -35,7 +35,7 @@ class Tensor:
 
 @attrs.frozen
 class Number:
-    """A literal; `element` None takes the type of what it meets."""
+    """A literal; `element` None takes the type of the other operand."""
 
     value: int | float | bool
     element: Element | None = None

@@ -38,13 +38,13 @@ LEAST = 16
 """Extents of matrices below which tiles are not made smaller."""
 
 WORTH = 8
-"""Rows, columns and depth from which a product goes as one of matrices."""
+"""The smallest M, N and K that use a dot."""
 
 MULTIPROCESSORS = 132
 """What computes tiles side by side."""
 
 READING = 64
-"""What reading a row or column of a factor costs, in multiply-adds of a row or column."""
+"""The cost of reading a row or column of an operand, in multiply-adds of a row or column."""
 
 WASTE = 0.85
 """The part of boxes that has to be points."""
@@ -55,7 +55,7 @@ _PRODUCTS = {
     32: ((128, 128, 32), (64, 64, 32), (32, 32, 32)),
     64: ((64, 64, 16), (32, 32, 16)),
 }
-"""Rows, columns and depth of tiles by the bits of factors, largest first."""
+"""M, N and K of tiles by the bits of the operand elements, largest first."""
 
 
 def tiling(stage: Stage) -> Tiling:

@@ -1,4 +1,4 @@
-"""Convolutions as `.tir`, of any window, stride, dilation, padding and block, as seed 004 has them.
+"""Convolutions as `.tir`, of any window, stride, dilation, padding and block, as Lamont et al. has them.
 
 `y[i, j] = sum over r, s of x[i stride + r dilation - padding, j stride + s dilation - padding] *
 k[r, s]`, elements of x beyond its border being 0.
@@ -17,7 +17,7 @@ import numpy as np
 
 @attrs.frozen
 class Convolution:
-    """`loops`: `nested` over rows and columns of the window, `flat` over both in one (seed 004's
+    """`loops`: `nested` over rows and columns of the window, `flat` over both in one (Lamont et al.'s
     own), or `none`, the window written out."""
 
     window: tuple[int, int] = (3, 3)

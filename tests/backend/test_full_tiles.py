@@ -1,4 +1,5 @@
-"""Wide accesses where users did not ask: the copies of seed 002, and the add of seed 001."""
+"""Wide accesses where users did not ask: the copies of Triton PTX 2023, and the add of OpenAI,
+"Introducing Triton"."""
 
 import re
 
@@ -79,7 +80,7 @@ def counts(ptx):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_copies_of_seed_002_are_wide_without_help(name):
+def test_copies_of_triton_ptx_2023_are_wide_without_help(name):
     """The document: kernel 05 has four loads and stores of one element, even where n is said to be
     a multiple of 4; 06 and 07 are wide since the user saw to it."""
     found = counts(compile_kernel(parse(KERNELS[name]), "sm_90", {"num_warps": 1}).ptx)
@@ -100,7 +101,7 @@ def test_copies_copy(name, n):
         np.testing.assert_array_equal(x, y)
 
 
-# Seed 001, verbatim but for the spelling of today.
+# OpenAI, "Introducing Triton" (2021), verbatim but for the spelling of today.
 ADD = """tir 1.0
 
 define kernel void @add(i32* aligned(16) %X, i32* aligned(16) %Y, i32* aligned(16) %Z, \
@@ -128,7 +129,7 @@ entry:
 """
 
 PRINTED = 22
-"""Instructions of the PTX that seed 001 prints, without ret."""
+"""Instructions of the PTX that OpenAI, "Introducing Triton" prints, without ret."""
 
 
 def instructions(ptx):
@@ -139,7 +140,7 @@ def instructions(ptx):
     return [x for x in found if not x.strip().startswith(skipped) and ":" not in x]
 
 
-def test_add_of_seed_001_is_as_short_as_printed():
+def test_add_of_introducing_triton_is_as_short_as_printed():
     compiled = compile_kernel(parse(ADD.format(n=4)), "sm_90", {"num_warps": 4})
     ptx = compiled.ptx
     assert len(re.findall(r"@%p\d+ ld\.global\.v4\.\w+", ptx)) == 2

@@ -178,9 +178,9 @@ def total(n):
 
 @pytest.mark.parametrize(("n", "warps", "barriers"), [(128, 4, 0), (32, 1, 0), (1024, 4, 1)])
 def test_a_full_sum_has_no_redundant_barrier(n, warps, barriers):
-    """Kernels 230424_03 and 04 of seed 002: two barriers and two round trips through shared memory,
-    of which the document calls one redundant, and both where there is one warp. Lanes read the
-    partials of one warp each, which saves registers, and join them by two more shuffles."""
+    """Kernels 230424_03 and 04 of Triton PTX 2023: two barriers and two round trips through shared
+    memory, of which the document calls one redundant, and both where there is one warp. Lanes read
+    the partials of one warp each, which saves registers, and join them by two more shuffles."""
     found = compiled(total(n), warps)
     assert found["shuffles"] == 5 + 2 * barriers
     assert found["barriers"] == found["stores"] == found["loads"] == barriers

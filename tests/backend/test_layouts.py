@@ -138,7 +138,8 @@ def test_a_row_is_converted_before_it_is_broadcast():
 
 
 def test_small_tiles_leave_no_thread_without_an_element():
-    """Kernel 03b of seed 002: 128 elements for 128 threads are one each, not four for a warp."""
+    """Kernel 03b of Triton PTX 2023: 128 elements for 128 threads are one each, not four for a
+    warp."""
     b = Builder()
     buffers = {name: arg(pointer(F32), aligned=16) for name in "xy"}
     with b.kernel("k", **buffers, n=arg(I32, multiple_of=16)) as (x, y, n):

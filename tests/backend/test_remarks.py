@@ -145,7 +145,7 @@ IDLE = "384 of 512 threads hold what others hold: 4 warps would do"
 
 
 def test_threads_without_work_are_told_of():
-    """Seed 002's kernels 230423_03b and 230424_01: 16 warps for tiles of 128."""
+    """Triton PTX 2023: kernels 230423_03b and 230424_01: 16 warps for tiles of 128."""
     found = remarks({"size": 128}, num_warps=16)
     assert [text for code, _, text in found if code == "TIR0754"] == [IDLE]
     assert all(code != "TIR0754" for code, _, _ in remarks({"size": 128}, num_warps=4))
@@ -153,7 +153,7 @@ def test_threads_without_work_are_told_of():
 
 @pytest.mark.parametrize("name", ["kernel_230423_03b", "kernel_230424_01"])
 def test_the_warps_that_would_do_are_chosen_where_the_kernel_says_none(name):
-    path = Path(__file__).parents[1] / "corpus" / "seed002" / f"{name}.tir"
+    path = Path(__file__).parents[1] / "corpus" / "triton_ptx_2023" / f"{name}.tir"
     stated = textual.parse(path.read_text())
     assert IDLE in [r.message for r in compile_kernel(stated, "sm_80").remarks]
     open_ = textual.parse(path.read_text().replace(" {num_warps = 16}", ""))

@@ -202,8 +202,8 @@ def test_device_functions_may_wait(seed: int) -> None:
     assert count[0] == 9
 
 
-# Seed 003, section 3.3.2: a reduction over program instances as a tree, with a barrier made of a
-# lock and a counter between its levels.
+# Pham, "Decoupled Triton" (MSc thesis, 2025), section 3.3.2: a reduction over program instances as
+# a tree, with a barrier made of a lock and a counter between its levels.
 TREE = """
 define void @barrier(i32* %lock, i32* %count, i32 %goal) {
 entry:

@@ -18,7 +18,7 @@ from tileir.tools.view.access import spans
 from tileir.tools.view.banks import wavefront_rows
 from tileir.tools.view.input import Subject
 from tileir.tools.view.lane_orders import Affine, affine, turned
-from tileir.tools.view.lifetimes import rooms, stretches
+from tileir.tools.view.lifetimes import allocations, stretches
 from tileir.tools.view.naming import counted
 from tileir.tools.view.swizzles import element_at, packed
 from tileir.tools.view.tracing import Access, Usage, grouped, traced, usage
@@ -136,7 +136,7 @@ def test_packed_offsets_are_row_major(swizzle):
 def test_rooms_are_drawn_where_they_lie_and_never_two_at_one_place_and_time(name):
     subject = Subject(module(name))
     plan = subject.staged.memory
-    found = rooms(subject.laid_out, plan)
+    found = allocations(subject.laid_out, plan)
     assert {(r.op, r.offset, r.size) for r in found} == {
         (op, at, plan.sizes[op]) for op, at in plan.offsets.items()
     }
@@ -153,8 +153,9 @@ def test_rooms_are_drawn_where_they_lie_and_never_two_at_one_place_and_time(name
 def test_a_buffer_that_a_loop_reads_lasts_to_its_end():
     subject = Subject(module("matmul"))
     end = max(s.end for s in stretches(subject.laid_out) if s.depth)
-    buffers = [r for r in rooms(subject.laid_out, subject.staged.memory) if len(r.touched) > 2]
-    assert buffers and all(room.at(end - 1) for room in buffers)
+    ranges = allocations(subject.laid_out, subject.staged.memory)
+    buffers = [a for a in ranges if len(a.touched) > 2]
+    assert buffers and all(buffer.at(end - 1) for buffer in buffers)
 
 
 def test_a_kernel_without_shared_memory_says_so():

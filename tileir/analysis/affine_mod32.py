@@ -1,8 +1,8 @@
-"""Addresses as sums: what is the same in all elements, and a step per dimension of the tile.
+"""Affine addresses: a uniform base plus a step per dimension of the tile.
 
-Addresses are counted modulo 2^32 bytes: sums, products and changes of width keep what is left
-over by 2^32, whatever wraps, and addresses that differ there differ. So integers of 32 bits and
-more are followed, and no others.
+Addresses are counted modulo 2^32 bytes: addition, multiplication and changes of width keep what is
+left over by 2^32, whatever wraps, and addresses that differ there differ. So integers of 32 bits
+and more are followed, and no others.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Affine:
 
 @attrs.frozen
 class AddressForms:
-    """`forms` of integers and pointers, where they are sums, and `changes`: the labels of blocks
+    """`forms` of integers and pointers, where they are affine, and `changes`: the labels of blocks
     that give a term another number whenever they run."""
 
     forms: Mapping[Value, Affine]
@@ -73,7 +73,7 @@ class AddressForms:
 
 @cached
 def addresses(function: Function) -> AddressForms:
-    """The sums of `function`. A tile that goes round a loop is one where every round adds the
+    """The affine addresses of `function`. A loop-carried tile is one where every iteration adds the
     same to all elements."""
     broken: set[Value] = set()
     while True:
@@ -85,7 +85,7 @@ def addresses(function: Function) -> AddressForms:
 
 
 class _Walk:
-    """One walk over a function in which `broken` parameters of blocks are no sums."""
+    """One walk over a function in which `broken` parameters of blocks are not affine."""
 
     def __init__(self, function: Function, broken: set[Value]) -> None:
         self.function, self.broken = function, broken
@@ -104,7 +104,7 @@ class _Walk:
                     self._op(op, label)
 
     def wrong(self) -> set[Value]:
-        """Tiles that go round a loop otherwise than was taken for granted."""
+        """Loop-carried tiles that do not advance as was assumed."""
         values: set[Value] = set()
         for value, arguments in self.incoming.items():
             mine = self.forms.get(value)

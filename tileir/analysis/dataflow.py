@@ -35,10 +35,10 @@ def forward_values(
     `merge` must bring each parameter to rest after finitely many changes. All facts hold once
     nothing changes: each one then follows from the others. `refine` may sharpen what is read in
     a block, or passed on its edge to a target. What `sharpen` gives once loops agree, if anything,
-    merges in at most `most` walks more of them. What comes before all loops or behind them is
+    merges in at most `most` walks more of them. Blocks before or after all loops are
     walked once. `within`, if given, are all values to find facts about.
     """
-    before, repeated, behind = _stretches(cfg(function))
+    before, repeated, after = _stretches(cfg(function))
     incoming = _incoming(function)
     where = ""
 
@@ -77,13 +77,13 @@ def forward_values(
         for _ in range(most):
             if not walk(repeated, merge):
                 break
-    walk(behind, merge)
+    walk(after, merge)
     return known
 
 
 def _stretches(graph: Cfg) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
     """The order of a graph in three: what no loop comes before, what begins with the first loop and
-    ends with the last, and what is behind all loops. Facts flow forward, but for loops."""
+    ends with the last, and the blocks after all loops. Facts flow forward, but for loops."""
     number = graph.number
     edges = [(number[p], number[b]) for b in graph.order for p in graph.predecessors[b]]
     back = [(source, target) for source, target in edges if source >= target]

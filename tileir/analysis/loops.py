@@ -294,7 +294,7 @@ def _holding(value: int, step: int, end: int, relation: str, bits: int) -> int |
 def _ordered(value: int, step: int, end: int, relation: str) -> int | None:
     if relation in ("sgt", "sge"):
         value, step, end = -value, -step, -end
-    room = end - value + (relation[2] == "e")
-    if room <= 0:
+    headroom = end - value + (relation[2] == "e")
+    if headroom <= 0:
         return 0
-    return -(-room // step) if step > 0 else None
+    return -(-headroom // step) if step > 0 else None

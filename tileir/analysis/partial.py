@@ -29,7 +29,7 @@ def kept_undefined(function: Function) -> frozenset[Value]:
     predicates = [op.predicate for op in function.ops if op.predicate is not None and collects(op)]
     if not predicates:
         return frozenset()
-    values = behind(function, predicates)
+    values = transitive_operands(function, predicates)
     origin = definitions(function)
     if any(_leaves_undefined(origin[value]) for value in values):
         return frozenset(values)
@@ -40,7 +40,7 @@ def _leaves_undefined(op: Op) -> bool:
     return op.predicate is not None or any(isinstance(v, Undef) for v in op.inputs)
 
 
-def behind(function: Function, operands: Iterable[Operand | None]) -> set[Value]:
+def transitive_operands(function: Function, operands: Iterable[Operand | None]) -> set[Value]:
     """The results of ops that `operands` are computed from, their own included."""
     origin, values = definitions(function), set[Value]()
     waiting = list(operands)

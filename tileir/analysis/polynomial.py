@@ -19,7 +19,7 @@ class Lane:
 
 @attrs.frozen(weakref_slot=False)
 class Iteration:
-    """How often the loop with `header` has gone round: 0 the first time."""
+    """The iteration number of the loop with `header`, from 0."""
 
     header: str
 

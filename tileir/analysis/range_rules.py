@@ -250,7 +250,7 @@ def _psi(op: Any, facts: Sequence[Any], exact: MutableSet[Op]) -> Sequence[Range
 
 
 def _reduce(op: Any, facts: Sequence[Any], exact: MutableSet[Op]) -> Sequence[Range | None]:
-    """Extremes stay within; sums grow by the extent, unless they may wrap."""
+    """Extrema stay in range; a sum grows by the extent, unless it may wrap."""
     word = getattr(op.combiner, "value", "")
     ranges: list[Range | None] = []
     for value, fact in zip(op.results, facts, strict=True):

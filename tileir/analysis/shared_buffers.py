@@ -1,8 +1,9 @@
 """Which buffers in shared memory hold something that is still needed, at every op.
 
-A buffer is what `gpu.shared_alloc` allots; to allot it again is to begin anew. It is alive where,
-on some path, something was written to it before and will be read after, and wherever a copy into
-it may be under way: a copy is done once its group was waited for (PTX ISA, cp.async.wait_group).
+A buffer is the result of `gpu.shared_alloc`; each execution discards the contents. It is alive
+where, on some path, something was written to it before and will be read after, and wherever a copy
+into it may be under way: a copy is done once its group was waited for (PTX ISA,
+cp.async.wait_group).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ UnderlyingPointers = Mapping[Value, "Value | None"]
 def underlying_pointers(function: Function) -> UnderlyingPointers:
     """Of every pointer, and tile of pointers, the function's parameter that it and nothing else
     points into; None where it may be one of several, or comes from memory or a number. Pointers
-    that go round a loop are followed."""
+    that a loop carries are followed."""
     incoming = _incoming(function)
     broken: set[Value] = set()
     while True:

@@ -21,7 +21,7 @@ def uses(function: Function) -> Mapping[Value, tuple[Op, ...]]:
     """The ops that read each value, in program order, once per operand that reads it.
 
     Arguments of an edge are read by its terminator, predicates by the op they are before.
-    Values that nobody reads are left out.
+    Values without uses are left out.
     """
     ops: dict[Value, list[Op]] = {}
     for op in function.ops:

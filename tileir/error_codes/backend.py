@@ -41,7 +41,7 @@ CODES: dict[str, tuple[str, str]] = {
     "TIR0709": (
         "pass out of order",
         "The pass works on what another one makes: `allocate-shared` on tiles that have layouts "
-        "(`assign-layouts`), `insert-barriers` on ops that have rooms in shared memory "
+        "(`assign-layouts`), `insert-barriers` on ops that have shared-memory offsets "
         "(`allocate-shared`).",
     ),
     "TIR0710": (

@@ -100,9 +100,9 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0521": (
         "cluster",
-        "Blocks of a cluster meet by gpu.cluster_arrive and gpu.cluster_wait in turn, outside of "
-        "roles; what one has in shared memory others may access from its allotment on and until "
-        "its end.",
+        "Blocks of a cluster synchronize by alternating gpu.cluster_arrive and gpu.cluster_wait, "
+        "outside of roles. Another block of the cluster may access a shared-memory buffer from "
+        "its allocation until its owner block exits.",
     ),
     "TIR0522": (
         "too little memory",

@@ -61,16 +61,16 @@ CODES: dict[str, tuple[str, str]] = {
         "iteration computes late, or memory may change in between.",
     ),
     "TIR0654": (
-        "product is not split",
-        "The message says why the blocks of a cluster cannot share the depth of a product: its "
-        "loop does more than to count and to add, or what is written needs rows that another "
-        "block has.",
+        "split-K is not applied",
+        "The message says why the blocks of a cluster cannot divide K: the loop has effects "
+        "besides the accumulation, or a store needs rows of the accumulator that another block "
+        "owns.",
     ),
     "TIR0655": (
-        "blocks of a cluster do not load for each other",
-        "The message says why: the kernel writes before its products are done, or what a block "
-        "loads, and how often, follows from the program instance, or no two instances may need "
-        "the same.",
+        "multicast is not applied",
+        "The message says why: the kernel writes memory before its matmuls are complete, or the "
+        "addresses or trip counts of the loads depend on the program instance, or no two "
+        "instances can share an operand.",
     ),
     "TIR0669": (
         "kernel is left by a pass that comes later",

@@ -106,15 +106,15 @@ CODES: dict[str, tuple[str, str]] = {
         "`stages` and `unroll` on the latch of a loop ask for at least 1.",
     ),
     "TIR0227": (
-        "room outside of shared memory",
-        "`shared` of an op, an offset and a size in bytes, lies within the bytes that `shared` of "
-        "its function says the block has.",
+        "allocation outside of shared memory",
+        "`shared` of an op is an offset and a size in bytes. The range must be within the shared "
+        "memory of the block, whose size is `shared` of the function.",
     ),
     "TIR0228": (
-        "rooms in shared memory overlap",
-        "Two rooms that are in use at once share a byte: that of an op is in use while it runs, a "
-        "buffer wherever something was written to it that will be read, or a copy into it may be "
-        "under way. The pass `allocate-shared` finds offsets.",
+        "shared-memory allocations overlap",
+        "Two allocations with overlapping live ranges share a byte. The scratch memory of an op is "
+        "live while the op runs. A buffer is live from a write to the last read of the value, and "
+        "while a copy into it may be in flight. The pass `allocate-shared` assigns offsets.",
     ),
     "TIR0229": (
         "cluster",
@@ -142,7 +142,7 @@ CODES: dict[str, tuple[str, str]] = {
         "Predicates later in the `psi` hold wherever this one does, so its value is dead.",
     ),
     "TIR0234": (
-        "buffer that nobody allots",
+        "buffer without an allocation",
         "A private buffer is the result of gpu.private_alloc: no parameter of a function, and no "
         "`phi`.",
     ),

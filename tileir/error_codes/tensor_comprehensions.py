@@ -6,7 +6,7 @@ CODES: dict[str, tuple[str, str]] = {
     "TIR1401": (
         "no comprehension",
         "A function is `def f(float(M, K) A) -> (B) { ... }`; its statements are `B(i) +=! A(i, k) "
-        "where k in 0:3`, with one of `= += *= min= max=`, and `!` to begin anew.",
+        "where k in 0:3`, with one of `= += *= min= max=`, and `!` to initialize the output first.",
     ),
     "TIR1402": (
         "unknown or repeated name",

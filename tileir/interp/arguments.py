@@ -169,7 +169,7 @@ class Binder:
         return Tensor(np.array(self.address(value), np.uint64), None)
 
     def _descriptor(self, type_: Descriptor, array: Array) -> DescriptorValue:
-        """The descriptor of a whole array; what lies outside it reads as zero."""
+        """The descriptor of a whole array; elements outside of it read as zero."""
         strides = (s // array.itemsize for s in array.strides)
         pairs = ((np.array(n), np.array(s)) for n, s in zip(array.shape, strides, strict=True))
         dimensions = tuple(Tensor(number, None) for pair in pairs for number in pair)
@@ -246,7 +246,7 @@ def _described(parameter: Parameter, name: str, value: Any, type_: Descriptor) -
     return array
 
 
-# Where arrays lie ----------------------------------------------------------------------------
+# Addresses of arrays ----------------------------------------------------------------------------
 
 
 def _pointer(array: Array) -> int:

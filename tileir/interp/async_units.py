@@ -33,7 +33,7 @@ _FIRST = 1 << 61
 
 @attrs.define(eq=False)
 class Barrier:
-    """A barrier in its phase number `phase`, which ends once nobody is missing: `left` of
+    """A barrier in its phase number `phase`, which ends with the last arrival: `left` of
     `arrivals`, and `bytes` that copies are still to bring."""
 
     arrivals: int
@@ -144,8 +144,8 @@ class HopperMixin(SharedMixin):
         self, op: Any, descriptor: DescriptorValue, buffer: Tensor, slot: Tensor,
         barrier: tuple[Tensor, Tensor], indices: tuple[Tensor, ...],
     ) -> None:  # fmt: skip
-        """A copy into a slot, which holds nothing until it lands; with others of a cluster, into
-        one of each block."""
+        """A copy into a stage, whose contents are undefined until it completes; with others of a
+        cluster, into one of each block."""
         if op.multicast == 1:
             self._copy(op, descriptor, (buffer, slot), barrier, (slice(None), indices))
             return
@@ -158,7 +158,7 @@ class HopperMixin(SharedMixin):
         self, op: Any, descriptor: DescriptorValue, into: tuple[Tensor, Tensor],
         barrier: tuple[Tensor, Tensor], part: tuple[slice, tuple[Tensor, ...]],
     ) -> None:  # fmt: skip
-        """A copy into rows of a slot of one block."""
+        """A copy into rows of a stage of one block."""
         rows, indices = part
         result, number = self._slot(op, *into)
         counted = self._barrier(op, *barrier)
@@ -182,14 +182,14 @@ class HopperMixin(SharedMixin):
     def _share(
         self, op: Any, indices: tuple[Tensor, ...], buffer: Tensor, slot: Tensor
     ) -> tuple[slice, tuple[Tensor, ...]]:
-        """The rows of a slot that this block copies for its cluster, and where they start."""
+        """The rows of a stage that this block copies for its cluster, and where they start."""
         raise fail("TIR0521", op, "the kernel has no cluster", self)
 
     def tma_store(
         self, op: Any, descriptor: DescriptorValue, buffer: Tensor, slot: Tensor,
         indices: tuple[Tensor, ...],
     ) -> None:  # fmt: skip
-        """A copy out of a slot, which may hold several blocks."""
+        """A copy out of a stage, which may hold several blocks."""
         result, number = self._slot(op, buffer, slot)
         data, undef = result.data[number], result.undef[number]
         extents = op.descriptor.type.block.shape
@@ -250,12 +250,12 @@ class HopperMixin(SharedMixin):
         self.spawned.append((self.instance, coroutine()))
         return copy
 
-    # Products -------------------------------------------------------------------------------
+    # Matmuls -------------------------------------------------------------------------------
 
     def wgmma(
         self, op: Any, a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor], c: Tensor
     ) -> Tensor:
-        """The product, as `dot` gives it."""
+        """The matmul, computed as by `dot`."""
         left = self._factor(op, "a", a, op.trans_a)
         right = self._factor(op, "b", b, op.trans_b)
         m, n = shape_of(op.c.type)
@@ -264,7 +264,7 @@ class HopperMixin(SharedMixin):
             right = Tensor(right.data[:, :n], None if lost is None else lost[:, :n])
         shapes = left.data.shape, right.data.shape
         if (shapes[0][0], shapes[1][1]) != (m, n) or shapes[0][1] != shapes[1][0]:
-            message = f"factors of {shapes[0]} and {shapes[1]} for sums of {(m, n)}"
+            message = f"operands of {shapes[0]} and {shapes[1]} for accumulators of {(m, n)}"
             raise fail("TIR0501", op, message, self)
         precision = "tf32" if left.data.dtype == np.float32 else "ieee"
         signed = (op.lhs_signed, op.rhs_signed)

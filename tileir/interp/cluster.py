@@ -24,8 +24,8 @@ from tileir.types import shape_of
 
 
 @attrs.define(eq=False)
-class _Meeting:
-    """Where the ranks of one instance meet: those that came in phase number `phase`, those that
+class _ClusterBarrier:
+    """The barrier of the ranks of one instance: those that came in phase number `phase`, those that
     are at their ends, and what came before."""
 
     phase: int = 0
@@ -35,7 +35,7 @@ class _Meeting:
     past: Published | None = None
 
     def settle(self, ranks: int) -> None:
-        """Begin the next phase once nobody is missing."""
+        """Start the next phase after the last arrival."""
         if self.came and len(self.came | self.ended) == ranks:
             self.phase, self.came = self.phase + 1, set()
             self.past, self.before = self.before, None
@@ -47,10 +47,10 @@ class ClusterMixin(HopperMixin):
 
     ranks: int
     ids: tuple[int, int, int] | None
-    meetings: dict[int, _Meeting]
+    meetings: dict[int, _ClusterBarrier]
     arrived: dict[int, int]
     """By number: the phase in which it arrived and has not waited for."""
-    homes: dict[int, tuple[int, Op]]
+    owners: dict[int, tuple[int, Op]]
     allotted: dict[tuple[int, Op], int]
     """What a buffer or barriers are of, and where those of a number and an op are."""
     clock_of_instance: InstanceClock | None
@@ -62,7 +62,7 @@ class ClusterMixin(HopperMixin):
             raise NoInstanceError
         return Tensor(np.array(self.instance % self.ranks, np.int32), None)
 
-    # Meeting --------------------------------------------------------------------------------
+    # Barriers --------------------------------------------------------------------------------
 
     def cluster_arrive(self, op: Any) -> None:
         """This rank is there."""
@@ -70,7 +70,7 @@ class ClusterMixin(HopperMixin):
             raise fail("TIR0521", op, "the kernel alone arrives, while it has no roles", self)
         if self.instance in self.arrived:
             raise fail("TIR0521", op, "it has not waited since it arrived", self)
-        result = self._meeting()
+        result = self._cluster_barrier()
         self.arrived[self.instance] = result.phase
         result.came.add(self.instance)
         result.before = self._published(result.before)
@@ -81,14 +81,14 @@ class ClusterMixin(HopperMixin):
         """Nothing, once all have come."""
         if self.instance not in self.arrived:
             raise fail("TIR0521", op, "it has not arrived", self)
-        result = self._meeting()
+        result = self._cluster_barrier()
         if result.phase == self.arrived[self.instance]:
             raise NotReadyError
         del self.arrived[self.instance]
         self._join(result.past)
 
-    def _meeting(self) -> _Meeting:
-        return self.meetings.setdefault(self.instance // self.ranks, _Meeting())
+    def _cluster_barrier(self) -> _ClusterBarrier:
+        return self.meetings.setdefault(self.instance // self.ranks, _ClusterBarrier())
 
     def _published(self, before: Published | None) -> Published | None:
         """What this rank did, and others did `before`."""
@@ -114,7 +114,7 @@ class ClusterMixin(HopperMixin):
     def _noted(self, op: Op, made: Tensor) -> Tensor:
         if self.ranks > 1:
             address = int(made.data)
-            self.homes[address] = self.instance, op
+            self.owners[address] = self.instance, op
             self.allotted[self.instance, op] = address
         return made
 
@@ -123,21 +123,21 @@ class ClusterMixin(HopperMixin):
         if self.ranks == 1 and rank == 0:
             return mine
         first = self.instance // self.ranks * self.ranks
-        _, result = self.homes.get(int(mine.data), (0, op))
+        _, result = self.owners.get(int(mine.data), (0, op))
         address = self.allotted.get((first + rank, result))
         if not 0 <= rank < self.ranks or address is None:
             raise fail("TIR0521", op, f"rank {rank} has no such memory", self)
-        if first + rank in self._meeting().ended:
+        if first + rank in self._cluster_barrier().ended:
             raise fail("TIR0521", op, f"rank {rank} is at its end", self)
         return Tensor(np.array(address, np.uint64))
 
     def cluster_load(self, op: Any, buffer: Tensor, slot: Tensor, rank: Tensor, row: Tensor) -> Any:
-        """Rows of a slot of another rank."""
+        """Rows of a stage of another rank."""
         result, number = self._slot(op, self._of(op, buffer, int(rank.data)), slot)
         first, (rows, columns) = int(row.data), shape_of(op.type)
         part = (number, slice(first, first + rows), slice(columns))
         if first < 0 or result.data[part].shape != (rows, columns):
-            message = f"rows {first} to {first + rows - 1} of a slot of {result.data.shape[1:]}"
+            message = f"rows {first} to {first + rows - 1} of a stage of {result.data.shape[1:]}"
             raise fail("TIR0501", op, message, self)
         undef = result.undef[part]
         return Tensor(result.data[part].copy(), undef.copy() if undef.any() else None)
@@ -145,7 +145,7 @@ class ClusterMixin(HopperMixin):
     def cluster_scatter(
         self, op: Any, value: Tensor, place: tuple[Tensor, Tensor], barrier: tuple[Tensor, Tensor]
     ) -> None:
-        """Copies of rows of a tile into a slot of every rank."""
+        """Copies of rows of a tile into a stage of every rank."""
         if op.blocks != self.ranks:
             raise fail("TIR0521", op, f"the cluster has {self.ranks} blocks", self)
         rows = len(value.data) // op.blocks
@@ -157,7 +157,7 @@ class ClusterMixin(HopperMixin):
             self._send(op, Tensor(value.data[part], undef), there, counted)
 
     def _send(self, op: Any, part: Tensor, place: tuple[Tensor, Tensor], counted: Barrier) -> None:
-        """A copy of a tile into a slot, whose bytes `counted` counts."""
+        """A copy of a tile into a stage, whose bytes `counted` counts."""
         result, number = self._slot(op, *place)
         size = part.data.size * op.value.type.element.bytes
         result.undef[number] = True
@@ -179,7 +179,7 @@ class ClusterMixin(HopperMixin):
         rows, step, rank = prod(extents[:-1]), extents[op.axis], self.instance % self.ranks
         result, _ = self._slot(op, buffer, slot)
         if op.multicast != self.ranks or result.data.shape[1] != rows * self.ranks:
-            message = f"{self.ranks} blocks of {rows} rows for {result.data.shape[1]} of a slot"
+            message = f"{self.ranks} blocks of {rows} rows for {result.data.shape[1]} of a stage"
             raise fail("TIR0521", op, message, self)
         first = Tensor(indices[op.axis].data + np.int32(rank * step), indices[op.axis].undef)
         moved = (*indices[: op.axis], first, *indices[op.axis + 1 :])
@@ -205,7 +205,7 @@ class ClusterMixin(HopperMixin):
             if self.arrived.pop(number, None) is not None:
                 message = "a rank ends before it has waited: gpu.cluster_wait"
                 raise InterpretError(Diagnostic("TIR0521", message))
-            result = self._meeting()
+            result = self._cluster_barrier()
             result.ended.add(number)
             result.settle(self.ranks)
             self.version += 1

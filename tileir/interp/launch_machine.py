@@ -49,7 +49,7 @@ class LaunchMixin(AtomicMixin, ClusterMixin, PrivateMixin, InstanceMixin):
         self.barriers, self.groups, self.roles, self.spawned = {}, {}, {}, []
         self.group, self.num_warps = None, None
         self.ranks, self.meetings, self.arrived = ranks, {}, {}
-        self.homes, self.allotted = {}, {}
+        self.owners, self.allotted = {}, {}
         self.clock_of_instance = None
         self.active = self.time_limit = None
         self.budget, self.ticks, self.version, self.depth, self.instance = UNLIMITED, 0, 0, 0, 0

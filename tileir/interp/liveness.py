@@ -47,7 +47,7 @@ def last_uses(block: Block, shared: set[Value]) -> dict[int, list[Value]]:
 
 
 def invariant_ops(function: Function) -> set[Op]:
-    """Pure ops in loops that read nothing their innermost loop computes anew: literals, values
+    """Pure ops in loops that read nothing their innermost loop recomputes: literals, values
     from outside and results of such ops."""
     ops: set[Op] = set()
     for loop in loops(function).by_header.values():

@@ -44,7 +44,7 @@ class Region:
     """One allocation: `data` are its bytes at addresses `start` to `start + len(data)`.
 
     `base` is where the allocation that the arrays are views of starts. `denied_read` and
-    `denied_write` say why nobody may read or write it ("" where one may). `holes` marks bytes
+    `denied_write` say why it may not be read or written ("" where one may). `holes` marks bytes
     that belong to no array given, `undef` bytes that were never written; both None where there
     are none.
     """
@@ -181,7 +181,7 @@ class Memory:
         return AccessError("TIR0502", f"{place} is no multiple of {size} bytes", lane)
 
     def _nearest(self, address: int) -> Region | None:
-        """The region at `address`, or whose start lies not far above or below it."""
+        """The region at `address`, or the region that starts close to it."""
         return self.regions.get((address + (1 << (REGION_BITS - 1))) >> REGION_BITS)
 
 

@@ -1,7 +1,7 @@
 """Private buffers of the interpreter: tiles that ops of the backend keep for their threads.
 
 Which thread holds what has no meaning here: the value of a buffer is its tiles as one array, and
-goes when nobody can read it any more.
+is freed with its last reader.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class _Preparation:
     often: bool = False
     """Whether steps run often enough to be made quick."""
     invariant: set[Op] = attrs.field(factory=set[Op])
-    """Ops whose results are kept for the next round of their loop."""
+    """Ops whose results are kept for the next iteration of their loop."""
 
     def code(self) -> Code:
         parameters = tuple([self._define(p.value) for p in self.function.parameters])

@@ -67,7 +67,7 @@ class Race:
 
 @attrs.define(eq=False)
 class Shadow:
-    """Last accesses of every granule of `size` bytes of one region; -1 is nobody.
+    """Last accesses of every granule of `size` bytes of one region; -1 is none.
 
     `other` is the last reader by another instance than `reader`.
     """
@@ -85,8 +85,8 @@ class Shadow:
     @classmethod
     def of(cls, region: Region, size: int) -> Shadow:
         count = len(region.view(size)[0]) + 1
-        nobody = [np.full(count, -1, np.int32) for _ in range(5)]
-        return cls(size, nobody[0], nobody[1], nobody[2], nobody[3], nobody[4])
+        none = [np.full(count, -1, np.int32) for _ in range(5)]
+        return cls(size, none[0], none[1], none[2], none[3], none[4])
 
     def refined(self, region: Region, size: int) -> Shadow:
         """The same in granules of a smaller `size`."""
@@ -154,7 +154,7 @@ class RaceDetector:
     reads: dict[Region, list[_Log]] = attrs.field(factory=dict[Region, list[_Log]])
     shadows: dict[Region, Shadow] = attrs.field(factory=dict[Region, Shadow])
     latest: dict[Op, int] = attrs.field(factory=dict[Op, int])
-    """The last entry of each op, which the next rounds of a loop share."""
+    """The last entry of each op, which later iterations of a loop share."""
     logged: int = 0
     postponed: int = 0
     """Elements in `reads`."""
@@ -200,7 +200,7 @@ class RaceDetector:
         self.noted = end
 
     def _postpone(self, region: Region, log: _Log) -> None:
-        """Keep the reads of a region nobody has written yet: most are never needed."""
+        """Keep the reads of a region that has not been written yet: most are never needed."""
         self.reads.setdefault(region, []).append(log)
         self.postponed += sum(index.size for index in log.indices)
         if self.postponed > 4 * BATCH:

@@ -73,7 +73,7 @@ def run_coroutines(
     """Run every instance of `numbers` to its end, interleaved by `seed`.
 
     `enter(number)` is called before an instance goes on; `version()` changes with memory and
-    clocks; `spawned()` are coroutines that the last one began beside itself, with the numbers of
+    clocks; `spawned()` are the coroutines that the last one started, with the numbers of
     their instances. Raises DeadlockError.
     """
     choose = random.Random(seed)

@@ -1,6 +1,6 @@
 """Shared memory of the interpreter: buffers of the ops that the backend makes.
 
-A buffer is its slots as an array of elements; how the backend permutes their bytes has no
+A buffer is an array of stages of elements; how the backend permutes their bytes has no
 meaning. A copy lands when it is begun, which is one of the moments at which it may.
 """
 
@@ -21,7 +21,7 @@ from tileir.types import I1, shape_of
 
 @attrs.define(eq=False)
 class Buffer:
-    """Elements by slot, and which nobody wrote."""
+    """Elements by stage, and which of them are undefined."""
 
     data: NDArray[Any]
     undef: NDArray[np.bool_]
@@ -43,7 +43,7 @@ class SharedMixin(AccessMixin):
     def async_copy(
         self, op: Any, pointer: Tensor, buffer: Tensor, slot: Tensor, mask: Tensor | None
     ) -> None:
-        """Write what `pointer` points to into a slot, zeros where the mask is false."""
+        """Write what `pointer` points to into a stage, zeros where the mask is false."""
         element = op.buffer.type.pointee
         lanes = self._lanes(pointer, mask, op)
         raw, undef = self._gather(pointer.data, lanes, element.bytes, op, Touch.READ)
@@ -52,7 +52,7 @@ class SharedMixin(AccessMixin):
         self._put(op, buffer, slot, data, undef)
 
     def local_store(self, op: Any, value: Tensor, buffer: Tensor, slot: Tensor) -> None:
-        """Write a tile, or columns of it, into part of a slot."""
+        """Write a tile, or columns of it, into part of a stage."""
         first, count = op.columns or (0, value.data.shape[1])
         taken = np.s_[:, first : first + count]
         data, undef = value.data[taken], None if value.undef is None else value.undef[taken]
@@ -60,7 +60,7 @@ class SharedMixin(AccessMixin):
         self._write_slot(buffer, part, data, undef)
 
     def local_load(self, op: Any, buffer: Tensor, slot: Tensor) -> Tensor:
-        """Part of a slot."""
+        """Part of a stage."""
         part = self._slot_part(op, buffer, slot, shape_of(op.type))
         result = self.buffers[int(buffer.data)]
         undef = result.undef[part]
@@ -69,7 +69,7 @@ class SharedMixin(AccessMixin):
     def local_gather(
         self, op: Any, buffer: Tensor, slot: Tensor, row: Tensor, column: Tensor
     ) -> Tensor:
-        """Elements of a slot at rows and columns that are affine in the element's place."""
+        """Elements of a stage at rows and columns that are affine in the element's place."""
         result, number = self._slot(op, buffer, slot)
         places = np.indices(shape_of(op.type))
         at = [
@@ -78,14 +78,14 @@ class SharedMixin(AccessMixin):
         ]
         limits = result.data.shape[1:]
         if any(where.min() < 0 or where.max() >= n for where, n in zip(at, limits, strict=True)):
-            raise fail("TIR0501", op, f"the window leaves a slot of {limits}", self)
+            raise fail("TIR0501", op, f"the window leaves a stage of {limits}", self)
         undef = result.undef[number][tuple(at)]
         return Tensor(result.data[number][tuple(at)], undef if undef.any() else None)
 
     def _put(self, op: Any, buffer: Tensor, slot: Tensor, data: Any, undef: Any) -> None:
         result, number = self._slot(op, buffer, slot)
         if result.data.shape[1:] != data.shape:
-            message = f"the tile is {data.shape}, a slot {result.data.shape[1:]}"
+            message = f"the tile is {data.shape}, a stage {result.data.shape[1:]}"
             raise fail("TIR0501", op, message, self)
         self._write_slot(buffer, (number,), data, undef)
 
@@ -102,7 +102,7 @@ class SharedMixin(AccessMixin):
         extents = zip(op.offsets, shape, strict=True)
         part = (number, *(slice(start, start + count) for start, count in extents))
         if result.data[part].shape != shape:
-            message = f"the part ends outside a slot of {result.data.shape[1:]}"
+            message = f"the part ends outside a stage of {result.data.shape[1:]}"
             raise fail("TIR0501", op, message, self)
         return part
 
@@ -110,5 +110,5 @@ class SharedMixin(AccessMixin):
         result = self.buffers.get(int(buffer.data))
         number = int(slot.data)
         if result is None or not 0 <= number < len(result.data):
-            raise fail("TIR0501", op, f"no slot {number} in the buffer", self)
+            raise fail("TIR0501", op, f"no stage {number} in the buffer", self)
         return result, number

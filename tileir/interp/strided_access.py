@@ -62,7 +62,7 @@ class Strided:
     """The elements of one access by what it takes to list them: the log's form of an index."""
 
     first: int
-    """Element of the region's view at which the tile's first one lies."""
+    """Index, in the region's view, of the tile's first element."""
     pattern: Pattern
     shift: int
     """log2 of the element's bytes."""

@@ -32,7 +32,7 @@ class Descriptors:
     def block(
         self, descriptor: DescriptorValue, indices: tuple[Tensor, ...]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Addresses of the block at `indices`, where they lie in the tensor, and the padding."""
+        """Addresses of the block at `indices`, where they are in the tensor, and the padding."""
         axes = [
             _spread(int(i.data) + np.arange(n), axis, len(descriptor.block.shape))
             for axis, (i, n) in enumerate(zip(indices, descriptor.block.shape, strict=True))

@@ -58,7 +58,7 @@ def fused(a: Array, b: Array, c: Array) -> Array:
 
 def odd(near: Array, error: Array) -> Array:
     """`near` rounded to odd: where `error` is not zero, the neighbour on its side, of the two
-    between which the real result lies, whose last bit is one."""
+    that enclose the real result, whose last bit is one."""
     bits = near.view(np.int64)
     even = (bits & 1) == 0
     wrong = even & (error != 0) & np.isfinite(near)

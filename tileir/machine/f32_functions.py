@@ -76,7 +76,7 @@ exp2 = _exponential(_PER_OCTAVE)
 
 
 def in_blocks(compute: Callable[..., Array], *operands: Array) -> Array:
-    """`compute` on pieces that stay in a CPU's cache."""
+    """`compute` on chunks that stay in a CPU's cache."""
     size = operands[0].size
     if size <= 2 * _BLOCK:
         return np.asarray(compute(*operands))

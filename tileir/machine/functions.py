@@ -1,7 +1,7 @@
 """The mathematical functions by mnemonic, for every float type.
 
-f32 and narrower are computed in f64 and rounded once, so they lie within half a unit (and a
-hair); f64 lies within the bound its op states.
+f32 and narrower are computed in f64 and rounded once, so the error is within half a unit (and a
+hair); the error of f64 is within the bound its op states.
 """
 
 from __future__ import annotations

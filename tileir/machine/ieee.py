@@ -157,7 +157,7 @@ class Machine(Shapes, Descriptors):
         lost = np.ones(bins, np.bool_) if unknown.any() else None
         return Tensor(counts.astype(dtype_of(type)), lost)
 
-    # Products -----------------------------------------------------------------------------
+    # Matmuls -----------------------------------------------------------------------------
 
     def dot(
         self, a: Tensor, b: Tensor, c: Tensor, precision: str, signed: tuple[bool, bool]
@@ -263,7 +263,7 @@ def _as_signed(data: Array, is_signed: bool) -> Array:
 
 
 def _reached(a: Tensor, b: Tensor, c: Tensor) -> Lanes | None:
-    """Lanes of a product that an undefined element reaches."""
+    """Lanes of a matmul that an undefined element reaches."""
     lost = c.undef
     if a.undef is not None and a.undef.any():
         rows = np.broadcast_to(a.undef.any(-1, keepdims=True), c.data.shape)
@@ -275,7 +275,7 @@ def _reached(a: Tensor, b: Tensor, c: Tensor) -> Lanes | None:
 
 
 def _unpacked(value: Tensor, axis: int) -> Tensor:
-    """Two e2m1 numbers out of each i8, the lower bits first; other factors as they are."""
+    """Two e2m1 numbers out of each i8, the lower bits first; other operands as they are."""
     if value.data.dtype != np.int8:
         return value
     bits = value.data.view(np.uint8)
@@ -291,7 +291,7 @@ def _interleaved(low: Array, high: Array, axis: int) -> Array:
 
 
 def _scaled(factors: Array, scale: Tensor | None, columns: bool) -> Array:
-    """Factors times their group's scale, in f64; `columns` where K is the last but one."""
+    """Operands times their group's scale, in f64; `columns` where K is the last but one."""
     wide = factors.astype(np.float64)
     if scale is None:
         return wide

@@ -1,6 +1,6 @@
-"""Matrix products whose bits depend on no BLAS, yet run on one.
+"""Matmuls whose bits depend on no BLAS, yet run on one.
 
-Factors are cut into slices of so few bits that every sum of products of two slices is an integer
+Operands are cut into slices of so few bits that every sum of products of two slices is an integer
 below 2^53 times a power of two: exact in f64 in whatever order a BLAS adds (Ozaki, Ogita, Oishi
 and Rump 2012). The sums are then added from the largest slices down, in f64.
 """
@@ -19,7 +19,7 @@ _ONE_THREAD = 1 << 18
 
 
 def product(a: Array, b: Array) -> Array:
-    """`a @ b` in f64 of f64 factors: exact sums, added largest first. Where a factor is infinite
+    """`a @ b` in f64 of f64 operands: exact sums, added largest first. Where an operand is infinite
     or NaN, or a row's numbers spread over too many bits, products are added in order of K."""
     if is_exact(a, b):
         return multiplied(a, b) + 0.0
@@ -38,8 +38,8 @@ def product(a: Array, b: Array) -> Array:
 
 
 def is_exact(a: Array, b: Array) -> bool:
-    """Whether no sum of products, however ordered, needs more than 53 bits: all factors are
-    multiples of powers of two that are not too small beside the largest sum there can be, which
+    """Whether no sum of products, however ordered, needs more than 53 bits: all operands are
+    multiples of powers of two that are not too small against the largest sum there can be, which
     the norms of rows and columns bound (Cauchy and Schwarz)."""
     left = _unit(a)
     right = _unit(b) if left else 0

@@ -2,9 +2,9 @@
 
 Two programs that compute the same expression up to associativity, commutativity, distributivity
 and fusion agree here bit for bit, with no tolerance; one that differs in anything else disagrees
-with probability near one. Results mean nothing beside real ones: compare residues with residues.
-(The idea is FpSan's payload algebra in Triton's documentation; a prime modulus in place of a
-power of two makes 1/2 exact, so that folding constants agrees too.)
+with probability near one. Results are not comparable with real ones: compare residues with
+residues. (The idea is FpSan's payload algebra in Triton's documentation; a prime modulus in place
+of a power of two makes 1/2 exact, so that folding constants agrees too.)
 
 A float of w bits holds its residue in its own bits, so memory, shapes and selection are those of
 `Machine`. Numbers that are no fractions of powers of two, and functions, are fixed pseudo-random

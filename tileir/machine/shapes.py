@@ -23,7 +23,7 @@ def both(tensor: Tensor, move: Callable[[Array], Array]) -> Tensor:
 
 def spread(data: Array, shape: Shape) -> Array:
     """`np.broadcast_to` at a fraction of its price, for scalars and for arrays of `shape`'s rank
-    that lie in memory row by row."""
+    that are stored in memory row by row."""
     if not data.ndim:
         return np.ndarray(shape, data.dtype, np.asarray(data), 0, (0,) * len(shape))
     if data.ndim != len(shape) or not data.flags.c_contiguous:

@@ -35,9 +35,9 @@ class ClusterRank(Op):
 
 @op("gpu.cluster_arrive")
 class ClusterArrive(Op):
-    """All threads of the block say that they came here; what they did before comes before what
-    others of the cluster do behind the `gpu.cluster_wait` that follows. The kernel alone does it,
-    while it has no roles; it may start some before it waits.
+    """Arrive at the cluster barrier, with all threads of the block. Earlier accesses are ordered
+    before accesses of the other blocks after the matching `gpu.cluster_wait`. Only the kernel uses
+    the op, and not while roles run; it may start roles before it waits.
 
     `gpu.cluster_arrive`
     """
@@ -51,7 +51,7 @@ class ClusterArrive(Op):
 
 @op("gpu.cluster_wait")
 class ClusterWait(Op):
-    """Wait until every block of the cluster has come to its `gpu.cluster_arrive`, or to its end.
+    """Wait until every block of the cluster has reached its `gpu.cluster_arrive` or has exited.
 
     `gpu.cluster_wait`
     """
@@ -65,8 +65,8 @@ class ClusterWait(Op):
 
 @op("gpu.cluster_load")
 class ClusterLoad(Op):
-    """The part of a slot of `buffer`, as block `rank` of the cluster has it, that begins in row
-    `row` and column 0. That block must not have come to its end.
+    """Load, from the shared memory of block `rank` of the cluster, the part of stage `slot` of
+    `buffer` that begins in row `row` and column 0. That block must not have exited.
 
     `%x = gpu.cluster_load f32<16, 128> %b, %i, %r, %y`, given `f32 addrspace(3)* %b, i32 %i, i32 %r, i32 %y`
     """  # noqa: E501 - an example is one line
@@ -83,7 +83,7 @@ class ClusterLoad(Op):
         check_buffer(self, self.buffer.type)
         check_element(self, element_of(self.type))
         if len(shape_of(self.type)) != 2:
-            raise self.fail("TIR0112", "a slot has two dimensions, and so has the result", "type")
+            raise self.fail("TIR0112", "a stage has two dimensions, and so has the result", "type")
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
         return (self.type,)
@@ -94,9 +94,10 @@ class ClusterLoad(Op):
 
 @op("gpu.cluster_scatter")
 class ClusterScatter(Op):
-    """Begin to share the rows of `value` among the `blocks` of the cluster: block r has rows r n
-    and behind, n of them, in a slot of the same buffer. Their bytes count at barrier `index` of
-    that block, whose threads see them behind a wait for the phase (PTX ISA, "st.async").
+    """Start asynchronous stores that scatter the rows of `value` over the `blocks` of the cluster:
+    block r receives n rows from row r n on, in stage `slot` of its `buffer`. The bytes are counted
+    at barrier `index` of that block, and are visible after a wait for the phase (PTX ISA,
+    "st.async").
 
     `gpu.cluster_scatter %x, %b, %i, %m, %j {blocks = 4}`, given `f32<64, 32> %x, f32 addrspace(3)* %b, i32 %i, i64 addrspace(3)* %m, i32 %j`
     """  # noqa: E501 - an example is one line
@@ -126,9 +127,9 @@ class ClusterScatter(Op):
 
 @op("gpu.cluster_mbarrier_arrive")
 class ClusterMBarrierArrive(Op):
-    """The threads that come here, of the kernel or a role, meet, and arrive once at barrier `index`
-    of every block of the cluster, their own included; what they did before, those see that come
-    behind `gpu.cluster_mbarrier_wait` for the phase.
+    """Synchronize the threads of the kernel or role, and arrive once at barrier `index` of every
+    block of the cluster, including this block. Earlier accesses are visible to threads after
+    `gpu.cluster_mbarrier_wait` for the phase.
 
     `gpu.cluster_mbarrier_arrive %b, %i`, given `i64 addrspace(3)* %b, i32 %i`
     """

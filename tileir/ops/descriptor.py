@@ -113,7 +113,7 @@ class DescriptorLoad(BlockAccess):
 
 @op("descriptor_store")
 class DescriptorStore(BlockAccess):
-    """Write the block that starts at `indices`, less what lies outside the tensor.
+    """Write the block that starts at `indices`, except elements outside the tensor.
 
     `descriptor_store %d, %v, %i, %j`, given `tensor_desc<f16<64, 32>> %d, f16<64, 32> %v, i32 %i, i32 %j`
     """  # noqa: E501 - an example is one line
@@ -135,7 +135,7 @@ class DescriptorStore(BlockAccess):
 @op("descriptor_reduce")
 class DescriptorReduce(BlockAccess):
     """Combine the block that starts at `indices` into memory, one relaxed atomic access per
-    element, less what lies outside the tensor.
+    element, except elements outside the tensor.
 
     `descriptor_reduce %d, %v, %i {op = fadd}`, given `tensor_desc<f32<64>> %d, f32<64> %v, i32 %i`
     """
@@ -212,7 +212,7 @@ class DescriptorGather(RowAccess):
 
 @op("descriptor_scatter")
 class DescriptorScatter(RowAccess):
-    """Write rows `index` of a matrix from column `column` on, less what lies outside it.
+    """Write rows `index` of a matrix from column `column` on, except elements outside of it.
 
     `descriptor_scatter %d, %v, %i, %j`, given `tensor_desc<f16<1, 32>> %d, f16<8, 32> %v, i32<8> %i, i32 %j`
     """  # noqa: E501 - an example is one line

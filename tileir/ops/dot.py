@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix multiplication: `dot` and `dot_scaled`."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from tileir.types import (
 )
 from tileir.values import Operand
 
-FACTORS = elements("matrix", I4, I8, F8E4M3, F8E5M2, F16, BF16, F32, F64)
+MATRIX_ELEMENTS = elements("matrix", I4, I8, F8E4M3, F8E5M2, F16, BF16, F32, F64)
 SUMS = elements("accumulator", I32, F16, F32, F64)
 C = Var("C", SUMS, scalar=False)
 F = Var("C", elements("f32", F32), scalar=False)
 SCALED = elements("scaled matrix", I8, F4E2M1, F8E4M3, F8E5M2, F16, BF16)
 SCALES = Each(elements("scale", F8E8M0, F8E4M3, I8), scalar=False)
 
-_SUMS_OF: dict[Scalar, tuple[Scalar, ...]] = {
+_ACCUMULATORS_OF: dict[Scalar, tuple[Scalar, ...]] = {
     I4: (I32,), I8: (I32,), F8E4M3: (F16, F32), F8E5M2: (F16, F32), F16: (F16, F32), BF16: (F32,),
     F32: (F32,), F64: (F64,),
 }  # fmt: skip
 
 
 class Precision(Enum):
-    """How f32 factors are multiplied: as they are; rounded to tf32, to the nearest or toward zero,
-    or to bf16; or as sums of 2 or 3 such parts, whose largest 3 (`x3`) or 6 (`x6`) products are
+    """How f32 operands are multiplied: exactly; rounded to tf32 (to nearest or toward zero) or to
+    bf16; or split into 2 or 3 such parts, of whose products the largest 3 (`x3`) or 6 (`x6`) are
     added."""
 
     IEEE = "ieee"
@@ -51,7 +51,7 @@ class Precision(Enum):
 
 
 class Format(Enum):
-    """Element formats of the factors of a scaled product (OCP Microscaling Formats 1.0)."""
+    """Element formats of the operands of a scaled matmul (OCP Microscaling Formats 1.0)."""
 
     E4M3 = "e4m3"
     E5M2 = "e5m2"
@@ -69,9 +69,9 @@ _ELEMENTS: dict[Format, tuple[Scalar, ...]] = {
 @op("dot")
 class Dot(Op):
     """`a` times `b` plus `c`: [M, K] by [K, N] onto [M, N], or batches of such in a leading
-    dimension. Products and sums are formed at the accumulator's precision or better, in any
-    order: within (K + 1) half-ulps of |a| |b| + |c|, at the precision of the factors that
-    `precision` gives. Integers are signed or not per side and wrap. `max_imprecise` lets 8-bit
+    dimension. Products are formed and added at the accumulator's precision or better, in any
+    order. The error is at most (K + 1) half-ulps of |a| |b| + |c|, for operands rounded as
+    `precision` says. Integers are signed or not per side and wrap. `max_imprecise` lets 8-bit
     float products be added at reduced precision for that many steps of K.
 
     The interpreter forms the exact products, adds them with at least 53 bits in an order that
@@ -80,8 +80,8 @@ class Dot(Op):
     `%d = dot f32<16, 8> %a, %b, %c {precision = tf32}`, given `f32<16, 32> %a, f32<32, 8> %b, f32<16, 8> %c`
     """  # noqa: E501 - an example is one line
 
-    a: Operand = operand(Each(FACTORS, scalar=False))
-    b: Operand = operand(Each(FACTORS, scalar=False))
+    a: Operand = operand(Each(MATRIX_ELEMENTS, scalar=False))
+    b: Operand = operand(Each(MATRIX_ELEMENTS, scalar=False))
     c: Operand = operand(C)
     precision: Precision = attribute(one_of(Precision), default=Precision.IEEE)
     max_imprecise: int = attribute(INT, default=0)
@@ -101,8 +101,8 @@ class Dot(Op):
         if a is not b and not mixed:
             raise self.fail("TIR0115", f"a and b must hold the same type: {a} and {b}", "b")
         element = element_of(self.c.type)
-        if element not in _SUMS_OF[a]:
-            names = " or ".join(map(str, _SUMS_OF[a]))
+        if element not in _ACCUMULATORS_OF[a]:
+            names = " or ".join(map(str, _ACCUMULATORS_OF[a]))
             raise self.fail("TIR0115", f"products of {a} are added in {names}, not {element}", "c")
 
     def _check_attributes(self, a: Any) -> None:
@@ -122,13 +122,13 @@ class Dot(Op):
 
 @op("dot_scaled")
 class DotScaled(Op):
-    """`a` times `b` plus `c`, with the factors in small formats and one scale per group of 16 or
+    """`a` times `b` plus `c`, with operands in small formats and one scale per group of 16 or
     32 along K: `a_scale` is [M, K / group], `b_scale` is [N, K / group], a power of two (f8e8m0,
-    or its bits in i8) or an f8e4m3. An absent scale is 1. e2m1 factors are f4e2m1, or i8 with two
+    or its bits in i8) or an f8e4m3. An absent scale is 1. e2m1 operands are f4e2m1, or i8 with two
     per byte, the first in the low bits, along K or (`lhs_k_pack`, `rhs_k_pack` false) along M or
     N. A scale of NaN makes its group NaN.
 
-    The interpreter multiplies scaled factors as `dot` does.
+    The interpreter multiplies the scaled operands as `dot` does.
 
     `%d = dot_scaled f32<16, 8> %a, %b, %c, %s {lhs = e4m3, rhs = e5m2}`, given `f8e4m3<16, 64> %a, f8e5m2<64, 8> %b, f32<16, 8> %c, f8e8m0<16, 2> %s`
     """  # noqa: E501 - an example is one line

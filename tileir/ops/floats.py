@@ -231,7 +231,7 @@ class FMaxNum(FloatBinary):
 
 @op("clampf")
 class ClampF(Op):
-    """`value` held between `low` and `high`: fminnum(fmaxnum(value, low), high). With `nan = all`
+    """`value` clamped to `low` and `high`: fminnum(fmaxnum(value, low), high). With `nan = all`
     a NaN `value` stays NaN; with `nan = none` it becomes `low`.
 
     `%r = clampf f32<64> %x, 0.0, 6.0`

@@ -31,7 +31,7 @@ BUFFER = Each(POINTERS, scalar=True)
 
 @op("gpu.convert_layout")
 class ConvertLayout(Op):
-    """The same tile, held by threads as `layout` says.
+    """The same tile in the layout `layout`.
 
     `%b = gpu.convert_layout f32<64; #b> %a {layout = #b}`
     """
@@ -68,11 +68,12 @@ class Barrier(Op):
 
 @op("gpu.shared_alloc")
 class SharedAlloc(Op):
-    """Room in shared memory for `shape`: slots, each a tile of two dimensions. Rows run along
-    dimension `fast` of the tile, and their 16-byte chunks are permuted by the low `swizzle` bits
-    of the row's number, so that one column of 8 rows falls into different banks. The pointer is
-    only an operand of the ops below; the room lasts for the whole program instance. `panel` breaks
-    rows into panels of so many elements, each as a tile of its own, one behind the other.
+    """Allocate shared memory of `shape` = [stages, rows, columns]: a circular buffer of
+    two-dimensional tiles. Rows are contiguous along dimension `fast` of the tile. The low
+    `swizzle` bits of the row number permute the 16-byte chunks of a row, so that a column of 8
+    rows uses different banks. Only the ops below take the pointer. The allocation is valid for the
+    whole program instance. `panel` splits rows into panels of that many elements; panels are
+    stored one after the other, each as a tile.
 
     `%b = gpu.shared_alloc f16 addrspace(3)* {shape = [3, 128, 32], swizzle = 2}`
     """
@@ -87,7 +88,7 @@ class SharedAlloc(Op):
 
     def verify(self) -> None:
         if len(self.shape) != 3 or min(self.shape) < 1:
-            message = f"shape must be slots, rows and columns, not {list(self.shape)}"
+            message = f"shape must be stages, rows and columns, not {list(self.shape)}"
             raise self.fail("TIR0112", message, "shape")
         if self.fast not in (0, 1) or self.swizzle not in range(4):
             raise self.fail("TIR0106", "fast must be 0 or 1 and swizzle 0 to 3", "fast")
@@ -104,8 +105,8 @@ class SharedAlloc(Op):
 
 @op("gpu.async_copy")
 class AsyncCopy(Op):
-    """Begin to copy what `pointer` points to into a slot of `buffer`; zeros where `mask` is
-    false. It is there once its group was waited for (PTX ISA, cp.async).
+    """Start an asynchronous copy from `pointer` to stage `slot` of `buffer`, with zeros where
+    `mask` is false. The data is visible after a wait for the group (PTX ISA, cp.async).
 
     `gpu.async_copy %p, %b, %i, %m`, given `f16*<128, 32> %p, f16 addrspace(3)* %b, i32 %i, i1<128, 32> %m`
     """  # noqa: E501 - an example is one line
@@ -141,8 +142,8 @@ class AsyncCommit(Op):
 
 @op("gpu.async_wait")
 class AsyncWait(Op):
-    """Wait until at most `pending` groups of copies, the newest, are under way. Each thread waits
-    for its own; a barrier makes what landed seen by all.
+    """Wait until at most the newest `pending` groups of copies are in flight. Each thread waits
+    for its own copies; a barrier makes the data visible to all threads.
 
     `gpu.async_wait {pending = 1}`
     """
@@ -161,7 +162,7 @@ class AsyncWait(Op):
 
 @op("gpu.local_load")
 class LocalLoad(Op):
-    """The part of a slot of `buffer` that begins at `offsets`.
+    """Load the part of stage `slot` of `buffer` that begins at `offsets`.
 
     `%x = gpu.local_load f16<128, 16> %b, %i {offsets = [0, 16]}`, given `f16 addrspace(3)* %b, i32 %i`
     """  # noqa: E501 - an example is one line
@@ -187,8 +188,8 @@ class LocalLoad(Op):
 
 @op("gpu.local_gather")
 class LocalGather(Op):
-    """A tile of elements of a slot of `buffer`, which need be neither neighbours nor different
-    ones: element (i, j, ...) is that in row `row` + i `rows[0]` + j `rows[1]` + ... and column
+    """Gather a tile from stage `slot` of `buffer`. The elements need be neither adjacent nor
+    distinct: element (i, j, ...) is that in row `row` + i `rows[0]` + j `rows[1]` + ... and column
     `column` + i `columns[0]` + j `columns[1]` + ....
 
     `%x = gpu.local_gather f32<8, 16> %b, 0, %r, %c {rows = [2, 0], columns = [0, 2]}`, given `f32 addrspace(3)* %b, i32 %r, i32 %c`
@@ -222,8 +223,8 @@ class LocalGather(Op):
 
 @op("gpu.local_store")
 class LocalStore(Op):
-    """Write `value` to the part of a slot of `buffer` that begins at `offsets`. With `columns`,
-    write so many columns of it, a first one and how many, alone.
+    """Store `value` to the part of stage `slot` of `buffer` that begins at `offsets`. `columns`
+    = [first, count] restricts the store to these columns of `value`.
 
     `gpu.local_store %x, %b, %i {offsets = [0, 32]}`, given `f16<128, 32> %x, f16 addrspace(3)* %b, i32 %i`
     """  # noqa: E501 - an example is one line
@@ -253,20 +254,19 @@ def _is_part(columns: tuple[int, ...], count: int) -> bool:
     return len(columns) == 2 and 0 <= columns[0] < sum(columns) <= count
 
 
-def check_buffer(self: Any, found: Type, name: str = "buffer") -> None:
-    """Raise the error (TIR0101) that `found`, the type of an operand called `name`, is no pointer
-    to shared memory, if so."""
-    if not isinstance(found, Pointer) or found.space is not AddressSpace.SHARED:
-        raise self.fail("TIR0101", f"{name} must point to shared memory, not be {found}", name)
+def check_buffer(self: Any, type: Type, name: str = "buffer") -> None:
+    """Raise TIR0101 unless `type`, the type of operand `name`, is a pointer to shared memory."""
+    if not isinstance(type, Pointer) or type.space is not AddressSpace.SHARED:
+        raise self.fail("TIR0101", f"{name} must point to shared memory, not be {type}", name)
 
 
 def check_element(self: Any, element: Any) -> None:
-    """Raise the error (TIR0101) that `buffer` holds no elements of type `element`, if so."""
-    held = self.buffer.type.pointee
-    if element is not held:
-        raise self.fail("TIR0101", f"the buffer holds {held}, not {element}", "buffer")
+    """Raise TIR0101 unless the elements of `buffer` have type `element`."""
+    pointee = self.buffer.type.pointee
+    if element is not pointee:
+        raise self.fail("TIR0101", f"the buffer holds {pointee}, not {element}", "buffer")
 
 
 def _check_offsets(self: Any, shape: tuple[int, ...]) -> None:
     if len(shape) != 2 or len(self.offsets) != 2 or min(self.offsets) < 0:
-        raise self.fail("TIR0112", "a slot has two dimensions, and so have offsets", "offsets")
+        raise self.fail("TIR0112", "a stage has two dimensions, and so have offsets", "offsets")

@@ -1,5 +1,5 @@
-"""Ops that the backend makes for sm_90: copies by tensor maps, barriers in shared memory that
-count arrivals and bytes, and matrix products that run beside the threads.
+"""Ops that the backend generates for sm_90: TMA copies, mbarriers and asynchronous warpgroup MMAs
+(wgmma).
 
 They print and parse like any other op, and are outside the stability promise. Buffers are those
 of `gpu.shared_alloc`, with panels as wide as their swizzle (PTX ISA, "Tensor Swizzling Modes").
@@ -24,7 +24,7 @@ from tileir.field import (
 from tileir.op import Op, op
 from tileir.ops.atomic import AtomicKind, Order as MemoryOrder, Scope
 from tileir.ops.descriptor import BASE, EXTENT, D, Padding
-from tileir.ops.dot import FACTORS
+from tileir.ops.dot import MATRIX_ELEMENTS
 from tileir.ops.gpu import BUFFER, check_buffer
 from tileir.signature import POINTERS, Bindings, Each, Exactly, Var, elements
 from tileir.types import F16, F32, I1, I32, I64, AddressSpace, Tile, Type, pointer, shape_of
@@ -32,15 +32,15 @@ from tileir.values import Operand
 
 BARRIER = Exactly(pointer(I64, AddressSpace.SHARED))
 INDEX = Exactly(I32)
-SUM = Var("C", elements("accumulator", I32, F16, F32), scalar=False)
-FACTOR = Each(FACTORS | POINTERS)
+ACCUMULATOR = Var("C", elements("accumulator", I32, F16, F32), scalar=False)
+OPERAND_A = Each(MATRIX_ELEMENTS | POINTERS)
 
 
 @op("gpu.tensor_map")
 class TensorMap(Op):
     """A descriptor, as `make_descriptor` makes, that the host encodes before the launch: its
-    operands are computed from the kernel's parameters by scalar ops alone. Rows of the last
-    dimension lie in shared memory in panels of 16 << `swizzle` bytes (whole rows for 0); see
+    operands are computed from the kernel's parameters by scalar ops alone. Shared memory stores
+    rows of the last dimension in panels of 16 << `swizzle` bytes (whole rows for 0). See
     "Tensor Map" of the CUDA driver API for what base, extents and strides it can describe.
 
     `%d = gpu.tensor_map tensor_desc<f16<64, 32>> %p, [%m, %s], [%n, i32 1] {swizzle = 2}`, given `f16* %p, i32 %m, i64 %s, i32 %n`
@@ -121,10 +121,11 @@ class MBarrierExpect(Op):
 
 @op("gpu.mbarrier_arrive")
 class MBarrierArrive(Op):
-    """Every warp arrives once at barrier `index`, after all its lanes came here; what they did
-    before, those see that wait for the phase. Nothing happens where `held` is false. With
-    `cluster` it does so at that barrier of every block of the cluster, and other blocks know no
-    more than that it has read what it read: their copies may write there.
+    """Arrive once per warp at barrier `index`, after all lanes of the warp reach the op. Earlier
+    accesses of the warp are visible to threads that wait for the phase. The op does nothing where
+    `held` is false. With `cluster` the warp arrives at the barrier of every block of the cluster.
+    This orders its reads before the copies of the other blocks, which may then overwrite the
+    buffer; it does not make its writes visible to them.
 
     `gpu.mbarrier_arrive %b, %i, %w`, given `i64 addrspace(3)* %b, i32 %i, i1 %w`
     """
@@ -160,13 +161,13 @@ class MBarrierWait(Op):
 
 @op("gpu.tma_load")
 class TmaLoad(Op):
-    """Begin to copy the block that starts at `indices`, padded where it leaves the tensor, into a
-    slot of `buffer`: rows are all dimensions but the last. Its bytes, padding included, count at
-    barrier `index`. One thread does it.
+    """Start a TMA copy of the block at `indices` to stage `slot` of `buffer`. Elements outside the
+    tensor are padded. All dimensions but the last are rows. The bytes, including padding, are
+    counted at barrier `index`. One thread issues the copy.
 
-    `multicast` blocks of a cluster, if not 1, copy so many times the rows together: each a block,
-    that of rank r starting r extents further along `axis`, to where these rows belong in the slot
-    of every block of the cluster, and its bytes count there, at the same barrier of each.
+    With `multicast` = n > 1, n blocks of a cluster load n times the rows together. The block of
+    rank r loads the part that starts r extents further along `axis` and writes it to the stage of
+    every block of the cluster. The bytes are counted at the same barrier in each block.
 
     `gpu.tma_load %d, %b, %s, %f, %i, %x, %y`, given `tensor_desc<f16<64, 32>> %d, f16 addrspace(3)* %b, i32 %s, i64 addrspace(3)* %f, i32 %i, i32 %x, i32 %y`
     """  # noqa: E501 - an example is one line
@@ -197,11 +198,12 @@ class TmaLoad(Op):
 
 @op("gpu.tma_store")
 class TmaStore(Op):
-    """Begin to copy a slot of `buffer` to the block that starts at `indices`, less what lies
-    outside the tensor. A slot of several times the rows goes to as many blocks, one behind the
-    other along `axis`. One thread does it, or of each `warpgroup` one, for its own of the blocks,
-    which are dealt to them in turns; `gpu.tma_wait` waits for it. With `add` each f32 is added to
-    what is there, one relaxed atomic access (PTX ISA, cp.reduce.async.bulk.tensor).
+    """Start a TMA copy of stage `slot` of `buffer` to the block at `indices`. Elements outside the
+    tensor are not written. A stage with n times the rows is copied to n consecutive blocks along
+    `axis`. One thread issues the copy; with `warpgroup`, one thread of each warpgroup issues the
+    copies of the blocks that are assigned to it round-robin. `gpu.tma_wait` waits for completion.
+    With `add` each f32 is added to the destination by a relaxed atomic access (PTX ISA,
+    cp.reduce.async.bulk.tensor).
 
     `gpu.tma_store %d, %b, %s, %x, %y`, given `tensor_desc<f16<64, 32>> %d, f16 addrspace(3)* %b, i32 %s, i32 %x, i32 %y`
     """  # noqa: E501 - an example is one line
@@ -219,9 +221,9 @@ class TmaStore(Op):
     def verify(self) -> None:
         _check_block(self)
         _check_axis(self)
-        held = self.buffer.type.pointee  # type: ignore[union-attr]
-        if self.add and held is not F32:
-            raise self.fail("TIR0115", f"copies add f32, not {held}", "add")
+        element = self.buffer.type.pointee  # type: ignore[union-attr]
+        if self.add and element is not F32:
+            raise self.fail("TIR0115", f"copies add f32, not {element}", "add")
 
     @property
     def op(self) -> AtomicKind:
@@ -284,25 +286,26 @@ class AsyncFence(Op):
 
 @op("gpu.wgmma")
 class Wgmma(Op):
-    """Begin `a` times `b` plus `c`, as `dot`, by warpgroups of 4 warps, each of its own rows. `b`
-    is a slot of a buffer, `a` one or a tile; `trans_a` and `trans_b` say that a slot holds the
-    factor with its dimensions exchanged. Of a `b` with longer rows the first columns count. The sum
-    is there after `gpu.wgmma_wait`; until then only another `gpu.wgmma` may take it, as `c`, and
-    nothing may write the slots.
+    """Start the asynchronous MMA `a` times `b` plus `c` (see `dot`). Each warpgroup of 4 warps
+    computes its own rows. `b` is a stage of a shared-memory buffer; `a` is a stage or a tile in
+    registers. `trans_a` and `trans_b` mark operands that are stored transposed. If the rows of `b`
+    are longer than N, the first N columns are used. The accumulator is available after
+    `gpu.wgmma_wait`. Until then only another `gpu.wgmma` may use it, as `c`, and the stages must
+    not be written.
 
     `%d = gpu.wgmma f32<64, 8> %a, %i, %b, %j, %c {trans_b}`, given `f16 addrspace(3)* %a, i32 %i, f16 addrspace(3)* %b, i32 %j, f32<64, 8> %c`
     """  # noqa: E501 - an example is one line
 
-    a: Operand = operand(FACTOR)
+    a: Operand = operand(OPERAND_A)
     a_slot: Operand = operand(INDEX)
     b: Operand = operand(BUFFER)
     b_slot: Operand = operand(INDEX)
-    c: Operand = operand(SUM)
+    c: Operand = operand(ACCUMULATOR)
     trans_a: bool = attribute(BOOL_ATTRIBUTE, default=False)
     trans_b: bool = attribute(BOOL_ATTRIBUTE, default=False)
     lhs_signed: bool = attribute(BOOL_ATTRIBUTE, default=True)
     rhs_signed: bool = attribute(BOOL_ATTRIBUTE, default=True)
-    results_ = (SUM,)
+    results_ = (ACCUMULATOR,)
     effects_ = Effects.READ
     predicable = False
 
@@ -311,7 +314,7 @@ class Wgmma(Op):
         if not isinstance(self.a.type, Tile):
             check_buffer(self, self.a.type, "a")
         elif self.trans_a:
-            raise self.fail("TIR0106", "trans_a is for a slot", "trans_a")
+            raise self.fail("TIR0106", "trans_a needs `a` in shared memory", "trans_a")
         if len(shape_of(self.c.type)) != 2:
             raise self.fail("TIR0112", "c must have two dimensions", "c")
 
@@ -321,15 +324,15 @@ class Wgmma(Op):
 
 @op("gpu.wgmma_wait")
 class WgmmaWait(Op):
-    """`value`, once at most `pending` groups of products, the newest, are under way; every
-    `gpu.wgmma` is a group.
+    """Return the accumulator `value` once at most the newest `pending` groups of MMAs are in
+    flight. Every `gpu.wgmma` is a group.
 
     `%y = gpu.wgmma_wait f32<64, 8> %x`, given `f32<64, 8> %x`
     """
 
-    value: Operand = operand(SUM)
+    value: Operand = operand(ACCUMULATOR)
     pending: int = attribute(INT, default=0)
-    results_ = (SUM,)
+    results_ = (ACCUMULATOR,)
     effects_ = Effects.WRITE
     predicable = False
 
@@ -343,8 +346,8 @@ class WgmmaWait(Op):
 
 @op("gpu.schedule_barrier")
 class ScheduleBarrier(Op):
-    """Threads have computed `value` before they begin what stands behind: an assembler that moves
-    waits for products ahead of what runs beside these is kept from it.
+    """Schedule the computation of `value` before all later ops. This keeps ptxas from moving a
+    wgmma wait above the code that should overlap with the MMAs.
 
     `gpu.schedule_barrier %x`, given `f32<64> %x`
     """

@@ -50,7 +50,7 @@ SHAPES: tuple[Shape, ...] = (
 """The shapes every op must work at, odd ones included."""
 
 SKIPPED = frozenset({"br", "cond_br", "ret", "unreachable", "call", "inline_asm"})
-"""Ops whose meaning lies in other functions or blocks, or outside the program."""
+"""Ops whose meaning depends on other functions or blocks, or outside the program."""
 
 
 def cells(op: type[Op], shape: Shape) -> Iterator[Op]:

@@ -1,8 +1,8 @@
-"""Ops on memory of each thread's own, where the backend keeps what its registers cannot.
+"""Ops on thread-private memory, which the backend uses for tiles that exceed the registers.
 
 They print and parse like any other op, and are outside the stability promise. A buffer holds tiles
-of one type; of each, a thread has the elements that the layout gives it, so that nothing passes
-between threads and nobody waits.
+of one type. A thread stores the elements that it owns in the layout, so that no synchronization is
+needed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ T = Var("T", ANY_ELEMENT, scalar=False)
 
 @op("gpu.private_alloc")
 class PrivateAlloc(Op):
-    """Room for the tiles of a private buffer, of which nothing is written. To run it again is to
-    begin anew. The buffer is only an operand of the ops below.
+    """Allocate a private buffer with undefined contents. Each execution discards the previous
+    contents. Only the ops below take the buffer.
 
     `%b = gpu.private_alloc private<f32<128>, 8>`
     """

@@ -1,4 +1,4 @@
-"""Roles of warps (sm_90): functions that some warps of a kernel run beside the others.
+"""Warp roles (sm_90): functions that some warps of a kernel run concurrently with the others.
 
 They print and parse like any other op, and are outside the stability promise.
 """
@@ -17,9 +17,10 @@ from tileir.values import Operand
 
 @op("gpu.role")
 class Role(Op):
-    """Warps from `first` on, `warps` of them, run function `callee` with `arguments`; the others
-    go on at once. They have `registers` each, 0 for as many as the kernel's threads. The next
-    `gpu.join` waits for all roles. Only a kernel starts roles, and every warp of it is free then.
+    """Run function `callee` with `arguments` on `warps` warps from warp `first` on; the other warps
+    continue. `registers` is the register count of each thread of the role, 0 for that of the
+    kernel. The next `gpu.join` waits for all roles. Only a kernel starts roles, and only on warps
+    that run no role.
 
     `gpu.role @f, %x {first = 4, warps = 4, registers = 232}`
     """

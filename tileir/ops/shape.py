@@ -266,7 +266,7 @@ class Gather(Op):
 @op("extract_slice")
 class ExtractSlice(Op):
     """The part of a tile of the result's shape that starts at `offsets`, every `strides`-th
-    element. Traps where it does not lie within the tile.
+    element. Traps where it is not within the tile.
 
     `%r = extract_slice f32<8, 8> %x, %i, 4`, given `f32<16, 16> %x, i32 %i`
     """
@@ -288,7 +288,7 @@ class ExtractSlice(Op):
 @op("insert_slice")
 class InsertSlice(Op):
     """A tile with the part that starts at `offsets`, every `strides`-th element, replaced by
-    `small`. Traps where that does not lie within the tile.
+    `small`. Traps where that is not within the tile.
 
     `%r = insert_slice f32<16, 16> %x, %s, %i, 4`, given `f32<16, 16> %x, f32<8, 8> %s, i32 %i`
     """

@@ -1,4 +1,4 @@
-"""Ops of warpgroups of sm_90: what a warp leaves out, and whose turn it is.
+"""Ops of warpgroups on sm_90: warp-conditional arithmetic, and the order of warpgroups.
 
 They print and parse like any other op, and are outside the stability promise.
 """
@@ -21,7 +21,7 @@ Y = Var("Y", elements("f32", F32), scalar=False)
 
 @op("gpu.conditional_scale")
 class ConditionalScale(Op):
-    """`value` times `factor`, as `fmul`; a warp whose factors are all 1 leaves its part as it is.
+    """`value` times `factor`, as `fmul`. A warp skips the multiplication if all its factors are 1.
 
     `%y = gpu.conditional_scale f32<64, 8> %x, %s`, given `f32<64, 8> %x, f32<64, 8> %s`
     """
@@ -37,10 +37,11 @@ class ConditionalScale(Op):
 
 @op("gpu.conditional_row_max")
 class ConditionalRowMax(Op):
-    """The largest of `value` along `axis` (`fmaxnum`) times `scale` where that is more than
-    `bound`, elsewhere `most`; and what sums relative to `most` are multiplied by for that: 2 to
-    the power of `most` less the new one (`exp2` with `fast = approx`), elsewhere 1. A warp that
-    holds nothing that is more looks no further.
+    """Update the running row maximum of an online softmax. The first result is the maximum of
+    `value` along `axis` (`fmaxnum`) times `scale` where that exceeds `bound`, and `most`
+    elsewhere. The second result is the factor that rescales accumulators from the old maximum to
+    the new one: 2 to the power of (`most` - new maximum) times `exponent` (`exp2` with
+    `fast = approx`), and 1 elsewhere. A warp in which no element exceeds `bound` skips the rest.
 
     `%m, %f = gpu.conditional_row_max (f32<64>, f32<64>) %x, %s, %b, %l {axis = 1}`, given `f32<64, 8> %x, f32<64> %s, f32<64> %b, f32<64> %l`
     """  # noqa: E501 - an example is one line
@@ -76,8 +77,9 @@ class ConditionalRowMax(Op):
 
 @op("gpu.named_barrier_sync")
 class NamedBarrierSync(Op):
-    """The warpgroups of a role come by here in turns, each after the one before it has come by
-    `gpu.named_barrier_arrive` as often as it itself by here, the first after the last.
+    """Order the warpgroups of a role round-robin: wait until the previous warpgroup has executed
+    `gpu.named_barrier_arrive` as often as this one has executed this op. The first warpgroup
+    waits for the last one.
 
     `gpu.named_barrier_sync`
     """
@@ -91,8 +93,8 @@ class NamedBarrierSync(Op):
 
 @op("gpu.named_barrier_arrive")
 class NamedBarrierArrive(Op):
-    """It is the next warpgroup's turn. With `begin` only the last warpgroup does so: it is the
-    first one's.
+    """Let the next warpgroup pass its `gpu.named_barrier_sync`. With `begin` only the last
+    warpgroup arrives, so that the first warpgroup starts.
 
     `gpu.named_barrier_arrive {begin}`
     """

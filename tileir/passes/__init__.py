@@ -29,7 +29,7 @@ ORDER = (
     ("cse", "licm", "one of two equal invariant ops is enough to move"),
     ("simplify-cfg", "licm", "merged blocks leave fewer preheaders to make"),
     ("lower-predicates", "simplify", "masks made of predicates are and-ed together"),
-    ("licm", "dce", "what moved out of a loop may leave a parameter behind"),
+    ("licm", "dce", "what moved out of a loop may leave an unused parameter"),
     ("simplify-cfg", "dce", "removed edges leave the ops dead that computed their arguments"),
 )
 """(before, after, why): constraints on `PIPELINE`, asserted by a test. A pass that runs twice

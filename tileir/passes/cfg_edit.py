@@ -37,7 +37,7 @@ def _shortened(edge: Successor, keep: tuple[bool, ...] | None) -> Successor:
 
 
 def fresh_label(required: str, taken: Container[str]) -> str:
-    """`required`, or the first of `wanted.1`, `wanted.2`, ... that is not `taken`."""
+    """`required`, or the first of `required.1`, `required.2`, ... that is not `taken`."""
     label, count = required, 0
     while label in taken:
         count += 1

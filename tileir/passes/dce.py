@@ -14,7 +14,7 @@ from tileir.passmanager.registry import pass_
 from tileir.values import Operand, Value
 
 NEEDED = (Effects.WRITE | Effects.SYNC | Effects.CONTROL | Effects.OUTSIDE).value
-"""Effects for which an op is kept though nobody reads its results. Reading memory is none, and
+"""Effects for which an op is kept though its results are unused. Reading memory is none, and
 neither is trapping: a program that traps has no meaning."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.partial import behind, collects
+from tileir.analysis.partial import collects, transitive_operands
 from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
@@ -40,7 +40,7 @@ class DefinedLanes:
             predicates.append(op.predicate)
             if op.mnemonic == "psi":
                 predicates.extend(op.inputs[::2])
-        return cls(behind(function, predicates))
+        return cls(transitive_operands(function, predicates))
 
     def note(self, op: Op) -> list[Op]:
         """Remember where the results of `op` are defined; the ops that compute it, which go before

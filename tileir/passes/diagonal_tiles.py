@@ -6,7 +6,7 @@ diagonal is a vector), and `z` is a literal. Then
 
     SYMMETRY   trans(D) = D, if D is square
     FOLD       reduce(D, op) = op(v, z), along either dimension of at least 2, if op(z, z) = z:
-               the sum of a diagonal tile with zeros beside the diagonal is v + 0
+               the sum of a diagonal tile with zeros off the diagonal is v + 0
     SCALE      dot(D, B, C) = C + v[:, new] * B and dot(A, D, C) = C + A * v[new, :], if z = 0
     SAME       op(select(m, a, Z), select(m, b, Y)) = select(m, op(a, b), op(Z, Y)) for every
                elementwise op without effects and any mask m: sums and products of diagonal tiles
@@ -38,10 +38,10 @@ from tileir.values import Constant, Operand, Value
 @attrs.frozen
 class Diagonal:
     """A diagonal tile of `shape`: its diagonal, a vector or a uniform literal, and the literal
-    beside it."""
+    next to it."""
 
     vector: Operand
-    beside: Constant
+    neighbour: Constant
     shape: tuple[int, ...]
 
 
@@ -72,9 +72,9 @@ class Diagonals:
         return op
 
     def _vanishes(self, found: Diagonal) -> bool:
-        element = element_of(found.beside.type)
+        element = element_of(found.neighbour.type)
         exact = element in INTEGERS or (self.finite and element in FLOATS)
-        return exact and found.beside.value == 0
+        return exact and found.neighbour.value == 0
 
 
 def diagonal(operand: Operand, walk: Walk) -> Diagonal | None:
@@ -106,10 +106,10 @@ def _fold(op: Any, walk: Walk) -> Answer:
     if result is None or result.shape[0] != result.shape[1] or result.shape[0] < 2:
         return op
     combine: Any = lookup(cast(str, word))
-    beside = Constant(op.results[0].type, result.beside.bits)
-    folded = fold_op(combine(beside, beside), walk)
-    same = isinstance(folded, Replace) and folded.values == (beside,)
-    return combine(_as(result.vector, beside.type), beside) if same else op
+    neighbour = Constant(op.results[0].type, result.neighbour.bits)
+    folded = fold_op(combine(neighbour, neighbour), walk)
+    same = isinstance(folded, Replace) and folded.values == (neighbour,)
+    return combine(_as(result.vector, neighbour.type), neighbour) if same else op
 
 
 def _scaled(op: Any, found: Diagonal, other: Operand, *, axis: int, signs: Any) -> Answer:

@@ -25,7 +25,7 @@ def inline(module: Module) -> Module:
     Callees first, so that one pass suffices; recursion is no valid program. A body of one block is
     spliced into the caller's; others split it, the rest of the block receiving the results as
     parameters. A call under a scalar predicate becomes a branch. Functions marked `noinline` stay
-    calls; combiner functions stay symbols. Private functions that nobody names any more are
+    calls; combiner functions stay symbols. Private functions without references are
     dropped. PassError TIR1601 where a function would have more operations than the limit.
 
     before:

@@ -42,7 +42,7 @@ class Schedule(Slice):
                 return Refusal(
                     f"{writer.mnemonic} in the loop may change what is read", writer.location
                 )
-        if self.homes.get(cast(Value, op.pointer)) not in self.loop.blocks:
+        if self.defining_blocks.get(cast(Value, op.pointer)) not in self.loop.blocks:
             return Refusal("the address is the same in every iteration")
         why = self.add(op)
         if why is None:
@@ -179,7 +179,7 @@ class LookaheadState:
 
 
 def _read(ops: list[Op], block: Block, last: Op) -> list[Op]:
-    """`ops`, which begin with those of `block`, without what was added and nobody reads."""
+    """`ops`, which begin with those of `block`, without added ops whose results are unused."""
     old = len(block.ops) - 1
     read = set(last.operands)
     kept: list[Op] = []

@@ -32,7 +32,7 @@ class Slice:
         self.function, self.loop = function, loop
         self.latch = cast(str, loop.latch)
         self.header = function.blocks[loop.header]
-        self.origin, self.homes = definitions(function), defining_blocks(function)
+        self.origin, self.defining_blocks = definitions(function), defining_blocks(function)
         exiting = function.blocks[loop.exits[0][0]]
         self.tested_first = exiting.label == loop.header and exiting.label != loop.latch
         self.condition: Operand = exiting.terminator.inputs[0]
@@ -45,7 +45,7 @@ class Slice:
     def add(self, op: Load, *, reads: bool = False) -> Refusal | None:
         """Take what a load depends on along; why that cannot be done. `reads`: other loads, too,
         which the caller has to mask."""
-        home = self.homes[op.results[0]]
+        home = self.defining_blocks[op.results[0]]
         if not dominance(self.function).dominates(home, self.latch):
             return Refusal("the load does not run in every iteration")
         if self.tested_first and home == self.loop.header:
@@ -60,7 +60,10 @@ class Slice:
         """Take what `wanted` depend on along; why that cannot be done."""
         while wanted:
             operand = wanted.pop()
-            if type(operand) is not Value or self.homes.get(operand) not in self.loop.blocks:
+            if (
+                type(operand) is not Value
+                or self.defining_blocks.get(operand) not in self.loop.blocks
+            ):
                 continue
             op = self.origin.get(operand)
             if op is None:
@@ -86,7 +89,7 @@ class Slice:
         return attrs.evolve(said, hinted=()) == attrs.evolve(known, hinted=())
 
     def ordered(self) -> list[Op]:
-        """The ops of the slice, each behind what it needs."""
+        """The ops of the slice in dependence order."""
         inside = (label for label in cfg(self.function).order if label in self.loop.blocks)
         return [op for x in inside for op in self.function.blocks[x].ops if op in self.slice]
 

@@ -31,8 +31,8 @@ def peephole(function: Function, *, finite: bool = False) -> Function:
         SINK       an elementwise op on splats is a splat of the op on scalars; on tiles all
                    broadcast, transposed, reshaped or expanded alike, it comes before the movement
         ONE        reducing a dimension of extent 1 is a reshape, scanning it nothing
-        DOT        d + dot(a, b, 0) is dot(a, b, d) if nobody else reads the product
-        OTHER      select(m, load(p, m), e) is load(p, m, e) if nobody else reads the load and e is
+        DOT        d + dot(a, b, 0) is dot(a, b, d) if the product has no other use
+        OTHER      select(m, load(p, m), e) is load(p, m, e) if the load has no other use and e is
                    known before it
         DIAGONAL   see `tileir.passes.diagonal_tiles`
 
@@ -173,7 +173,7 @@ class _Tiles:
 
     def __init__(self, function: Function) -> None:
         self.readers = uses(function)
-        self.homes = defining_blocks(function)
+        self.defining_blocks = defining_blocks(function)
 
     def product(self, op: Any, walk: Walk) -> Answer:
         """DOT"""
@@ -183,7 +183,10 @@ class _Tiles:
             dot: Any = walk.definition(sum_)
             if dot is None or dot.mnemonic != "dot" or dot.predicate is not None:
                 continue
-            alone = self.homes.get(sum_) == walk.label and len(self.readers.get(sum_, ())) == 1
+            alone = (
+                self.defining_blocks.get(sum_) == walk.label
+                and len(self.readers.get(sum_, ())) == 1
+            )
             if _is_zero(dot.c) and alone:
                 return attrs.evolve(dot, c=other, results=(), comments=(), predicate=op.predicate)
         return op

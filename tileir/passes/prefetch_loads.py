@@ -31,7 +31,7 @@ def prefetch_loads(function: Function, *, num_stages: int = 2) -> PassResult:
     it reads, and its address moves with the loop and is computed without effects. `stages` of a
     latch's branch wins over the option, and is 1 afterwards. Other loops stay as they are, with a
     remark at their loads. Masks that are always true are left to `simplify`, copies to `cse`, what
-    nobody reads to `dce`.
+    that are unused to `dce`.
 
     before:
         define void @f(f32*<8> %p0, f32*<8> %q, i32 %n) {

@@ -1,4 +1,4 @@
-"""Rotation of loops: the test behind the body in place of before it."""
+"""Loop rotation: move the test from before the body to after it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _MOST = 8
 
 @pass_("rotate")
 def rotate(function: Function) -> Function:
-    """Test at the end of every round whether a loop goes on, and once before its first.
+    """Rotate loops: test the condition at the end of every iteration, and once before the first.
 
         SPLIT   an edge to or from the test gets a block where it is neither the only way out of
                 one block nor the only way into another
         ROTATE  a header that computes a few scalars without effects and leaves the loop or enters
                 its body is copied to every jump to it, and goes
 
-    What the header defines is a parameter of the body and of the block behind the loop, where it
+    What the header defines is a parameter of the body and of the block after the loop, where it
     is read. Loops stay whose jumps say how to unroll or to pipeline them, whose last block decides
-    anything, or whose header is read where both ways meet; functions with blocks that nothing
+    anything, or whose header is read where both paths join; functions with blocks that nothing
     reaches stay.
 
     before:
@@ -162,9 +162,9 @@ def _test(header: Block, tree: Dominance, readers: Mapping[Value, tuple[str, ...
 
 def _readers(function: Function) -> dict[Value, tuple[str, ...]]:
     """The labels of the blocks that read each value."""
-    home = {op: label for label, block in function.blocks.items() for op in block.ops}
+    defining = {op: label for label, block in function.blocks.items() for op in block.ops}
     return {
-        value: tuple(dict.fromkeys(home[op] for op in readers))
+        value: tuple(dict.fromkeys(defining[op] for op in readers))
         for value, readers in uses(function).items()
     }
 

@@ -135,7 +135,7 @@ def merge_blocks(function: Function) -> Function:
 STEPS: tuple[Callable[[Function], Function], ...] = (
     fold_branches, drop_unreachable, drop_parameters, thread_jumps, merge_blocks,
 )  # fmt: skip
-"""What one round does, in order."""
+"""What one iteration does, in order."""
 
 
 def _hopeless(function: Function) -> set[str]:
@@ -255,7 +255,7 @@ def _threaded(op: Op, ends: _Ends) -> Op:
 
 
 class _Ends:
-    """Where edges lead past empty blocks. Each empty block is passed once: what lies behind it is
+    """Where edges lead past empty blocks. Each empty block is passed once: the rest of the path is
     remembered as an edge in terms of its parameters. Those that jump in a ring are an end."""
 
     def __init__(self, empty: Mapping[str, Block]) -> None:
@@ -264,10 +264,10 @@ class _Ends:
 
     def of(self, edge: Successor) -> Successor:
         """`edge`, led to the first block that is not passed."""
-        behind = self._behind(edge.label)
-        return edge if behind is None else self._composed(edge, behind)
+        after = self._successor_edge(edge.label)
+        return edge if after is None else self._composed(edge, after)
 
-    def _behind(self, label: str) -> Successor | None:
+    def _successor_edge(self, label: str) -> Successor | None:
         """What block `label` jumps on to; None where it is an end."""
         path: list[str] = []
         on_path: set[str] = set()
@@ -285,11 +285,11 @@ class _Ends:
             self.known[passed] = edge if further is None else self._composed(edge, further)
         return self.known.get(path[0] if path else label)
 
-    def _composed(self, edge: Successor, behind: Successor) -> Successor:
-        """`edge` and then `behind`, which is in terms of the parameters of the block between."""
+    def _composed(self, edge: Successor, after: Successor) -> Successor:
+        """`edge` and then `after`, which is in terms of the parameters of the block between."""
         env = dict(zip(self.empty[edge.label].parameters, edge.arguments, strict=True))
-        passed = (env.get(v, v) if type(v) is Value else v for v in behind.arguments)
-        return Successor(behind.label, tuple(passed))
+        passed = (env.get(v, v) if type(v) is Value else v for v in after.arguments)
+        return Successor(after.label, tuple(passed))
 
 
 def _chain(function: Function, label: str, absorbed: Mapping[str, str]) -> Block:

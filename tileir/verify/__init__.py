@@ -17,9 +17,9 @@ Constructing an op has checked the op itself. Checked here, all in one run:
     globals     initial values fit
     attributes  of functions and modules have names and values that text can spell
     versions    no op is newer than the module says; `gpu.` ops and layouts need a stage
-    rooms       in shared memory lie within the function's bytes, and none in another in use
-    clusters    blocks arrive and wait in turn, outside of roles, in kernels that have a cluster
-    predicates  psi operands; reads of values where their predicate may not have held
+    shared      allocations are within the function's shared memory, and disjoint while live
+    clusters    arrivals and waits alternate, outside of roles, in kernels that have a cluster
+    predicates  psi operands; no read of a value where its predicate may be false
 
 Errors are raised together; warnings and remarks are returned.
 """
@@ -78,9 +78,11 @@ def diagnose(module: Module) -> tuple[Diagnostic, ...]:
 
             diagnostics.extend(check_predicates(function))
         if walk.placed and not wrong:
-            from tileir.verify.shared_memory import check_rooms  # programs as written have no rooms
+            from tileir.verify.shared_memory import (
+                check_shared_memory,
+            )  # user programs have no offsets
 
-            diagnostics.extend(check_rooms(function))
+            diagnostics.extend(check_shared_memory(function))
         if module.stage is not None and not wrong:
             from tileir.verify.clusters import check_clusters  # as above
 

@@ -72,7 +72,7 @@ def _fault(role: bool, op: Op, state: _State) -> str | None:
     arrived, roles = state
     if op.mnemonic in (ARRIVE, WAIT):
         if role:
-            return "a kernel alone meets other blocks, and not its roles"
+            return "only a kernel synchronizes with other blocks, not its roles"
         if roles and op.mnemonic == ARRIVE:
             return "roles may run: gpu.join comes before"
     if op.mnemonic == ARRIVE and arrived:

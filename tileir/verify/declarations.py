@@ -81,7 +81,7 @@ def _check_global(symbol: Global) -> Iterator[Diagnostic]:
         yield Diagnostic("TIR0221", message, where)
     if symbol.space not in (AddressSpace.GLOBAL, usual_space(symbol.constant)):
         kind = "a constant" if symbol.constant else "a global"
-        message = f"{name}: {kind} cannot lie in address space {int(symbol.space)}"
+        message = f"{name}: {kind} cannot be in address space {int(symbol.space)}"
         yield Diagnostic("TIR0307", message, where)
     initial = symbol.initial
     if initial is None:

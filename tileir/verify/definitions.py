@@ -22,7 +22,7 @@ class Walk:
     """What one pass over the ops of a function found.
 
     `naming` are the ops that name symbols; `predicated` tells whether any op has a predicate or
-    merges predicated values, `placed` whether any has a room in shared memory.
+    merges predicated values, `placed` whether any op has a shared-memory offset.
     """
 
     findings: list[Diagnostic]
@@ -121,7 +121,7 @@ def _walk_ops(walker: _Walker, block: Block) -> None:
             if type(op.predicate) is Value and op.predicate not in visible:
                 _report_use(walker, op, block, op.predicate)
         if op.shared is not None:
-            _note_room(walker, op)
+            _note_shared_range(walker, op)
         if op.results:
             visible.update(op.results)
         cls = type(op)
@@ -156,7 +156,7 @@ def _note(walker: _Walker, op: Op) -> None:
     walker.findings.extend(newer_in(op, walker.module.version))
 
 
-def _note_room(walker: _Walker, op: Op) -> None:
+def _note_shared_range(walker: _Walker, op: Op) -> None:
     walker.placed = True
     if walker.module.stage is None:
         message = f"{op.mnemonic}: shared belongs to a module with a stage line"

@@ -1,4 +1,4 @@
-"""Rooms in shared memory: within the function's bytes, and each alone while it is in use."""
+"""Shared-memory allocations are in bounds, and disjoint while they are live."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tileir.op import Op
 from tileir.values import Value
 
 
-def check_rooms(function: Function) -> Iterator[Diagnostic]:
+def check_shared_memory(function: Function) -> Iterator[Diagnostic]:
     """Check `shared` of the ops of `function` against its total and against one another.
 
-    An op's own room is in use while it runs; that of a buffer, at every op where it is alive.
+    The scratch range of an op is live while the op runs, a buffer at every op where it is live.
     """
     total = function.attributes.get("shared", 0)
     if type(total) is not int or total < 0:
@@ -23,13 +23,15 @@ def check_rooms(function: Function) -> Iterator[Diagnostic]:
         return
     for op in function.ops:
         if op.shared is not None and sum(op.shared) > total:
-            message = f"{op.mnemonic} has {_shown(op.shared)}, and @{function.name} {total} in all"
+            message = (
+                f"{op.mnemonic} has {_range_text(op.shared)}, and @{function.name} {total} in all"
+            )
             yield Diagnostic("TIR0227", message, op.location, operand="shared")
     yield from _overlaps(function)
 
 
 def _overlaps(function: Function) -> Iterator[Diagnostic]:
-    """Pairs of rooms in use at once that share a byte, each once."""
+    """Yield an error for each pair of allocations with overlapping live ranges and bytes."""
     buffers = {op.results[0]: op for op in function.ops if op.mnemonic in (ALLOT, BARRIERS)}
     result, seen = alive(function), set[frozenset[Op]]()
     checked = set[frozenset[Value]]()
@@ -43,24 +45,24 @@ def _overlaps(function: Function) -> Iterator[Diagnostic]:
             pairs += [(a, b) for a in using for b in using]
         for a, b in pairs:
             pair = frozenset({a, b})
-            if a is not b and pair not in seen and _meet(a.shared, b.shared):
+            if a is not b and pair not in seen and _overlap(a.shared, b.shared):
                 seen.add(pair)
                 yield _clash(*sorted((a, b), key=list(function.ops).index))
 
 
-def _meet(a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool:
+def _overlap(a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool:
     if a is None or b is None:
         return False
     return a[0] < sum(b) and b[0] < sum(a)
 
 
 def _clash(first: Op, second: Op) -> Diagnostic:
-    text = f"{second.mnemonic} has {_shown(second.shared)}, where {first.mnemonic}"
-    note = Diagnostic("TIR0228", f"it has {_shown(first.shared)}", first.location)
+    text = f"{second.mnemonic} has {_range_text(second.shared)}, where {first.mnemonic}"
+    note = Diagnostic("TIR0228", f"it has {_range_text(first.shared)}", first.location)
     message = f"{text} still needs some"
     return Diagnostic("TIR0228", message, second.location, notes=(note,), operand="shared")
 
 
-def _shown(room: tuple[int, int] | None) -> str:
-    offset, size = room or (0, 0)
+def _range_text(range_: tuple[int, int] | None) -> str:
+    offset, size = range_ or (0, 0)
     return f"bytes {offset} to {offset + size - 1}"

@@ -1,4 +1,4 @@
-"""A picture of a search: what the model expected beside what was measured, the best so far, and
+"""A picture of a search: predicted against measured time, the best so far, and
 what every choice costs."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Axis:
 
     @staticmethod
     def over(values: Sequence[float]) -> Axis:
-        """From the least to the most, with some room."""
+        """From the least to the most, with a margin."""
         low, high = min(values), max(values)
         return Axis(log10(low) - 0.03, max(log10(high), log10(low) + 0.02) + 0.03)
 
@@ -110,12 +110,12 @@ def _bars(result: Result, x: float, y: float) -> Iterator[str]:
 
 
 def _frame(
-    x: float, y: float, below: str, beside: str, across: Axis | None, up: Axis
+    x: float, y: float, below: str, baseline: str, across: Axis | None, up: Axis
 ) -> Iterator[str]:
     yield svg.rect(x, y, _SIDE, _SIDE, "frame")
     yield svg.text(x + _SIDE / 2, y + _SIDE + 34, below, "soft", "middle")
-    if beside:
-        yield svg.text(x, y - 8, beside, "soft")
+    if baseline:
+        yield svg.text(x, y - 8, baseline, "soft")
     for seconds in up.ticks():
         level = y + _SIDE - up.at(seconds)
         yield f'<path class="faint" d="M{x:.1f} {level:.1f}h{_SIDE}"/>'

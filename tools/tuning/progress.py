@@ -14,7 +14,7 @@ from tileir.backend.tuning.tune import Observer, Silent
 
 
 def observer(quiet: bool = False) -> Observer:
-    """Who is told: a bar on a terminal, a line per phase elsewhere, nobody where `quiet`."""
+    """Progress output: a bar on a terminal, a line per phase elsewhere, none if `quiet`."""
     if quiet:
         return Silent()
     if sys.stderr.isatty() and importlib.util.find_spec("rich") is not None:

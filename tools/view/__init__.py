@@ -14,12 +14,12 @@ from tileir.tools.view.input import Subject
 
 PICTURES = {
     "access": "the addresses that a warp touches at every load and store",
-    "banks": "the banks of shared memory that a warp's accesses meet in",
+    "banks": "bank conflicts of shared-memory accesses",
     "cfg": "blocks and the branches between them",
     "defuse": "ops, and who reads what they define",
     "owners": "who holds which element of a tile",
     "passes": "what each pass changes, as a page of HTML",
-    "shared": "who lies where in shared memory, and how long",
+    "shared": "shared-memory allocation map and live ranges",
     "warps": "how an op's iterations are spread over warps and their loops",
 }
 """Picture to its line of help; each is the module of that name in `tileir.tools.view`."""

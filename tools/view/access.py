@@ -32,7 +32,7 @@ lines of what an access might have been."""
 
 _HOW = (
     "A row is a line of 128 bytes, a frame a sector of 32, which is what memory moves. A coloured "
-    "piece is what one lane reads or writes, with the lane's number; pale sectors are not "
+    "segment is what one lane reads or writes, with the lane's number; pale sectors are not "
     "touched, and what is empty in a framed one is moved for nothing. Of tiles with several "
     "dimensions it is also shown what the first access would be with lanes along another one."
 )
@@ -112,7 +112,7 @@ Alike = list[tuple[Op, list[_Pattern]]]
 
 
 def _alike(trace: Trace, found: Sequence[tuple[Op, list[Access]]]) -> list[Alike]:
-    """Ops of one line whose accesses look the same, as where a loop's first rounds stand before
+    """Ops of one line whose accesses look the same, as where a loop's first iterations stand before
     it, together."""
     groups: dict[object, Alike] = {}
     for op, accesses in found:

@@ -33,9 +33,9 @@ _MOST_ROWS, _MOST_SHAPES = 12, 3
 """Wavefronts drawn of an access; accesses of an op that take them differently."""
 
 _HOW = (
-    "A column is a bank, 4 bytes wide; a row is a wavefront, what the banks give at once. A piece "
-    "is a word, with the lane that reads or writes it, in that lane's colour. A red row is a "
-    "wavefront more than the access needs: lanes met in a bank. 0+ is lane 0 and others."
+    "A column is a bank, 4 bytes wide; a row is a wavefront, what the banks give at once. A "
+    "segment is a word, with the lane that reads or writes it, in that lane's colour. A red row is "
+    "a wavefront more than the access needs: a bank conflict. 0+ is lane 0 and others."
 )
 
 
@@ -49,7 +49,7 @@ class Word:
 
 @attrs.frozen
 class Wavefront:
-    """What banks give at once in phase `phase` of an access; `lost` where lanes met in a bank."""
+    """What banks give at once in phase `phase` of an access; `lost` with a bank conflict."""
 
     phase: int
     lost: bool
@@ -60,7 +60,7 @@ def picture(subject: Subject) -> str:
     """SVG of the accesses of shared memory of the kernel's first warp, in one instance."""
     trace, names = traced(subject), Names(subject.laid_out)
     result = subject.about(grouped(trace, True).items(), lambda item: item[0], "shared access")
-    sheet = Sheet(f"{subject.name}: banks that the lanes of a warp meet in")
+    sheet = Sheet(f"{subject.name}: bank conflicts of a warp")
     sheet.words(_HOW, "soft")
     sheet.legend([(lane_colour(i), f"lane {i}") for i in (0, 1, 2, 8, 16, 24, 31)])
     if not result:

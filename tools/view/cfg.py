@@ -125,7 +125,7 @@ def _edges(function: Function, boxes: dict[str, _Box]) -> Iterator[str]:
 
 
 def _aside(start: _Box, end: _Box, x: float, out: float, name: str) -> Iterator[str]:
-    """An edge around the boxes between, `out` pixels beside them."""
+    """An edge around the boxes between, `out` pixels next to them."""
     y, v = start.bottom - 10, end.top + 10
     yield line([(x, y), (x + out, y), (x + out, v), (x, v)])
     yield tip((x, v), (-out, 0))

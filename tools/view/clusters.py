@@ -42,10 +42,10 @@ class Phi:
 
 @attrs.frozen(eq=False)
 class Port:
-    """A value of another block, `home`, that a block reads."""
+    """A value defined in another block, `defining`, that a block reads."""
 
     value: Value
-    home: str
+    defining: str
 
 
 def clusters(function: Function, block: Block, ops: frozenset[Op]) -> list[Cluster]:
@@ -94,9 +94,9 @@ def phis(function: Function, block: Block, values: frozenset[Value]) -> list[Phi
 def ports(function: Function, block: Block, ops: Sequence[Op]) -> list[Port]:
     """Values that `ops` of `block` read and other blocks define; parameters of the function are
     left out, for everything may read them."""
-    home, given = defining_blocks(function), {p.value for p in function.parameters}
+    defining, given = defining_blocks(function), {p.value for p in function.parameters}
     read = dict.fromkeys(v for op in ops for v in op.inputs if isinstance(v, Value))
-    return [Port(v, home[v]) for v in read if v not in given and home[v] != block.label]
+    return [Port(v, defining[v]) for v in read if v not in given and defining[v] != block.label]
 
 
 def slice_of(function: Function, value: Value | None) -> tuple[frozenset[Op], frozenset[Value]]:

@@ -22,7 +22,7 @@ _INNER, _ROW, _MOST = 930.0, 14, 46
 """Pixels within a frame, of a line of text in a box, and characters of it."""
 
 _SIDE, _LETTER = 6.0, 6.03
-"""Pixels beside the text of a box, and of a character."""
+"""Pixels around the text of a box, and of a character."""
 
 _HOW = (
     "A frame is a block; a box holds ops, of which all but the last are read nowhere else. Arrows "
@@ -86,7 +86,7 @@ def _boxes(
 
 
 def _port(port: Port, names: Names) -> _Box:
-    return _Box((f"{names.operand(port.value)} of {port.home}",), "carried", (port.value,))
+    return _Box((f"{names.operand(port.value)} of {port.defining}",), "carried", (port.value,))
 
 
 def _phi(phi: Phi, names: Names) -> _Box:

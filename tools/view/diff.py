@@ -29,7 +29,7 @@ class Pair:
 
 def pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[Pair]:
     """The lines of both texts in order. Changed lines that define the same value, or begin with
-    the same word, stand beside each other."""
+    the same word, stand next to each other."""
     for same, i, j, k, n in _blocks(old, new):
         if same:
             yield from _side_by_side(old, new, i, j, k, n)
@@ -40,7 +40,7 @@ def pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[Pair]:
 
 
 def marked(old: str, new: str) -> tuple[list[tuple[bool, str]], list[tuple[bool, str]]]:
-    """Both lines in pieces, each with whether it is only there."""
+    """Both lines in segments, each with whether it is only there."""
     before, after = _WORD.findall(old), _WORD.findall(new)
     left: list[tuple[bool, str]] = []
     right: list[tuple[bool, str]] = []

@@ -154,20 +154,20 @@ def _middles(graph: _Graph, width: float) -> dict[int, float]:
         near = graph.above if sweep % 2 == 0 else graph.below
         for nodes in graph.layers if sweep % 2 == 0 else graph.layers[::-1]:
             required = [_mean([result[m] for m in near.get(n, ())], result[n]) for n in nodes]
-            room = max(width, _needed(graph, nodes))
+            space = max(width, _needed(graph, nodes))
             right = [
-                room - x for x in _apart(graph, nodes[::-1], [room - x for x in required[::-1]])
+                space - x for x in _apart(graph, nodes[::-1], [space - x for x in required[::-1]])
             ]
             left = _apart(graph, nodes, required)
             both = zip(left, right[::-1], strict=True)
             apart = _apart(graph, nodes, [(a + b) / 2 for a, b in both])
-            for node, x in zip(nodes, _pushed_back(graph, nodes, apart, room), strict=True):
+            for node, x in zip(nodes, _pushed_back(graph, nodes, apart, space), strict=True):
                 result[node] = x
     return _centred(graph, result, width)
 
 
 def _apart(graph: _Graph, nodes: Sequence[int], required: Sequence[float]) -> list[float]:
-    """Middles not left of those wanted, nor of zero, in their order and without overlap."""
+    """Middles not left of those required, nor of zero, in their order and without overlap."""
     result, left = list[float](), 0.0
     for node, x in zip(nodes, required, strict=True):
         half = graph.widths[node] / 2

@@ -1,4 +1,4 @@
-"""Who lies in shared memory from when to when, along the ops of a kernel in program order."""
+"""Live ranges of shared-memory allocations, along the ops of a kernel in program order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tileir.op import Op
 
 
 @attrs.frozen(eq=False)
-class Room:
+class Allocation:
     """Bytes `offset` to `offset + size`, which `op` has at the ops of `spans`, first and last,
     counted from the kernel's beginning; `touched` are the ops that access them."""
 
@@ -62,13 +62,13 @@ def in_order(function: Function) -> list[Op]:
     return [op for label in cfg(function).order for op in function.blocks[label].ops]
 
 
-def rooms(function: Function, plan: SharedMemoryPlan) -> list[Room]:
-    """The rooms of `plan` in the order in which they are needed: those that ops work in while
+def allocations(function: Function, plan: SharedMemoryPlan) -> list[Allocation]:
+    """The allocations of `plan` in the order of first use: those of ops while
     these run, buffers while they hold what is still read, or a copy may be on its way there
     (`tileir.analysis.shared_buffers`)."""
     ops, living = in_order(function), alive(function)
     index = {op: i for i, op in enumerate(ops)}
-    result: list[Room] = []
+    result: list[Allocation] = []
     for op, offset in plan.offsets.items():
         needed, touched = [index[op]], [index[op]]
         if op.mnemonic == ALLOT:
@@ -76,8 +76,8 @@ def rooms(function: Function, plan: SharedMemoryPlan) -> list[Room]:
             needed = [i for i, other in enumerate(ops) if buffer in living.at(other)]
             touched = [i for i, other in enumerate(ops) if buffer in accessed(other)]
         spans = _spans(needed or touched or [index[op]])
-        result.append(Room(op, offset, plan.sizes[op], spans, tuple(touched)))
-    return sorted(result, key=lambda room: (room.first, room.offset))
+        result.append(Allocation(op, offset, plan.sizes[op], spans, tuple(touched)))
+    return sorted(result, key=lambda allocation: (allocation.first, allocation.offset))
 
 
 def _spans(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
@@ -91,7 +91,7 @@ def _spans(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(spans)
 
 
-def most_at_once(found: Sequence[Room]) -> int:
+def most_at_once(found: Sequence[Allocation]) -> int:
     """The largest sum of bytes needed at one op: no placement does with less."""
-    starts = {first for room in found for first, _ in room.spans}
+    starts = {first for allocation in found for first, _ in allocation.spans}
     return max((sum(r.size for r in found if r.at(op)) for op in starts), default=0)

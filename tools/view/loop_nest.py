@@ -92,7 +92,7 @@ def lines(it: Space, names: Names) -> Iterator[str]:
             yield f"{indent}for {_ranges([counter])}"
             indent += "  "
     if it.steps > 1:
-        yield f"{indent}for s in 0..{it.steps}    # products of a sum"
+        yield f"{indent}for s in 0..{it.steps}    # products per accumulator element"
         indent += "  "
     yield indent + _body(it, names, result)
 

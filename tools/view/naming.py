@@ -73,7 +73,8 @@ def concerns(op: Op, required: str, names: Names) -> bool:
 
 
 def same(name: str, required: str) -> bool:
-    """Whether `name` is `required`, or that with the number passes put behind a copy."""
+    """Whether `name` is `required`, or the same name with the number that passes append to
+    copies."""
     return re.fullmatch(re.escape(required) + r"(\.\d+)*", name) is not None
 
 

@@ -25,14 +25,14 @@ from tileir.tools.view.tiles import Cell, Drawing, Owner, drawing, framed, owner
 from tileir.types import Tile, Type
 
 _WRAP, _MOST, _WIDE, _HIGH, _LEAST = 128, 4096, 940.0, 320.0, 4.0
-"""Of the drawing by thread: elements of a row of a line, pieces; pixels, and those of an element
-that has room."""
+"""Of the drawing by thread: elements of a row of a line, segments; pixels, and those of an element
+that fits."""
 
 _PANEL = 290
 """Pixels of each of the three parts of the hierarchy."""
 
 _HOW = (
-    "The hue is the warp, the lightness the lane, the number in a piece the lane that holds it. "
+    "The hue is the warp, the lightness the lane, the number in a segment the owner lane. "
     "From left to right: the tile of a block and its warps, the micro-tile that a warp covers at "
     "once, and the nano-tile of side-by-side elements of one thread, by register. Below, the tile."
 )
@@ -118,7 +118,7 @@ def _block_tile(kind: Tile) -> Drawing:
 
 
 def _small(kind: Tile) -> bool:
-    """Whether every element of a tile can be drawn beside the micro-tile."""
+    """Whether every element of a tile can be drawn next to the micro-tile."""
     return kind.shape[-1] * 5 <= _PANEL and kind.size // kind.shape[-1] * 5 <= 400
 
 

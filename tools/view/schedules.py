@@ -14,9 +14,9 @@ _LEFT = 64.0
 def schedules(
     title: str, timings: Sequence[tuple[str, float]], baselines: Mapping[str, float] | None = None
 ) -> str:
-    """A picture of (schedule, seconds) in any order, beside seconds of `baselines` by name. Its
-    second line says how many schedules there are, and how many are competitive: at most 5 % slower
-    than the fastest baseline, or than the fastest schedule where there is none."""
+    """A picture of (schedule, seconds) in any order, against the seconds of `baselines` by name.
+    Its second line says how many schedules there are, and how many are competitive: at most 5 %
+    slower than the fastest baseline, or than the fastest schedule where there is none."""
     result = sorted(timings, key=lambda item: item[1])
     lines = dict(baselines or {})
     best = min(lines.values(), default=result[0][1] if result else 0.0)
@@ -43,8 +43,8 @@ def _shown(seconds: Sequence[float], lines: Sequence[float]) -> float:
 def _bars(
     found: Sequence[tuple[str, float]], lines: Mapping[str, float], most: float, width: float
 ) -> list[str]:
-    room = width - _LEFT - svg.MARGIN
-    each = room / max(1, len(found))
+    margin = width - _LEFT - svg.MARGIN
+    each = margin / max(1, len(found))
     parts = [
         svg.rect(
             _LEFT + i * each, _HEIGHT - _scaled(seconds, most), max(0.4, each * 0.85),
@@ -54,7 +54,7 @@ def _bars(
     ]  # fmt: skip
     for i, seconds in enumerate(lines.values()):
         y = _HEIGHT - _scaled(seconds, most)
-        parts.append(svg.rect(_LEFT, y - 0.75, room, 1.5, "flat", _hue(i), _time(seconds)))
+        parts.append(svg.rect(_LEFT, y - 0.75, margin, 1.5, "flat", _hue(i), _time(seconds)))
     for part in (0.0, 0.5, 1.0):
         y = _HEIGHT - part * (_HEIGHT - svg.LINE)
         parts.append(svg.text(_LEFT - 6, y + 4, _time(part * most), "soft small", "end"))

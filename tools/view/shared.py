@@ -1,4 +1,4 @@
-"""Shared memory over time: how long each room is needed, and where it lies (the paper's
+"""Shared memory over time: the live range and the offset of each allocation (the paper's
 Figure 7)."""
 
 from __future__ import annotations
@@ -8,7 +8,14 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from tileir.tools.view.input import Subject
-from tileir.tools.view.lifetimes import Room, Stretch, in_order, most_at_once, rooms, stretches
+from tileir.tools.view.lifetimes import (
+    Allocation,
+    Stretch,
+    allocations,
+    in_order,
+    most_at_once,
+    stretches,
+)
 from tileir.tools.view.naming import Names, place
 from tileir.tools.view.svg import (
     CHARACTER,
@@ -29,8 +36,8 @@ _LEFT, _WIDE, _HIGH, _BAR = 290.0, 670.0, 300.0, 17
 _MOST_BARS = 40
 
 _HOW = (
-    "From left to right the ops of the kernel in program order; loops are shaded. Above, how "
-    "long each room is needed, with a mark for every op that accesses it; below, where it lies. "
+    "From left to right the ops of the kernel in program order; loops are shaded. Above, the "
+    "live range of each allocation, with a mark for every op that accesses it; below, its offsets. "
     "Dashed red lines are barriers."
 )
 
@@ -38,7 +45,9 @@ _HOW = (
 def picture(subject: Subject) -> str:
     """SVG of the shared memory of the kernel, over its ops in program order."""
     function, plan = subject.laid_out, subject.staged.memory
-    result = subject.about(rooms(function, plan), lambda room: room.op, "shared memory")
+    result = subject.about(
+        allocations(function, plan), lambda allocation: allocation.op, "shared memory"
+    )
     sheet = Sheet(f"{subject.name}: shared memory over time")
     sheet.words(_HOW, "soft")
     if not result:
@@ -51,7 +60,7 @@ def picture(subject: Subject) -> str:
     waits = [i for i, op in enumerate(in_order(function)) if op.mnemonic == "gpu.barrier"]
     sheet.put(2 * LINE, time.heads())
     shown = sorted(sorted(result, key=lambda r: -r.size)[:_MOST_BARS], key=lambda r: r.first)
-    colours = {id(room): warp_colour(i) for i, room in enumerate(shown)}
+    colours = {id(allocation): warp_colour(i) for i, allocation in enumerate(shown)}
     sheet.put(len(shown) * _BAR + 8, _bars(time, names, shown, colours, waits), label="ranges")
     if len(shown) < len(result):
         sheet.words(f"… and {len(result) - len(shown)} smaller ones", "soft")
@@ -98,23 +107,29 @@ class _Time:
 
 
 def _bars(
-    time: _Time, names: Names, found: Sequence[Room], colours: dict[int, str], waits: Sequence[int]
+    time: _Time,
+    names: Names,
+    found: Sequence[Allocation],
+    colours: dict[int, str],
+    waits: Sequence[int],
 ) -> Iterator[str]:
     height = len(found) * _BAR + 4
     yield from time.bands(height)
     yield from time.barriers(waits, height)
-    for row, room in enumerate(found):
+    for row, allocation in enumerate(found):
         y = row * _BAR + 3
-        words = f"{_name(names, room)}: {_bytes(room.size)}, {place(room.op)}"
+        words = f"{_name(names, allocation)}: {_bytes(allocation.size)}, {place(allocation.op)}"
         yield text(MARGIN, y + 11, clipped(words, _LEFT - 2 * MARGIN))
-        for x, width in _extents(time, room):
-            yield rect(x, y, width, _BAR - 4, "cell", colours[id(room)], _title(names, room))
-        for at in room.touched:
+        for x, width in _extents(time, allocation):
+            yield rect(
+                x, y, width, _BAR - 4, "cell", colours[id(allocation)], _title(names, allocation)
+            )
+        for at in allocation.touched:
             yield line([(time.x(at) + 1, y + 3), (time.x(at) + 1, y + _BAR - 7)], "mark")
 
 
 def _memory(
-    time: _Time, names: Names, found: Sequence[Room], colours: dict[int, str], size: int,
+    time: _Time, names: Names, found: Sequence[Allocation], colours: dict[int, str], size: int,
     waits: Sequence[int],
 ) -> Iterator[str]:  # fmt: skip
     yield from time.bands(_HIGH)
@@ -125,30 +140,30 @@ def _memory(
         if abs(y - last) >= 12 or offset == size:
             yield text(_LEFT - 8, y + 4, _bytes(offset), "soft", "end")
             last = y
-    for room in found:
-        y, height = _HIGH - (room.offset + room.size) * scale, room.size * scale
-        colour, label = colours.get(id(room), "#9aa4af"), _name(names, room)
-        for x, width in _extents(time, room):
-            yield rect(x, y, width, height, "cell", colour, _title(names, room))
+    for allocation in found:
+        y, height = _HIGH - (allocation.offset + allocation.size) * scale, allocation.size * scale
+        colour, label = colours.get(id(allocation), "#9aa4af"), _name(names, allocation)
+        for x, width in _extents(time, allocation):
+            yield rect(x, y, width, height, "cell", colour, _title(names, allocation))
             if height >= 11 and len(label) * SMALL < width - 4:
                 yield text(x + 4, y + min(height / 2 + 3, 14), label, "in")
     yield from time.barriers(waits, _HIGH)
     yield rect(_LEFT, 0, _WIDE, _HIGH, "frame")
 
 
-def _extents(time: _Time, room: Room) -> Iterator[tuple[float, float]]:
-    """Where a room begins along the axis, and how long it is there, each time it is."""
-    for first, last in room.spans:
+def _extents(time: _Time, allocation: Allocation) -> Iterator[tuple[float, float]]:
+    """Start and length, along the axis, of each live range of an allocation."""
+    for first, last in allocation.spans:
         yield time.x(first), max(time.x(last + 1) - time.x(first), 4.0)
 
 
-def _name(names: Names, room: Room) -> str:
-    return f"{names.results(room.op) or '_'} {room.op.mnemonic.removeprefix('gpu.')}"
+def _name(names: Names, allocation: Allocation) -> str:
+    return f"{names.results(allocation.op) or '_'} {allocation.op.mnemonic.removeprefix('gpu.')}"
 
 
-def _title(names: Names, room: Room) -> str:
-    span = f"bytes {room.offset} to {room.offset + room.size - 1}"
-    return f"{names.op(room.op)}: {span}"
+def _title(names: Names, allocation: Allocation) -> str:
+    span = f"bytes {allocation.offset} to {allocation.offset + allocation.size - 1}"
+    return f"{names.op(allocation.op)}: {span}"
 
 
 def _bytes(number: int) -> str:

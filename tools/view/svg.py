@@ -126,7 +126,7 @@ def colour(hue: float, lightness: float, saturation: float = 0.6) -> str:
 
 
 def lane_colour(lane: int) -> str:
-    """The colour of a lane: once around the wheel, neighbours lighter and darker by turns."""
+    """The colour of a lane: once around the wheel, neighbours alternately lighter and darker."""
     return colour(lane % 32 * 11.25, 0.60 if lane % 2 else 0.76)
 
 
@@ -170,7 +170,7 @@ class Sheet:
         self.y += height
 
     def put(self, height: float, parts: Iterable[str], x: float = 0, label: str = "") -> None:
-        """Shapes whose coordinates begin here, and the room they take."""
+        """Shapes whose coordinates begin here, and the space they take."""
         self.parts.append(group(x, self.y, parts, label))
         self.y += height
 

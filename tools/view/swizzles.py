@@ -26,7 +26,7 @@ Moved = Callable[[int], int]
 
 @attrs.frozen
 class Region:
-    """Bytes `start` to `end` of shared memory, and where each would lie."""
+    """Bytes `start` to `end` of shared memory, and the offset of each."""
 
     start: int
     end: int
@@ -84,7 +84,7 @@ def packed(place: SharedTile, offset: int) -> int:
 
 
 def _converted(op: Any, base: int) -> Iterator[Region]:
-    """A conversion's passage, row-major instead; of tiles that pass in one round."""
+    """A conversion's passage, row-major instead; of tiles that pass in one iteration."""
     staged = conversion(op.source.type, op.layout)
     if isinstance(staged, Staging) and staged.rounds == 1:
         yield Region(
@@ -93,7 +93,7 @@ def _converted(op: Any, base: int) -> Iterator[Region]:
 
 
 def _row_major(staged: Staging, offset: int) -> int:
-    """The offset, without swizzle and padding, of the element that lies at `offset`."""
+    """The offset, without swizzle and padding, of the element at `offset`."""
     at, rest = element_at(staged, offset)
     index = 0
     for x, n in zip(at, staged.shape, strict=True):
@@ -102,7 +102,7 @@ def _row_major(staged: Staging, offset: int) -> int:
 
 
 def element_at(staged: Staging, offset: int) -> tuple[Vector, int]:
-    """The element that lies at `offset`, and the byte of it."""
+    """The element at `offset`, and the byte of it."""
     bits = len(staged.matrix)
     box = staged.size << bits
     rest = offset % staged.size

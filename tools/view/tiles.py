@@ -27,7 +27,7 @@ _THIN = 3.0
 
 @cache
 def owners(layout: Layout, shape: Vector) -> Mapping[Vector, tuple[Owner, ...]]:
-    """Who holds each element, the first holder first."""
+    """The owners of each element, the first owner first."""
     result: dict[Vector, list[Owner]] = {}
     axes = [_moves(layout, axis) for axis in ("warp", "lane", "register")]
     for (w, warp), (n, lane), (r, register) in product(*map(enumerate, axes)):
@@ -50,7 +50,7 @@ def _moves(layout: Layout, axis: str) -> list[list[tuple[int, int]]]:
 
 @attrs.frozen
 class Drawing:
-    """Shapes, and the room that they take."""
+    """Shapes, and the space that they take."""
 
     parts: Sequence[str]
     width: float
@@ -77,7 +77,7 @@ def framed(
     shape: Vector, wide: float, high: float, most: float, short: int = 64, least: float = 0.5
 ) -> Frame:
     """The frame that fits `wide` by `high` pixels with elements of `least` to `most`, lower rows
-    left out where they have no room; rows of a tile of one dimension, and overlong ones, are
+    left out where they do not fit; rows of a tile of one dimension, and overlong ones, are
     broken after `short` elements."""
     wrap = min(shape[-1], short) if len(shape) == 1 or shape[-1] > LONGEST else shape[-1]
     rows = _rows(shape, wrap)
@@ -90,7 +90,7 @@ def _rows(shape: Vector, wrap: int) -> int:
 
 
 def drawing(frame: Frame, cells: Mapping[Vector, Cell]) -> Drawing:
-    """A shape for what is alike, of a piece for each of its runs along a row."""
+    """A shape for equal elements, with a segment for each of its runs along a row."""
     scale = frame.scale
     shapes: dict[Cell, list[str]] = {}
     labels: list[str] = []

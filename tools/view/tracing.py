@@ -92,7 +92,7 @@ class Trace:
         self.accesses[op].append(access)
 
     def where(self, address: int) -> tuple[str, int]:
-        """The parameter whose buffer `address` lies in, and how many bytes into it."""
+        """The parameter whose buffer contains `address`, and how many bytes into it."""
         for start, end, name in self.regions:
             if start <= address < end:
                 return name, address - start
@@ -218,7 +218,7 @@ for _name, _at in (
 
 
 def grouped(trace: Trace, shared: bool) -> Mapping[Op, list[Access]]:
-    """Per op its accesses of one memory, those that nobody made left out."""
+    """Per op its accesses of one memory, without empty ones."""
     result = {
         op: [a for a in accesses if a.shared == shared and a.held.any()]
         for op, accesses in trace.accesses.items()

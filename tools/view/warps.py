@@ -108,7 +108,7 @@ def _by(holders: Sequence[tuple[int, int, int]]) -> str:
 
 
 def _depth(face: Drawing, steps: int, depth: float) -> Iterator[str]:
-    """Behind the face of a dot's sums the products of each."""
+    """Behind the face of a dot's accumulator, the products of each element."""
     if not depth:
         return
     for step in range(steps + 1):
@@ -180,5 +180,5 @@ def _instances(sheet: Sheet, subject: Subject) -> None:
             body.append(text(x + 27, y + 11, name, "in", "middle"))
         parts.append(group(MARGIN + sm * (wide + 10), 0, body))
     sheet.put(66, parts, label="gpu")
-    words = "an instance runs on one multiprocessor, on whichever is free, with others beside it"
+    words = "an instance runs on one multiprocessor, on whichever is free, next to others"
     sheet.words(words, "soft")

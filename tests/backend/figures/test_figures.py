@@ -30,8 +30,8 @@ FOUND = (
 )  # fmt: skip
 FILES = [
     *sorted((ROOT / "examples").glob("*.tir")),
-    *sorted((ROOT / "tests/corpus/seed002").glob("*.tir")),
-    *sorted((ROOT / "tests/corpus/seed004").glob("*.tir")),
+    *sorted((ROOT / "tests/corpus/triton_ptx_2023").glob("*.tir")),
+    *sorted((ROOT / "tests/corpus/lamont_conv2d").glob("*.tir")),
     *(ROOT / "tests/corpus/found" / f"{name}.tir" for name in FOUND),
 ]
 PATTERNS = {

@@ -1,4 +1,4 @@
-"""What a listing of the seeds is to a test: sizes that it allows, and those that it does not."""
+"""What a listing of a source is to a test: sizes that it allows, and those that it does not."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Refusal:
 
 @attrs.frozen
 class Listing:
-    """A listing of seed `seed`: `check(executor, **size)` raises AssertionError where it does not
-    give what numpy does, and TileirError where it is refused."""
+    """A listing of source `source`: `check(executor, **size)` raises AssertionError where it does
+    not give what numpy does, and TileirError where it is refused."""
 
-    seed: str
+    source: str
     name: str
     what: str
     language: str
@@ -49,7 +49,7 @@ class Listing:
     @property
     def key(self) -> str:
         """A name that no other listing has."""
-        return f"{self.seed} {self.name} {self.language}"
+        return f"{self.source} {self.name} {self.language}"
 
     def run(self, on: str) -> tuple[int, str]:
         """How many sizes gave what numpy does on an executor, and the error at the others ("" for

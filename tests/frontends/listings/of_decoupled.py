@@ -1,4 +1,4 @@
-"""The kernel definitions of the thesis (seed 003), whatever their schedule, and those that it
+"""The kernel definitions of the thesis (Pham 2025), whatever their schedule, and those that it
 measures and does not print. Blocks need not divide sizes."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def listing(
     def check(on: str, **size: int) -> None:
         parse(source).scheduled(schedule).function().test(on, **size)()
 
-    return Listing("003", number, what, "Decoupled Triton", check, allowed)
+    return Listing("Pham 2025", number, what, "Decoupled Triton", check, allowed)
 
 
 SMALL = sizes("x y", (3, 5), (4, 8), (1, 17))

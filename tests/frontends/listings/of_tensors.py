@@ -1,5 +1,5 @@
-"""The listings of Tile, Tensor Comprehensions and tensor expressions: Listing 2 of MAPL 2019 (seed
-000) and Halide's blur, Listing 2.1 of the thesis (seed 003), as tensor expressions."""
+"""The listings of Tile, Tensor Comprehensions and tensor expressions: Listing 2 of MAPL 2019 (MAPL
+2019) and Halide's blur, Listing 2.1 of the thesis (Pham 2025), as tensor expressions."""
 
 from __future__ import annotations
 
@@ -70,15 +70,20 @@ def blur(on: str, height: int, width: int) -> None:
 PRODUCTS = sizes("I J K", (16, 32, 16), (20, 24, 40), (1, 7, 13), (65, 33, 70))
 
 LISTINGS = (
-    Listing("000", "Listing 2", "A Bᵀ", "Tile", product(by_tile), PRODUCTS),
+    Listing("Tillet 2019", "Listing 2", "A Bᵀ", "Tile", product(by_tile), PRODUCTS),
     Listing(
-        "000", "Listing 2", "A Bᵀ", "Tensor Comprehensions", product(by_comprehension), PRODUCTS
+        "Tillet 2019",
+        "Listing 2",
+        "A Bᵀ",
+        "Tensor Comprehensions",
+        product(by_comprehension),
+        PRODUCTS,
     ),
     Listing(
-        "000", "Listing 2", "A Bᵀ", "Tensor expressions", product(by_expression), PRODUCTS
+        "Tillet 2019", "Listing 2", "A Bᵀ", "Tensor expressions", product(by_expression), PRODUCTS
     ),
     Listing(
-        "003", "Listing 2.1", "3x3 blur", "Tensor expressions", blur,
+        "Pham 2025", "Listing 2.1", "3x3 blur", "Tensor expressions", blur,
         sizes("height width", (32, 256), (37, 150), (1, 1), (65, 300)),
     ),
 )  # fmt: skip

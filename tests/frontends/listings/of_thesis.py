@@ -1,4 +1,4 @@
-"""The kernels of Triton's Python that seed 003 prints: hand-written and generated ones. Those that
+"""The kernels of Triton's Python that Pham 2025 prints: hand-written and generated ones. Those that
 are generated ask for sizes that blocks divide; strides are any."""
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def split_total(on: str, x: int, k_: int) -> None:
 def listing(
     number: str, what: str, check: Any, allowed: tuple[Size, ...], refused: Refusal | None = None
 ) -> Listing:
-    return Listing("003", f"Listing {number}", what, "Triton", check, allowed, refused)
+    return Listing("Pham 2025", f"Listing {number}", what, "Triton", check, allowed, refused)
 
 
 SMALL = sizes("x y", (3, 5), (4, 8), (1, 17))

@@ -1,4 +1,5 @@
-"""The kernels of Triton's Python in seeds 001, 002 and 004."""
+"""The kernels of Triton's Python in OpenAI 2021, PTX 2023 and Lamont et al. (`table.py` has the
+titles)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from tileir.frontends import triton
 
-from ..triton import seed_kernels as k
+from ..triton import published_kernels as k
 from .model import Listing, Refusal, close, normal, sizes, unset, whole
 
 
@@ -101,18 +102,18 @@ COUNTS = sizes("n", (1000,), (1008,), (128,), (1,), (517,))
 
 
 def of_002(name: str, what: str, check: Any, allowed: Any) -> Listing:
-    return Listing("002", f"kernel_{name}", what, "Triton", check, allowed)
+    return Listing("PTX 2023", f"kernel_{name}", what, "Triton", check, allowed)
 
 
 LISTINGS = (
-    Listing("001", "add", "sum of vectors", "Triton", add,
+    Listing("OpenAI 2021", "add", "sum of vectors", "Triton", add,
             sizes("n", (512,), (1000,), (7,), (98432,))),
     Listing(
-        "001", "softmax", "softmax of rows", "Triton", softmax,
+        "OpenAI 2021", "softmax", "softmax of rows", "Triton", softmax,
         sizes("rows columns", (3, 931), (2, 1024), (4, 1), (5, 781)),
     ),
     Listing(
-        "001", "matmul", "matrix product", "Triton", matmul,
+        "OpenAI 2021", "matmul", "matrix product", "Triton", matmul,
         sizes("M N K block", (64, 64, 32, 32), (128, 64, 64, 32), (32, 64, 16, 32),
               (128, 128, 64, 64)),
         Refusal("a = tl.load(A)", sizes("M N K block", (33, 64, 32, 32), (63, 64, 32, 32))),
@@ -137,11 +138,11 @@ LISTINGS = (
         "230429_01", "product", product, sizes("m n k_", (16, 16, 16), (15, 15, 15), (17, 8, 33))
     ),
     Listing(
-        "004", "loads under a mask", "matrix product", "Triton", tutorial_matmul,
+        "Lamont", "loads under a mask", "matrix product", "Triton", tutorial_matmul,
         sizes("M N K", (64, 64, 32), (33, 65, 17), (1, 5, 70)),
     ),
     Listing(
-        "004", "conv2d", "2D convolution", "Triton", conv2d,
+        "Lamont", "conv2d", "2D convolution", "Triton", conv2d,
         sizes("H W KH KW", (21, 34, 3, 3), (16, 32, 1, 1), (21, 34, 2, 5), (7, 7, 7, 7)),
     ),
 )  # fmt: skip

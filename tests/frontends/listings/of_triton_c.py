@@ -1,4 +1,4 @@
-"""The listings of Triton-C in MAPL 2019 (seed 000)."""
+"""The listings of Triton-C in MAPL 2019 (Tillet, Kung, Cox)."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def shift_convolution(on: str, M: int, N: int, K: int) -> None:
 
 LISTINGS = (
     Listing(
-        "000", "Listing 1", "matrix product", "Triton-C", product,
+        "Tillet 2019", "Listing 1", "matrix product", "Triton-C", product,
         sizes("M N K", (32, 16, 16), (20, 17, 12), (1, 33, 5), (70, 40, 33)),
     ),
-    Listing("000", "Listing 4", "broadcasting", "Triton-C", broadcasting, ({},)),
+    Listing("Tillet 2019", "Listing 4", "broadcasting", "Triton-C", broadcasting, ({},)),
     Listing(
-        "000", "Listing 8", "shift convolution", "Triton-C", shift_convolution,
+        "Tillet 2019", "Listing 8", "shift convolution", "Triton-C", shift_convolution,
         sizes("M N K", (16, 16, 8), (48, 16, 24), (32, 32, 16)),
         Refusal("float a[TM, TK] = *pa;", sizes("M N K", (20, 16, 8), (17, 16, 16))),
     ),

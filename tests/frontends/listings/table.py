@@ -20,10 +20,10 @@ LISTINGS: tuple[Listing, ...] = tuple(
             *of_thesis.LISTINGS,
             *of_decoupled.LISTINGS,
         ),
-        key=lambda listing: listing.seed,
+        key=lambda listing: listing.source,
     )
 )
-"""By seed, and by language within one."""
+"""By source, and by language within one."""
 
 Results: TypeAlias = dict[str, dict[str, str]]
 """What a cell says, by listing and executor."""
@@ -32,13 +32,15 @@ ROOT = Path(__file__).resolve().parents[3]
 FILE = Path(__file__).parent / "results.json"
 PAGE = ROOT / "docs" / "reference" / "frontends" / "listings.md"
 
-SEEDS = {
-    "000": "Tillet, Kung and Cox: Triton: an intermediate language and compiler for tiled neural "
-    "network computations (MAPL 2019)",
-    "001": "Tillet: Introducing Triton (2021)",
-    "002": "What Triton turns kernels into (2023)",
-    "003": "Pham: Decoupled Triton (thesis, University of Alberta, 2025)",
-    "004": "2D convolution, Triton and CUDA compared",
+SOURCES = {
+    "Tillet 2019": "Tillet, Kung, Cox: Triton: an intermediate language and compiler for tiled "
+    "neural network computations (MAPL 2019)",
+    "OpenAI 2021": "OpenAI: Introducing Triton: open-source GPU programming for neural networks "
+    "(2021)",
+    "PTX 2023": "A blog post of 2023 on the PTX that Triton generates (kernels `kernel_2304*`)",
+    "Pham 2025": "Pham: Decoupled Triton: a block-level decoupled language for writing and "
+    "exploring efficient machine-learning kernels (MSc thesis, University of Alberta, 2025)",
+    "Lamont": "Lamont, Loh, Sivakumar, Seyoum: An analysis of Triton vs CUDA",
 }
 
 HEAD = """# Listings
@@ -59,10 +61,9 @@ allow, since an out-of-bounds access is undefined there. A dash is a cell that h
 """
 
 TAIL = """
-Not included: the first line of Listing 2 of the MAPL paper, because TensorFlow is no language for
-kernels, and its Listing 3, a grammar; Listing 3.7 of the thesis, whose kernels have no bodies;
-code in CUDA, Numba or TorchScript for comparison. Repairs of listings are marked in
-`tests/frontends`.
+Left out: the first line of Listing 2 of Tillet et al. (TensorFlow is not a kernel language) and
+their Listing 3 (the grammar); Listing 3.7 of Pham, whose kernels have no bodies; code in CUDA,
+Numba or TorchScript. The listings in `tests/frontends` say what was repaired.
 """
 
 
@@ -108,16 +109,16 @@ def write(results: Results, path: Path = FILE) -> None:
 def page(results: Results) -> str:
     """The page of the results."""
     parts = [HEAD]
-    for seed, title in SEEDS.items():
-        parts += [f"\n## {title}\n\n", *_rows(seed, results)]
+    for source, title in SOURCES.items():
+        parts += [f"\n## {title}\n\n", *_rows(source, results)]
     return "".join((*parts, TAIL))
 
 
-def _rows(seed: str, results: Mapping[str, Mapping[str, str]]) -> Iterable[str]:
+def _rows(source: str, results: Mapping[str, Mapping[str, str]]) -> Iterable[str]:
     names = ("listing", "what", "language", *EXECUTORS.values(), "refused at")
     yield f"| {' | '.join(names)} |\n{'|---' * len(names)}|\n"
     for listing in LISTINGS:
-        if listing.seed == seed:
+        if listing.source == source:
             row = results.get(listing.key, {})
             cells = (row.get(on, "–").replace("|", "\\|") for on in EXECUTORS)
             line = f"`{listing.refused.line}`" if listing.refused else ""

@@ -1,4 +1,4 @@
-"""Every listing of the seeds in a frontend's language gives what numpy does, or its located error,
+"""Every listing of a source in a frontend's language gives what numpy does, or its located error,
 without a GPU (`tests/gpu/test_listings.py` runs them on one), and the page says so."""
 
 from __future__ import annotations

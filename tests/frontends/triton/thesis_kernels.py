@@ -1,4 +1,4 @@
-"""The kernels that seed 003 (Decoupled Triton, MSc thesis, 2025) prints whole: hand-written and
+"""The kernels that Pham 2025 (Decoupled Triton, MSc thesis, 2025) prints whole: hand-written and
 generated ones, in its order, with names of their own.
 
 Repaired: in `relu_grouped` the two lines of `x_pid` are joined in parentheses; the document breaks

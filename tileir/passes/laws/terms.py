@@ -9,7 +9,7 @@
     term     = literal | name ["#" index] | [name ":"] op ["#" index] "(" [term {"," term}] ")"
     [attrs] attrs    = "{" name "=" (word | "*") {"," name "=" (word | "*")} "}"
 
-Lower-case names stand for any operand, capitals for literals. A name met twice stands for the same
+Lower-case names stand for any operand, capitals for literals. A repeated name stands for the same
 operand both times; `name: op(...)` names the result of an op, `op#1` means its second result, and
 `p#1` the second result of the op that defines `p`. Literals are `0`, `0.0`, `true`, `inf`, `nan`
 and the like; integer, float and i1 ones match elements of that kind only.

@@ -1,5 +1,5 @@
-"""The convolutions of seed 004, as `.tir`: plain as its Triton kernel, with a stride as its CUDA
-kernel, padded as its kernels with shared memory, and dilated as its cuDNN descriptor.
+"""The convolutions of Lamont et al., as `.tir`: plain as its Triton kernel, with a stride as its
+CUDA kernel, padded as its kernels with shared memory, and dilated as its cuDNN descriptor.
 
 Its document observed of Triton's PTX that every element of the window is loaded from global memory,
 under predicates, by 8 loads per thread for a block of 32 x 32 outputs. By hand it staged tile and
@@ -25,7 +25,7 @@ from tileir.backend.simt.counts import Counts
 from tileir.textual import parse, print_module
 from tileir.types import Tile
 
-FOLDER = Path(__file__).parents[1] / "corpus" / "seed004"
+FOLDER = Path(__file__).parents[1] / "corpus" / "lamont_conv2d"
 CASES = {
     "conv2d": Convolution(loops="flat", other=False),
     "conv2d_strided": Convolution(stride=2),
@@ -51,7 +51,7 @@ def bare(text: str) -> str:
 @pytest.mark.parametrize("name", CASES)
 def test_texts_are_canonical_and_what_the_generator_writes(name):
     text = (FOLDER / f"{name}.tir").read_text()
-    assert text.startswith("; Seed 004, ") and print_module(parse(text)) == text
+    assert text.startswith("; Lamont et al., ") and print_module(parse(text)) == text
     assert bare(text) == CASES[name].text()
     assert sorted(p.stem for p in FOLDER.glob("*.tir")) == sorted(CASES)
 

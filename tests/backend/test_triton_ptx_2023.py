@@ -1,5 +1,5 @@
-"""The kernels of seed 002, as `.tir`: what its document observed of Triton's PTX, and what this
-compiler makes of them.
+"""The kernels of a blog post of 2023 on the PTX that Triton generates ("Triton PTX 2023"), as
+`.tir`: what the post observed of Triton's PTX, and what this compiler makes of them.
 
 `OBSERVED` is read off the document: its listings of PTX and the CUDA code it gives for them.
 `OURS` is what is counted here, which must be as good or better in every figure:
@@ -28,7 +28,7 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.counts import Counts
 from tileir.textual import parse, print_module
 
-FOLDER = Path(__file__).parents[1] / "corpus" / "seed002"
+FOLDER = Path(__file__).parents[1] / "corpus" / "triton_ptx_2023"
 F32, F16 = np.float32, np.float16
 Arrays = tuple[np.ndarray, ...]
 
@@ -195,7 +195,7 @@ def test_every_kernel_of_the_folder_is_here_and_canonical():
     assert sorted(p.stem for p in FOLDER.glob("*.tir")) == [case.name for case in CASES]
     for case in CASES:
         text = (FOLDER / f"{case.name}.tir").read_text()
-        assert text.startswith("; Seed 002, ") and print_module(parse(text)) == text
+        assert text.startswith("; Triton PTX 2023, ") and print_module(parse(text)) == text
 
 
 @ALL
