@@ -4,8 +4,8 @@
 
 An image of N x N (4096 unless told) in f32 and one window, as the document has it. Printed are
 microseconds of the median launch, each with a cold L2, of the kernels of
-`tests/corpus/lamont_conv2d` with `stage_halo` off and on, and of `torch.nn.functional.conv2d` (cuDNN,
-without TF32). A line is printed only if both kernels agree with a float64 convolution.
+`tests/corpus/lamont_conv2d` with `stage_halo` off and on, and of `torch.nn.functional.conv2d`
+(cuDNN, without TF32). A line is printed only if both kernels agree with a float64 convolution.
 """
 
 from __future__ import annotations
