@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,3 +103,38 @@ def test_few_files_answer_a_question(question: str) -> None:
     listed = {int(number) for number in re.findall(r"(?<![\w.])(\d+)\. `", section)}
     assert listed == set(range(1, int(stated[1]) + 1))
     assert len(listed) <= READ_FOR[question]
+
+
+@pytest.fixture(scope="module")
+def generate():
+    """`docs/_site/generate.py`, which is in no package."""
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "_site" / "generate.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_pages_have_every_option_pass_and_code(generate) -> None:
+    from tileir.backend import Options
+    from tileir.error_codes import CODES
+    from tileir.passmanager.registry import all_passes
+    from tileir.tools.main import COMMANDS
+
+    options = generate.options()
+    for name in Options().to_json():
+        assert f"| `{name}` |" in options and options.count(f"`{name}`") > 1, name
+    assert "_empty" not in options
+    passes, errors, commands = generate.passes(), generate.errors(), generate.commands()
+    assert all(f"\n## {item.name}\n" in passes for item in all_passes())
+    assert all(f"**{code}: " in errors for code in CODES)
+    assert all(f"\n## tileir {name}\n" in commands for name in COMMANDS)
+
+
+def test_generated_pages_have_every_public_name(generate) -> None:
+    import importlib
+
+    for package in generate.PACKAGES:
+        page = generate.api(package)
+        for name in importlib.import_module(package).__all__:
+            assert re.search(rf"(\}} |- `){name}\b", page), f"{package}.{name}"

@@ -68,16 +68,15 @@ def options() -> str:
     """The options of the backend: name, type, default, and what they mean."""
     from tileir.backend import Options
 
-    parts = [
-        "# Options of the backend\n",
-        GENERATED,
-        "| option | type | default |",
-        "| --- | --- | --- |",
-    ]
-    for name, parameter in inspect.signature(Options).parameters.items():
-        kind = str(Options.__annotations__.get(name, "")).replace("|", "\\|")
-        parts.append(f"| `{name}` | {kind} | `{parameter.default!r}` |")
-    parts += ["", markdown(inspect.getdoc(Options) or ""), ""]
+    defaults = Options().to_json()
+    parts = ["# Options of the backend\n", GENERATED]
+    parts += ["| option | type | default |", "| --- | --- | --- |"]
+    for name, default in defaults.items():
+        kind = str(Options.__annotations__[name]).replace("|", "\\|")
+        parts.append(f"| `{name}` | {kind} | `{default!r}` |")
+    starts = rf"(?:^|(?<=[.;)] ))(?=`(?:{'|'.join(defaults)})`:)"
+    text = " ".join((inspect.getdoc(Options) or "").split())
+    parts += ["", *(f"- {markdown(item.strip())}" for item in re.split(starts, text) if item), ""]
     return "\n".join(parts)
 
 
@@ -180,11 +179,16 @@ def member_entry(name: str, value: Any) -> Iterator[str]:
 
 
 def signature(item: Any, method: bool = False) -> str:
-    """Names of the parameters and defaults that are short."""
+    """Names of the parameters, and defaults that are short. A class whose constructor takes its
+    fields in general is shown with their names."""
     try:
         parameters = list(inspect.signature(item).parameters.values())
     except (ValueError, TypeError):
         return "()"
+    if inspect.isclass(item) and [p.name for p in parameters] == ["given", "named"]:
+        bases = [vars(c).get("__annotations__", {}) for c in reversed(item.__mro__)]
+        names = [n for fields in bases for n in fields if not n.startswith("_")]
+        return f"({', '.join(dict.fromkeys(names))})"
     if method and parameters and parameters[0].name in ("self", "cls"):
         parameters = parameters[1:]
     plain = [p.replace(annotation=p.empty, default=_short(p)) for p in parameters]
