@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from pathlib import Path
-from typing import Any
 
+from tileir.tools.compiler_options import add_compiler_options
+from tileir.tools.executors import target_of
 from tileir.tools.files import file_name, read_module, write_file
 from tileir.tools.safety import add_safety
-
-_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-command's arguments."""
     parser.add_argument("file", metavar="FILE", help=".tir file; - for stdin")
-    parser.add_argument("--kernel", help="which kernel (default: the only one)")
-    parser.add_argument(
-        "--target", action="append", metavar="sm_90a", help="GPU to compile for, may be repeated"
-    )
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", type=_option,
-        help="of the compiler, e.g. num_warps=8",
-    )  # fmt: skip
+    add_compiler_options(parser, several=True)
     parser.add_argument("-o", "--output", default=".", help="folder to write to (default: here)")
     parser.add_argument(
         "--whole",
@@ -43,7 +34,7 @@ def execute(options: argparse.Namespace) -> int:
 
     module, folder = read_module(options.file), Path(options.output)
     settings = dict(options.option)
-    for target in options.target or ["sm_90a"]:
+    for target in options.target or [target_of(None)]:
         result = compile_kernel(module, target, settings, options.kernel)
         stem = folder / f"{file_name(result.plan.kernel)}.{target}"
         about = json.dumps(result.metadata.to_json(), indent=2) + "\n"
@@ -54,14 +45,3 @@ def execute(options: argparse.Namespace) -> int:
             write_file(f"{stem}{suffix}", data)
             sys.stdout.write(f"{stem}{suffix}  {len(data)} bytes\n")
     return 0
-
-
-def _option(text: str) -> tuple[str, Any]:
-    """A name and a value: a number, true, false, none, or words with commas."""
-    name, sign, word = text.partition("=")
-    if not sign:
-        raise argparse.ArgumentTypeError(f"an option is NAME=VALUE, not {text!r}")
-    known = {"true": True, "false": False, "none": None}
-    if word.lower() in known:
-        return name, known[word.lower()]
-    return name, int(word) if _NUMBER.fullmatch(word) else tuple(word.split(","))

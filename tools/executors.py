@@ -34,6 +34,15 @@ def no_gpu() -> str | None:
     return available()
 
 
+DEFAULT_TARGET = "sm_90a"
+"""What every command compiles for where no target is stated and there is no GPU."""
+
+
+def target_of(stated: str | None) -> str:
+    """The target to compile for: the `stated` one, else that of the GPU here, else the default."""
+    return stated or gpu_target() or DEFAULT_TARGET
+
+
 def gpu_target() -> str | None:
     """The target of the GPU here; None where there is no GPU."""
     if no_gpu() is not None:

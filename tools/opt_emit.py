@@ -8,6 +8,7 @@ from typing import Any
 
 from tileir import backend
 from tileir.ir import Module
+from tileir.tools.executors import target_of
 from tileir.tools.remarks import rendered
 
 
@@ -16,8 +17,9 @@ def emitted(module: Module, options: argparse.Namespace) -> bytes:
     to be printed about the passes of the backend on standard error. Raises CompileError."""
     recorder = _recorder(options)
     compiled = backend.compile(
-        module, target=options.target, options={"line_info": options.line_info}, recorder=recorder
-    )
+        module, target=target_of(options.target), kernel=options.kernel,
+        options={"line_info": options.line_info, **dict(options.option)}, recorder=recorder,
+    )  # fmt: skip
     if recorder is not None:
         from tileir.tools.opt_run import report
 

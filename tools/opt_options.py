@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import tileir
+from tileir.tools.compiler_options import add_compiler_options
 from tileir.tools.safety import add_safety
 
 _DESCRIPTION = """Run passes over a .tir module and print the result.
@@ -15,12 +17,13 @@ def parser() -> argparse.ArgumentParser:
     """The parser of everything but `bisect`."""
     argument_parser = argparse.ArgumentParser(prog="tileir-opt", description=_DESCRIPTION)
     add = argument_parser.add_argument
+    add("--version", action="version", version=f"tileir-opt {tileir.__version__}")
     add("file", nargs="?", default="-", metavar="FILE", help="a .tir file; - is standard input")
     add("--dialect", default="tir", help="how FILE is spelled: tir, mapl19 or triton1")
     add("-p", "--pipeline", default="", help="e.g. 'default' or 'cse,licm{max-depth=2},dce'")
     add("-o", "--output", default="-", metavar="OUT", help="written whole or not at all")
     add("--emit", choices=("tir", "llvm", "ptx", "cubin"), default="tir", help="what to write")
-    add("--target", default="sm_90a", help="for which GPU to emit (default: %(default)s)")
+    add_compiler_options(argument_parser.add_argument_group("code that is emitted"))
     add_safety(argument_parser.add_argument_group("limits"))
     _add_printing(argument_parser.add_argument_group("printing, on standard error"))
     _add_checking(argument_parser.add_argument_group("checking"))

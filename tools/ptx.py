@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileir.ir import Module
-from tileir.tools.executors import gpu_target
+from tileir.tools.executors import target_of
 from tileir.tools.files import file_name
 
 if TYPE_CHECKING:
     from tileir.backend import CompiledKernel
-
-DEFAULT_TARGET = "sm_80"
-"""What is compiled for where there is no GPU to ask."""
 
 
 def compiled_for(module: Module, kernel: str, target: str | None) -> CompiledKernel:
@@ -25,8 +22,7 @@ def compiled_for(module: Module, kernel: str, target: str | None) -> CompiledKer
     """
     from tileir.backend import compile as compile_kernel
 
-    chosen = target or gpu_target() or DEFAULT_TARGET
-    return compile_kernel(module, target=chosen, kernel=kernel)
+    return compile_kernel(module, target=target_of(target), kernel=kernel)
 
 
 def usual_path(compiled: CompiledKernel) -> str:

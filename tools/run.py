@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long the kernel may run, where it runs here (default: as long as it takes)",
     )  # fmt: skip
     parser.add_argument("--seed", type=natural, default=0, help="seed of the inputs (default: 0)")
-    parser.add_argument("--target", help="GPU architecture of the PTX (default: the GPU's, sm_80)")
+    parser.add_argument("--target", help="GPU architecture of the PTX (default: the GPU's, sm_90a)")
     parser.add_argument("--ptx", metavar="PATH", help="where to write the PTX")
     parser.add_argument(
         "--remarks", action="store_true",

@@ -27,7 +27,7 @@ from tileir.backend.tuning import (
 from tileir.backend.tuning.meter import Meter
 from tileir.backend.tuning.report import duration, explained
 from tileir.errors import Diagnostic, ToolError
-from tileir.tools.executors import no_gpu
+from tileir.tools.executors import DEFAULT_TARGET, no_gpu
 from tileir.tools.files import read_text, write_file
 from tileir.tools.numbers import amount, natural, positive
 from tileir.tools.tuning.ahead import ranking
@@ -158,7 +158,7 @@ def _meter(options: argparse.Namespace) -> Meter:
         here = GpuMeter.here()
         return here if options.target is None else GpuMeter(options.target)
     if options.dry_run:
-        return GpuMeter(options.target or "sm_90a")
+        return GpuMeter(options.target or DEFAULT_TARGET)
     return CpuMeter()
 
 
@@ -171,7 +171,7 @@ def _wish(options: argparse.Namespace, meter: Meter) -> Wish:
     on_gpu = isinstance(meter, GpuMeter)
     if not on_gpu:
         spaces = tuple(s for s in spaces if s != "compiler")
-    target = meter.target if on_gpu else "sm_90a"
+    target = meter.target if on_gpu else DEFAULT_TARGET
     tried = dict(_tried(word) for word in options.tried)
     return Wish(options.arg, spaces, tried, target, options.seed, options.check)
 

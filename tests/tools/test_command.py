@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import tileir
 from tileir.error_codes import CODES
+from tileir.tools import executors, opt
 from tileir.tools.explain import explanation, listing
 from tileir.tools.main import COMMANDS, main
 
@@ -130,3 +132,40 @@ def test_ptx_is_written_where_nothing_assembles(capsys, monkeypatch, tmp_path):
     words = ["run", str(Path(__file__).parents[2] / "examples/relu.tir"), "--on", "interpreter"]
     assert main(words) == 0
     assert f"PTX: {tmp_path}/tileir/ptx/relu.sm_" in capsys.readouterr().out
+
+
+def test_the_package_runs_as_a_module():
+    words = [sys.executable, "-P", "-m", "tileir", "--version"]
+    run = subprocess.run(words, capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (0, f"tileir {tileir.__version__}\n")
+
+
+@pytest.mark.parametrize("command", ["run", "aot", "tileir-opt"])
+def test_commands_share_the_default_target(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(executors, "gpu_target", lambda: None)
+    softmax = str(Path(__file__).parents[2] / "examples/add.tir")
+    file = tmp_path / "add.ptx"
+    if command == "run":
+        assert main(["run", softmax, "--on", "interpreter", "--ptx", str(file)]) == 0
+    elif command == "aot":
+        assert main(["aot", softmax, "-o", str(tmp_path)]) == 0
+        assert (tmp_path / f"add.{executors.DEFAULT_TARGET}.cubin").exists()
+        return
+    else:
+        assert opt.main([softmax, "--emit", "ptx", "-o", str(file)]) == 0
+    assert f".target {executors.DEFAULT_TARGET}\n" in file.read_text()
+
+
+def test_tileir_opt_takes_options_of_the_compiler_and_a_kernel(tmp_path):
+    add, file = str(Path(__file__).parents[2] / "examples/add.tir"), tmp_path / "add.ptx"
+    words = ["--emit", "ptx", "--option", "num_warps=2", "--kernel", "add", "-o", str(file)]
+    assert opt.main([add, *words]) == 0
+    assert ".reqntid 64\n" in file.read_text()
+    assert opt.main([add, "--emit", "ptx", "--kernel", "nothing"]) == 1
+
+
+def test_tileir_opt_says_its_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        opt.main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"tileir-opt {tileir.__version__}\n"
