@@ -6,10 +6,17 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from typing import TextIO
 
 from tileir.errors import Diagnostic, TileirError, ToolError
 
 _INTERRUPTED = 130
+
+
+def is_coloured(stream: TextIO) -> bool:
+    """Whether to colour what goes to `stream`: a terminal, unless NO_COLOR is set and not empty
+    (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR")
 
 
 def guarded(command: Callable[[], int]) -> int:
@@ -57,7 +64,7 @@ def _complain(error: TileirError) -> None:
     from tileir.render import render_error
     from tileir.tools.files import SOURCES
 
-    sys.stderr.write(render_error(error, SOURCES, colour=sys.stderr.isatty()) + "\n")
+    sys.stderr.write(render_error(error, SOURCES, colour=is_coloured(sys.stderr)) + "\n")
 
 
 def _flush() -> None:

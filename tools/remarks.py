@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from tileir.errors import Diagnostic
+from tileir.tools.error_exit import is_coloured
 
 
 def rendered(remarks: Iterable[Diagnostic]) -> str:
@@ -13,5 +14,5 @@ def rendered(remarks: Iterable[Diagnostic]) -> str:
     from tileir.render import render  # for those who ask
     from tileir.tools.files import SOURCES
 
-    colour = sys.stderr.isatty()
+    colour = is_coloured(sys.stderr)
     return "".join(render(remark, SOURCES, colour=colour) + "\n" for remark in remarks)

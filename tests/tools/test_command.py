@@ -1,5 +1,6 @@
 """The command `tileir`, as a user sees it."""
 
+import io
 import os
 import subprocess
 import sys
@@ -169,3 +170,18 @@ def test_tileir_opt_says_its_version(capsys):
         opt.main(["--version"])
     assert stop.value.code == 0
     assert capsys.readouterr().out == f"tileir-opt {tileir.__version__}\n"
+
+
+@pytest.mark.parametrize(("word", "coloured"), [(None, True), ("", True), ("1", False)])
+def test_errors_have_colours_unless_the_user_wants_none(word, coloured, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if word is not None:
+        monkeypatch.setenv("NO_COLOR", word)
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert main(["explain", "TIR9999"]) == 1
+    assert ("\x1b[" in screen.getvalue()) == coloured
