@@ -56,12 +56,12 @@ class Barriers:
         """Threads that synchronize at all barriers but one."""
         self.events.append(None)
         thread = _WatchedThread(*operands)
-        thread.found = self
+        thread.recorder = self
         return thread
 
 
 class _WatchedThread(SimtThread):
-    found: Barriers
+    recorder: Barriers
     _at: tuple[Any, int] = (None, 0)
 
     def barrier(self) -> None:
@@ -78,8 +78,8 @@ class _WatchedThread(SimtThread):
 
     @contextmanager
     def running(self, execution: Any, op: Op) -> Generator[None, None, None]:
-        chance = self.found.chance
-        self.found.events.append(op)
+        chance = self.recorder.chance
+        self.recorder.events.append(op)
         drawn = {} if chance is None else _drawn(op, self, chance)
         kept = {value: execution.values[value] for value in drawn}
         execution.values.update(drawn)
@@ -89,9 +89,9 @@ class _WatchedThread(SimtThread):
 
     def _waits(self) -> bool:
         site = self._site()
-        self.found.sites[site] = None
-        self.found.events.append(site)
-        return site != self.found.without
+        self.recorder.sites[site] = None
+        self.recorder.events.append(site)
+        return site != self.recorder.without
 
     def _site(self) -> Site:
         """The barrier of the current rule; the count restarts with every rule."""
