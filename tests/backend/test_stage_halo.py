@@ -329,7 +329,7 @@ entry:
     x = np.zeros(4, np.int32)
     tileir.interpret(parse(text), "k", (1,), [x, 1])
     assert (x == 7).all()
-    with pytest.raises(tileir.InterpretError, match=r"TIR0501.*leaves a slot"):
+    with pytest.raises(tileir.InterpretError, match=r"TIR0501.*leaves a stage"):
         tileir.interpret(parse(text), "k", (1,), [x, 2])
     with pytest.raises(tileir.ParseError, match="TIR0112"):
         parse(text.replace("rows = [0]", "rows = [0, 1]"))

@@ -72,7 +72,7 @@ def test_what_nobody_stored_is_undefined(read: str) -> None:
 def test_there_are_as_many_slots_as_were_asked_for(slot: int) -> None:
     for lines, at in ((STORED + LOADED, "local_load"), (STORED + WINDOW, "local_gather"),
                       (WHOLE_COPY + LOADED, "async_copy")):  # fmt: skip
-        assert f"no slot {slot}" in shared(lines, slot=slot, code="TIR0501", at=at)
+        assert f"no stage {slot}" in shared(lines, slot=slot, code="TIR0501", at=at)
 
 
 def test_a_copy_fills_a_slot() -> None:

@@ -215,7 +215,7 @@ def test_rooms_are_left_alone_where_blocks_are_wrong() -> None:
 @pytest.mark.parametrize(("kind", "space"), [("global", 4), ("constant", 3)])
 def test_globals_in_the_wrong_place(kind: str, space: int) -> None:
     (found,) = findings(f"{kind} addrspace({space}) f32 @x = 1.0\n")
-    assert found.message == f"@x: a {kind} cannot lie in address space {space}"
+    assert found.message == f"@x: a {kind} cannot be in address space {space}"
 
 
 @pytest.mark.parametrize(("more", "end"), [(0, ""), (7, ""), (8, ", ...")])
