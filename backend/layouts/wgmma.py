@@ -74,7 +74,7 @@ class WgmmaInstruction:
     def name(self) -> str:
         """Its mnemonic in PTX."""
         shape = f"m{ROWS}n{self.n}k{self.k}"
-        types = f"{_ACCUMULATORS[cast(Any, self.accumulator)]}.{self.left}.{self.reference}"
+        types = f"{_ACCUMULATORS[cast(Any, self.accumulator)]}.{self.left}.{self.right}"
         return f"wgmma.mma_async.sync.aligned.{shape}.{types}"
 
     @property
