@@ -20,8 +20,9 @@ PROVIDED_BY = {
 }
 """The distribution of a module, where the two have different names."""
 
-OF_CALLERS = {"frontends": {"torch"}}
-"""What a part imports for callers who have it; the tests put something else in its place."""
+OF_CALLERS = {"frontends": {"torch", "triton"}, "tests": {"torch", "triton"}}
+"""What a part imports for callers who have it. The tests put something else in its place, or are
+skipped where it is missing."""
 
 HELPERS = {
     path.stem for path in (ROOT / "tests").rglob("*.py") if not path.stem.startswith("test_")
@@ -95,7 +96,7 @@ def required(node: ast.AST, optional: frozenset[str] = frozenset()) -> Iterator[
 @cache
 def outside(path: Path) -> frozenset[str]:
     """Modules of other distributions that the file requires."""
-    own = {"tests", "tileir", *sys.stdlib_module_names}
+    own = {"tests", "tileir", "tileir_triton", *sys.stdlib_module_names}
     return frozenset(set(required(ast.parse(path.read_text()))) - own)
 
 
@@ -145,7 +146,7 @@ def test_what_the_tests_run_is_installed(part):
 
 def test_what_the_tests_import_is_installed():
     files = {
-        path: outside(path) - HELPERS
+        path: outside(path) - HELPERS - OF_CALLERS["tests"]
         for path in (ROOT / "tests").rglob("*.py")
         if "gpu" not in path.relative_to(ROOT).parts
     }

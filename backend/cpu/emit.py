@@ -22,6 +22,7 @@ from tileir.backend.cpu.dots import RULES as OWN
 from tileir.backend.cpu.host_callbacks import Site
 from tileir.backend.cpu.lane_values import scalar_type
 from tileir.backend.cpu.launch import HELPERS
+from tileir.backend.cpu.globals import globals_of
 from tileir.backend.cpu.lowering import (
     PLACES,
     RULES,
@@ -116,11 +117,6 @@ def global_bytes(variable: Global) -> int:
     """Bytes of a global."""
     element: Any = variable.element
     return variable.count * element.bytes
-
-
-def globals_of(module: Module, kernel: str) -> list[Global]:
-    """The globals with memory that `kernel` uses, in the order of `list_globals`."""
-    return [g for g in within(module, kernel).globals.values() if not g.external]
 
 
 def _list_globals(variables: Sequence[Global]) -> str:

@@ -11,6 +11,7 @@ import attrs
 from tileir.analysis.cfg import cfg
 from tileir.analysis.underlying_pointers import underlying_pointers
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
+from tileir.backend.cpu.globals import globals_of
 from tileir.backend.cpu.bounds_checks import Guard
 from tileir.backend.cpu.buffer_assignment import OperandForm, assign_buffers, source_of
 from tileir.backend.cpu.dots import STORING, read_as
@@ -20,6 +21,7 @@ from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.nvptx.text import symbol
 from tileir.effects import Effects
+from tileir.errors import CompileError, Diagnostic
 from tileir.field import Successor
 from tileir.ir import Block, Function, Inline
 from tileir.op import Op
@@ -47,7 +49,7 @@ class CpuLowering(Lowering):
         if op in assign_buffers(self.function).unread:
             return [[]]
         with self._guarded(op):
-            lowered = super().lower(op)
+            lowered = self._lower_checked(op)
         self._write_edges()
         if op.mnemonic not in STORING:
             for value, fragment in zip(op.results, lowered, strict=True):
@@ -63,7 +65,18 @@ class CpuLowering(Lowering):
     def lower_inlined(self, op: Op) -> list[Fragment]:
         """The fragments of the results of an op of a function of scalars, on all lanes' values."""
         with self._guarded(op):
+            return self._lower_checked(op)
+
+    def _lower_checked(self, op: Op) -> list[Fragment]:
+        """The op by its rule. Raises `CompileError` (TIR0706) where the rule needs what only the
+        threads of a GPU do (clusters, `mbarrier`s, the tensor memory accelerator, ...)."""
+        try:
             return super().lower(op)
+        except AttributeError as error:
+            if error.obj is not self.thread:
+                raise
+            message = f"{op.mnemonic} runs on a GPU only: compile the module before its GPU passes"
+            raise CompileError(Diagnostic("TIR0706", message, op.location)) from error
 
     @contextmanager
     def _guarded(self, op: Op) -> Generator[None]:
@@ -100,7 +113,8 @@ class CpuLowering(Lowering):
         if op is None:
             return None
         kernel = self.module.kernel(self.kernel)
-        return len(kernel.parameters) + list(self.module.globals).index(op.name)
+        names = [variable.name for variable in globals_of(self.module, kernel.name)]
+        return len(kernel.parameters) + names.index(op.name) if op.name in names else None
 
     # Tiles in buffers ---------------------------------------------------------------------------
 

@@ -94,8 +94,8 @@ _PASSES = (
         ("a mask that was there is lost",
          "        if op.mask is not None:\n", "        if False:\n"),
         ("predicates under predicates are not and-ed",
-         "            self.needs.update(dict.fromkeys(op.results, tuple(found)))\n",
-         "            pass\n"),
+         "        if not noted:\n            return answer\n", "        if noted or not noted:\n"
+         "            return answer\n"),
         ("claims are made where the predicate is false", "constant(mask.type, True)",
          "constant(mask.type, False)"),
     ),

@@ -153,7 +153,7 @@ CELLS = {
     "globaltimer": 10, "histogram": 288, "iabs": 50, "icmp": 560, "insert_slice": 270,
     "inttoptr": 520, "join": 150, "load": 3510, "log": 160, "log10": 160, "log1p": 160, "log2":
     160, "lshr": 50, "make_descriptor": 2772, "make_range": 20, "mul": 200, "multiple_of": 50,
-    "neg": 50, "num_programs": 10, "or": 50, "pow": 160, "print": 300, "program_id": 10, "psi":
+    "neg": 50, "num_programs": 10, "or": 50, "pow": 160, "print": 450, "program_id": 10, "psi":
     300, "ptrtoint": 520, "reduce": 966, "reshape": 405, "rsqrt": 160, "scan": 1036, "sdiv":
     150, "select": 150, "sext": 100, "shl": 50, "sin": 160, "sinh": 160, "sitofp": 200, "smax":
     50, "smin": 50, "smulhi": 50, "splat": 135, "split": 150, "sqrt": 160, "srem": 100, "store":

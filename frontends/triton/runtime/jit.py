@@ -50,9 +50,10 @@ OPTIONS = {
     "deprecated_fp8_dot_operand_dtypes", "allowed_dot_input_precisions",
     "max_num_imprecise_acc_default", "extern_libs", "backend_name", "arch",
     "instrumentation_mode", "num_buffers_warp_spec", "num_consumer_groups", "reg_dec_producer",
-    "reg_inc_consumer",
+    "reg_inc_consumer", "memory",
 }  # fmt: skip
-"""Keywords of a launch that steer Triton's compiler for CUDA and are no parameters."""
+"""Keywords of a launch that are no parameters: they steer Triton's compiler for CUDA. `memory` are
+arrays that addresses in memory point into, which the CPU checks accesses against."""
 
 
 @attrs.frozen
@@ -186,6 +187,8 @@ class JITFunction(KernelInterface):
         extents = _extents(grid, {**bound, **options})
         values = {n: host_array(v) for n, v in special.values(bound).items()}
         extra = _compiler_options(options) if where == "gpu" else {}
+        if where == "cpu" and "memory" in options:
+            extra["memory"] = [host_array(array) for array in options["memory"]]
         return PreparedLaunch(where, Candidate(module, self.__name__, extents, extra), values)
 
     def _given(

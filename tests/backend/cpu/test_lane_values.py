@@ -356,7 +356,7 @@ def test_lanes_that_do_not_wrap_widen_without_a_question(flags, asks):
         thread.store_global(I64, row(thread, I64, to, 1), [value], None, ACCESS)
 
     _, text = agree(body, np.zeros(64, np.int64))
-    assert ("icmp" in text.split("define void @k")[-1].split("\n}")[0]) == asks
+    assert ("icmp" in text.split("define void @run")[-1]) == asks
 
 
 @pytest.mark.parametrize(("element", "count"), [(I32, 1), (F16, 4)])
