@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 
 from tileir.backend.cpu.arguments import Array, Passed, pass_argument
-from tileir.backend.cpu.globals import globals_of
 from tileir.backend.cpu.emit import emit, global_bytes
+from tileir.backend.cpu.globals import globals_of
 from tileir.backend.cpu.host_callbacks import Calls, Site
 from tileir.backend.cpu.jit import Code, load
 from tileir.backend.cpu.launch import WORDS, Launch

@@ -19,10 +19,10 @@ from tileir.backend.codegen.lowering import Rule
 from tileir.backend.codegen.rules import rules
 from tileir.backend.cpu.checks import FUNCTIONS as CHECKS
 from tileir.backend.cpu.dots import RULES as OWN
+from tileir.backend.cpu.globals import globals_of
 from tileir.backend.cpu.host_callbacks import Site
 from tileir.backend.cpu.lane_values import scalar_type
 from tileir.backend.cpu.launch import HELPERS
-from tileir.backend.cpu.globals import globals_of
 from tileir.backend.cpu.lowering import (
     PLACES,
     RULES,

@@ -11,10 +11,10 @@ import attrs
 from tileir.analysis.cfg import cfg
 from tileir.analysis.underlying_pointers import underlying_pointers
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
-from tileir.backend.cpu.globals import globals_of
 from tileir.backend.cpu.bounds_checks import Guard
 from tileir.backend.cpu.buffer_assignment import OperandForm, assign_buffers, source_of
 from tileir.backend.cpu.dots import STORING, read_as
+from tileir.backend.cpu.globals import globals_of
 from tileir.backend.cpu.lane_values import WIDTH, Lanes, VectorValue, scalar_type, vector_type
 from tileir.backend.cpu.matrix_buffers import Matrix, PackedOperand, allocate_packed
 from tileir.backend.cpu.thread import CpuThread

@@ -14,8 +14,7 @@ def test_rules_and_targets_are_found_by_entry_point(tmp_path):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
-        "[tileir.rules]\nacme = acme_backend:RULES\n"
-        "[tileir.targets]\nsm_87 = acme_backend:TARGET\n"
+        "[tileir.rules]\nacme = acme_backend:RULES\n[tileir.targets]\nsm_87 = acme_backend:TARGET\n"
     )
     program = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
