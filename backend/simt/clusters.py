@@ -84,7 +84,7 @@ class SimtClusterOps:
             raise AssertionError("a block arrives while it has roles")
         self.memory.clock.synchronize_warps()
         self._arrived = barrier.phase, self.memory.clock.epoch
-        self.role_state.view.publish(barrier.arriving_clocks)
+        self.role_state.view.publish(barrier.coming)
         barrier.arrived_ranks.add(self.rank)
         barrier.settle()
 

@@ -91,19 +91,19 @@ def test_slots_are_as_many_as_fit_two_to_four(shared: int, count: int) -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_slots_are_as_many_as_asked_for(count: int) -> None:
-    assert slots(pipelined(KERNEL, f"stages = {count}").module) == [count, count]
+    assert slots(pipelined(KERNEL, f"num-stages = {count}").module) == [count, count]
     asked = KERNEL.replace("loop, done\n", f"loop, done {{stages = {count}}}\n")
-    assert slots(pipelined(asked, "stages = 4").module) == [count, count]
+    assert slots(pipelined(asked, "num-stages = 4").module) == [count, count]
 
 
 def test_slots_that_no_shared_memory_holds() -> None:
     """They are refused before a copy is written for each."""
     with pytest.raises(InfeasibleError, match="1000000000000 stages of 1024 bytes"):
-        pipelined(KERNEL, "stages = 1000000000000")
+        pipelined(KERNEL, "num-stages = 1000000000000")
 
 
 def test_one_slot_is_no_pipeline() -> None:
-    assert slots(pipelined(KERNEL, "stages = 1").module) == []
+    assert slots(pipelined(KERNEL, "num-stages = 1").module) == []
     asked = KERNEL.replace("loop, done\n", "loop, done {stages = 1}\n")
     assert slots(pipelined(asked).module) == []
 
@@ -152,13 +152,13 @@ def test_transposed_tiles(stages: int) -> None:
     factor = KERNEL.replace(
         "  %dot = dot f32<16, 16> %x,", turned + "  %dot = dot f32<16, 16> %xt,"
     )
-    text = keeps_its_meaning(factor, f"stages = {stages}")
+    text = keeps_its_meaning(factor, f"num-stages = {stages}")
     assert text.partition("loop:")[2].count("= trans ") == 1 and slots(parse(text)) == [stages] * 2
     other = KERNEL.replace(
         "  %total = fadd f32<16, 16> %dot, 0.0\n",
         "  %t = trans f32<16, 16> %dot {order = [1, 0]}\n  %total = fadd f32<16, 16> %dot, %t\n",
     )
-    text = keeps_its_meaning(other, f"stages = {stages}")
+    text = keeps_its_meaning(other, f"num-stages = {stages}")
     assert text.partition("loop:")[2].count("= trans ") == 1 and slots(parse(text)) == [stages] * 2
 
 
@@ -167,7 +167,7 @@ def test_loads_that_something_else_reads_stay() -> None:
         "  %total = fadd f32<16, 16> %dot, 0.0\n",
         "  %w = fpext f32<16, 16> %y\n  %total = fadd f32<16, 16> %dot, %w\n",
     )
-    found = keeps_its_meaning(text, "stages = 3")
+    found = keeps_its_meaning(text, "num-stages = 3")
     assert slots(parse(found)) == [3]
 
 
@@ -180,7 +180,7 @@ def test_loads_that_something_else_reads_stay() -> None:
     ],
 )  # fmt: skip
 def test_loads_that_copies_cannot_do_stay(changed: str, left: list[int]) -> None:
-    found = keeps_its_meaning(KERNEL.replace(LOAD, changed), "stages = 3")
+    found = keeps_its_meaning(KERNEL.replace(LOAD, changed), "num-stages = 3")
     assert slots(parse(found)) == left
 
 
@@ -200,7 +200,7 @@ def test_rows_along_k_are_swizzled_for_multiply_adds() -> None:
         )
     turned = turned.replace("%x, %y, %sum", "%xt, %yt, %sum")
     for text, wanted in ((plain, [2, 0]), (turned, [0, 2])):
-        assert swizzles(pipelined(text, "stages = 2").module) == wanted
+        assert swizzles(pipelined(text, "num-stages = 2").module) == wanted
 
 
 def test_a_load_of_some_rounds_stays() -> None:
@@ -227,5 +227,5 @@ def test_no_limit_of_registers_without_one_product() -> None:
     (none,) = parse(KERNEL.replace("dot f32<16, 16> %x, %y, %sum", "fadd f32<16, 16> %sum, 1.0")
                     ).functions.values()  # fmt: skip
     assert register_limit(none, 4, machine) is None
-    (piped,) = pipelined(KERNEL, "stages = 3").module.functions.values()
+    (piped,) = pipelined(KERNEL, "num-stages = 3").module.functions.values()
     assert register_limit(piped, 4, machine) is None  # it is too small for it to matter

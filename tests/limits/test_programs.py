@@ -101,7 +101,7 @@ def test_globals_are_refused_by_other_executors(name):
 def test_chains_of_calls_are_limited_in_all():
     """Each function calls the one before once: sizes add up to the square of their number."""
     text = "tir 1.0\ndefine private i32 @f0(i32 %x) {\nentry:\n  ret %x\n}\n"
-    body = "  %y = add i32 %x, 1\n" + "".join(f"  %y{i} = add i32 %y, {i}\n" for i in range(99))
+    body = "  %y = add i32 %x, 1\n" + "".join(f"  %y{i} = add i32 %y, {i}\n" for i in range(399))
     for i in range(1, 95):
         text += f"define private i32 @f{i}(i32 %x) {{\nentry:\n{body}"
         text += f"  %r = call i32 @f{i - 1}, %y\n  ret %r\n}}\n"

@@ -127,9 +127,10 @@ def residues(program):
 
 
 @pytest.mark.parametrize("programs", few_or_all(20, 2 * PROGRAMS))
-@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize("name", [name for name in PASSES if name != "lower-predicates"])
 def test_algebra_is_exact_where_numbers_are(name, programs, monkeypatch):
-    """Folding literals rounds, and whole numbers are no notion of residues: both are left out."""
+    """Folding literals rounds, and whole numbers are no notion of residues: both are left out. So
+    is `lower-predicates`, whose identities of reductions are infinities and NaN."""
     foldable, call, whole = fold._foldable, Law.__call__, {law.text for law in WHOLE}
     monkeypatch.setattr(
         Law, "__call__", lambda law, op, walk: None if law.text in whole else call(law, op, walk)

@@ -165,7 +165,7 @@ def test_tests_of_that_name_come_first() -> None:
     seconds = {
         "tests/backend/test_dot.py": 5.0,
         "tests/backend/shared_memory/test_barriers.py": 9.0,
-        "tests/backend/test_offset_assignment.py::test_rooms": 19.0,
+        "tests/backend/test_offset_assignment.py::test_rooms": 76.0,
         "tests/examples/test_examples.py": 4.0,
     }
     calls = frozenset({(change.module, 0)})

@@ -53,7 +53,7 @@ def test_code_that_is_kept_answers_python_too(tmp_path, optimised):
 
 
 def test_other_programs_and_levels_are_other_code(tmp_path, optimised):
-    for made in ({}, {"optimize": 1}, {"checked": False}):
+    for made in ({}, {"opt_level": 1}, {"checked": False}):
         compile_kernel(module(), store=Store(tmp_path), **made)(1, [np.zeros(1, np.float32)])
     compile_kernel(module(3.0), store=Store(tmp_path))(1, [np.zeros(1, np.float32)])
     assert len(optimised) == 4
