@@ -67,6 +67,7 @@ def test_llvm_is_not_needed_by_the_core(wheel):
         if line.startswith("Requires-Dist:") and "extra ==" not in line
     ]
     assert sorted(line.split()[1].split(">")[0] for line in needed) == [
+        "attrs",
         "ml_dtypes",
         "numpy",
     ]

@@ -53,7 +53,7 @@ def _until(events: Iterator[Op | Site | None], *first: Op) -> Iterator[Op]:
 
 
 def _may_conflict(uses: MemoryUses, a: Op, b: Op) -> bool:
-    mine, theirs = uses.rooms.get(a), uses.rooms.get(b)
+    mine, theirs = uses.shared_ranges.get(a), uses.shared_ranges.get(b)
     if mine is not None and theirs is not None and mine[0] < theirs[1] and theirs[0] < mine[1]:
         return True
     return any(

@@ -55,6 +55,8 @@ _SYNCHRONIZING = frozenset(
 """Ops whose rules wait for all threads themselves, before they do anything."""
 
 
+ROLE = "gpu.role"
+
 _TRUSTED = frozenset(
     {"gpu.mbarrier_expect", "gpu.mbarrier_arrive", "gpu.mbarrier_wait", "gpu.async_fence",
      "gpu.cluster_arrive", "gpu.cluster_wait", "gpu.cluster_mbarrier_wait"}
@@ -163,8 +165,8 @@ def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
         or None in written
         or any(a.base in written or a.base is None for a in op_accesses)
     }
-    if not written and not releasing:
-        accesses = {}
+    if not written and not any(releases(op) and op.mnemonic != ROLE for op in function.ops):
+        accesses = {}  # roles run at the same time: a barrier between two would never be passed
     shared_ranges = {
         op: byte_range for op in function.ops if (byte_range := _byte_range(function, op, memory))
     }

@@ -149,7 +149,7 @@ def _on_threads(program: Program, seed: int, name: str) -> tuple[bool, str | Non
     if seed % 2:
         options["persistent"] = False
     options["pingpong"] = seed % 3 == 0
-    options["split"] = _ranks(seed) if seed % 3 == 1 else None
+    options["split_k"] = _ranks(seed) if seed % 3 == 1 else None
     options["multicast"] = _ranks(seed // 2) if seed % 4 == 0 else None
     try:
         SimtExecutor().launch(program.module, program.kernel, program.grid, arguments, **options)

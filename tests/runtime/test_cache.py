@@ -8,7 +8,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from tileir.backend import compiled_kernel as compiled_module
+from tileir.backend import assembler
 from tileir.backend.compile import compile as compile_module
 from tileir.backend.options import Options
 from tileir.backend.runtime import cache as cache_module
@@ -206,7 +206,7 @@ def test_without_an_assembler_the_driver_gets_the_text(made, monkeypatch):
     def missing(*_):
         raise CompileError(Diagnostic("TIR0704", "no nvJitLink"))
 
-    monkeypatch.setattr(compiled_module, "assemble", missing)
+    monkeypatch.setattr(assembler, "assemble", missing)
     new, _ = made
     assert ".entry k(" in new().compile(kernel(3), TARGET).ptx
     assert not list(new().store.keys())

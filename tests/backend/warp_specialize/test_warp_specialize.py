@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.backend.warp_specialize.kernels import wrapping_matmul
+from tileir.backend import compile as compile_kernel
 from tileir.interp import interpret
 from tileir.ir import Module
 from tileir.passmanager import run
@@ -124,3 +125,11 @@ def _attention(q: Any, k: Any, v: Any, scale: float, causal: bool) -> Any:
     weights = np.exp2(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
     return np.einsum("hts,hsd->htd", weights, v.astype(float))
+
+
+def test_no_barrier_stands_between_the_roles_of_a_kernel():
+    """Its warps would wait for those of a role that waits for them."""
+    kernel = compile_kernel(matmul(64, 64, 32), "sm_90a").stages["barriers"].kernel(None)
+    names = [op.mnemonic for op in kernel.ops]
+    first, last = names.index("gpu.role"), len(names) - names[::-1].index("gpu.role")
+    assert set(names[first:last]) == {"gpu.role"}
