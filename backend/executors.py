@@ -166,7 +166,7 @@ class SimtExecutor:
         seed, blocks = options.pop("seed", 0), options.pop("blocks", 2)
         allow_races = options.pop("allow_races", False)
         time_limit = options.pop("time_limit", None)
-        extents: tuple[int, int, int] = extents_of(grid)
+        extents: tuple[int, ...] = extents_of(grid)
         done = _staged(module, machine, kernel, options)
         function = module.functions[done.kernel]
         given = ordered(module, done.kernel, arguments)

@@ -101,7 +101,8 @@ class Block:
     comments: tuple[str, ...] = ()
     location: Location | None = None
 
-    __repr__ = block_line
+    def __repr__(self) -> str:
+        return block_line(self)
 
     @property
     def terminator(self) -> Op:
@@ -152,7 +153,11 @@ class Function:
         """A copy with fields changed."""
         return attrs.evolve(self, **changes)
 
-    __str__, __repr__ = function_text, function_line
+    def __str__(self) -> str:
+        return function_text(self)
+
+    def __repr__(self) -> str:
+        return function_line(self)
 
     def with_blocks(self, blocks: Mapping[str, Block]) -> Function:
         """A copy with `blocks`; itself when they are the same objects in the same order."""
@@ -219,7 +224,11 @@ class Module:
         """A copy with fields changed."""
         return attrs.evolve(self, **changes)
 
-    __str__, __repr__ = module_text, module_line
+    def __str__(self) -> str:
+        return module_text(self)
+
+    def __repr__(self) -> str:
+        return module_line(self)
 
     def with_functions(self, functions: Mapping[str, Function]) -> Module:
         """A copy with `functions`; itself when they are the same objects in the same order."""

@@ -143,7 +143,11 @@ class Op(metaclass=_Slotted):
         if self.shared is not None:
             check_shared_range(self)
 
-    __str__, __repr__ = op_text, op_line
+    def __str__(self) -> str:
+        return op_text(self)
+
+    def __repr__(self) -> str:
+        return op_line(self)
 
     # What a subclass states -------------------------------------------------------------
 

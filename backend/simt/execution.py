@@ -57,7 +57,7 @@ class Execution(Lowering):
             except _PartedError as parted:
                 parts += self._parts(parted.taken)
                 continue
-            returned = [self.scalar(v) for v in self.last.inputs]
+            returned: list[Any] = [self.scalar(v) for v in self.last.inputs]
             results = [
                 thread.handle(np.where(thread.active, new.array, old.array))
                 for new, old in zip(returned, results or returned, strict=True)

@@ -233,7 +233,8 @@ def _outcome(row: tuple[Any, ...]) -> CandidateOutcome:
     except (RecursionError, TypeError, ValueError) as error:
         raise tune_error(f"a row that is none of ours: {error}", "TIR1103") from None
     del fields["written"]
-    return CandidateOutcome(**{**fields, "point": point})
+    columns: dict[str, Any] = {**fields, "point": point}
+    return CandidateOutcome(**columns)
 
 
 __all__ = ["VERSION", "Database", "Family", "TuneError"]

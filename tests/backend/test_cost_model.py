@@ -114,9 +114,9 @@ entry:
     if fits:
         assert compile_kernel(textual.parse(text), "sm_80").ptx
         return
-    with limits(Limits(register_percent=10_000)):
-        with pytest.raises(CompileError, match="shared memory"):
-            compile_kernel(textual.parse(text), "sm_80")
+    enough = limits(Limits(register_percent=10_000))
+    with enough, pytest.raises(CompileError, match="shared memory"):
+        compile_kernel(textual.parse(text), "sm_80")
 
 
 CONVERTED = """tir 1.0

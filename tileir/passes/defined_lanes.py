@@ -125,9 +125,11 @@ class DefinedLanes:
         """Where `then` is defined if `condition` holds, else `otherwise` (None: everywhere)."""
         flags = _flags(then.type)
         lanes = self._lanes(then)
-        first = constant(flags, True) if lanes is None or lanes is condition else lanes
-        second = constant(flags, True) if otherwise is None else otherwise
-        parts = [spread(v, flags, ops) for v in (condition, first, second)]
+        everywhere: Operand = constant(flags, True)
+        first = everywhere if lanes is None or lanes is condition else lanes
+        second = everywhere if otherwise is None else otherwise
+        operands: tuple[Operand, ...] = (condition, first, second)
+        parts = [spread(v, flags, ops) for v in operands]
         return emit(ops, Select(*parts))
 
     def _chosen(self, op: Any, ops: list[Op]) -> list[Operand]:

@@ -152,7 +152,7 @@ def _check_settings(function: Function) -> Iterator[Diagnostic]:
             yield Diagnostic("TIR0222", message, function.location)
     for name in _SWITCHES:
         value = function.attributes.get(name, False)
-        counted = name == PERSISTENT and _is_whole(value) and value > 0
+        counted = name == PERSISTENT and isinstance(value, int) and value > 0
         if not isinstance(value, bool) and not counted:
             message = f"{name} of @{function.name} must be true or false, not {value!r}"
             yield Diagnostic("TIR0222", message, function.location)
