@@ -126,7 +126,9 @@ class DefinedLanes:
         flags = _flags(then.type)
         lanes = self._lanes(then)
         everywhere: Operand = constant(flags, True)
-        first = everywhere if lanes is None or lanes is condition else lanes
+        first = everywhere
+        if lanes is not None and lanes is not condition:
+            first = lanes
         second = everywhere if otherwise is None else otherwise
         operands: tuple[Operand, ...] = (condition, first, second)
         parts = [spread(v, flags, ops) for v in operands]
