@@ -131,7 +131,6 @@ ALLOWED = (
     ),
     Allowed("slot", "tileir/interp/program*.py", ".", "slots of a frame of the interpreter"),
     Allowed("slot", "tileir/interp/closures.py", ".", "slots of a frame of the interpreter"),
-    Allowed("slot", "tileir/records.py", ".", "Python's slots of a class"),
     Allowed("product", "tileir/layout*.py", ".", "the algebra of layouts"),
     Allowed("product", "tileir/analysis/polynomial.py", ".", "products of symbols"),
     Allowed("product", "tileir/machine/[dfi]*.py", ".", "products of numbers"),
