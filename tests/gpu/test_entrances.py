@@ -21,8 +21,8 @@ def entered(monkeypatch):
 
     class Anew:
         @staticmethod
-        def compile(*arguments):
-            found.append(compile_kernel(*arguments))
+        def compile(*arguments, **named):
+            found.append(compile_kernel(*arguments, **named))
             return found[-1]
 
     monkeypatch.setattr(llvm_codegen, "_LONG", 0)
