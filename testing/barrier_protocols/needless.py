@@ -13,12 +13,12 @@ _WRITES = {
     for kernel in ("matmul", "attention")
 }
 _REASONS: Mapping[str, Mapping[str, str]] = {
-    "product roles": _WRITES["matmul"],
-    "product overlap": {
+    "product warp-specialize": _WRITES["matmul"],
+    "product defer-wgmma-waits": {
         "gpu.mbarrier_arrive in @matmul.consumer, done.waited": _LAST, **_WRITES["matmul"]
     },
-    "attention roles": _WRITES["attention"],
-    "attention delay": {
+    "attention warp-specialize": _WRITES["attention"],
+    "attention pipeline-chained-matmuls": {
         "gpu.mbarrier_arrive in @attention.consumer, loop.last": _LAST, **_WRITES["attention"]
     },
     "product two results": {

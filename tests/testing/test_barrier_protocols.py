@@ -77,5 +77,5 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_nobody_needs_has_a_reason() -> None:
-    assert reason("product roles", "gpu.tma_wait in @matmul.consumer, done")
+    assert reason("product warp-specialize", "gpu.tma_wait in @matmul.consumer, done")
     assert reason("product persist", "gpu.tma_wait in @matmul.consumer, done") is None

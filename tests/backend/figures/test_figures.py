@@ -59,7 +59,7 @@ def products():
         "f32, transposed": (F32, F32, (32, 64, 32), {"transposed": True}),
         "i8": (I8, I32, (64, 64, 64), {"transposed": True}),
         "f64": (F64, F64, (32, 32, 16), {}),
-        "few stages": (F16, F32, (64, 64, 32), {"num_stages": 2}),
+        "few stages": (F16, F32, (64, 64, 32), {"stages": 2}),
         "odd": (F32, F32, (24, 40, 12), {"multiple": 1}),
     }.items():
         yield f"product, {name}", lambda e=element, t=total, b=block, m=more: matmul(e, t, b, **m)
