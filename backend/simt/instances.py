@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 import attrs
@@ -129,21 +130,21 @@ def run_interleaved(
     `seed`, a random choice follows each access that others may see; otherwise the first instance
     runs until it waits. Raises LaunchError (TIR0518) on a deadlock."""
     draw = random.Random(seed) if seed else None
-    live = [(e, e.steps()) for e, _ in zip(begin, range(_WINDOW), strict=False)]
+    live = [(e, e.steps()) for e in islice(begin, _WINDOW)]
     at, idle, version = 0, 0, launch.version
     while live:
         execution, steps = live[at]
         if _interleave(execution, steps, launch, 1 if draw else _PATIENCE):
             end(execution)
             live.pop(at)
-            live += [(e, e.steps()) for e, _ in zip(begin, range(1), strict=False)]
+            live += [(e, e.steps()) for e in islice(begin, 1)]
             idle, at = 0, at % max(1, len(live))
         else:
             idle = 0 if launch.version != version else idle + (1 if draw else _PATIENCE)
             at = (at + 1) % len(live)
         version = launch.version
         if idle >= _PATIENCE * len(live):
-            more = [(e, e.steps()) for e, _ in zip(begin, range(_WINDOW), strict=False)]
+            more = [(e, e.steps()) for e in islice(begin, _WINDOW)]
             live, idle = [*live, *more], 0 if more else idle
         if idle >= max(_STUCK, _PATIENCE * len(live)):
             raise _deadlock(execution, len(live))

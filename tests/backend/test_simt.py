@@ -282,3 +282,17 @@ def test_a_fence_stands_behind_where_blocks_have_met(memory):
     memory.synchronized_since(memory.clock.epoch)
     memory.check_released("release", EVERY)
     memory.fence()
+
+
+def test_every_instance_runs_where_instances_run_by_turns():
+    text = """tir 1.0
+define kernel void @count(i32* %x) {
+entry:
+  %old = atomic_rmw i32 %x, 1 {op = add, sem = relaxed}
+  ret
+}
+"""
+    for instances in (1, 7, 8, 9, 40):
+        x = np.zeros(1, np.int32)
+        SimtExecutor().launch(textual.parse(text), "count", instances, [x])
+        assert x[0] == instances

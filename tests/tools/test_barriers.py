@@ -17,7 +17,7 @@ FILES = [
 
 NEEDLESS = {
     "relu": 1, "warps_as_repetitions": 1, "copies_and_loads": 2, "copies_and_stores": 2,
-    "strip_read_after_in_place": 1,
+    "strip_read_after_in_place": 1, "ordered_load_of_noalias": 1,
 }  # fmt: skip
 """By file, barriers that are proven needless on its small numbers: threads find what they wrote
 themselves."""
@@ -39,7 +39,8 @@ def test_of_programs():
     for seed in range(24):
         total.add(of_program(seed))
     assert total.left_out > 40
-    assert total.share >= 0.95
+    assert total.noticed + len(total.needless) == total.left_out
+    assert total.share >= 0.85  # after an acquire all threads wait, whatever they then do
     assert not total.survivors
 
 
