@@ -136,6 +136,8 @@ def test_a_fork_has_workers_of_its_own():
 
 
 SCRIPT = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may ignore it
 import os, time
 from tileir.backend import isolation
 print(isolation.run(isolation.Task("k", "s"), os.getpid), flush=True)
