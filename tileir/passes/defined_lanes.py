@@ -137,7 +137,7 @@ class DefinedLanes:
     def _chosen(self, op: Any, ops: list[Op]) -> list[Operand]:
         """Of a `psi`: some predicate holds, none is undefined, and the chosen value is defined."""
         arms = list(zip(op.inputs[::2], op.inputs[1::2], strict=True))
-        arms_lanes = [lanes for p, _ in arms if (lanes := self._lanes(p)) is not None]
+        arms_lanes = [mask for p, _ in arms if (mask := self._lanes(p)) is not None]
         plain = all(self._lanes(v) in (None, p) for p, v in arms)
         if len(arms) == 2 and plain and self.complementary(arms[0][0], arms[1][0]):
             return arms_lanes
