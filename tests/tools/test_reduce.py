@@ -110,7 +110,7 @@ def test_a_planted_miscompile_of_200_ops_becomes_a_handful(name):
 
 @pytest.mark.slow
 def test_the_result_depends_on_module_and_predicate_alone():
-    program = sample(10, 120)
+    program = sample(22, 120)
     interesting = miscompiled(program, BUGS["sub"])
     first, second = (print_module(reduce(program.module, interesting)) for _ in range(2))
     assert first == second
