@@ -253,8 +253,8 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
         ),
         (
             "what says where to load is read whoever wrote it",
-            "        for reader in readers for writer in writers\n",
-            "        for reader in readers[:0] for writer in writers\n",
+            "        for reader in readers\n",
+            "        for reader in readers[:0]\n",
         ),
     ),
     *planted(
