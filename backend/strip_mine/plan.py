@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import attrs
 
+from tileir.analysis.partial import kept_undefined
 from tileir.backend.strip_mine.addresses import elements_distinct, underlying_pointer
 from tileir.backend.strip_mine.register_limits import is_large, words
 from tileir.backend.strip_mine.slicing import (
@@ -236,7 +237,7 @@ class Planner:
         first dimension. The sums of a reduction must not be large themselves; a piece of a store
         may be, and is cut again along another dimension, unless something is staged."""
         found: list[tuple[int, int, Sink]] = []
-        for dim in _dimensions(op):
+        for dim in self._dimensions(op):
             chain = chain_of(tiled_operands(op, dim), self.definitions, here, staged, self.sliced)
             if chain is None:
                 continue
@@ -247,6 +248,28 @@ class Planner:
                 waits = len(late.intersection(chain.whole))
                 found.append((waits, dim, Sink(op, dim, chain)))
         return min(found, key=lambda f: f[:2])[2] if found else None
+
+    def _dimensions(self, op: Op) -> list[int]:
+        """Dimensions along which `op` may be a sink."""
+        if op.mnemonic == "gpu.private_store":
+            return [dimension(cast(Tile, tile_of(op).type))]
+        shape = shape_of(op.inputs[0].type)
+        if op.mnemonic == "reduce":
+            axis: int = getattr(op, "axis", 0)
+            return [axis] if shape[axis] > 1 and self._has_neutral(op) else []
+        alone = op.mnemonic in ATOMICS or op.mnemonic in ("store", "histogram")
+        return [d for d, n in enumerate(shape) if n > 1 and alone]
+
+    def _has_neutral(self, op: Op) -> bool:
+        """Whether a constant can stand for the lanes that take no part in a reduction.
+
+        A function has no known neutral element. A predicate that is undefined in places is no
+        condition to select the constant by.
+        """
+        if op.predicate is None:
+            return True
+        partial = op.predicate in kept_undefined(self.function)
+        return isinstance(cast(Any, op).combiner, str) and not partial
 
     # When it runs -------------------------------------------------------------------------
 
@@ -393,17 +416,3 @@ def _times(plan: Plan, op: Op) -> list[int]:
         2 * plan.sinks[o].level + 1 if o in plan.sinks else 2 * plan.kept[o]
         for o in _runs(plan, op)
     ]
-
-
-def _dimensions(op: Op) -> list[int]:
-    """Dimensions along which `op` may be a sink."""
-    if op.mnemonic == "gpu.private_store":
-        return [dimension(cast(Tile, tile_of(op).type))]
-    shape = shape_of(op.inputs[0].type)
-    if op.mnemonic == "reduce":
-        # Nothing is known that changes nothing under a function, where a lane takes no part.
-        named = op.predicate is None or not isinstance(cast(Any, op).combiner, str)
-        axis: int = getattr(op, "axis", 0)
-        return [axis] if shape[axis] > 1 and named else []
-    alone = op.mnemonic in ATOMICS or op.mnemonic in ("store", "histogram")
-    return [d for d, n in enumerate(shape) if n > 1 and alone]
