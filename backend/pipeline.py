@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import attrs
 
+from tileir.analysis.underlying_pointers import base_pointer
 from tileir.analysis.uses import definitions
 from tileir.backend.num_warps import check_warps, choose_warps, chosen_warps
 from tileir.backend.options import Options
@@ -15,10 +16,8 @@ from tileir.backend.stage import Scope, Stage, has_op, with_attributes, with_fun
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
-from tileir.op import Op
 from tileir.passmanager.registry import PassResult
 from tileir.types import Tile, shape_of
-from tileir.values import Operand, Value
 from tileir.verify.declarations import RESERVED
 
 
@@ -310,14 +309,7 @@ def _reads_again(function: Function, context: Context) -> bool:
     if len(function.blocks) > 1 or any(len(shape_of(p.type)) > 1 for p in pointers):
         return bool(pointers)
     known = definitions(function)
-    return len({_base(p, known) for p in pointers}) < len(pointers)
-
-
-def _base(pointer: Operand, known: Mapping[Value, Op]) -> Operand:
-    """Where a pointer comes from, by the first operand of the ops that made it."""
-    while type(pointer) is Value and pointer in known and known[pointer].inputs:
-        pointer = known[pointer].inputs[0]
-    return pointer
+    return len({base_pointer(p, known) for p in pointers}) < len(pointers)
 
 
 def _is_register_limited(function: Function, context: Context) -> bool:

@@ -115,6 +115,26 @@ class Op(metaclass=_Slotted):
     elementwise: ClassVar[bool] = False
     """Element i of every result depends on element i of the operands alone."""
     predicable: ClassVar[bool] = True
+    harmless: ClassVar[tuple[str, int] | None] = None
+    """The operand that can make it trap or undefined, and a value with which it does not."""
+    is_identity: ClassVar[bool] = False
+    """The only result has the elements of the first operand, each in its place."""
+    moves_elements: ClassVar[bool] = False
+    """Each element of the only result is an element of the first operand: moved, repeated or
+    dropped, with its value kept."""
+    is_atomic: ClassVar[bool] = False
+    """Each lane makes one atomic access through the first operand."""
+    allocates_shared: ClassVar[bool] = False
+    """The result is a buffer in shared memory, which outlives the op."""
+    waits_for_threads: ClassVar[bool] = False
+    """Its lowering waits for all threads of the block before it does anything else."""
+    orders_async: ClassVar[bool] = False
+    """It orders asynchronous copies, wgmma or the blocks of a cluster, and stays where the
+    program has it."""
+    uses_cluster_rank: ClassVar[bool] = False
+    """What it does depends on the rank of the block in its cluster."""
+    runs_on_one_thread: ClassVar[bool] = False
+    """One thread can do all of it, for all threads of its role."""
     schema: ClassVar[tuple[Field, ...]] = ()
     _types: ClassVar[Callable[[], tuple[Any, ...]]]
     _memo: ClassVar[dict[tuple[Any, ...], tuple[Type, ...]]]

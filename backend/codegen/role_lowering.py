@@ -13,12 +13,6 @@ from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import Tile
 
-_BY_ONE = frozenset(
-    {"gpu.mbarrier_expect", "gpu.mbarrier_wait", "gpu.tma_load", "gpu.tma_store", "gpu.tma_wait",
-     "gpu.async_fence", "gpu.device_assert", "assume"}
-)  # fmt: skip
-"""Ops that mean the same where one thread alone comes to them, though they have effects."""
-
 _ALONE = Effects.READ | Effects.CONTROL | Effects.TRAP
 """Effects that one thread's ops may have."""
 
@@ -88,7 +82,7 @@ def by_one(function: Function) -> bool:
 def _by_one(op: Op) -> bool:
     if any(isinstance(v.type, Tile) for v in (*op.operands, *op.results)):
         return False
-    return op.mnemonic in _BY_ONE or not op.effects & ~_ALONE
+    return op.runs_on_one_thread or not op.effects & ~_ALONE
 
 
 def role_functions(functions: Any, kernel: Function) -> dict[str, Op]:

@@ -10,7 +10,7 @@ from tileir.analysis.loops import loops
 from tileir.analysis.shared_buffers import WAIT, alive
 from tileir.backend.shared_memory.interference import InterferenceGraph, interference
 from tileir.backend.shared_memory.offset_assignment import Allocation, assign_offsets, first_fit
-from tileir.backend.shared_memory.requirements import BUFFERS, STATIC_LIMIT, needs
+from tileir.backend.shared_memory.requirements import STATIC_LIMIT, needs
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.op import Op
@@ -224,7 +224,7 @@ def _first_undrained(function: Function) -> tuple[str, int] | None:
                 copying
                 and not waited
                 and op in needed
-                and op.mnemonic not in BUFFERS
+                and not op.allocates_shared
                 and not copying & liveness.needed[op]
             ):
                 return label, index

@@ -15,11 +15,6 @@ from tileir.values import Operand, Value
 Reach: TypeAlias = tuple[int, int]
 """A range of bytes relative to the parameter: the first byte accessed, and one past the last."""
 
-_SAME = frozenset(
-    {"splat", "broadcast", "reshape", "expand_dims", "trans", "gpu.convert_layout", "unsplat",
-     "multiple_of", "contiguous", "constant_run"}
-)  # fmt: skip
-
 
 @cached
 def byte_ranges(function: Function) -> dict[Value, Reach]:
@@ -44,7 +39,7 @@ def ranges_disjoint(a: Reach | None, b: Reach | None) -> bool:
 
 
 def _moved(op: Any, ranges: dict[Value, Reach], bounds: Ranges) -> Reach | None:
-    if op.mnemonic in _SAME:
+    if op.moves_elements or op.is_identity:
         return _of(op.inputs[0], ranges)
     if op.mnemonic != "getelementptr":
         return None

@@ -13,7 +13,7 @@ from tileir.analysis.shared_buffers import WAIT, alive
 from tileir.analysis.underlying_pointers import underlying_pointers
 from tileir.analysis.uses import definitions
 from tileir.backend.shared_memory.replicated_loads import loads_by_first_owner
-from tileir.backend.shared_memory.requirements import BUFFERS, SharedMemoryPlan, is_warp_local
+from tileir.backend.shared_memory.requirements import SharedMemoryPlan, is_warp_local
 from tileir.backend.shared_memory.thread_conflicts import (
     AccessingThreads,
     Base,
@@ -49,20 +49,7 @@ _OWNERS = {
 
 _TOUCHES = Effects.READ | Effects.WRITE
 
-_SYNCHRONIZING = frozenset(
-    {"gpu.barrier", "barrier", "gpu.mbarrier_alloc", "gpu.join", "gpu.cluster_mbarrier_arrive"}
-)
-"""Ops whose rules wait for all threads themselves, before they do anything."""
-
-
 ROLE = "gpu.role"
-
-_TRUSTED = frozenset(
-    {"gpu.mbarrier_expect", "gpu.mbarrier_arrive", "gpu.mbarrier_wait", "gpu.async_fence",
-     "gpu.cluster_arrive", "gpu.cluster_wait", "gpu.cluster_mbarrier_wait"}
-)  # fmt: skip
-"""Ops that order asynchronous copies, wgmma and the blocks of a cluster. They are placed as the
-program states."""
 
 
 @attrs.frozen
@@ -174,7 +161,7 @@ def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
     using = accesses.keys() | shared_ranges.keys() | landing.keys()
     relevant = {
         label: [op for op in function.blocks[label].ops
-                if op in using or op.mnemonic in _SYNCHRONIZING or releases(op)]
+                if op in using or op.waits_for_threads or releases(op)]
         for label in cfg(function).order
     }  # fmt: skip
     return MemoryUses(accesses, shared_ranges, pointers, relevant, landing)
@@ -226,12 +213,12 @@ class Hazards:
 
     def do(self, op: Op, since: BarrierState) -> None:
         """Record the accesses of `op`. An op with a range of its own synchronizes within itself."""
-        if op.mnemonic in _SYNCHRONIZING:
+        if op.waits_for_threads:
             since.wait(SyncScope.WARP if getattr(op, "warp", False) else SyncScope.BLOCK)
             return
         since.fenced |= op.mnemonic == "fence"
         since.shared.update(self.uses.landing.get(op, ()))
-        if op.mnemonic in BUFFERS:
+        if op.allocates_shared:
             return
         byte_range = self.uses.shared_ranges.get(op)
         own = byte_range is not None and byte_range[2] is op
@@ -355,7 +342,7 @@ class Hazards:
 
 def releases(op: Any) -> bool:
     """Whether an op that synchronizes also orders accesses of other ops."""
-    if not op.effects & Effects.SYNC or op.mnemonic in _SYNCHRONIZING or op.mnemonic in _TRUSTED:
+    if not op.effects & Effects.SYNC or op.waits_for_threads or op.orders_async:
         return False
     return getattr(getattr(op, "sem", None), "value", "") != "relaxed"
 
@@ -363,7 +350,7 @@ def releases(op: Any) -> bool:
 def acquires(op: Any) -> bool:
     """Whether what follows an access comes after what others released."""
     sem = getattr(getattr(op, "sem", None), "value", "")
-    return sem in ("acquire", "acq_rel") and op.mnemonic not in _SYNCHRONIZING | _TRUSTED
+    return sem in ("acquire", "acq_rel") and not (op.waits_for_threads or op.orders_async)
 
 
 def _near(base: Base, since: BarrierState) -> Iterator[PendingAccess]:

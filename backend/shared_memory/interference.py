@@ -21,7 +21,6 @@ from tileir.analysis.shared_buffers import (
     forward_states,
 )
 from tileir.backend.shared_memory.requirements import (
-    BUFFERS,
     SharedRequirement,
     is_warp_local,
     needs,
@@ -52,13 +51,13 @@ def interference(function: Function) -> InterferenceGraph:
     needed = needs(function)
     if not needed:
         return InterferenceGraph({}, {}, {}, {})
-    allots = {op.results[0]: op for op in needed if op.mnemonic in BUFFERS}
+    allots = {op.results[0]: op for op in needed if op.allocates_shared}
     liveness = alive(function)
 
     def ops(values: frozenset[Value]) -> frozenset[Op]:
         return frozenset(allots[v] for v in values if v in allots)
 
-    inside = {op: ops(liveness.at(op)) for op in needed if op.mnemonic not in BUFFERS}
+    inside = {op: ops(liveness.at(op)) for op in needed if not op.allocates_shared}
     together: dict[Op, set[Op]] = {op: set() for op in allots.values()}
     for group in {liveness.at(op) for op in function.ops} if allots else ():
         for op in ops(group):
@@ -79,7 +78,7 @@ def _unmet(
         if op.mnemonic == "gpu.barrier" and not op.attributes["warp"]:
             return nothing
         if op in needed:
-            if op.mnemonic in BUFFERS:
+            if op.allocates_shared:
                 return state
             return state | {op} if is_warp_local(op) else frozenset({op})
         touched = (
@@ -89,7 +88,7 @@ def _unmet(
 
     unsynchronised = dict.fromkeys(needed, nothing)
     for op, (before, _) in forward_states(function, after, nothing, lambda a, b: a | b):
-        if op in needed and op.mnemonic not in BUFFERS:
+        if op in needed and not op.allocates_shared:
             unsynchronised[op] = before - {op}
         elif before and op.mnemonic not in READS:
             for v in accessed(op):

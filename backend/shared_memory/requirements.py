@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.shared_buffers import ALLOT, BARRIERS
+from tileir.analysis.shared_buffers import ALLOT
 from tileir.backend.layouts.join_split import stays
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function
@@ -23,9 +23,6 @@ STATIC_LIMIT = 49152
 
 _ALIGNMENT = 16
 """The widest access of one thread, in bytes."""
-
-BUFFERS = frozenset({ALLOT, BARRIERS})
-"""Ops whose memory outlives them."""
 
 
 @attrs.frozen

@@ -8,15 +8,6 @@ from tileir.op import Op
 from tileir.values import Operand, Value
 
 
-def underlying_pointer(pointer: Operand, definitions: Mapping[Value, Op]) -> Operand:
-    """What `pointer` is an offset from."""
-    while type(pointer) is Value and (op := definitions.get(pointer)) is not None:
-        if op.effects or not op.inputs or op.mnemonic in ("select", "psi", "inttoptr"):
-            break
-        pointer = op.inputs[0]
-    return pointer
-
-
 def elements_distinct(operand: Operand, definitions: Mapping[Value, Op]) -> bool:
     """Whether the elements of a tile are certainly different numbers: a range, moved by what is
     the same for all of them. That sums wrap does not make two of them equal."""

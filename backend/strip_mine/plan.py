@@ -15,10 +15,10 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.partial import kept_undefined
-from tileir.backend.strip_mine.addresses import elements_distinct, underlying_pointer
+from tileir.analysis.underlying_pointers import base_pointer
+from tileir.backend.strip_mine.addresses import elements_distinct
 from tileir.backend.strip_mine.register_limits import is_large, words
 from tileir.backend.strip_mine.slicing import (
-    ATOMICS,
     ChunkSlice,
     Need,
     chain_of,
@@ -112,7 +112,7 @@ def tile_of(op: Op) -> Operand:
 
 def is_reorderable(op: Op, limit: int) -> bool:
     """Whether ops around `op` may be moved past it, as far as values and memory allow."""
-    if op.mnemonic in ATOMICS or op.mnemonic == "gpu.private_store":
+    if op.is_atomic or op.mnemonic == "gpu.private_store":
         return is_large(op, limit)
     writes = op.effects & Effects.WRITE and op.mnemonic != "store"
     return not op.effects & _FENCES and not writes
@@ -195,7 +195,7 @@ class Planner:
                 if sink is None or needed:
                     return None
             else:
-                whole = not self._large(op) or (needed and op.mnemonic in ATOMICS)
+                whole = not self._large(op) or (needed and op.is_atomic)
                 sink = None if whole else self._sink(op, here, late, staged)
             if sink is not None:
                 sinks[op] = sink
@@ -257,7 +257,7 @@ class Planner:
         if op.mnemonic == "reduce":
             axis: int = getattr(op, "axis", 0)
             return [axis] if shape[axis] > 1 and self._has_neutral(op) else []
-        alone = op.mnemonic in ATOMICS or op.mnemonic in ("store", "histogram")
+        alone = op.is_atomic or op.mnemonic in ("store", "histogram")
         return [d for d, n in enumerate(shape) if n > 1 and alone]
 
     def _has_neutral(self, op: Op) -> bool:
@@ -335,7 +335,7 @@ class Planner:
             return len(private) == 1 or private[0] is not private[1]
         if (a.effects | b.effects) & Effects.SYNC:
             return False
-        first, second = (underlying_pointer(x.inputs[0], self.definitions) for x in (a, b))
+        first, second = (base_pointer(x.inputs[0], self.definitions) for x in (a, b))
         promised = {p.value for p in self.function.parameters if p.attributes.noalias}
         parameters = {p.value for p in self.function.parameters}
         known = first in parameters and second in parameters and first is not second

@@ -29,7 +29,6 @@ _REPEATABLE = Effects.READ | Effects.TRAP
 """Effects of ops that may run again in another loop."""
 
 
-ATOMICS = frozenset({"atomic_rmw", "atomic_cas", "atomic_load", "atomic_store"})
 """Accesses of which each lane's is one by itself."""
 
 
@@ -111,7 +110,7 @@ def is_once(op: Op, dim: int) -> bool:
     memory, and a scan along `dim`, of which each needs what those before have come to."""
     from tileir.ops.reduce import Combiner
 
-    if op.mnemonic in ATOMICS:
+    if op.is_atomic:
         return True
     said = cast(Any, op)
     along = op.mnemonic == "scan" and said.axis == dim and op.predicate is None

@@ -272,11 +272,8 @@ def _copied(op: Op) -> bool:
         return False
     if op.effects & (Effects.SYNC | Effects.TRAP):
         return bool(op.elementwise)
-    return op.elementwise or is_access(op) or op.mnemonic in _SHAPES
-
-
-_SHAPES = frozenset({"make_range", "splat", "broadcast", "expand_dims", "reshape", "program_id",
-                     "num_programs"})  # fmt: skip
+    computes_cheaply = op.effects is Effects.PURE and (op.moves_elements or not op.inputs)
+    return op.elementwise or is_access(op) or computes_cheaply
 
 
 def _climbs(facts: Alignment, shape: tuple[int, ...]) -> bool:

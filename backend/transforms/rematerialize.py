@@ -26,7 +26,6 @@ from tileir.values import Operand, Value
 _DEPTH, _OPS = 32, 64
 """Ops from scalars to a tile, in a row and altogether, up to which it is computed again."""
 
-_SHAPES = frozenset({"make_range", "splat", "broadcast", "expand_dims", "reshape"})
 _SLOW = frozenset({"sdiv", "udiv", "srem", "urem"})
 
 
@@ -181,7 +180,7 @@ def _cheap(op: Op) -> bool:
     """Whether `op` makes integers, conditions or pointers by an instruction or none."""
     if op.effects is not Effects.PURE or not all(_short(v.type) for v in op.results):
         return False
-    if op.mnemonic in _SHAPES:
+    if not op.inputs or (op.moves_elements and op.mnemonic != "trans"):
         return True
     return op.elementwise and op.mnemonic not in _SLOW and all(_short(v.type) for v in op.inputs)
 

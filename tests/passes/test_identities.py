@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tileir.machine import Machine, Tensor
-from tileir.op import lookup
+from tileir.op import all_ops
 from tileir.ops.reduce import Combiner
-from tileir.passes.lower_predicates import HARMLESS, IDENTITIES
+from tileir.passes.lower_predicates import IDENTITIES
 from tileir.types import I8, I32, I64, Tile
 from tileir.values import Value
 
@@ -46,10 +46,13 @@ def test_every_combiner_that_is_joined_in_any_order_has_one() -> None:
 
 
 @pytest.mark.parametrize("element", [I8, I32, I64])
-@pytest.mark.parametrize("name", [n for n in HARMLESS if n != "gather"])
-def test_operands_that_do_not_trap(name: str, element: Any) -> None:
-    kind: Any = lookup(name)
-    operand, number = HARMLESS[name]
+@pytest.mark.parametrize(
+    "kind",
+    [x for x in all_ops() if x.harmless and x.mnemonic != "gather"],
+    ids=lambda x: x.mnemonic,
+)
+def test_operands_that_do_not_trap(kind: Any, element: Any) -> None:
+    operand, number = kind.harmless
     assert operand == "rhs"
     low, high = -(1 << element.bits - 1), (1 << element.bits - 1) - 1
     x = np.array([low, -1, 0, 1, high], f"i{element.bits // 8}")

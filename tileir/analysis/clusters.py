@@ -19,11 +19,6 @@ PERSISTENT = "persistent"
 extents of the grid of instances."""
 
 ARRIVE, WAIT = "gpu.cluster_arrive", "gpu.cluster_wait"
-RANKED = frozenset(
-    {"gpu.cluster_rank", ARRIVE, WAIT, "gpu.cluster_load", "gpu.cluster_scatter",
-     "gpu.cluster_mbarrier_arrive", "gpu.cluster_mbarrier_wait"}
-)  # fmt: skip
-"""Ops that know of ranks."""
 
 
 def ranks(module: Module, kernel: Function) -> int:
@@ -44,7 +39,7 @@ def persistent_instances(function: Function) -> int:
 
 def uses_cluster_rank(function: Function) -> bool:
     """Whether an op of `function` knows of ranks."""
-    return any(op.mnemonic in RANKED or _reaches(op) for op in function.ops)
+    return any(op.uses_cluster_rank or _reaches(op) for op in function.ops)
 
 
 def _reaches(op: Op) -> bool:

@@ -280,10 +280,12 @@ RULES: dict[str, Rule] = {
     "smin": _smin, "smax": _smax, "umin": _umin, "umax": _umax, "ctpop": _count, "clz": _count,
     "zext": _zext, "sext": _sext, "trunc": _trunc, "select": _select, "psi": _psi,
     "make_range": _make_range, "program_id": _program_id, "num_programs": _num_programs,
-    "splat": _FIRST, "broadcast": _FIRST, "reshape": _FIRST, "expand_dims": _FIRST,
-    "trans": _FIRST, "split": _FIRST, "gather": _FIRST, "extract_slice": _FIRST,
-    "unsplat": _FIRST, "multiple_of": _FIRST, "contiguous": _FIRST, "constant_run": _FIRST,
-    "gpu.convert_layout": _FIRST,
+    "split": _FIRST, "gather": _FIRST, "extract_slice": _FIRST,
     "join": _BOTH, "cat": _BOTH, "insert_slice": _moved(2),
     "reduce": _reduce, "scan": _reduce,
 }  # fmt: skip
+
+
+def rule_of(op: Op) -> Rule | None:
+    """The rule for `op`; None where nothing is known."""
+    return _FIRST if op.moves_elements or op.is_identity else RULES.get(op.mnemonic)

@@ -16,7 +16,7 @@ import attrs
 from tileir.analysis.branch_conditions import Guards, guards
 from tileir.analysis.cache import cached
 from tileir.analysis.dataflow import forward_values
-from tileir.analysis.range_rules import RULES, Range, full, hull, of_literal
+from tileir.analysis.range_rules import Range, full, hull, of_literal, rule_of
 from tileir.analysis.uses import arguments, definitions
 from tileir.ir import Function
 from tileir.op import Op
@@ -138,7 +138,7 @@ class _Solver:
         integers = [_holds_integers(v.type) for v in op.results]
         if True not in integers:
             return (None,) * len(integers)
-        rule = RULES.get(op.mnemonic)
+        rule = rule_of(op)
         if rule is None:
             return [full(v.type) if _is_integer(v) else None for v in op.results]
         return rule(op, [read(v) for v in op.inputs], self.exact)

@@ -54,7 +54,7 @@ class BufferLiveness:
 @cached
 def alive(function: Function) -> BufferLiveness:
     """The buffers of `function` that are alive at its ops."""
-    result = frozenset(op.results[0] for op in function.ops if op.mnemonic in (ALLOT, BARRIERS))
+    result = frozenset(op.results[0] for op in function.ops if op.allocates_shared)
     if not result:
         return BufferLiveness({}, {})
     held = dict(forward_states(function, _held, _NONE, lambda a, b: a | b))

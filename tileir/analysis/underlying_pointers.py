@@ -34,6 +34,17 @@ def underlying_pointers(function: Function) -> UnderlyingPointers:
         broken |= wrong
 
 
+def base_pointer(pointer: Operand, definitions: Mapping[Value, Op]) -> Operand:
+    """The pointer, or tile of pointers, that `pointer` is an offset from: the operand at which
+    the chain of `getelementptr`, moved elements and identities begins."""
+    while type(pointer) is Value and (op := definitions.get(pointer)) is not None:
+        offset = op.mnemonic == "getelementptr"
+        if op.predicate is not None or not (offset or op.moves_elements or op.is_identity):
+            break
+        pointer = op.inputs[0]
+    return pointer
+
+
 def _incoming(function: Function) -> dict[Value, list[Operand]]:
     """What the edges give to every parameter of a block that is a pointer."""
     operands: dict[Value, list[Operand]] = {}

@@ -119,6 +119,7 @@ class Division(IntegerBinary):
 
     rounding: DivRounding = attribute(one_of(DivRounding), default=DivRounding.ZERO)
     effects_ = Effects.TRAP
+    harmless = ("rhs", 1)
 
     @property
     def effects(self) -> Effects:
@@ -155,6 +156,7 @@ class SRem(IntegerBinary):
 
     rounding: RemRounding = attribute(one_of(RemRounding), default=RemRounding.ZERO)
     effects_ = Effects.TRAP
+    harmless = ("rhs", 1)
 
     @property
     def effects(self) -> Effects:
@@ -172,6 +174,7 @@ class URem(IntegerBinary):
     """
 
     effects_ = Effects.TRAP
+    harmless = ("rhs", 1)
 
     @property
     def effects(self) -> Effects:
@@ -236,6 +239,7 @@ class Shift(IntegerBinary):
     """A shift by `rhs` bits, unsigned; a shift by n or more has no meaning and is reported."""
 
     effects_ = Effects.TRAP
+    harmless = ("rhs", 0)
 
     @property
     def effects(self) -> Effects:

@@ -76,6 +76,7 @@ class Atomic(Op):
     """An access that orders memory."""
 
     effects_ = Effects.READ | Effects.WRITE | Effects.SYNC
+    is_atomic = True
     predicate_follows_operand = True
 
 
@@ -205,6 +206,7 @@ class Barrier(Op):
 
     effects_ = Effects.SYNC
     predicable = False
+    waits_for_threads = True
 
     def evaluate(self, machine: Any) -> Any:
         return machine.fence(self)

@@ -28,6 +28,7 @@ class ClusterRank(Op):
     """
 
     results_ = (INDEX,)
+    uses_cluster_rank = True
 
     def evaluate(self, machine: Any) -> Any:
         return machine.cluster_rank()
@@ -44,6 +45,8 @@ class ClusterArrive(Op):
 
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    uses_cluster_rank = True
+    orders_async = True
 
     def evaluate(self, machine: Any) -> Any:
         return machine.cluster_arrive(self)
@@ -58,6 +61,8 @@ class ClusterWait(Op):
 
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    uses_cluster_rank = True
+    orders_async = True
 
     def evaluate(self, machine: Any) -> Any:
         return machine.cluster_wait(self)
@@ -78,6 +83,7 @@ class ClusterLoad(Op):
     type: Type = result_type(T)
     effects_ = Effects.READ
     predicable = False
+    uses_cluster_rank = True
 
     def verify(self) -> None:
         check_buffer(self, self.buffer.type)
@@ -110,6 +116,7 @@ class ClusterScatter(Op):
     blocks: int = attribute(INT)
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    uses_cluster_rank = True
 
     def verify(self) -> None:
         check_buffer(self, self.buffer.type)
@@ -138,6 +145,8 @@ class ClusterMBarrierArrive(Op):
     index: Operand = operand(INDEX)
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    uses_cluster_rank = True
+    waits_for_threads = True
 
     def evaluate(self, machine: Any, barrier: Any, index: Any) -> Any:
         return machine.cluster_mbarrier_arrive(self, barrier, index)
@@ -155,6 +164,8 @@ class ClusterMBarrierWait(Op):
     parity: Operand = operand(INDEX)
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    uses_cluster_rank = True
+    orders_async = True
 
     def evaluate(self, machine: Any, barrier: Any, index: Any, parity: Any) -> Any:
         return machine.cluster_mbarrier_wait(self, barrier, index, parity)

@@ -38,6 +38,7 @@ class ConvertLayout(Op):
 
     source: Operand = operand(T)
     layout: Layout = attribute(LAYOUT)
+    is_identity = True
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
         tile = bound["T"]
@@ -61,6 +62,7 @@ class Barrier(Op):
     warpgroup: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.SYNC
     predicable = False
+    waits_for_threads = True
 
     def evaluate(self, machine: Any) -> Any:
         return None
@@ -85,6 +87,7 @@ class SharedAlloc(Op):
     panel: int = attribute(INT, default=0)
     effects_ = Effects.WRITE
     predicable = False
+    allocates_shared = True
 
     def verify(self) -> None:
         if len(self.shape) != 3 or min(self.shape) < 1:

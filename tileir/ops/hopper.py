@@ -85,6 +85,8 @@ class MBarrierAlloc(Op):
     arrivals: int = attribute(INT, default=1)
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    waits_for_threads = True
+    allocates_shared = True
 
     def verify(self) -> None:
         for name in ("count", "arrivals"):
@@ -110,6 +112,8 @@ class MBarrierExpect(Op):
     bytes: int = attribute(INT)
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    runs_on_one_thread = True
+    orders_async = True
 
     def verify(self) -> None:
         if not 0 <= self.bytes < 1 << 20:
@@ -136,6 +140,7 @@ class MBarrierArrive(Op):
     cluster: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    orders_async = True
 
     def evaluate(self, machine: Any, barrier: Any, index: Any, held: Any) -> Any:
         return machine.mbarrier_arrive(self, barrier, index, held)
@@ -154,6 +159,8 @@ class MBarrierWait(Op):
     parity: Operand = operand(INDEX)
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    runs_on_one_thread = True
+    orders_async = True
 
     def evaluate(self, machine: Any, barrier: Any, index: Any, parity: Any) -> Any:
         return machine.mbarrier_wait(self, barrier, index, parity)
@@ -182,6 +189,7 @@ class TmaLoad(Op):
     axis: int = attribute(INT, default=0)
     effects_ = Effects.READ | Effects.WRITE
     predicable = False
+    runs_on_one_thread = True
 
     def verify(self) -> None:
         _check_block(self)
@@ -217,6 +225,7 @@ class TmaStore(Op):
     add: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.READ | Effects.WRITE
     predicable = False
+    runs_on_one_thread = True
 
     def verify(self) -> None:
         _check_block(self)
@@ -260,6 +269,7 @@ class TmaWait(Op):
     complete: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.WRITE
     predicable = False
+    runs_on_one_thread = True
 
     def verify(self) -> None:
         if self.pending < 0:
@@ -279,6 +289,8 @@ class AsyncFence(Op):
 
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    runs_on_one_thread = True
+    orders_async = True
 
     def evaluate(self, machine: Any) -> Any:
         return None
@@ -370,6 +382,7 @@ class DeviceAssert(Op):
     condition: Operand = operand(Exactly(I1))
     effects_ = Effects.OUTSIDE | Effects.TRAP
     predicable = False
+    runs_on_one_thread = True
 
     def evaluate(self, machine: Any, condition: Any) -> Any:
         return machine.check(condition, self)

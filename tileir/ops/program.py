@@ -57,6 +57,7 @@ class Assume(Op):
 
     condition: Operand = operand(B)
     effects_ = Effects.OUTSIDE | Effects.TRAP
+    runs_on_one_thread = True
     predicate_follows_operand = True
 
     def evaluate(self, machine: Any, condition: Any) -> Any:
@@ -72,6 +73,7 @@ class Hint(Op):
     values: tuple[int, ...] = attribute(INTS)
     results_ = (T,)
     effects_ = Effects.TRAP
+    is_identity = True
 
     def verify(self) -> None:
         rank = len(shape_of(self.value.type)) or 1

@@ -59,6 +59,7 @@ class Join(Op):
 
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
+    waits_for_threads = True
 
     def evaluate(self, machine: Any) -> Any:
         return machine.join_roles(self)

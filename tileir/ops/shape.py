@@ -71,6 +71,7 @@ class Splat(Op):
     value: Operand = operand(ElementOf(R))
     to: Type = result_type(R)
     results_ = (R,)
+    moves_elements = True
 
     def verify(self) -> None:
         if self.value.type is not element_of(self.to):
@@ -91,6 +92,7 @@ class Broadcast(Op):
     value: Operand = operand(T)
     to: Type = result_type(R)
     results_ = (R,)
+    moves_elements = True
 
     def verify(self) -> None:
         check_element(self, self.value.type)
@@ -113,6 +115,7 @@ class Reshape(Op):
     value: Operand = operand(T)
     to: Type = result_type(R)
     results_ = (R,)
+    moves_elements = True
 
     def verify(self) -> None:
         check_element(self, self.value.type)
@@ -133,6 +136,7 @@ class ExpandDims(Op):
 
     value: Operand = operand(T)
     axis: int = attribute(INT)
+    moves_elements = True
 
     def verify(self) -> None:
         check_axis(self, self.axis, len(shape_of(self.value.type)) + 1)
@@ -154,6 +158,7 @@ class Trans(Op):
 
     value: Operand = operand(T)
     order: tuple[int, ...] = attribute(INTS)
+    moves_elements = True
 
     def verify(self) -> None:
         rank = len(shape_of(self.value.type))
@@ -248,6 +253,7 @@ class Gather(Op):
     index: Operand = operand(X)
     axis: int = attribute(INT, default=0)
     effects_ = Effects.TRAP
+    harmless = ("index", 0)
 
     def verify(self) -> None:
         source, index = shape_of(self.source.type), shape_of(self.index.type)
@@ -316,6 +322,7 @@ class Unsplat(Op):
 
     value: Operand = operand(T)
     results_ = (ElementOf(T),)
+    moves_elements = True
 
     def verify(self) -> None:
         if self.value.type.size != 1:  # type: ignore[union-attr]

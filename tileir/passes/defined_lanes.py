@@ -17,9 +17,6 @@ from tileir.ops.shape import Splat
 from tileir.types import I1, Type, shape_of, with_element
 from tileir.values import Constant, Operand, Undef, Value, constant
 
-_MOVERS = ("splat", "broadcast", "trans", "reshape", "expand_dims", "unsplat")
-"""Ops that move or repeat the elements of one operand."""
-
 
 @attrs.define
 class DefinedLanes:
@@ -100,7 +97,7 @@ class DefinedLanes:
             return self._selected(op, ops)
         if op.elementwise:
             return [lanes for v in op.inputs if (lanes := self._lanes(v)) is not None]
-        if op.mnemonic in _MOVERS:
+        if op.moves_elements:
             lanes = self._lanes(op.inputs[0])
             return [] if lanes is None else [_as_moved(op, lanes, value, ops)]
         if op.mnemonic == "reduce":

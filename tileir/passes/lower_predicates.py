@@ -67,12 +67,6 @@ def lower_predicates(function: Function) -> PassResult:
     return PassResult(lowered, tuple(lowering.remarks))
 
 
-HARMLESS: dict[str, tuple[str, int]] = {
-    "sdiv": ("rhs", 1), "udiv": ("rhs", 1), "srem": ("rhs", 1), "urem": ("rhs", 1),
-    "shl": ("rhs", 0), "lshr": ("rhs", 0), "ashr": ("rhs", 0), "gather": ("index", 0),
-}  # fmt: skip
-"""The operand that makes an op trap, and a value with which it does not."""
-
 CLAIMS = ("assume", "assert")
 """Ops that demand their condition."""
 
@@ -130,8 +124,8 @@ class _Lowering:
         bare = attrs.evolve(op, predicate=None)
         if _has(op, "mask"):
             return self._masked(bare, predicate)
-        if op.mnemonic in HARMLESS:
-            name, number = HARMLESS[op.mnemonic]
+        if op.harmless is not None:
+            name, number = op.harmless
             return self._guarded(bare, predicate, name, number)
         if op.mnemonic in CLAIMS:
             return self._claim(bare, predicate)

@@ -72,10 +72,6 @@ def peephole(function: Function, *, finite: bool = False) -> Function:
     return rewrite(function, unless_kept(kept, rule) if kept else rule)
 
 
-MOVERS = ("splat", "broadcast", "trans", "reshape", "expand_dims")
-"""Ops that move or repeat the elements of one operand, each keeping its value."""
-
-
 def transposition(op: Any, walk: Walk) -> Answer:
     """TRANS"""
     inner: Any = walk.definition(op.value)
@@ -100,7 +96,7 @@ def sink(op: Op, walk: Walk) -> Answer:
         if type(operand) is Constant:
             continue
         mover = walk.definition(operand)
-        if mover is None or mover.mnemonic not in MOVERS or mover.predicate is not None:
+        if mover is None or not _moves_tile(mover) or mover.predicate is not None:
             return op
         if movers and not _alike(movers[0], mover):
             return op
@@ -108,6 +104,11 @@ def sink(op: Op, walk: Walk) -> Answer:
     if not movers or (movers[0].mnemonic not in ("splat", "broadcast") and len(movers) < 2):
         return op
     return _sunk(op, movers[0], walk)
+
+
+def _moves_tile(op: Op) -> bool:
+    """Whether the result is a tile of elements of the first operand."""
+    return op.moves_elements and isinstance(op.results[0].type, Tile)
 
 
 def _alike(first: Op, second: Op) -> bool:

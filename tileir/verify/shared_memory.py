@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tileir.analysis.shared_buffers import ALLOT, BARRIERS, alive
+from tileir.analysis.shared_buffers import alive
 from tileir.errors import Diagnostic
 from tileir.ir import Function
 from tileir.op import Op
@@ -32,13 +32,13 @@ def check_shared_memory(function: Function) -> Iterator[Diagnostic]:
 
 def _overlaps(function: Function) -> Iterator[Diagnostic]:
     """Yield an error for each pair of allocations with overlapping live ranges and bytes."""
-    buffers = {op.results[0]: op for op in function.ops if op.mnemonic in (ALLOT, BARRIERS)}
+    buffers = {op.results[0]: op for op in function.ops if op.allocates_shared}
     result, seen = alive(function), set[frozenset[Op]]()
     checked = set[frozenset[Value]]()
     for op in function.ops:
         living = result.at(op)
         using = [buffers[v] for v in living if v in buffers]
-        works = op.shared is not None and op.mnemonic not in (ALLOT, BARRIERS)
+        works = op.shared is not None and not op.allocates_shared
         pairs = [(op, other) for other in using] if works else []
         if living not in checked:
             checked.add(living)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileir.analysis.aliases import unwritten
+from tileir.analysis.underlying_pointers import base_pointer
 from tileir.analysis.uses import definitions
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.codegen.thread_interface import Access
 from tileir.backend.layouts.anchors import vector_run
 from tileir.backend.shared_memory.replicated_loads import loads_by_first_owner
 from tileir.types import I1, AddressSpace, Tile, shape_of
-from tileir.values import Value
 
 _BYTES = 16
 
@@ -108,17 +108,8 @@ def _access(op: Any, constant: bool = False) -> Access:
 
 def _constant(lowering: Lowering, op: Any) -> bool:
     """Whether a load is from a parameter that says that nothing writes what it points to."""
-    defining_ops, pointer = definitions(lowering.function), op.pointer
-    while type(pointer) is Value and (source := defining_ops.get(pointer)) is not None:
-        if source.effects or source.mnemonic not in _MOVES:
-            return False
-        pointer = source.inputs[0]
+    pointer = base_pointer(op.pointer, definitions(lowering.function))
     return pointer in unwritten(lowering.function)
-
-
-_MOVES = frozenset({"getelementptr", "splat", "broadcast", "expand_dims", "reshape", "trans",
-                    "gpu.convert_layout"})  # fmt: skip
-"""Ops whose first operand points into the same array as their result."""
 
 
 def _space(op: Any) -> int:
