@@ -117,6 +117,9 @@ class Op(metaclass=_Slotted):
     predicable: ClassVar[bool] = True
     harmless: ClassVar[tuple[str, int] | None] = None
     """The operand that can make it trap or undefined, and a value with which it does not."""
+    divides: ClassVar[bool] = False
+    """An integer quotient or remainder, which takes tens of instructions unless the divisor is
+    known."""
     is_identity: ClassVar[bool] = False
     """The only result has the elements of the first operand, each in its place."""
     moves_elements: ClassVar[bool] = False

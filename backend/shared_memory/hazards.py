@@ -39,14 +39,6 @@ SharedRange: TypeAlias = tuple[int, int, Op]
 _MOST_KEPT = 64
 """The number of accesses through one parameter that are tracked separately."""
 
-_OWNERS = {
-    "load": AccessingThreads.EVERY,
-    **dict.fromkeys(
-        ("store", "atomic_rmw", "atomic_cas", "atomic_load", "atomic_store"), AccessingThreads.FIRST
-    ),
-}
-"""Which threads make the access of an op."""
-
 _TOUCHES = Effects.READ | Effects.WRITE
 
 ROLE = "gpu.role"
@@ -369,6 +361,14 @@ def _overlap(op: Op, mine: SharedRange, other: SharedRange) -> bool:
     return mine[0] < other[1] and other[0] < mine[1]
 
 
+def _threads(function: Function, op: Op) -> AccessingThreads:
+    """Which of the threads that hold an element access memory for it."""
+    if op.mnemonic == "load" and op not in loads_by_first_owner(function):
+        return AccessingThreads.EVERY
+    known = op.is_atomic or op.mnemonic in ("load", "store")
+    return AccessingThreads.FIRST if known else AccessingThreads.ANY
+
+
 def _accesses(
     function: Function, op: Op, pointers: dict[GlobalAccess, Operand]
 ) -> tuple[GlobalAccess, ...]:
@@ -379,9 +379,7 @@ def _accesses(
             base = (
                 underlying_pointers(function).get(operand) if isinstance(operand, Value) else None
             )
-            once = op.mnemonic == "load" and op in loads_by_first_owner(function)
-            who = AccessingThreads.FIRST if once else _OWNERS.get(op.mnemonic, AccessingThreads.ANY)
-            access = GlobalAccess(base, operand.type, None, writes, who)
+            access = GlobalAccess(base, operand.type, None, writes, _threads(function, op))
             pointers[access] = operand
             accesses.append(access)
     return tuple(accesses)

@@ -67,7 +67,7 @@ def needs(function: Function) -> dict[Op, SharedRequirement]:
     requirements: dict[Op, SharedRequirement] = {}
     for op in function.ops:
         need = NEEDS.get(op.mnemonic)
-        if need is None or (op.mnemonic in BROADCASTS and op.results[0] not in read):
+        if need is None or (_broadcasts(op) and op.results[0] not in read):
             continue
         check_layouts(op)
         if size := need(op):
@@ -85,8 +85,9 @@ def _alignment(op: Op) -> int:
     return SharedTile.of(op).alignment
 
 
-BROADCASTS = frozenset({"atomic_rmw", "atomic_cas", "atomic_load", "load"})
-"""Ops in which one thread broadcasts its result, unless the result is unused."""
+def _broadcasts(op: Op) -> bool:
+    """Whether one thread may broadcast the result, unless the result is unused."""
+    return bool(op.results) and (op.is_atomic or op.mnemonic == "load")
 
 
 def is_warp_local(op: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import cast
 
 import attrs
 
+from tileir.analysis.partial import collects
 from tileir.backend.strip_mine.plan import is_reorderable, straight_line_regions
 from tileir.backend.strip_mine.register_limits import words
 from tileir.backend.strip_mine.slicing import ChunkBuffers, dimension, resized
@@ -67,7 +68,7 @@ def _reads(function: Function, limit: int) -> Iterator[tuple[Value, Place]]:
 def _is_cheap(value: Value, definitions: Mapping[Value, Op]) -> bool:
     """Whether a tile is made of scalars and literals alone, by ops that may run anywhere."""
     op = definitions.get(value)
-    if op is None or op.effects or op.mnemonic in ("scan", "reduce", "histogram"):
+    if op is None or op.effects or collects(op):
         return False
     tiles = [v for v in op.operands if type(v) is Value and isinstance(v.type, Tile)]
     return all(_is_cheap(v, definitions) for v in tiles)

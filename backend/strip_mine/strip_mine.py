@@ -8,6 +8,7 @@ from typing import TypeAlias, cast
 
 import attrs
 
+from tileir.analysis.partial import collects
 from tileir.analysis.uses import definitions
 from tileir.backend.strip_mine.emit_loops import LoopEmitter, piece_size
 from tileir.backend.strip_mine.plan import Plan, Planner, Sink, straight_line_regions, tile_of
@@ -35,7 +36,6 @@ from tileir.passmanager.registry import PassResult, pass_, remark
 from tileir.types import shape_of
 from tileir.values import Value
 
-_UNROLLED = frozenset({"reduce", "scan", "histogram"})
 """Ops that read every element of a tile, whatever becomes of it."""
 
 _NESTING = 5
@@ -238,9 +238,7 @@ class _Run:
 
     def _should(self, op: Op) -> bool:
         """Whether code for `op` as it is would not stay small."""
-        return bool(op.mnemonic in _UNROLLED or op.effects & Effects.WRITE) and is_large(
-            op, self.large
-        )
+        return bool(collects(op) or op.effects & Effects.WRITE) and is_large(op, self.large)
 
     def _whole(self, function: Function) -> list[Diagnostic]:
         """What is said of ops that stay whole, and of promises with which they would not."""

@@ -268,7 +268,7 @@ def _groups(block: Block, gains: Any) -> Iterator[list[int]]:
 
 def _copied(op: Op) -> bool:
     """Whether an op may stand between accesses that are written twice."""
-    if op.successors or op.mnemonic in ("ret", "unreachable"):
+    if op.is_terminator:
         return False
     if op.effects & (Effects.SYNC | Effects.TRAP):
         return bool(op.elementwise)

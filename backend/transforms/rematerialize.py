@@ -26,8 +26,6 @@ from tileir.values import Operand, Value
 _DEPTH, _OPS = 32, 64
 """Ops from scalars to a tile, in a row and altogether, up to which it is computed again."""
 
-_SLOW = frozenset({"sdiv", "udiv", "srem", "urem"})
-
 
 @pass_("rematerialize")
 def rematerialize(function: Function) -> PassResult:
@@ -182,7 +180,7 @@ def _cheap(op: Op) -> bool:
         return False
     if not op.inputs or (op.moves_elements and op.mnemonic != "trans"):
         return True
-    return op.elementwise and op.mnemonic not in _SLOW and all(_short(v.type) for v in op.inputs)
+    return op.elementwise and not op.divides and all(_short(v.type) for v in op.inputs)
 
 
 def _short(type: Type) -> bool:

@@ -175,8 +175,7 @@ class _Role:
     def divisions(self) -> int:
         """Divisions by what is no literal, outside of the steps."""
         before: list[Op] = by_depth(self.function)[1]
-        wide = ("sdiv", "udiv", "srem", "urem")
-        return sum(op.mnemonic in wide and not isinstance(op.inputs[1], Constant) for op in before)
+        return sum(op.divides and not isinstance(op.inputs[1], Constant) for op in before)
 
 
 def _asked(row: int, distance: int) -> float:

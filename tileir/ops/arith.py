@@ -119,6 +119,7 @@ class Division(IntegerBinary):
 
     rounding: DivRounding = attribute(one_of(DivRounding), default=DivRounding.ZERO)
     effects_ = Effects.TRAP
+    divides = True
     harmless = ("rhs", 1)
 
     @property
@@ -156,6 +157,7 @@ class SRem(IntegerBinary):
 
     rounding: RemRounding = attribute(one_of(RemRounding), default=RemRounding.ZERO)
     effects_ = Effects.TRAP
+    divides = True
     harmless = ("rhs", 1)
 
     @property
@@ -174,6 +176,7 @@ class URem(IntegerBinary):
     """
 
     effects_ = Effects.TRAP
+    divides = True
     harmless = ("rhs", 1)
 
     @property
