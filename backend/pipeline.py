@@ -82,6 +82,12 @@ def _scalarize_pointer_steps(function: Function, context: Any) -> Any:
     return scalarize_pointer_steps(function)
 
 
+def _modulo_to_mask(function: Function, context: Any) -> Function:
+    from tileir.backend.tma.modulo_to_mask import modulo_to_mask
+
+    return modulo_to_mask(function)
+
+
 def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, Context]:
     """Asynchronous copies of what feeds dots, in half of shared memory so that two blocks run on a
     multiprocessor. Where neither `prefetch_operands` nor `max_registers` is stated, a limit of
@@ -300,6 +306,11 @@ def _multiplies_in_loop(function: Function, context: Any) -> bool:
     return len(function.blocks) > 1 and has_op(function, "dot")
 
 
+def _wraps_indices(function: Function, context: Any) -> bool:
+    """Whether what dots take may be read at indices modulo an extent."""
+    return has_op(function, "dot") and has_op(function, "srem")
+
+
 def _reads_again(function: Function, context: Context) -> bool:
     """Whether elements may be read repeatedly: by a loop, by several loads of one buffer, or by
     lanes of one load whose positions are sums."""
@@ -341,6 +352,7 @@ GPU = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
     Stage("strip-mine", _strip_mine, _has_large_tiles, Scope.MODULE, "strip_mined"),
     Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),
+    Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices),
     Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("stage-halo", _stage_halo, _reads_again, snapshot="halo", marker="halo"),
@@ -376,6 +388,8 @@ is staged, and there are no barriers."""
 ORDER = (
     ("legalize", "strip-mine", "calls are inlined and decomposed ops are visible"),
     ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
+    ("scalarize-pointer-steps", "modulo-to-mask", "what the loads are masked with is in no loop"),
+    ("modulo-to-mask", "async-pipeline", "copies need neighbours at neighbouring addresses"),
     ("scalarize-pointer-steps", "async-pipeline", "the copies need one pointer per stage"),
     ("async-pipeline", "choose-num-warps", "the tiles that are left in registers decide"),
     ("choose-num-warps", "version-full-tiles", "tiles of one element per thread need no version"),
