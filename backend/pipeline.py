@@ -97,6 +97,11 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
 
     options, target = context.options, context.target
     stages, shared = options.num_stages or 0, target.shared_bytes // 2
+    if target.wgmma and (warps := _warpgroup_warps(function, context)):
+        outcome = pipeline_function(function, stages, shared, False, warps)
+        if has_op(cast(Function, outcome.ir), "gpu.wgmma"):
+            made = with_attributes(cast(Function, outcome.ir), {"num_warps": warps})
+            return attrs.evolve(outcome, ir=made), context
     if options.prefetch_operands is None and options.max_registers is None:
         plain = pipeline_function(function, stages, shared, False)
         warps = options.num_warps or choose_warps(function, target)
@@ -108,6 +113,23 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
         plain = pipeline_function(function, stages, shared, False)
         context = attrs.evolve(context, prefetched=_size(outcome) != _size(plain))
     return outcome, context
+
+
+def _warpgroup_warps(function: Function, context: Context) -> int:
+    """The warps that run `function` if warpgroups compute its dots; 0 where they compute none."""
+    from tileir.backend.software_pipeline.warpgroup_dots import products_by_warpgroups, warps_for
+
+    dots = products_by_warpgroups(function)
+    stated = context.options.num_warps or function.attributes.get("num_warps")
+    if not dots or (stated and isinstance(stated, int)):
+        return stated if dots and isinstance(stated, int) else 0
+    return warps_for(function, dots)
+
+
+def _defer_wgmma_waits(function: Function, context: Any) -> PassResult:
+    from tileir.backend.warp_specialize.defer_wgmma_waits import defer_wgmma_waits
+
+    return defer_wgmma_waits(function)
 
 
 def _size(outcome: PassResult) -> int:
@@ -336,6 +358,10 @@ def _is_register_limited(function: Function, context: Context) -> bool:
     return limit is not None and limit < context.target.max_registers
 
 
+def _multiplies_by_warpgroups(function: Function, context: Any) -> bool:
+    return has_op(function, "gpu.wgmma")
+
+
 def _copies_results(function: Function, context: Context) -> bool:
     return has_op(function, "gpu.tma_store")
 
@@ -354,6 +380,7 @@ GPU = (
     Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),
     Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices),
     Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
+    Stage("defer-wgmma-waits", _defer_wgmma_waits, _multiplies_by_warpgroups),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("stage-halo", _stage_halo, _reads_again, snapshot="halo", marker="halo"),
     Stage("check-registers", _check_registers_suffice),

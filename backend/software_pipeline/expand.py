@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import attrs
@@ -28,11 +28,13 @@ from tileir.values import Operand, Value, constant
 
 @attrs.frozen
 class StagedLoad:
-    """A load that becomes a buffer: where a slot lies in shared memory, and the dots it feeds."""
+    """A load that becomes a buffer: where a slot lies in shared memory, and the dots it feeds;
+    `through_registers`, where ops on registers make operands of it."""
 
     op: Load
     place: SharedTile
     dots: tuple[Dot, ...]
+    through_registers: bool = False
 
 
 class PipelineExpander:
@@ -45,9 +47,11 @@ class PipelineExpander:
         self.ahead, self.count = ahead, count
         self.origin = definitions(function)
         self.buffers = [self._buffer(load) for load in loads]
+        self.stored: list[SharedAlloc] = []
+        """Buffers of what threads store."""
         self.late: list[Op] = []
         """What begins to fill the free slots, until it has its place."""
-        self.by_value = {load.op.results[0]: i for i, load in enumerate(loads)}
+        self.by_value = {x.op.results[0]: i for i, x in enumerate(loads) if not x.through_registers}
 
     def _buffer(self, load: StagedLoad) -> SharedAlloc:
         place = load.place
@@ -58,6 +62,7 @@ class PipelineExpander:
             shape=shape,
             fast=place.fast,
             swizzle=place.swizzle,
+            panel=place.panel,
             location=load.op.location,
         )
 
@@ -75,7 +80,7 @@ class PipelineExpander:
     def _before_loop(self, blocks: dict[str, Block], label: str) -> None:
         """Fill the first slots at the end of block `label`."""
         block, ahead = blocks[label], self.ahead
-        ops: list[Op] = [*block.ops[:-1], *self.buffers]
+        ops: list[Op] = [*block.ops[:-1], *self.buffers, *self.stored]
         state, valid = ahead.entering(block), cast("Operand | None", None)
         for slot in range(self.count - 1):
             env = ahead.computed(state, ops)
@@ -110,16 +115,25 @@ class PipelineExpander:
         round they are waited for, and `passed` gets what the next round is passed."""
         (read, write), ops = slots, list[Op]()
         taken = {load.op for load in self.loads}
+        whole: dict[Op, StagedLoad] = {x.op: x for x in self.loads if x.through_registers}
         for op in block.ops[:-1]:
             if op in taken and not passed:
                 passed += self.begun(write, ops)
                 passed += [self._next(read, ops), self._next(write, ops)]
-            if isinstance(op, Dot) and passed:
+            if op in whole:
+                ops.append(self._taken(whole[op], read))
+            elif isinstance(op, Dot) and passed:
                 passed += self.dot(op, (read, passed[-2]), ops)
             elif op not in taken and not self._transposes(op):
                 ops.append(op)
         self._flush(ops)
         return attrs.evolve(block, ops=(*ops, block.terminator))
+
+    def _taken(self, load: StagedLoad, slot: Value) -> Op:
+        """All of what is copied ahead, in registers, in place of the load."""
+        buffer = self.buffers[self.loads.index(load)].results[0]
+        kind, place = load.op.results[0].type, load.op.location
+        return LocalLoad(buffer, slot, kind, results=load.op.results, location=place)
 
     def _behind_loop(self, blocks: dict[str, Block]) -> None:
         """Wait for the copies still under way: whoever has the buffers' bytes next, and be it
@@ -185,12 +199,9 @@ class PipelineExpander:
 
     def source(self, operand: Operand) -> tuple[int, bool] | None:
         """The number of the load that a factor comes from, and whether it is transposed."""
-        if operand in self.by_value:
-            return self.by_value[operand], False
-        op = self.origin.get(operand) if isinstance(operand, Value) else None
-        if isinstance(op, Trans) and op.value in self.by_value:
-            return self.by_value[op.value], True
-        return None
+        staged = {x.op.results[0]: x for x in self.loads if not x.through_registers}
+        found = source_of(self.function, staged, operand)
+        return None if found is None else (self.loads.index(found[0]), found[1])
 
     def dot(self, dot: Dot, slots: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
         """The dot, by steps of K where both factors are in buffers; `slots` are this iteration's
@@ -250,6 +261,21 @@ class PipelineExpander:
         return map_edges(
             terminator, lambda e: with_arguments(e, more) if e.label == self.loop.header else e
         )
+
+
+def source_of(
+    function: Function, staged: Mapping[Value, StagedLoad], operand: Operand
+) -> tuple[StagedLoad, bool] | None:
+    """The load that an operand comes from, by the values of those that are `staged`, and whether
+    it is transposed; None for other operands."""
+    if not isinstance(operand, Value):
+        return None
+    if operand in staged:
+        return staged[operand], False
+    op = definitions(function).get(operand)
+    if isinstance(op, Trans) and isinstance(op.value, Value) and op.value in staged:
+        return staged[op.value], True
+    return None
 
 
 def step_of(dot: Dot) -> int:
