@@ -200,7 +200,7 @@ def _pipelined(
         if ahead is None:
             break
         alone = Refusal("the other operand is not loaded") if _alone(load, found) else None
-        why = alone or ahead.add(load.op)
+        why = alone or ahead.add(load.op, reads=True)
         if why is None and loads and not _behind(function, load, loads[0]):
             why = Refusal("it is not read whenever others are")
         if why is None:

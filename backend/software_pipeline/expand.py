@@ -83,9 +83,7 @@ class PipelineExpander:
         ops: list[Op] = [*block.ops[:-1], *self.buffers, *self.stored]
         state, valid = ahead.entering(block), cast("Operand | None", None)
         for slot in range(self.count - 1):
-            env = ahead.computed(state, ops)
-            if ahead.tested_first:
-                valid = ahead.both(valid, env, ops)
+            env, valid = ahead.reached(state, valid, ops)
             self._copies(env, valid, constant(I32, slot), ops)
             if not ahead.tested_first:
                 valid = ahead.both(valid, env, ops)
@@ -167,9 +165,7 @@ class PipelineExpander:
         """Begin to fill the free slots."""
         ahead = self.ahead
         state, valid = ahead.carried()
-        env = ahead.computed(state, ops)
-        if ahead.tested_first:
-            valid = ahead.both(valid, env, ops)
+        env, valid = ahead.reached(state, valid, ops)
         self._copies(env, valid, write, ops)
         if not ahead.tested_first:
             valid = ahead.both(valid, env, ops)

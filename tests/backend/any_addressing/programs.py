@@ -9,7 +9,7 @@ import numpy as np
 
 import tileir
 from tileir.backend.executors import SimtExecutor
-from tileir.builder import F32, I8, I32, Builder, arg, pointer
+from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
 from tileir.ir import Module
 from tileir.machine import dtype_of
 from tileir.types import Element
@@ -111,3 +111,31 @@ class Product:
             launch(module, "matmul", grid, copies, **chosen)
             found.append(copies[2])
         return found[0], found[1]
+
+
+def paged(rows: int, columns: int, width: int, page: int, stages: int) -> Module:
+    """Attention of `rows` queries over keys and values in pages that a table names: addresses
+    depend on what each iteration loads. `pages(q, k, v, table, out, length)`."""
+    b = Builder()
+    data = {n: arg(pointer(F16), aligned=16, readonly=True) for n in "qkv"}
+    kinds = {**data, "table": arg(pointer(I32), readonly=True), "out": pointer(F32)}
+    with b.kernel("pages", **kinds, length=I32) as (q, k, v, table, out, length):
+        rows_, lane, place = b.arange(rows), b.arange(columns), b.arange(width)
+        query = (q + (rows_[:, None] * width + place[None, :])).load()
+        m, acc = b.var(b.full(rows, float("-inf"))), b.var(b.zeros((rows, width)))
+        total = b.var(b.zeros(rows))
+        with b.for_(0, length, columns, stages=stages) as start:
+            at = start + lane
+            number = (table + at // page).load(at < length)
+            base = (number * page + at % page) * width
+            inside = (at < length)[:, None]
+            key = (k + (base[:, None] + place[None, :])).load(inside, 0.0)
+            value = (v + (base[:, None] + place[None, :])).load(inside, 0.0)
+            score = b.where((at < length)[None, :], query @ key.T, float("-inf"))
+            highest = b.maximum(m, score.max(axis=1))
+            weight, shrink = (score - highest[:, None]).exp2(), (m - highest).exp2()
+            total.set(total * shrink + weight.sum(axis=1))
+            acc.set(weight.to(F16).dot(value, acc * shrink[:, None]))
+            m.set(highest)
+        (out + (rows_[:, None] * width + place[None, :])).store(acc / total[:, None])
+    return b.module()

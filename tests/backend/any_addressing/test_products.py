@@ -23,7 +23,7 @@ from tileir.ir import Module
 from tileir.op import Op
 from tileir.textual import parse, print_module
 
-from .programs import PLAIN, Product
+from .programs import PLAIN, Product, paged
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -183,6 +183,30 @@ def test_attention(warps: int, rows: int, causal: bool) -> None:
         out = np.zeros((2, 150, 32), np.float16)
         launch(module, "attention", (-(-150 // rows), 2), [*given, out, 150, 0.2], **options)
         found.append(out.astype(np.float32))
+    np.testing.assert_allclose(found[1], found[0], rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize(("rows", "chip"), [(64, "sm_90a"), (16, "sm_90")])
+def test_pages_that_a_table_names_are_copied_ahead(rows: int, chip: str, stages: int) -> None:
+    """What addresses are loaded from is read ahead, in iterations that run: the table has no
+    entry behind the last page."""
+    module, length = paged(rows, 32, 32, 8, stages), 88
+    ops = names(run_pipeline(
+        module, target(chip), Options.of({"warp_specialize": False, "num_warps": 4}), None
+    ).stages["pipelined"])  # fmt: skip
+    assert ops.count("gpu.async_copy") >= 4 and ("gpu.wgmma" in ops) == (chip == "sm_90a")
+    random = np.random.default_rng(1)
+    query = random.normal(size=(rows, 32)).astype(np.float16)
+    keys, values = (random.normal(size=(20, 8, 32)).astype(np.float16) for _ in range(2))
+    table = random.permutation(20)[: length // 8].astype(np.int32)
+    found: list[Any] = []
+    for launch, options in (
+        (tileir.interpret, {}), (SimtExecutor().launch, {**PLAIN, "target": chip, "num_warps": 4}),
+    ):  # fmt: skip
+        out = np.zeros((rows, 32), np.float32)
+        launch(module, "pages", 1, [query, keys, values, table, out, length], **options)
+        found.append(out)
     np.testing.assert_allclose(found[1], found[0], rtol=2e-3, atol=2e-3)
 
 
