@@ -100,8 +100,8 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
     if target.wgmma and (warps := _warpgroup_warps(function, context)):
         outcome = pipeline_function(function, stages, shared, False, warps)
         if has_op(cast(Function, outcome.ir), "gpu.wgmma"):
-            made = with_attributes(cast(Function, outcome.ir), {"num_warps": warps})
-            return attrs.evolve(outcome, ir=made), context
+            kernel = with_attributes(cast(Function, outcome.ir), {"num_warps": warps})
+            return attrs.evolve(outcome, ir=kernel), context
     if options.prefetch_operands is None and options.max_registers is None:
         plain = pipeline_function(function, stages, shared, False)
         warps = options.num_warps or choose_warps(function, target)
@@ -117,9 +117,9 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
 
 def _warpgroup_warps(function: Function, context: Context) -> int:
     """The warps that run `function` if warpgroups compute its dots; 0 where they compute none."""
-    from tileir.backend.software_pipeline.warpgroup_dots import products_by_warpgroups, warps_for
+    from tileir.backend.software_pipeline.warpgroup_dots import warps_for, wgmma_dots
 
-    dots = products_by_warpgroups(function)
+    dots = wgmma_dots(function)
     stated = context.options.num_warps or function.attributes.get("num_warps")
     if not dots or (stated and isinstance(stated, int)):
         return stated if dots and isinstance(stated, int) else 0

@@ -1,11 +1,11 @@
-"""Products without tensor maps on one H100: are results right, and how long do they take?
+"""Matmuls without tensor maps on one H100: are results right, and how long do they take?
 
     python benchmarks/any_addressing.py FOLDER [--seconds 145] [--only matmul,experts] [--compile]
 
 Writes FOLDER/any_addressing.json. Needs torch; tileir need not be installed; columns of Triton are
 there if it is. Kernels are those of `any_addressing_kernels.py`, compiled by tileir for sm_90a
 without warp specialization (`wgmma`), and for sm_90 (`mma.sync`). Results are compared with f64 in
-sampled rows. Cases run in processes of their own, which begin again behind a case that crashes or
+sampled rows. Cases run in processes of their own, which start again after a case that crashes or
 takes too long. `--compile` only compiles, which needs neither torch nor a GPU. Exits with 1 where
 a result is wrong or missing.
 """
@@ -92,7 +92,7 @@ _POINTEES = {"bf16": "bf16", "f16": "fp16", "f8": "fp8e4nv", "tf32": "fp32"}
 
 def strides(way: str, m: int, n: int, k: int) -> tuple[int, int, int, int]:
     """Distances of rows and steps of A, of steps and columns of B; N: neighbours along the last
-    dimension of the product's own order."""
+    dimension of the order of the matmul."""
     return (*((k, 1) if way[0] == "N" else (1, m)), *((n, 1) if way[1] == "N" else (1, k)))
 
 
@@ -122,20 +122,23 @@ def launch_of(case: Case, config: Config) -> Launch:
         return Launch("matmul_kernel", signature, constants, grid)
     if case.family == "experts":
         tokens, n, k, experts, top = sizes
-        signature = {x: f"*{kind}:16" for x in "abc"} | {"weights": "*fp32:16"}
-        signature |= {x: "*i32:16" for x in ("order", "expert_of")}
-        signature |= {x: "i32:16" for x in ("n", "k", "tokens")}
+        signature = dict.fromkeys("abc", f"*{kind}:16") | {"weights": "*fp32:16"}
+        signature |= dict.fromkeys(("order", "expert_of"), "*i32:16")
+        signature |= dict.fromkeys(("n", "k", "tokens"), "i32:16")
         constants = {"M": config.m, "N": config.n, "K": config.k, "TOP": top}
         blocks = experts + tokens * top // config.m
         return Launch("experts_kernel", signature, constants, (blocks * math.ceil(n / config.n),))
     if case.family == "paged":
-        seqs, heads, rows, longest, d = sizes
-        signature = {x: f"*{kind}:16" for x in ("q", "kc", "vc", "out")}
+        seqs, heads, rows, _, d = sizes
+        signature = dict.fromkeys(("q", "kc", "vc", "out"), f"*{kind}:16")
         signature |= {"table": "*i32:16", "lengths": "*i32:16", "pages": "i32:16", "scale": "fp32"}
         constants = {"M": rows, "N": config.n, "D": d, "PAGE": 16, "H": heads}
         return Launch("paged_kernel", signature, constants, (seqs, heads))
     heads, n, d = sizes
-    signature = {x: f"*{kind}:16" for x in ("q", "k", "v", "out")} | {"n": "i32:16", "scale": "fp32"}
+    signature = dict.fromkeys(("q", "k", "v", "out"), f"*{kind}:16") | {
+        "n": "i32:16",
+        "scale": "fp32",
+    }
     constants = {"M": config.m, "N": config.n, "D": d}
     return Launch("attention_kernel", signature, constants, (n // config.m, heads))
 
@@ -162,7 +165,7 @@ def kernels_of(triton: Any, language: Any) -> ModuleType:
                 sys.modules[name] = old
 
 
-def compiled(case: Case, config: Config, target: str) -> Any:
+def compile_case(case: Case, config: Config, target: str) -> Any:
     """The kernel without tensor maps."""
     import tileir.backend
     from tileir.frontends import triton as ours
@@ -210,21 +213,21 @@ def data_of(case: Case, config: Config) -> Data:
     kind = {"bf16": torch.bfloat16, "f16": torch.float16, "f8": torch.float8_e4m3fn,
             "tf32": torch.float32}[case.element]  # fmt: skip
     return {
-        "matmul": _matmul, "experts": _experts, "paged": _paged, "attention": _attention,
+        "matmul": _matmul, "experts": _experts, "paged": _pages, "attention": _attention,
     }[case.family](torch, case, config, kind)  # fmt: skip
 
 
 _KEPT = {"bf16": 2.0**-8, "f16": 2.0**-11, "f8": 2.0**-8, "tf32": 2.0**-23}
 _MULTIPLIED = {"bf16": 2.0**-18, "f16": 2.0**-18, "f8": 2.0**-11, "tf32": 2.0**-9}
-"""Errors of the result relative to itself, and to the sum of the products' magnitudes."""
+"""Errors of the result relative to itself, and to the sum of the magnitudes of what is added."""
 
 
-def _part(torch: Any, case: Case, found: Any, wanted: Any, magnitude: Any) -> float:
+def _part(torch: Any, case: Case, out: Any, expected: Any, magnitude: Any) -> float:
     """The largest error as a part of what is allowed; infinite for what is no number."""
-    allowed = _KEPT[case.element] * wanted.abs() + _MULTIPLIED[case.element] * magnitude
-    if not bool(torch.isfinite(found).all()):
+    allowed = _KEPT[case.element] * expected.abs() + _MULTIPLIED[case.element] * magnitude
+    if not bool(torch.isfinite(out).all()):
         return math.inf
-    return float(((found.double() - wanted).abs() / allowed).max())
+    return float(((out.double() - expected).abs() / allowed).max())
 
 
 def _matmul(torch: Any, case: Case, config: Config, kind: Any) -> Data:
@@ -280,8 +283,8 @@ def _experts(torch: Any, case: Case, config: Config, kind: Any) -> Data:
         for row in rows.tolist():
             matrix = matrices[chosen.flatten()[row]].double()
             token, weight = x[row // top].double(), weights[row].double()
-            wanted, size = matrix @ token * weight, matrix.abs() @ token.abs() * weight
-            worst = max(worst, _part(torch, case, out[row], wanted, size))
+            expected, size = matrix @ token * weight, matrix.abs() @ token.abs() * weight
+            worst = max(worst, _part(torch, case, out[row], expected, size))
         return worst
 
     def peer() -> Any:
@@ -291,19 +294,19 @@ def _experts(torch: Any, case: Case, config: Config, kind: Any) -> Data:
     return Data(arguments, peer, error, 2.0 * slots * n * k)
 
 
-def _softmax(torch: Any, case: Case, queries: Any, keys: Any, values: Any, found: Any) -> float:
+def _softmax(torch: Any, case: Case, queries: Any, keys: Any, values: Any, out: Any) -> float:
     """The error of attention of a few rows."""
     scores = queries.double() @ keys.double().t() * queries.shape[-1] ** -0.5
     weights = scores.softmax(-1)
-    wanted = weights @ values.double()
+    expected = weights @ values.double()
     size = weights @ values.double().abs()
     allowed = 4 * _KEPT[case.element] * size  # weights are rounded to the operands' type
-    if not bool(torch.isfinite(found).all()):
+    if not bool(torch.isfinite(out).all()):
         return math.inf
-    return float(((found.double() - wanted).abs() / allowed).max())
+    return float(((out.double() - expected).abs() / allowed).max())
 
 
-def _paged(torch: Any, case: Case, config: Config, kind: Any) -> Data:
+def _pages(torch: Any, case: Case, config: Config, kind: Any) -> Data:
     seqs, heads, rows, longest, d = case.sizes
     pages = longest // 16
     q = torch.randn(seqs, heads, rows, d, device="cuda").to(kind)
@@ -345,7 +348,7 @@ def _attention(torch: Any, case: Case, config: Config, kind: Any) -> Data:
     return Data(arguments, peer, error, 4.0 * heads * n * n * d)
 
 
-def measured(case: Case) -> dict[str, Any]:
+def measure_case(case: Case) -> dict[str, Any]:
     """Microseconds and errors of all variants of `case`."""
     import timing
     import torch
@@ -365,16 +368,17 @@ def measured(case: Case) -> dict[str, Any]:
             entry: dict[str, Any] = {}
             row["variants"][name] = entry
             try:
-                kernel = compiled(case, config, target)
+                kernel = compile_case(case, config, target)
                 entry |= facts(kernel)
-                start, given = Kernel(kernel)[launch.grid], list(_given(launch, data))
-                calls[name] = lambda s=start, x=given: s(
+                start = Kernel(kernel)[launch.grid]
+                values = list(_argument_values(launch, data))
+                calls[name] = lambda s=start, x=values: s(
                     *x, stream=torch.cuda.current_stream().cuda_stream
                 )
                 calls[name]()
                 torch.cuda.synchronize()
                 entry["error"] = data.error()
-            except Exception as error:  # noqa: BLE001 - of one variant; the next ones are run
+            except Exception as error:
                 calls.pop(name, None)
                 entry["failed"] = f"{type(error).__name__}: {error}"[:400]
                 if "CUDA" in str(error) or "cu" in type(error).__name__.lower():
@@ -387,7 +391,7 @@ def measured(case: Case) -> dict[str, Any]:
                 calls[name]()
                 torch.cuda.synchronize()
                 entry["error"] = data.error()
-            except Exception as error:  # noqa: BLE001 - as above
+            except Exception as error:
                 calls.pop(name, None)
                 entry["failed"] = f"{type(error).__name__}: {error}"[:400]
         if data.peer is not None:
@@ -399,15 +403,12 @@ def measured(case: Case) -> dict[str, Any]:
     return row
 
 
-def _given(launch: Launch, data: Data) -> Iterator[Any]:
+def _argument_values(launch: Launch, data: Data) -> Iterator[Any]:
     """The arguments in the order of the kernel's parameters."""
-    import inspect
-
     from tileir.frontends import triton as ours
     from tileir.frontends.triton import language
 
     source = getattr(kernels_of(ours, language), launch.kernel).source
-    assert inspect is not None
     return (data.arguments[p.arg] for p in source.parameters if p.arg not in launch.constants)
 
 
@@ -444,14 +445,14 @@ def main() -> int:
             return subprocess.run([sys.executable, "-c", _COMPILE], check=False).returncode
         rows = _all(Path(options.folder), numbers, time.monotonic() + options.seconds)
     Path(options.folder, "any_addressing.json").write_text(json.dumps(rows, indent=1) + "\n")
-    return _shown(rows)
+    return _print_rows(rows)
 
 
 _COMPILE = """
 import any_addressing as a
 for case in a.cases():
     for config in case.configs:
-        kernel = a.compiled(case, config, "sm_90a")
+        kernel = a.compile_case(case, config, "sm_90a")
         print(case.name, config, a.facts(kernel), flush=True)
         for note in kernel.remarks:
             if note.code == "TIR0653":
@@ -498,7 +499,7 @@ def _row_of(folder: Path, number: int) -> Path:
 
 def _child(folder: Path, numbers: list[int]) -> int:
     for number in numbers:
-        row = measured(cases()[number])
+        row = measure_case(cases()[number])
         partial = folder / f"any_addressing.{number}.partial"
         partial.write_text(json.dumps(row))
         partial.rename(_row_of(folder, number))
@@ -516,7 +517,7 @@ def _importable(tree: Path) -> Path:
     return tree
 
 
-def _shown(rows: dict[str, Any]) -> int:
+def _print_rows(rows: dict[str, Any]) -> int:
     """Print the rows; 1 where a result of tileir is wrong or missing."""
     wrong = 0
     for name, row in rows.items():

@@ -19,7 +19,7 @@ def matmul_kernel(
     left = a + ((i % m)[:, None] * sam + depth[None, :] * sak)
     other = b + (depth[:, None] * sbk + (j % n)[None, :] * sbn)
     acc = tl.zeros((M, N), tl.float32)
-    for start in range(0, tl.cdiv(k, K)):
+    for start in range(tl.cdiv(k, K)):
         x = tl.load(left, mask=depth[None, :] < k - start * K, other=0.0)
         y = tl.load(other, mask=depth[:, None] < k - start * K, other=0.0)
         acc = tl.dot(
@@ -47,7 +47,7 @@ def experts_kernel(
     left = a + (slots[:, None] // TOP * k + depth[None, :])
     other = b + expert * n * k + (depth[:, None] + j[None, :] * k)
     acc = tl.zeros((M, N), tl.float32)
-    for start in range(0, tl.cdiv(k, K)):
+    for start in range(tl.cdiv(k, K)):
         x = tl.load(left, mask=there[:, None] & (depth[None, :] < k - start * K), other=0.0)
         y = tl.load(other, mask=depth[:, None] < k - start * K, other=0.0)
         acc = tl.dot(x, y, acc)
@@ -64,7 +64,7 @@ def paged_kernel(
     q, kc, vc, table, lengths, out, pages, scale,
     M: tl.constexpr, N: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr, H: tl.constexpr,
 ):  # fmt: skip
-    """M queries of a sequence share the keys of a head; those lie in pages, which a table names."""
+    """M queries of a sequence share the keys of a head; those are in pages, which a table names."""
     seq, head = tl.program_id(0), tl.program_id(1)
     i, d, lane = tl.arange(0, M), tl.arange(0, D), tl.arange(0, N)
     base = (seq * H + head) * M * D

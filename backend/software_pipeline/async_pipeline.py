@@ -14,7 +14,10 @@ from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, step_of
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
-from tileir.backend.software_pipeline.warpgroup_dots import made_in_registers, warpgroup_operands
+from tileir.backend.software_pipeline.warpgroup_dots import (
+    dots_through_registers,
+    warpgroup_operands,
+)
 from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
@@ -48,7 +51,7 @@ def async_pipeline(
     loop has one dot, by `mma`, of several steps, each step's fragments are taken from shared
     memory before the step before is computed, those of the first step in the iteration before.
 
-    Where `warpgroups` run the kernel, dots that they can compute become `gpu.wgmma` of the slots
+    Where `warpgroups` run the kernel, dots that they can compute become `gpu.wgmma`
     (docs/explanation/pipelining.md).
 
     A loop takes part if it has one latch, leaves from there or from its header, and neither writes
@@ -230,7 +233,7 @@ def _pipelined(
 
 
 _MOST_BYTES = 1 << 18
-"""Bytes of slots for which copies are written: no GPU's block has as much shared memory."""
+"""Bytes of stages for which copies are written: no GPU's block has as much shared memory."""
 
 
 def _prefetches(function: Function, loop: Loop, loads: list[StagedLoad]) -> bool:
@@ -243,7 +246,7 @@ def _prefetches(function: Function, loop: Loop, loads: list[StagedLoad]) -> bool
 
 
 def _staged_loads(function: Function, loop: Loop, warps: int) -> Iterator[StagedLoad]:
-    """Loads of the loop's own blocks: one in a loop within is made more than once a round. Where
+    """Loads of the loop's own blocks: one in a loop within runs more often. Where
     `warps` may compute dots as warpgroups, also those of which registers make their operands."""
     if not any(isinstance(op, Dot) for label in loop.blocks for op in function.blocks[label].ops):
         return
@@ -265,7 +268,7 @@ def _staged(
     dots = _fed(function, op.results[0], transposed=False)
     through_registers = dots is None and warps > 0
     if through_registers:
-        dots = [(dot, 0) for dot in made_in_registers(function, op.results[0], warps)]
+        dots = [(dot, 0) for dot in dots_through_registers(function, op.results[0], warps)]
     if not dots:
         return None
     if op.volatile or op.predicate is not None or not _zero(op.other):
@@ -276,12 +279,12 @@ def _staged(
     fast = contiguity.nearest(op.pointer)
     if contiguity.width(op, fast) * tile.element.bytes < 4:
         return None
-    slot = _slot(tile, fast, dots)
-    return StagedLoad(op, slot, tuple(dot for dot, _ in dots), through_registers)
+    stage = _stage_layout(tile, fast, dots)
+    return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
 
 
 def _behind(function: Function, load: StagedLoad, first: StagedLoad) -> bool:
-    """Whether the block of `load` comes after, or is, that of the first load of a round."""
+    """Whether the block of `load` comes after, or is, that of the first load of an iteration."""
     place = defining_blocks(function)
     return dominance(function).dominates(place[first.op.results[0]], place[load.op.results[0]])
 
@@ -292,7 +295,7 @@ def _alone(load: StagedLoad, found: list[StagedLoad]) -> bool:
     return any(mma_of(dot) is None and dot not in feeding for dot in load.dots)
 
 
-def _slot(tile: Tile, fast: int, dots: list[tuple[Dot, int]]) -> SharedTile:
+def _stage_layout(tile: Tile, fast: int, dots: list[tuple[Dot, int]]) -> SharedTile:
     """Rows along the direction of the load; swizzled where several rows are read at once."""
     swizzle = full_swizzle(tile.element, tile.shape, fast)
     for dot, k in dots:

@@ -35,7 +35,7 @@ class Lookahead(Slice):
         made = Lookahead(function, loop)
         return made.take([made.condition]) or made
 
-    def reached(
+    def compute_iteration(
         self, state: dict[Value, Operand], valid: Operand | None, ops: list[Op]
     ) -> tuple[dict[Value, Operand], Operand | None]:
         """The values of the iteration that starts with `state`, and whether it runs, as far as
@@ -44,7 +44,7 @@ class Lookahead(Slice):
         env, indirect = dict(state), self._indirect()
         for op in self.ordered():
             if op not in indirect:
-                self._computed(op, env, ops)
+                self.compute_op(op, env, ops)
         if self.tested_first:
             valid = self.both(valid, env, ops)
         for op in indirect:
@@ -56,18 +56,18 @@ class Lookahead(Slice):
                     other = Constant(op.results[0].type, 0)
                 ops.append(copied.evolve(mask=mask, other=other))
             else:
-                self._computed(op, env, ops)
+                self.compute_op(op, env, ops)
         return env, valid
 
     def _indirect(self) -> list[Op]:
         """The loads of the slice, and what depends on them, in order."""
-        found: list[Op] = []
+        indirect: list[Op] = []
         values = set[Operand]()
         for op in self.ordered():
             if isinstance(op, Load) or any(v in values for v in op.operands):
-                found.append(op)
+                indirect.append(op)
                 values.update(op.results)
-        return found
+        return indirect
 
     @property
     def parameters(self) -> tuple[Value, ...]:

@@ -1,7 +1,7 @@
-"""Dots of a pipelined loop that warpgroups compute (`wgmma`), and where their operands lie.
+"""Dots of a pipelined loop that warpgroups compute (`wgmma`), and where their operands are.
 
-PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": B lies in shared memory, A there or in
-registers; 16-bit operands lie either way round, others with K contiguous.
+PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": B is in shared memory, A there or in
+registers; 16-bit operands may be contiguous along any dimension, others are along K.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
 from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
-from tileir.backend.layouts.warpgroup_products import (
+from tileir.backend.layouts.warpgroup_matmuls import (
     HALVES,
-    no_product_by_warpgroups,
     swizzle_of,
+    why_not_wgmma,
 )
 from tileir.backend.layouts.wgmma import ROWS, WARPS, warpgroup_grid
 from tileir.effects import Effects
@@ -53,7 +53,7 @@ class WarpgroupOperands:
         return not (self.a_staged or self.a_stored)
 
 
-def panelled(element: Element, shape: tuple[int, ...], fast: int) -> SharedTile | None:
+def panel_layout(element: Element, shape: tuple[int, ...], fast: int) -> SharedTile | None:
     """A stage of rows along `fast` in panels, as matrix descriptors describe them; None where
     there are no panels of 32 bytes or more."""
     rows, row = shape[1 - fast], shape[fast] * element.bytes
@@ -64,10 +64,10 @@ def panelled(element: Element, shape: tuple[int, ...], fast: int) -> SharedTile 
 
 def stored_place(tile: Tile, k: int) -> SharedTile | None:
     """The placement of an operand that threads store, `k` the dimension that is K: rows along the
-    last dimension where the operand may lie so."""
+    last dimension where the operand may be stored so."""
     element = tile.element
-    last = panelled(element, tile.shape, 1) if element in HALVES or k == 1 else None
-    return last or panelled(element, tile.shape, k)
+    last = panel_layout(element, tile.shape, 1) if element in HALVES or k == 1 else None
+    return last or panel_layout(element, tile.shape, k)
 
 
 def warpgroup_operands(
@@ -80,37 +80,37 @@ def warpgroup_operands(
     if not warps or warps % WARPS:
         return {}
     staged = {load.op.results[0]: load for load in loads if not load.through_registers}
-    made = {dot for load in loads for dot in load.dots}
-    found: dict[Dot, WarpgroupOperands] = {}
+    fed = {dot for load in loads for dot in load.dots}
+    operands: dict[Dot, WarpgroupOperands] = {}
     for dot in _dots(function, loop):
         a, b = (_place(source_of(function, staged, operand)) for operand in (dot.a, dot.b))
-        if dot not in made or not _is_computed(dot, warps):
+        if dot not in fed or not _is_computed(dot, warps):
             continue
         a_fits = a is not None and _fits(dot, "a", a, warps)
         b_fits = b is not None and _fits(dot, "b", b, warps)
         if not (b_fits or _can_store_b(dot, warps)):
             continue
         a_stored = not a_fits and _is_fixed(function, loop, dot.a)
-        found[dot] = WarpgroupOperands(a_fits, a_stored, b_fits)
-    return found
+        operands[dot] = WarpgroupOperands(a_fits, a_stored, b_fits)
+    return operands
 
 
-def made_in_registers(function: Function, value: Value, warps: int) -> list[Dot]:
+def dots_through_registers(function: Function, value: Value, warps: int) -> list[Dot]:
     """The dots of the block of `value` that warpgroups compute and that take what ops on registers
     make of it."""
     place = defining_blocks(function)
-    found: dict[Dot, None] = {}
+    fed: dict[Dot, None] = {}
     waiting, seen = [value], {value}
     while waiting:
         for op in uses(function).get(waiting.pop(), ()):
             if isinstance(op, Dot):
                 if op.c not in seen and place[op.results[0]] == place[value]:
-                    found[op] = None
+                    fed[op] = None
             elif op.effects is Effects.PURE:
                 more = [v for v in op.results if v not in seen and isinstance(v.type, Tile)]
                 seen.update(more)
                 waiting += more
-    return [dot for dot in found if warps % WARPS == 0 and _is_computed(dot, warps)]
+    return [dot for dot in fed if warps % WARPS == 0 and _is_computed(dot, warps)]
 
 
 def warps_for(function: Function, dots: Sequence[Dot]) -> int:
@@ -124,10 +124,10 @@ def warps_for(function: Function, dots: Sequence[Dot]) -> int:
     return WARPS * groups
 
 
-def products_by_warpgroups(function: Function) -> list[Dot]:
+def wgmma_dots(function: Function) -> list[Dot]:
     """The dots of `function` that some number of warpgroups can compute."""
     dots = [op for op in function.ops if isinstance(op, Dot)]
-    return [dot for dot in dots if no_product_by_warpgroups(dot) is None]
+    return [dot for dot in dots if why_not_wgmma(dot) is None]
 
 
 def _dots(function: Function, loop: Loop) -> Iterator[Dot]:
@@ -139,13 +139,13 @@ def _place(source: tuple[StagedLoad, bool] | None) -> Source | None:
     if source is None:
         return None
     load, transposed = source
-    place = panelled(load.place.element, load.place.shape, load.place.fast)
+    place = panel_layout(load.place.element, load.place.shape, load.place.fast)
     return None if place is None else (place, transposed)
 
 
 def _is_computed(dot: Dot, warps: int) -> bool:
     """Whether so many warps share the dot as warpgroups."""
-    if dot.predicate is not None or no_product_by_warpgroups(dot) is not None:
+    if dot.predicate is not None or why_not_wgmma(dot) is not None:
         return False
     try:
         warpgroup_grid(dot, warps)
@@ -155,7 +155,7 @@ def _is_computed(dot: Dot, warps: int) -> bool:
 
 
 def _fits(dot: Dot, name: str, source: Source, warps: int) -> bool:
-    """Whether matrix descriptors describe an operand where it lies, and the part of each group."""
+    """Whether matrix descriptors describe an operand where it is, and the part of each group."""
     place, transposed = source
     k_last = (name == "a") != transposed
     matrix = SmemMatrix(place, k_last == (place.fast == 1))
@@ -163,10 +163,10 @@ def _fits(dot: Dot, name: str, source: Source, warps: int) -> bool:
         return False
     if not matrix.k_contiguous and place.element not in HALVES:
         return False
-    _, across = warpgroup_grid(dot, warps)
-    if name == "a" or across == 1:
+    _, wide = warpgroup_grid(dot, warps)
+    if name == "a" or wide == 1:
         return True
-    return matrix.reaches(shape_of(dot.c.type)[1] // across)
+    return matrix.reaches(shape_of(dot.c.type)[1] // wide)
 
 
 def _can_store_b(dot: Dot, warps: int) -> bool:

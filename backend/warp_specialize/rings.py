@@ -12,10 +12,10 @@ from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, definitions, uses
-from tileir.backend.layouts.warpgroup_products import (
+from tileir.backend.layouts.warpgroup_matmuls import (
     HALVES,
-    no_product_by_warpgroups,
     swizzle_of,
+    why_not_wgmma,
 )
 from tileir.backend.warp_specialize.register_operands import register_operand_inputs
 from tileir.ir import Function
@@ -140,7 +140,7 @@ def plan_rings(function: Function) -> RingPlan | Refusal:
     staged: dict[Op, StagedAccess] = {}
     factors: dict[tuple[Dot, str], SmemOperand] = {}
     for dot in dots:
-        why = no_product_by_warpgroups(dot)
+        why = why_not_wgmma(dot)
         if why is not None:
             return attrs.evolve(why, location=dot.location)
         for name in ("a", "b"):

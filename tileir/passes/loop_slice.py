@@ -104,10 +104,10 @@ class Slice:
         """What the values are in an iteration that starts with `state`; `ops` compute them."""
         env = dict(state)
         for op in self.ordered():
-            self._computed(op, env, ops)
+            self.compute_op(op, env, ops)
         return env
 
-    def _computed(self, op: Op, env: dict[Value, Operand], ops: list[Op]) -> None:
+    def compute_op(self, op: Op, env: dict[Value, Operand], ops: list[Op]) -> None:
         """A copy of one op of the slice. A hint is a promise for iterations that run, and this one
         may not."""
         if isinstance(op, Hint):

@@ -1,4 +1,4 @@
-"""Which dots warpgroups can compute (`wgmma`), and how their operands lie in shared memory.
+"""Which dots warpgroups can compute (`wgmma`), and how shared memory holds their operands.
 
 PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions".
 """
@@ -45,7 +45,7 @@ def swizzle_of(rows: int, row: int) -> int:
     return next((bits for bits, span in _SWIZZLES if row % span == 0), 0)
 
 
-def no_product_by_warpgroups(dot: Dot) -> Refusal | None:
+def why_not_wgmma(dot: Dot) -> Refusal | None:
     """Why `dot` is no product by warpgroups; None where it is one."""
     (m, n), k = shape_of(dot.c.type)[-2:], shape_of(dot.a.type)[-1]
     a, b, c = (cast(Element, element_of(x.type)) for x in (dot.a, dot.b, dot.c))
