@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -165,9 +166,8 @@ def kernels_of(triton: Any, language: Any) -> ModuleType:
                 sys.modules[name] = old
 
 
-def compile_case(case: Case, config: Config, target: str) -> Any:
-    """The kernel without tensor maps."""
-    import tileir.backend
+def module_of_case(case: Case, config: Config) -> Any:
+    """The program. Imports under another name, so in one thread at a time."""
     from tileir.frontends import triton as ours
     from tileir.frontends.triton import language
     from tileir.frontends.triton.kernel import from_signature, module_of
@@ -178,8 +178,17 @@ def compile_case(case: Case, config: Config, target: str) -> Any:
         source, launch.signature, launch.constants, num_warps=config.warps,
         num_stages=config.stages,
     )  # fmt: skip
+    return module_of(source, special)
+
+
+def compile_module(module: Any, config: Config, target: str) -> Any:
+    """The kernel without tensor maps, assembled."""
+    import tileir.backend
+
     options = {"num_warps": config.warps, "num_stages": config.stages, "warp_specialize": False}
-    return tileir.backend.compile(module_of(source, special), target, options)
+    kernel = tileir.backend.compile(module, target, options, isolate=True)
+    assert kernel.metadata.registers is not None
+    return kernel
 
 
 def facts(kernel: Any) -> dict[str, Any]:
@@ -203,6 +212,12 @@ class Data(NamedTuple):
     peer: Callable[[], Any] | None
     error: Callable[[], float]
     operations: float
+
+    def forget(self) -> None:
+        """Nothing is left of a result."""
+        for name in ("c", "out"):
+            if name in self.arguments:
+                self.arguments[name].fill_(math.nan)
 
 
 def data_of(case: Case, config: Config) -> Data:
@@ -261,7 +276,7 @@ def _experts(torch: Any, case: Case, config: Config, kind: Any) -> Data:
     x = torch.randn(tokens, k, device="cuda").to(kind)
     matrices = (torch.randn(experts, n, k, device="cuda") / 8).to(kind)
     slots = tokens * top
-    chosen = torch.stack([torch.randperm(experts, device="cuda")[:top] for _ in range(tokens)])
+    chosen = torch.rand(tokens, experts, device="cuda").argsort(1)[:, :top]
     weights = torch.rand(slots, device="cuda")
     blocks = experts + slots // config.m
     order = torch.full((blocks * config.m,), slots, device="cuda", dtype=torch.int32)
@@ -357,24 +372,29 @@ def measure_case(case: Case) -> dict[str, Any]:
 
     triton = importlib.util.find_spec("triton") is not None
     row: dict[str, Any] = {"variants": {}}
+    ours = [("wgmma", "sm_90a", x) for x in case.configs] + [("mma", "sm_90", case.configs[0])]
+    pool = ThreadPoolExecutor(len(ours))
+    modules = {x: module_of_case(case, x) for x in case.configs}
+    built = {(way, x): pool.submit(compile_module, modules[x], x, chip) for way, chip, x in ours}
     calls: dict[str, Callable[[], Any]] = {}
     blocked: dict[int, Data] = {}
     for config in case.configs:
         data = blocked.setdefault(config.m, data_of(case, config))
         row["operations"] = data.operations
         launch = launch_of(case, config)
-        for way, target in (("wgmma", "sm_90a"), ("mma", "sm_90")):
+        for way in (way for way, x in built if x == config):
             name = f"{way} {config}"
             entry: dict[str, Any] = {}
             row["variants"][name] = entry
             try:
-                kernel = compile_case(case, config, target)
+                kernel = built[way, config].result()
                 entry |= facts(kernel)
                 start = Kernel(kernel)[launch.grid]
                 values = list(_argument_values(launch, data))
                 calls[name] = lambda s=start, x=values: s(
                     *x, stream=torch.cuda.current_stream().cuda_stream
                 )
+                data.forget()
                 calls[name]()
                 torch.cuda.synchronize()
                 entry["error"] = data.error()
@@ -388,6 +408,7 @@ def measure_case(case: Case) -> dict[str, Any]:
             entry = row["variants"].setdefault(name, {})
             try:
                 calls[name] = _stock(launch, data, config)
+                data.forget()
                 calls[name]()
                 torch.cuda.synchronize()
                 entry["error"] = data.error()
@@ -452,7 +473,7 @@ _COMPILE = """
 import any_addressing as a
 for case in a.cases():
     for config in case.configs:
-        kernel = a.compile_case(case, config, "sm_90a")
+        kernel = a.compile_module(a.module_of_case(case, config), config, "sm_90a")
         print(case.name, config, a.facts(kernel), flush=True)
         for note in kernel.remarks:
             if note.code == "TIR0653":
