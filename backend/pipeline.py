@@ -81,6 +81,12 @@ def _scalarize_pointer_steps(function: Function, context: Any) -> Any:
     return scalarize_pointer_steps(function)
 
 
+def _modulo_to_mask(function: Function, context: Any) -> Function:
+    from tileir.backend.tma.modulo_to_mask import modulo_to_mask
+
+    return modulo_to_mask(function)
+
+
 def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, Context]:
     """Asynchronous copies of what feeds dots, in half of shared memory so that two blocks run on a
     multiprocessor. Where neither `prefetch_operands` nor `max_registers` is stated, a limit of
@@ -90,6 +96,11 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
 
     options, target = context.options, context.target
     stages, shared = options.num_stages or 0, target.shared_bytes // 2
+    if target.wgmma and (warps := _warpgroup_warps(function, context)):
+        outcome = pipeline_function(function, stages, shared, False, warps)
+        if has_op(cast(Function, outcome.ir), "gpu.wgmma"):
+            kernel = with_attributes(cast(Function, outcome.ir), {"num_warps": warps})
+            return attrs.evolve(outcome, ir=kernel), context
     if options.prefetch_operands is None and options.max_registers is None:
         plain = pipeline_function(function, stages, shared, False)
         warps = options.num_warps or choose_warps(function, target)
@@ -101,6 +112,23 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
         plain = pipeline_function(function, stages, shared, False)
         context = attrs.evolve(context, prefetched=_size(outcome) != _size(plain))
     return outcome, context
+
+
+def _warpgroup_warps(function: Function, context: Context) -> int:
+    """The warps that run `function` if warpgroups compute its dots; 0 where they compute none."""
+    from tileir.backend.software_pipeline.warpgroup_dots import warps_for, wgmma_dots
+
+    dots = wgmma_dots(function)
+    stated = context.options.num_warps or function.attributes.get("num_warps")
+    if not dots or (stated and isinstance(stated, int)):
+        return stated if dots and isinstance(stated, int) else 0
+    return warps_for(function, dots)
+
+
+def _defer_wgmma_waits(function: Function, context: Any) -> PassResult:
+    from tileir.backend.warp_specialize.defer_wgmma_waits import defer_wgmma_waits
+
+    return defer_wgmma_waits(function)
 
 
 def _size(outcome: PassResult) -> int:
@@ -299,6 +327,11 @@ def _multiplies_in_loop(function: Function, context: Any) -> bool:
     return len(function.blocks) > 1 and has_op(function, "dot")
 
 
+def _wraps_indices(function: Function, context: Any) -> bool:
+    """Whether what dots take may be read at indices modulo an extent."""
+    return has_op(function, "dot") and has_op(function, "srem")
+
+
 def _reads_again(function: Function, context: Context) -> bool:
     """Whether elements may be read repeatedly: by a loop, by several loads of one buffer, or by
     lanes of one load whose positions are sums."""
@@ -317,6 +350,10 @@ def _is_register_limited(function: Function, context: Context) -> bool:
     return limit is not None and limit < context.target.max_registers
 
 
+def _multiplies_by_warpgroups(function: Function, context: Any) -> bool:
+    return has_op(function, "gpu.wgmma")
+
+
 def _copies_results(function: Function, context: Context) -> bool:
     return has_op(function, "gpu.tma_store")
 
@@ -333,7 +370,9 @@ GPU = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
     Stage("strip-mine", _strip_mine, _has_large_tiles, Scope.MODULE, "strip_mined"),
     Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),
+    Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices),
     Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
+    Stage("defer-wgmma-waits", _defer_wgmma_waits, _multiplies_by_warpgroups),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("stage-halo", _stage_halo, _reads_again, snapshot="halo", marker="halo"),
     Stage("check-registers", _check_registers_suffice),
@@ -368,6 +407,8 @@ is staged, and there are no barriers."""
 ORDER = (
     ("legalize", "strip-mine", "calls are inlined and decomposed ops are visible"),
     ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
+    ("scalarize-pointer-steps", "modulo-to-mask", "what the loads are masked with is in no loop"),
+    ("modulo-to-mask", "async-pipeline", "copies need neighbours at neighbouring addresses"),
     ("scalarize-pointer-steps", "async-pipeline", "the copies need one pointer per stage"),
     ("async-pipeline", "choose-num-warps", "the tiles that are left in registers decide"),
     ("choose-num-warps", "version-full-tiles", "tiles of one element per thread need no version"),

@@ -112,6 +112,7 @@ class Allowed(NamedTuple):
 
 ALLOWED = (
     Allowed("product", "*", r"^product$", "itertools.product"),
+    Allowed("product", "*", r"^scaled_dot_product_attention$", "a function of torch"),
     Allowed("sum", "*", r"^(cum)?sum$", "the built-in function, the reduction"),
     Allowed("round", "*", r"^round$", "the built-in function"),
     Allowed(

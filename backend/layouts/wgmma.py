@@ -90,9 +90,9 @@ class WgmmaInstruction:
         return (*signs, *(str(int(t)) for t in self.turned)) if self.bits == 16 else signs
 
 
-def warpgroup(op: Any, num_warps: int) -> WgmmaInstruction:
-    """The instruction of `op`, a `gpu.wgmma` by `num_warps` warps. Raises CompileError (TIR0706)
-    where there is none."""
+def warpgroup(op: Any, num_warps: int, fast: tuple[int, int] = (1, 1)) -> WgmmaInstruction:
+    """The instruction of `op`, a `gpu.wgmma` by `num_warps` warps. `fast`: the dimensions along
+    which rows of the buffers of A and B run. Raises CompileError (TIR0706) where there is none."""
     a, b = element_of(op.a.type), element_of(op.b.type)
     left, right = (cast(Element, getattr(x, "pointee", x)) for x in (a, b))
     total = cast(Element, element_of(op.c.type))
@@ -100,7 +100,8 @@ def warpgroup(op: Any, num_warps: int) -> WgmmaInstruction:
     if total not in _ADDED.get(left, ()) or not alike:
         raise _refused(op, f"no wgmma of {left} and {right} in {total}")
     names = _name(left, op.lhs_signed), _name(right, op.rhs_signed)
-    turned = (op.trans_a and not isinstance(op.a.type, Tile), not op.trans_b)
+    by_rows = op.trans_a != (fast[0] == 0)
+    turned = (by_rows and not isinstance(op.a.type, Tile), op.trans_b == (fast[1] == 0))
     if left.bits != 16 and any(turned):
         raise _refused(op, f"{left} must be in shared memory with K contiguous")
     _, wide = warpgroup_grid(op, num_warps)

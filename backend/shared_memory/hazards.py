@@ -9,7 +9,7 @@ import attrs
 
 from tileir.analysis.cfg import cfg
 from tileir.analysis.ranges import ranges
-from tileir.analysis.shared_buffers import WAIT, alive
+from tileir.analysis.shared_buffers import WAIT, WGMMA_WAIT, alive, wgmma_operands
 from tileir.analysis.underlying_pointers import underlying_pointers
 from tileir.analysis.uses import definitions
 from tileir.backend.shared_memory.replicated_loads import loads_by_first_owner
@@ -124,7 +124,8 @@ class MemoryUses:
     pointers: Mapping[GlobalAccess, Operand]
     relevant: Mapping[str, list[Op]]
     landing: Mapping[Op, tuple[SharedRange, ...]]
-    """By op that waits for copies: what they land in, as if it were written there and then."""
+    """By op that waits for copies, what they land in, and by op that waits for wgmma, what they
+    read: as if it were accessed there and then."""
 
 
 def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
@@ -397,9 +398,11 @@ def _byte_range(function: Function, op: Op, memory: SharedMemoryPlan) -> SharedR
 def _landing(function: Function, memory: SharedMemoryPlan) -> dict[Op, tuple[SharedRange, ...]]:
     defining_ops, copying = definitions(function), alive(function).copying
     landing: dict[Op, tuple[SharedRange, ...]] = {}
-    for op, buffers in copying.items():
-        if op.mnemonic == WAIT and buffers:
-            owners = [defining_ops[v] for v in buffers if defining_ops[v] in memory.offsets]
+    operands = wgmma_operands(function)
+    for op, under_way in copying.items():
+        buffers = operands if op.mnemonic == WGMMA_WAIT else under_way
+        if op.mnemonic in (WAIT, WGMMA_WAIT) and buffers:
+            owners = [x for v in buffers if (x := defining_ops.get(v)) in memory.offsets and x]
             ends = [memory.offsets[x] + memory.sizes[x] for x in owners]
             landing[op] = tuple(
                 (memory.offsets[x], end, x) for x, end in zip(owners, ends, strict=True)

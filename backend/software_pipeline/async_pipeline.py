@@ -14,6 +14,11 @@ from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, step_of
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
+from tileir.backend.software_pipeline.warpgroup_dots import (
+    dots_through_registers,
+    warpgroup_operands,
+)
+from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
@@ -27,11 +32,15 @@ from tileir.values import Constant, Operand, Value
 
 
 @pass_(
-    "async-pipeline", choices={"num_stages": (1, 2, 3, 4, 5), "prefetch_operands": (True, False)}
-)
+    "async-pipeline",
+    choices={
+        "num_stages": (1, 2, 3, 4, 5), "prefetch_operands": (True, False), "warpgroups": (0, 1, 2),
+    },
+)  # fmt: skip
 def async_pipeline(
-    module: Module, *, num_stages: int = 0, shared: int = 98304, prefetch_operands: bool = True
-) -> PassResult:
+    module: Module, *, num_stages: int = 0, shared: int = 98304, prefetch_operands: bool = True,
+    warpgroups: int = 0,
+) -> PassResult:  # fmt: skip
     """Let copies into shared memory run `stages - 1` iterations ahead of the dots that need them.
 
     A load in a loop that only feeds dots becomes a buffer of `num_stages` stages: before the loop the
@@ -41,6 +50,9 @@ def async_pipeline(
     latch's branch wins over the option; with 1 the loop stays as it is. With `prefetch_operands`, where a
     loop has one dot, by `mma`, of several steps, each step's fragments are taken from shared
     memory before the step before is computed, those of the first step in the iteration before.
+
+    Where `warpgroups` run the kernel, dots that they can compute become `gpu.wgmma`
+    (docs/explanation/pipelining.md).
 
     A loop takes part if it has one latch, leaves from there or from its header, and neither writes
     memory nor synchronises; a load, if threads can copy 4 bytes or more of it at a time, what
@@ -144,7 +156,7 @@ def async_pipeline(
         }
     """  # noqa: E501
     found = {
-        n: pipeline_function(f, num_stages, shared, prefetch_operands)
+        n: pipeline_function(f, num_stages, shared, prefetch_operands, 4 * warpgroups)
         for n, f in module.functions.items()
     }
     remarks = tuple(r for outcome in found.values() for r in outcome.remarks)
@@ -157,26 +169,27 @@ def async_pipeline(
 
 
 def pipeline_function(
-    function: Function, num_stages: int, shared: int, prefetch_operands: bool
+    function: Function, num_stages: int, shared: int, prefetch_operands: bool, warps: int = 0
 ) -> PassResult:
-    """The same for one function."""
+    """The same for one function; `warps` run it where warpgroups may compute its dots, else 0."""
     remarks: list[Diagnostic] = []
     count = 0
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         loop = loops(function).by_header.get(header)
         if loop is None:
             continue
-        changed = _pipelined(function, loop, (num_stages, shared, prefetch_operands), remarks)
+        options = num_stages, shared, prefetch_operands, warps
+        changed = _pipelined(function, loop, options, remarks)
         count += changed is not function
         function = changed
     return PassResult(function, tuple(remarks), {"loops pipelined": count} if count else {})
 
 
 def _pipelined(
-    function: Function, loop: Loop, options: tuple[int, int, bool], remarks: list[Diagnostic]
+    function: Function, loop: Loop, options: tuple[int, int, bool, int], remarks: list[Diagnostic]
 ) -> Function:
-    num_stages, shared, prefetch_operands = options
-    found = list(_staged_loads(function, loop))
+    num_stages, shared, prefetch_operands, warps = options
+    found = list(_staged_loads(function, loop, warps))
     if not found or loop.latch is None:
         return function
     asked = getattr(function.blocks[loop.latch].terminator, "stages", None)
@@ -190,7 +203,7 @@ def _pipelined(
         if ahead is None:
             break
         alone = Refusal("the other operand is not loaded") if _alone(load, found) else None
-        why = alone or ahead.add(load.op)
+        why = alone or ahead.add(load.op, reads=True)
         if why is None and loads and not _behind(function, load, loads[0]):
             why = Refusal("it is not read whenever others are")
         if why is None:
@@ -208,6 +221,9 @@ def _pipelined(
     if count * each > _MOST_BYTES:
         message = f"{count} stages of {each} bytes are more than any shared memory holds"
         raise InfeasibleError(Diagnostic("TIR0708", message, loads[0].op.location))
+    by_warpgroups = warpgroup_operands(function, loop, loads, warps)
+    if by_warpgroups:
+        return WarpgroupExpander(function, loop, loads, ahead, count, by_warpgroups).apply()
     kind = (
         OperandPrefetch
         if prefetch_operands and _prefetches(function, loop, loads)
@@ -217,7 +233,7 @@ def _pipelined(
 
 
 _MOST_BYTES = 1 << 18
-"""Bytes of slots for which copies are written: no GPU's block has as much shared memory."""
+"""Bytes of stages for which copies are written: no GPU's block has as much shared memory."""
 
 
 def _prefetches(function: Function, loop: Loop, loads: list[StagedLoad]) -> bool:
@@ -229,8 +245,9 @@ def _prefetches(function: Function, loop: Loop, loads: list[StagedLoad]) -> bool
     return depth > step and depth % step == 0 and all(load.dots == (dots[0],) for load in loads)
 
 
-def _staged_loads(function: Function, loop: Loop) -> Iterator[StagedLoad]:
-    """Loads of the loop's own blocks: one in a loop within is made more than once a round."""
+def _staged_loads(function: Function, loop: Loop, warps: int) -> Iterator[StagedLoad]:
+    """Loads of the loop's own blocks: one in a loop within runs more often. Where
+    `warps` may compute dots as warpgroups, also those of which registers make their operands."""
     if not any(isinstance(op, Dot) for label in loop.blocks for op in function.blocks[label].ops):
         return
     contiguity, innermost = AccessWidths(function), loops(function).innermost
@@ -238,16 +255,21 @@ def _staged_loads(function: Function, loop: Loop) -> Iterator[StagedLoad]:
         if innermost.get(label) != loop.header:
             continue
         for op in function.blocks[label].ops:
-            if isinstance(op, Load) and (found := _staged(function, loop, op, contiguity)):
+            if isinstance(op, Load) and (found := _staged(function, op, contiguity, warps)):
                 yield found
 
 
 def _staged(
-    function: Function, loop: Loop, op: Load, contiguity: AccessWidths
+    function: Function, op: Load, contiguity: AccessWidths, warps: int
 ) -> StagedLoad | None:
     tile = op.results[0].type
+    if not isinstance(tile, Tile) or len(tile.shape) != 2:
+        return None
     dots = _fed(function, op.results[0], transposed=False)
-    if dots is None or not isinstance(tile, Tile) or len(tile.shape) != 2:
+    through_registers = dots is None and warps > 0
+    if through_registers:
+        dots = [(dot, 0) for dot in dots_through_registers(function, op.results[0], warps)]
+    if not dots:
         return None
     if op.volatile or op.predicate is not None or not _zero(op.other):
         return None
@@ -257,11 +279,12 @@ def _staged(
     fast = contiguity.nearest(op.pointer)
     if contiguity.width(op, fast) * tile.element.bytes < 4:
         return None
-    return StagedLoad(op, _slot(tile, fast, dots), tuple(dot for dot, _ in dots))
+    stage = _stage_layout(tile, fast, dots)
+    return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
 
 
 def _behind(function: Function, load: StagedLoad, first: StagedLoad) -> bool:
-    """Whether the block of `load` comes after, or is, that of the first load of a round."""
+    """Whether the block of `load` comes after, or is, that of the first load of an iteration."""
     place = defining_blocks(function)
     return dominance(function).dominates(place[first.op.results[0]], place[load.op.results[0]])
 
@@ -272,7 +295,7 @@ def _alone(load: StagedLoad, found: list[StagedLoad]) -> bool:
     return any(mma_of(dot) is None and dot not in feeding for dot in load.dots)
 
 
-def _slot(tile: Tile, fast: int, dots: list[tuple[Dot, int]]) -> SharedTile:
+def _stage_layout(tile: Tile, fast: int, dots: list[tuple[Dot, int]]) -> SharedTile:
     """Rows along the direction of the load; swizzled where several rows are read at once."""
     swizzle = full_swizzle(tile.element, tile.shape, fast)
     for dot, k in dots:
@@ -290,7 +313,7 @@ def _fed(function: Function, value: Value, *, transposed: bool) -> list[tuple[Do
         if isinstance(op, Dot) and value is not op.c:
             k = 1 if value is op.a else 0
             found.append((op, 1 - k if transposed else k))
-        elif isinstance(op, Trans) and not transposed:
+        elif isinstance(op, Trans) and not transposed and tuple(op.order) == (1, 0):
             inner = _fed(function, op.results[0], transposed=True)
             if inner is None:
                 return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import attrs
@@ -28,11 +28,13 @@ from tileir.values import Operand, Value, constant
 
 @attrs.frozen
 class StagedLoad:
-    """A load that becomes a buffer: where a slot lies in shared memory, and the dots it feeds."""
+    """A load that becomes a buffer: where a stage lies in shared memory, and the dots it feeds;
+    `through_registers`, where ops on registers make operands of it."""
 
     op: Load
     place: SharedTile
     dots: tuple[Dot, ...]
+    through_registers: bool = False
 
 
 class PipelineExpander:
@@ -45,9 +47,11 @@ class PipelineExpander:
         self.ahead, self.count = ahead, count
         self.origin = definitions(function)
         self.buffers = [self._buffer(load) for load in loads]
-        self.late: list[Op] = []
-        """What begins to fill the free slots, until it has its place."""
-        self.by_value = {load.op.results[0]: i for i, load in enumerate(loads)}
+        self.stored: list[SharedAlloc] = []
+        """Buffers of what threads store."""
+        self.deferred_copies: list[Op] = []
+        """What begins to fill the free stages, until it has its place."""
+        self.by_value = {x.op.results[0]: i for i, x in enumerate(loads) if not x.through_registers}
 
     def _buffer(self, load: StagedLoad) -> SharedAlloc:
         place = load.place
@@ -58,6 +62,7 @@ class PipelineExpander:
             shape=shape,
             fast=place.fast,
             swizzle=place.swizzle,
+            panel=place.panel,
             location=load.op.location,
         )
 
@@ -73,20 +78,18 @@ class PipelineExpander:
         return dce(function.with_blocks(blocks))
 
     def _before_loop(self, blocks: dict[str, Block], label: str) -> None:
-        """Fill the first slots at the end of block `label`."""
+        """Fill the first stages at the end of block `label`."""
         block, ahead = blocks[label], self.ahead
-        ops: list[Op] = [*block.ops[:-1], *self.buffers]
+        ops: list[Op] = [*block.ops[:-1], *self.buffers, *self.stored]
         state, valid = ahead.entering(block), cast("Operand | None", None)
-        for slot in range(self.count - 1):
-            env = ahead.computed(state, ops)
-            if ahead.tested_first:
-                valid = ahead.both(valid, env, ops)
-            self._copies(env, valid, constant(I32, slot), ops)
+        for stage in range(self.count - 1):
+            env, valid = ahead.compute_iteration(state, valid, ops)
+            self._copies(env, valid, constant(I32, stage), ops)
             if not ahead.tested_first:
                 valid = ahead.both(valid, env, ops)
             state = ahead.advanced(env)
         given = [*ahead.passed(state, valid), constant(I32, 0), constant(I32, self.count - 1)]
-        given += self.entered(ops)
+        given += self.on_entry(ops)
         last = self._passing(block.terminator, given)
         blocks[label] = attrs.evolve(block, ops=(*ops, last))
 
@@ -100,26 +103,37 @@ class PipelineExpander:
         place = defining_blocks(self.function)
         held = {place[load.op.results[0]] for load in self.loads}
         for label in (n for n in self.loop.order if n in held):
-            blocks[label] = self._with_slots(blocks[label], (read, write), passed)
+            blocks[label] = self._with_stages(blocks[label], (read, write), passed)
         block = blocks[latch]
         last: Any = self._passing(block.terminator, passed)
         blocks[latch] = attrs.evolve(block, ops=(*block.ops[:-1], last.evolve(stages=1)))
 
-    def _with_slots(self, block: Block, slots: tuple[Value, Value], passed: list[Operand]) -> Block:
-        """A block whose dots take slots in place of what was loaded. Before the first load of a
-        round they are waited for, and `passed` gets what the next round is passed."""
-        (read, write), ops = slots, list[Op]()
+    def _with_stages(
+        self, block: Block, stages: tuple[Value, Value], passed: list[Operand]
+    ) -> Block:
+        """A block whose dots take stages in place of what was loaded. Before the first load of an
+        iteration they are waited for, and `passed` gets what the next iteration is passed."""
+        (read, write), ops = stages, list[Op]()
         taken = {load.op for load in self.loads}
+        whole: dict[Op, StagedLoad] = {x.op: x for x in self.loads if x.through_registers}
         for op in block.ops[:-1]:
             if op in taken and not passed:
-                passed += self.begun(write, ops)
+                passed += self.start_iteration(write, ops)
                 passed += [self._next(read, ops), self._next(write, ops)]
-            if isinstance(op, Dot) and passed:
+            if op in whole:
+                ops.append(self._whole_stage(whole[op], read))
+            elif isinstance(op, Dot) and passed:
                 passed += self.dot(op, (read, passed[-2]), ops)
             elif op not in taken and not self._transposes(op):
                 ops.append(op)
         self._flush(ops)
         return attrs.evolve(block, ops=(*ops, block.terminator))
+
+    def _whole_stage(self, load: StagedLoad, stage: Value) -> Op:
+        """All of what is copied ahead, in registers, in place of the load."""
+        buffer = self.buffers[self.loads.index(load)].results[0]
+        kind, place = load.op.results[0].type, load.op.location
+        return LocalLoad(buffer, stage, kind, results=load.op.results, location=place)
 
     def _behind_loop(self, blocks: dict[str, Block]) -> None:
         """Wait for the copies still under way: whoever has the buffers' bytes next, and be it
@@ -130,49 +144,49 @@ class PipelineExpander:
 
     # What an iteration does -----------------------------------------------------------------
 
-    def entered(self, ops: list[Op]) -> list[Operand]:
-        """What is done after the first slots are on their way; arguments for `parameters`."""
+    def on_entry(self, ops: list[Op]) -> list[Operand]:
+        """What is done after the first stages are on their way; arguments for `parameters`."""
         return []
 
     def parameters(self) -> tuple[Value, ...]:
-        """What the header gets besides what runs ahead and the slots."""
+        """What the header gets besides what runs ahead and the stages."""
         return ()
 
-    def begun(self, write: Value, ops: list[Op]) -> list[Operand]:
-        """Wait for this iteration's slots and begin to fill those that are free; what the next
+    def start_iteration(self, write: Value, ops: list[Op]) -> list[Operand]:
+        """Wait for this iteration's stages and begin to fill those that are free; what the next
         iteration gets. Multiply-adds, of which there are many, get their first factors before."""
-        self.waited(ops)
+        self.wait_for_stages(ops)
         by_mma = any(mma_of(dot) is not None for load in self.loads for dot in load.dots)
-        return self.issued(write, ops if by_mma else self.late)
+        return self.issue_copies(write, ops if by_mma else self.deferred_copies)
 
-    def waited(self, ops: list[Op]) -> None:
-        """Wait for the oldest slots under way, of all threads."""
+    def wait_for_stages(self, ops: list[Op]) -> None:
+        """Wait for the oldest stages under way, of all threads."""
         ops += [AsyncWait(pending=self.count - 2), Barrier()]
 
-    def issued(self, write: Value, ops: list[Op]) -> list[Operand]:
-        """Begin to fill the free slots."""
+    def issue_copies(self, write: Value, ops: list[Op]) -> list[Operand]:
+        """Begin to fill the free stages."""
         ahead = self.ahead
         state, valid = ahead.carried()
-        env = ahead.computed(state, ops)
-        if ahead.tested_first:
-            valid = ahead.both(valid, env, ops)
+        env, valid = ahead.compute_iteration(state, valid, ops)
         self._copies(env, valid, write, ops)
         if not ahead.tested_first:
             valid = ahead.both(valid, env, ops)
         return ahead.passed(ahead.advanced(env), valid)
 
     def _copies(
-        self, env: dict[Value, Operand], valid: Operand | None, slot: Operand, ops: list[Op]
+        self, env: dict[Value, Operand], valid: Operand | None, stage: Operand, ops: list[Op]
     ) -> None:
         for load, buffer in zip(self.loads, self.buffers, strict=True):
             pointer = env.get(cast(Value, load.op.pointer), load.op.pointer)
             mask = self.ahead.mask(load.op, env, valid, ops)
-            ops.append(AsyncCopy(pointer, buffer.results[0], slot, mask, location=load.op.location))
+            ops.append(
+                AsyncCopy(pointer, buffer.results[0], stage, mask, location=load.op.location)
+            )
         ops.append(AsyncCommit())
 
-    def _next(self, slot: Value, ops: list[Op]) -> Operand:
-        """The slot after `slot`, round and round."""
-        more = Add(slot, constant(I32, 1))
+    def _next(self, stage: Value, ops: list[Op]) -> Operand:
+        """The stage after `stage`, in a circle."""
+        more = Add(stage, constant(I32, 1))
         full = ICmp(more.results[0], constant(I32, self.count), predicate_=IntegerPredicate.EQ)
         found = Select(full.results[0], constant(I32, 0), more.results[0])
         ops += [more, full, found]
@@ -185,15 +199,12 @@ class PipelineExpander:
 
     def source(self, operand: Operand) -> tuple[int, bool] | None:
         """The number of the load that a factor comes from, and whether it is transposed."""
-        if operand in self.by_value:
-            return self.by_value[operand], False
-        op = self.origin.get(operand) if isinstance(operand, Value) else None
-        if isinstance(op, Trans) and op.value in self.by_value:
-            return self.by_value[op.value], True
-        return None
+        staged = {x.op.results[0]: x for x in self.loads if not x.through_registers}
+        source = source_of(self.function, staged, operand)
+        return None if source is None else (self.loads.index(source[0]), source[1])
 
-    def dot(self, dot: Dot, slots: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
-        """The dot, by steps of K where both factors are in buffers; `slots` are this iteration's
+    def dot(self, dot: Dot, stages: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
+        """The dot, by steps of K where both factors are in buffers; `stages` are this iteration's
         and the next one's. What is passed for `parameters`."""
         sources = self.source(dot.a), self.source(dot.b)
         depth = shape_of(dot.a.type)[1]
@@ -203,7 +214,7 @@ class PipelineExpander:
         total = dot.c
         for start in range(0, depth, step):
             factors = [
-                operand if source is None else self.part(source, dim, (start, step), slots[0], ops)
+                operand if source is None else self.part(source, dim, (start, step), stages[0], ops)
                 for operand, source, dim in zip((dot.a, dot.b), sources, (1, 0), strict=True)
             ]
             self._flush(ops)
@@ -211,9 +222,9 @@ class PipelineExpander:
         return []
 
     def _flush(self, ops: list[Op]) -> None:
-        """Begin to fill the free slots, if that is still to be done."""
-        ops += self.late
-        self.late.clear()
+        """Begin to fill the free stages, if that is still to be done."""
+        ops += self.deferred_copies
+        self.deferred_copies.clear()
 
     def added(
         self, dot: Dot, factors: list[Operand], total: Operand, *, last: bool, ops: list[Op]
@@ -225,7 +236,7 @@ class PipelineExpander:
         return made.results[0]
 
     def part(
-        self, source: tuple[int, bool], dim: int, steps: tuple[int, int], slot: Operand,
+        self, source: tuple[int, bool], dim: int, steps: tuple[int, int], stage: Operand,
         ops: list[Op],
     ) -> Operand:  # fmt: skip
         """Of a factor whose dimension `dim` is K: so many steps of K from a first."""
@@ -236,7 +247,7 @@ class PipelineExpander:
         shape[dim], offsets[dim] = step, start
         kind = Tile(load.place.element, tuple(shape))
         made: Op = LocalLoad(
-            self.buffers[number].results[0], slot, kind, offsets=tuple(offsets),
+            self.buffers[number].results[0], stage, kind, offsets=tuple(offsets),
             location=load.op.location,
         )  # fmt: skip
         ops.append(made)
@@ -250,6 +261,21 @@ class PipelineExpander:
         return map_edges(
             terminator, lambda e: with_arguments(e, more) if e.label == self.loop.header else e
         )
+
+
+def source_of(
+    function: Function, staged: Mapping[Value, StagedLoad], operand: Operand
+) -> tuple[StagedLoad, bool] | None:
+    """The load that an operand comes from, by the values of those that are `staged`, and whether
+    it is transposed; None for other operands."""
+    if not isinstance(operand, Value):
+        return None
+    if operand in staged:
+        return staged[operand], False
+    op = definitions(function).get(operand)
+    if isinstance(op, Trans) and isinstance(op.value, Value) and op.value in staged:
+        return staged[op.value], True
+    return None
 
 
 def step_of(dot: Dot) -> int:

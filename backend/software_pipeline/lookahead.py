@@ -10,7 +10,7 @@ from tileir.op import Op
 from tileir.ops.arith import And
 from tileir.ops.memory import Load
 from tileir.ops.shape import Splat
-from tileir.passes.cfg_edit import fresh
+from tileir.passes.cfg_edit import copy_op, fresh
 from tileir.passes.loop_slice import Slice
 from tileir.refusal import Refusal
 from tileir.types import I1, Tile, with_element
@@ -34,6 +34,40 @@ class Lookahead(Slice):
         condition cannot be computed ahead."""
         made = Lookahead(function, loop)
         return made.take([made.condition]) or made
+
+    def compute_iteration(
+        self, state: dict[Value, Operand], valid: Operand | None, ops: list[Op]
+    ) -> tuple[dict[Value, Operand], Operand | None]:
+        """The values of the iteration that starts with `state`, and whether it runs, as far as
+        that is known before its end (`valid`: before its start). What addresses are loaded from
+        is read under that condition."""
+        env, indirect = dict(state), self._indirect()
+        for op in self.ordered():
+            if op not in indirect:
+                self.compute_op(op, env, ops)
+        if self.tested_first:
+            valid = self.both(valid, env, ops)
+        for op in indirect:
+            if isinstance(op, Load):
+                mask = self.mask(op, env, valid, ops)
+                copied: Any = copy_op(op, env)
+                other = copied.other
+                if mask is not None and other is None:
+                    other = Constant(op.results[0].type, 0)
+                ops.append(copied.evolve(mask=mask, other=other))
+            else:
+                self.compute_op(op, env, ops)
+        return env, valid
+
+    def _indirect(self) -> list[Op]:
+        """The loads of the slice, and what depends on them, in order."""
+        indirect: list[Op] = []
+        values = set[Operand]()
+        for op in self.ordered():
+            if isinstance(op, Load) or any(v in values for v in op.operands):
+                indirect.append(op)
+                values.update(op.results)
+        return indirect
 
     @property
     def parameters(self) -> tuple[Value, ...]:

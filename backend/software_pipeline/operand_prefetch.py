@@ -12,10 +12,10 @@ from tileir.values import Operand, Value, constant
 class OperandPrefetch(PipelineExpander):
     """A loop of one dot in several steps. Before a step is computed the fragments of the next one
     are taken from shared memory; before the last step, those of the first step of the next
-    iteration, behind the wait and the barrier for its slots. The loop carries them."""
+    iteration, behind the wait and the barrier for its stages. The loop carries them."""
 
-    def entered(self, ops: list[Op]) -> list[Operand]:
-        self.waited(ops)
+    def on_entry(self, ops: list[Op]) -> list[Operand]:
+        self.wait_for_stages(ops)
         return self._fragments(self._dot_of(), constant(I32, 0), 0, ops)
 
     def parameters(self) -> tuple[Value, ...]:
@@ -24,19 +24,19 @@ class OperandPrefetch(PipelineExpander):
         self.carried_fragments = tuple(Value(v.type) for v in made)
         return self.carried_fragments
 
-    def begun(self, write: Value, ops: list[Op]) -> list[Operand]:
-        return self.issued(write, ops)
+    def start_iteration(self, write: Value, ops: list[Op]) -> list[Operand]:
+        return self.issue_copies(write, ops)
 
-    def dot(self, dot: Dot, slots: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
+    def dot(self, dot: Dot, stages: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
         depth, step = shape_of(dot.a.type)[1], step_of(dot)
         held: list[Operand] = list(self.carried_fragments)
         total = dot.c
         for start in range(0, depth, step):
             following, last = start + step, start + step == depth
             if last:
-                self.waited(ops)
-            slot, at = (slots[1], 0) if last else (slots[0], following)
-            ahead = self._fragments(dot, slot, at, ops)
+                self.wait_for_stages(ops)
+            stage, at = (stages[1], 0) if last else (stages[0], following)
+            ahead = self._fragments(dot, stage, at, ops)
             total = self.added(dot, held, total, last=last, ops=ops)
             held = ahead
         return held
@@ -44,10 +44,10 @@ class OperandPrefetch(PipelineExpander):
     def _dot_of(self) -> Dot:
         return self.loads[0].dots[0]
 
-    def _fragments(self, dot: Dot, slot: Operand, start: int, ops: list[Op]) -> list[Operand]:
+    def _fragments(self, dot: Dot, stage: Operand, start: int, ops: list[Op]) -> list[Operand]:
         found: list[Operand] = []
         for operand, dim in ((dot.a, 1), (dot.b, 0)):
             source = self.source(operand)
             assert source is not None
-            found.append(self.part(source, dim, (start, step_of(dot)), slot, ops))
+            found.append(self.part(source, dim, (start, step_of(dot)), stage, ops))
         return found

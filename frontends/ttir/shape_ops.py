@@ -9,7 +9,7 @@ from tileir.frontends.ttir.arithmetic import hinted
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RULES, RegionReader, rule
 from tileir.frontends.ttir.nodes import Statement
-from tileir.types import F8E8M0, F32, I8, element_of, shape_of, tile
+from tileir.types import F8E8M0, F32, I8, Scalar, element_of, shape_of, tile
 
 
 @rule("tt.get_program_id")
@@ -108,7 +108,14 @@ def _dot(f: RegionReader, s: Statement) -> Expr:
     if element_of(a.type) is F32:
         allowed = "tf32" if s.options.get("allowTF32") else "ieee"
         options["precision"] = str(s.options.get("inputPrecision", allowed)).lower()
+    if all(_is_f8(x) for x in (a, b)):
+        options["max_imprecise"] = s.integer("maxNumImpreciseAcc", 0)
     return f.b.dot(a, b, c, **options)
+
+
+def _is_f8(x: Expr) -> bool:
+    kind = element_of(x.type)
+    return isinstance(kind, Scalar) and kind.is_float and kind.bits == 8
 
 
 @rule("tt.dot_scaled")

@@ -17,6 +17,7 @@ from tileir.analysis.cache import cached
 from tileir.analysis.cfg import cfg
 from tileir.ir import Function
 from tileir.op import Op
+from tileir.types import Tile
 from tileir.values import Value
 
 ALLOT, COPY, COMMIT, WAIT = (
@@ -25,7 +26,10 @@ ALLOT, COPY, COMMIT, WAIT = (
 BARRIERS = "gpu.mbarrier_alloc"
 """Allots barriers, which are in use throughout."""
 
-READS = frozenset({"gpu.local_load", "gpu.local_gather"})
+WGMMA, WGMMA_WAIT = "gpu.wgmma", "gpu.wgmma_wait"
+"""Reads its operands until it is waited for."""
+
+READS = frozenset({"gpu.local_load", "gpu.local_gather", WGMMA})
 ACCESSES = READS | {COPY, "gpu.local_store"}
 """Ops that access a buffer; in the hands of any other op it is taken to be alive everywhere."""
 
@@ -73,11 +77,17 @@ def alive(function: Function) -> BufferLiveness:
 
 
 def accessed(op: Op) -> Buffers:
-    """The buffer that `op` reads or writes."""
+    """The buffers that `op` reads or writes."""
     if op.mnemonic not in ACCESSES:
         return _NONE
-    buffer = cast(Any, op).buffer
-    return frozenset({buffer}) if type(buffer) is Value else _NONE
+    access = cast(Any, op)
+    buffers = (access.a, access.b) if op.mnemonic == WGMMA else (access.buffer,)
+    return frozenset(v for v in buffers if type(v) is Value and not isinstance(v.type, Tile))
+
+
+def wgmma_operands(function: Function) -> Buffers:
+    """The buffers that some `gpu.wgmma` of `function` reads."""
+    return _NONE.union(*(accessed(op) for op in function.ops if op.mnemonic == WGMMA))
 
 
 def forward_states(
@@ -135,7 +145,7 @@ def _younger(a: Ages, b: Ages) -> Ages:
 
 def _backward(function: Function) -> Iterator[tuple[Op, tuple[Buffers, Buffers]]]:
     """Buffers that will be read, before and after every op."""
-    graph = cfg(function)
+    graph, operands = cfg(function), wgmma_operands(function)
     entering = dict.fromkeys(graph.order, _NONE)
     changed = True
     while changed:
@@ -143,17 +153,19 @@ def _backward(function: Function) -> Iterator[tuple[Op, tuple[Buffers, Buffers]]
         for label in reversed(graph.order):
             state = _NONE.union(*(entering[target] for target in graph.successors[label]))
             for op in reversed(function.blocks[label].ops):
-                state = _wanted(op, state)
+                state = _wanted(op, state, operands)
             changed |= state != entering[label]
             entering[label] = state
     for label in graph.order:
         state = _NONE.union(*(entering[target] for target in graph.successors[label]))
         for op in reversed(function.blocks[label].ops):
-            after, state = state, _wanted(op, state)
+            after, state = state, _wanted(op, state, operands)
             yield op, (state, after)
 
 
-def _wanted(op: Op, state: Buffers) -> Buffers:
+def _wanted(op: Op, state: Buffers, operands: Buffers) -> Buffers:
     if op.mnemonic == ALLOT:
         return state - {op.results[0]}
+    if op.mnemonic == WGMMA_WAIT:
+        return state | operands
     return state | accessed(op) if op.mnemonic in READS else state

@@ -104,11 +104,16 @@ class Slice:
         """What the values are in an iteration that starts with `state`; `ops` compute them."""
         env = dict(state)
         for op in self.ordered():
-            if isinstance(op, Hint):  # a promise for iterations that run, and this one may not
-                env[op.results[0]] = env.get(op.value, op.value)  # type: ignore[arg-type]
-            else:
-                ops.append(copy_op(op, env))
+            self.compute_op(op, env, ops)
         return env
+
+    def compute_op(self, op: Op, env: dict[Value, Operand], ops: list[Op]) -> None:
+        """A copy of one op of the slice. A hint is a promise for iterations that run, and this one
+        may not."""
+        if isinstance(op, Hint):
+            env[op.results[0]] = env.get(op.value, op.value)  # type: ignore[arg-type]
+        else:
+            ops.append(copy_op(op, env))
 
     def advanced(self, env: dict[Value, Operand]) -> dict[Value, Operand]:
         """The state of the iteration after the one with the values `env`."""

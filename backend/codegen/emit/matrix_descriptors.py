@@ -30,11 +30,15 @@ class SmemMatrix:
     def unfit(self) -> str | None:
         """The reason why no descriptor describes the placement; None where one does."""
         place = self.place
-        if place.fast != 1:
-            return "its buffer must have rows along 1"
         if place.pitch != CHUNK << place.swizzle:
             return f"its buffer must have panels of {CHUNK << place.swizzle} bytes"
         return None
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        """Rows or columns of the operand, and K."""
+        rows, row = self.place.shape[self.place.slow], self.place.shape[self.place.fast]
+        return (rows, row) if self.k_contiguous else (row, rows)
 
     def offset(self, outer: int, k: int) -> int:
         """The byte of the element at row or column `outer` and step `k`."""

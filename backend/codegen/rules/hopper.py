@@ -223,12 +223,13 @@ def _async_fence(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _wgmma(lowering: Lowering, op: Any) -> list[Fragment]:
-    kind = warpgroup(op, lowering.num_warps)
     if not lowering.target.wgmma:
         raise lowering.refuse(op, f"{lowering.target.name} has no warpgroup matmuls")
     right = _smem_operand(lowering, op, "b", op.trans_b)
     a_in_registers = isinstance(op.a.type, Tile)
     left = None if a_in_registers else _smem_operand(lowering, op, "a", not op.trans_a)
+    along_rows = (1 if left is None else left.place.fast, right.place.fast)
+    kind = warpgroup(op, lowering.num_warps, along_rows)
     steps = list(_wgmma_steps(lowering, op, kind, left, right))
     along, _ = warpgroup_grid(op, lowering.num_warps)
     row = _part(lowering, along, remainder=True)
@@ -242,8 +243,10 @@ def _wgmma(lowering: Lowering, op: Any) -> list[Fragment]:
     return [lowering.thread.wgmma(kind, steps, a, b, c)]
 
 
-def _smem_operand(lowering: Lowering, op: Any, name: str, k_contiguous: bool) -> SmemMatrix:
-    matrix = SmemMatrix(buffer_of(lowering, op, getattr(op, name)), k_contiguous)
+def _smem_operand(lowering: Lowering, op: Any, name: str, k_last: bool) -> SmemMatrix:
+    """An operand in a buffer; `k_last` where K is the second dimension of its stages."""
+    place = buffer_of(lowering, op, getattr(op, name))
+    matrix = SmemMatrix(place, k_last == (place.fast == 1))
     why = matrix.unfit()
     if why is not None:
         raise lowering.refuse(op, f"{name}: {why}")
@@ -312,19 +315,13 @@ def _depth(
 ) -> int:
     """The extent of K, the same in both operands."""
     m, n = shape_of(op.c.type)
-    rows, depth = shape_of(op.a.type) if left is None else _is_transposed(left)
-    columns, k = _is_transposed(right)
+    rows, depth = shape_of(op.a.type) if left is None else left.extents
+    columns, k = right.extents
     enough = columns == n or (columns > n and not right.k_contiguous)
     if (rows, depth) != (m, k) or not enough or k % kind.k:
         message = f"operands of {rows}x{depth} and {k}x{columns} for accumulators of {m}x{n}"
         raise lowering.refuse(op, f"{message}, and K a multiple of {kind.k}")
     return k
-
-
-def _is_transposed(matrix: SmemMatrix) -> tuple[int, int]:
-    """Its rows or columns, and K."""
-    a, b = matrix.place.shape
-    return (a, b) if matrix.k_contiguous else (b, a)
 
 
 def _wgmma_wait(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -36,6 +36,9 @@ def dot(
     if input.dtype.is_int():
         options["lhs_signed"] = input.dtype.signed  # type: ignore[union-attr]
         options["rhs_signed"] = other.dtype.signed  # type: ignore[union-attr]
+    imprecise = static(max_num_imprecise_acc, "max_num_imprecise_acc")
+    if imprecise and input.dtype.is_fp8() and other.dtype.is_fp8():
+        options["max_imprecise"] = int(imprecise)
     result = s.b.dot(*(_batched(x) for x in (input, other, start)), **options)
     return Tensor(result.reshape(*shape), kind)
 

@@ -1,0 +1,182 @@
+"""Dots of a pipelined loop that warpgroups compute (`wgmma`), and where their operands are.
+
+PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": B is in shared memory, A there or in
+registers; 16-bit operands may be contiguous along any dimension, others are along K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+import attrs
+
+from tileir.analysis.loops import Loop
+from tileir.analysis.uses import defining_blocks, uses
+from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
+from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
+from tileir.backend.layouts.warpgroup_matmuls import (
+    HALVES,
+    swizzle_of,
+    why_not_wgmma,
+)
+from tileir.backend.layouts.wgmma import ROWS, WARPS, warpgroup_grid
+from tileir.effects import Effects
+from tileir.errors import CompileError
+from tileir.ir import Function
+from tileir.ops.dot import Dot
+from tileir.types import Element, Tile, element_of, shape_of
+from tileir.values import Operand, Value
+
+if TYPE_CHECKING:
+    from tileir.backend.software_pipeline.expand import StagedLoad
+
+Source = tuple[SharedTile, bool]
+"""The placement of a stage that holds an operand, and whether it holds the operand transposed."""
+
+_REGISTERS = 128
+"""Accumulators of a thread above which more warps are used, where the program leaves it open."""
+
+
+@attrs.frozen(eq=False)
+class WarpgroupOperands:
+    """Where the operands of a dot by `wgmma` come from. `a_staged`, `b_staged`: from what its loop
+    copies ahead. `a_stored`: A does not change in the loop and is stored before it. Else A is in
+    registers, and B is stored in every iteration."""
+
+    a_staged: bool
+    a_stored: bool
+    b_staged: bool
+
+    @property
+    def a_in_registers(self) -> bool:
+        return not (self.a_staged or self.a_stored)
+
+
+def panel_layout(element: Element, shape: tuple[int, ...], fast: int) -> SharedTile | None:
+    """A stage of rows along `fast` in panels, as matrix descriptors describe them; None where
+    there are no panels of 32 bytes or more."""
+    rows, row = shape[1 - fast], shape[fast] * element.bytes
+    swizzle = swizzle_of(rows, row)
+    panel = (CHUNK << swizzle) // element.bytes
+    return SharedTile(element, shape, fast, swizzle, panel=panel) if swizzle else None
+
+
+def stored_place(tile: Tile, k: int) -> SharedTile | None:
+    """The placement of an operand that threads store, `k` the dimension that is K: rows along the
+    last dimension where the operand may be stored so."""
+    element = tile.element
+    last = panel_layout(element, tile.shape, 1) if element in HALVES or k == 1 else None
+    return last or panel_layout(element, tile.shape, k)
+
+
+def warpgroup_operands(
+    function: Function, loop: Loop, loads: Sequence[StagedLoad], warps: int
+) -> Mapping[Dot, WarpgroupOperands]:
+    """The dots of `loop` that `warps` warps compute as warpgroups, of those with operands that are,
+    or are made of, what `loads` copy ahead."""
+    from tileir.backend.software_pipeline.expand import source_of
+
+    if not warps or warps % WARPS:
+        return {}
+    staged = {load.op.results[0]: load for load in loads if not load.through_registers}
+    fed = {dot for load in loads for dot in load.dots}
+    operands: dict[Dot, WarpgroupOperands] = {}
+    for dot in _dots(function, loop):
+        a, b = (_place(source_of(function, staged, operand)) for operand in (dot.a, dot.b))
+        if dot not in fed or not _is_computed(dot, warps):
+            continue
+        a_fits = a is not None and _fits(dot, "a", a, warps)
+        b_fits = b is not None and _fits(dot, "b", b, warps)
+        if not (b_fits or _can_store_b(dot, warps)):
+            continue
+        a_stored = not a_fits and _is_fixed(function, loop, dot.a)
+        operands[dot] = WarpgroupOperands(a_fits, a_stored, b_fits)
+    return operands
+
+
+def dots_through_registers(function: Function, value: Value, warps: int) -> list[Dot]:
+    """The dots of the block of `value` that warpgroups compute and that take what ops on registers
+    make of it."""
+    place = defining_blocks(function)
+    fed: dict[Dot, None] = {}
+    waiting, seen = [value], {value}
+    while waiting:
+        for op in uses(function).get(waiting.pop(), ()):
+            if isinstance(op, Dot):
+                if op.c not in seen and place[op.results[0]] == place[value]:
+                    fed[op] = None
+            elif op.effects is Effects.PURE:
+                more = [v for v in op.results if v not in seen and isinstance(v.type, Tile)]
+                seen.update(more)
+                waiting += more
+    return [dot for dot in fed if warps % WARPS == 0 and _is_computed(dot, warps)]
+
+
+def warps_for(function: Function, dots: Sequence[Dot]) -> int:
+    """Warps for dots by warpgroups where the program leaves it open: as many as divide the rows of
+    all, up to two warpgroups, and more for accumulators beyond `_REGISTERS`."""
+    most = max(shape_of(dot.c.type)[0] * shape_of(dot.c.type)[1] for dot in dots)
+    rows = min(shape_of(dot.c.type)[0] for dot in dots)
+    groups = 2 if rows % (2 * ROWS) == 0 else 1
+    while most > _REGISTERS * 32 * WARPS * groups and groups < 4:
+        groups *= 2
+    return WARPS * groups
+
+
+def wgmma_dots(function: Function) -> list[Dot]:
+    """The dots of `function` that some number of warpgroups can compute."""
+    dots = [op for op in function.ops if isinstance(op, Dot)]
+    return [dot for dot in dots if why_not_wgmma(dot) is None]
+
+
+def _dots(function: Function, loop: Loop) -> Iterator[Dot]:
+    return (op for x in loop.order for op in function.blocks[x].ops if isinstance(op, Dot))
+
+
+def _place(source: tuple[StagedLoad, bool] | None) -> Source | None:
+    """The placement of an operand that is copied ahead, in panels."""
+    if source is None:
+        return None
+    load, transposed = source
+    place = panel_layout(load.place.element, load.place.shape, load.place.fast)
+    return None if place is None else (place, transposed)
+
+
+def _is_computed(dot: Dot, warps: int) -> bool:
+    """Whether so many warps share the dot as warpgroups."""
+    if dot.predicate is not None or why_not_wgmma(dot) is not None:
+        return False
+    try:
+        warpgroup_grid(dot, warps)
+    except CompileError:
+        return False
+    return True
+
+
+def _fits(dot: Dot, name: str, source: Source, warps: int) -> bool:
+    """Whether matrix descriptors describe an operand where it is, and the part of each group."""
+    place, transposed = source
+    k_last = (name == "a") != transposed
+    matrix = SmemMatrix(place, k_last == (place.fast == 1))
+    if matrix.unfit() is not None:
+        return False
+    if not matrix.k_contiguous and place.element not in HALVES:
+        return False
+    _, wide = warpgroup_grid(dot, warps)
+    if name == "a" or wide == 1:
+        return True
+    return matrix.reaches(shape_of(dot.c.type)[1] // wide)
+
+
+def _can_store_b(dot: Dot, warps: int) -> bool:
+    kind = cast(Tile, dot.b.type)
+    place = stored_place(kind, 0)
+    return place is not None and _fits(dot, "b", (place, False), warps)
+
+
+def _is_fixed(function: Function, loop: Loop, operand: Operand) -> bool:
+    """Whether an operand is the same in all iterations."""
+    if not isinstance(operand, Value) or element_of(operand.type).bits % 8:  # type: ignore[union-attr]
+        return False
+    return defining_blocks(function).get(operand) not in loop.blocks

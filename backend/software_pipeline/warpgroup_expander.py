@@ -1,0 +1,148 @@
+"""Rewriting a loop whose dots are computed by warpgroups from what is copied ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import attrs
+
+from tileir.analysis.loops import Loop
+from tileir.backend.codegen.emit.shared_tile import SharedTile
+from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad
+from tileir.backend.software_pipeline.lookahead import Lookahead
+from tileir.backend.software_pipeline.warpgroup_dots import (
+    WarpgroupOperands,
+    panel_layout,
+    stored_place,
+)
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.dot import Dot
+from tileir.ops.gpu import AsyncWait, Barrier, LocalStore, SharedAlloc
+from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
+from tileir.types import I32, AddressSpace, Pointer, Tile
+from tileir.values import Operand, Value, constant
+
+
+class WarpgroupExpander(PipelineExpander):
+    """One loop whose loads become copies ahead, some of whose dots are computed by warpgroups.
+
+    Every iteration waits for its stages, fences them for the asynchronous proxy and passes a
+    barrier. It begins to fill the free stages after the first `wgmma`. An iteration whose only
+    dot takes both operands from shared memory passes a second barrier after the wait for it, so
+    that `defer-wgmma-waits` may let it run on: the stage that is filled then is the one that the
+    iteration before has read.
+    """
+
+    def __init__(
+        self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
+        dots: Mapping[Dot, WarpgroupOperands],
+    ) -> None:  # fmt: skip
+        self.by_warpgroups = dots
+        placed = [
+            attrs.evolve(x, place=_with_panels(x)) if dots.keys() & {*x.dots} else x for x in loads
+        ]
+        super().__init__(function, loop, placed, ahead, count)
+        self.a_buffers = {
+            dot: self._stored_buffer(cast(Tile, dot.a.type), 1, dot)
+            for dot, where in dots.items()
+            if where.a_stored
+        }
+        self.b_buffers = {
+            dot: self._stored_buffer(cast(Tile, dot.b.type), 0, dot)
+            for dot, where in dots.items()
+            if not where.b_staged
+        }
+        self.stored += [*self.a_buffers.values(), *self.b_buffers.values()]
+        every = [op for x in loop.blocks for op in function.blocks[x].ops if isinstance(op, Dot)]
+        in_shared = all(x.b_staged and not x.a_in_registers for x in dots.values())
+        self.alone = len(every) == 1 and in_shared
+
+    def _stored_buffer(self, kind: Tile, k: int, dot: Dot) -> SharedAlloc:
+        place = stored_place(kind, k)
+        assert place is not None
+        return SharedAlloc(
+            Pointer(place.element, AddressSpace.SHARED), shape=(1, *place.shape), fast=place.fast,
+            swizzle=place.swizzle, panel=place.panel, location=dot.location,
+        )  # fmt: skip
+
+    # What an iteration does -----------------------------------------------------------------
+
+    def on_entry(self, ops: list[Op]) -> list[Operand]:
+        stage = constant(I32, 0)
+        for dot, buffer in self.a_buffers.items():
+            ops.append(LocalStore(dot.a, buffer.results[0], stage, location=dot.location))
+        if self.a_buffers:
+            ops.append(AsyncFence())
+        return []
+
+    def wait_for_stages(self, ops: list[Op]) -> None:
+        ops += [AsyncWait(pending=self.count - 2), AsyncFence(), Barrier()]
+
+    def start_iteration(self, write: Value, ops: list[Op]) -> list[Operand]:
+        self.wait_for_stages(ops)
+        return self.issue_copies(write, self.deferred_copies)
+
+    # Dots -----------------------------------------------------------------------------------
+
+    def dot(self, dot: Dot, stages: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
+        where = self.by_warpgroups.get(dot)
+        if where is None:
+            return super().dot(dot, stages, ops)
+        b, b_stage, trans_b = self._b(dot, where, stages[0], ops)
+        a, a_stage, trans_a = self._a(dot, where, stages[0], ops)
+        wgmma = Wgmma(
+            a, a_stage, b, b_stage, dot.c, trans_a=trans_a, trans_b=trans_b,
+            lhs_signed=dot.lhs_signed, rhs_signed=dot.rhs_signed, location=dot.location,
+        )  # fmt: skip
+        done = WgmmaWait(wgmma.results[0], results=dot.results, location=dot.location)
+        ops.append(wgmma)
+        if self.alone:
+            ops += [done, Barrier()]
+            self._flush(ops)
+        else:
+            self._flush(ops)
+            ops.append(done)
+        return []
+
+    def _a(
+        self, dot: Dot, where: WarpgroupOperands, stage: Operand, ops: list[Op]
+    ) -> tuple[Operand, Operand, bool]:
+        """Operand A: what holds it, its stage, and whether transposed."""
+        none = constant(I32, 0)
+        if where.a_stored:
+            return self.a_buffers[dot].results[0], none, False
+        source = self.source(dot.a)
+        if source is None:
+            return dot.a, none, False
+        if where.a_staged:
+            return self.buffers[source[0]].results[0], stage, source[1]
+        whole = self.whole(source, stage, ops)
+        return whole, none, False
+
+    def _b(
+        self, dot: Dot, where: WarpgroupOperands, stage: Operand, ops: list[Op]
+    ) -> tuple[Operand, Operand, bool]:
+        """Operand B, stored before where it is not copied ahead as the instruction needs it."""
+        source = self.source(dot.b)
+        if where.b_staged:
+            assert source is not None
+            return self.buffers[source[0]].results[0], stage, source[1]
+        value = dot.b if source is None else self.whole(source, stage, ops)
+        buffer, none = self.b_buffers[dot].results[0], constant(I32, 0)
+        ops += [LocalStore(value, buffer, none, location=dot.location), AsyncFence(), Barrier()]
+        return buffer, none, False
+
+    def whole(self, source: tuple[int, bool], stage: Operand, ops: list[Op]) -> Operand:
+        """All of what is copied ahead, in registers."""
+        number, transposed = source
+        dim = 0 if not transposed else 1
+        depth = self.loads[number].place.shape[0]
+        return self.part(source, dim, (0, depth), stage, ops)
+
+
+def _with_panels(load: StagedLoad) -> SharedTile:
+    """A stage of `load` in panels."""
+    place = load.place
+    return panel_layout(place.element, place.shape, place.fast) or place

@@ -1,0 +1,559 @@
+"""Matmuls without tensor maps on one H100: are results right, and how long do they take?
+
+    python benchmarks/any_addressing.py FOLDER [--seconds 145] [--only matmul,experts] [--compile]
+
+Writes FOLDER/any_addressing.json. Needs torch; tileir need not be installed; columns of Triton are
+there if it is. Kernels are those of `any_addressing_kernels.py`, compiled by tileir for sm_90a
+without warp specialization (`wgmma`), and for sm_90 (`mma.sync`). Results are compared with f64 in
+sampled rows. Cases run in processes of their own, which start again after a case that crashes or
+takes too long. `--compile` only compiles, which needs neither torch nor a GPU. Exits with 1 where
+a result is wrong or missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+PARTS = ("builder", "textual", "backend", "frontends", "tools", "testing")
+CASE_SECONDS = 30
+"""The most that one case may take."""
+
+
+class Config(NamedTuple):
+    """Extents of a block, warps, and stages."""
+
+    m: int
+    n: int
+    k: int
+    warps: int
+    stages: int
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k} w{self.warps} s{self.stages}"
+
+
+class Case(NamedTuple):
+    """A kernel at some extents. `sizes` are those of the family."""
+
+    family: str
+    element: str
+    sizes: tuple[Any, ...]
+    configs: tuple[Config, ...]
+
+    @property
+    def name(self) -> str:
+        return " ".join((self.family, self.element, "x".join(map(str, self.sizes))))
+
+
+WIDE, SQUARE = Config(128, 256, 64, 8, 3), Config(128, 128, 64, 8, 3)
+SLIM, SMALL = Config(128, 128, 64, 4, 3), Config(64, 128, 64, 4, 4)
+
+
+def cases() -> tuple[Case, ...]:
+    halves = (WIDE, SQUARE, SLIM)
+    tf32 = (Config(128, 128, 32, 8, 3), Config(128, 256, 32, 8, 3))
+    return (
+        Case("matmul", "bf16", ("NN", 4096, 4096, 4096), (*halves, Config(128, 256, 64, 8, 4))),
+        Case("attention", "f16", (64, 4096, 64), (
+            Config(128, 64, 0, 4, 2), Config(128, 128, 0, 8, 2), Config(64, 64, 0, 4, 3))),
+        Case("attention", "bf16", (16, 4096, 128), (
+            Config(128, 64, 0, 8, 2), Config(128, 128, 0, 8, 2))),
+        Case("experts", "bf16", (4096, 2048, 1024, 8, 2), (SQUARE, SLIM, SMALL)),
+        Case("experts", "bf16", (512, 4096, 14336, 8, 2), (SMALL, Config(64, 256, 64, 4, 3))),
+        Case("paged", "bf16", (64, 8, 16, 4096, 128), (Config(16, 64, 0, 4, 2),)),
+        Case("paged", "bf16", (64, 8, 64, 4096, 128), (
+            Config(64, 64, 0, 4, 2), Config(64, 128, 0, 4, 2))),
+        Case("matmul", "bf16", ("NT", 4096, 4096, 4096), halves),
+        Case("matmul", "f16", ("TN", 4096, 4096, 4096), halves),
+        Case("matmul", "f16", ("NN", 2048, 2048, 8192), halves),
+        Case("matmul", "f16", ("NN", 8192, 1024, 1024), (SQUARE, SMALL)),
+        Case("matmul", "f8", ("NT", 4096, 4096, 4096), (
+            Config(128, 256, 128, 8, 3), Config(128, 128, 128, 8, 3))),
+        Case("matmul", "tf32", ("NT", 4096, 4096, 4096), tf32),
+        Case("matmul", "tf32", ("NN", 4096, 4096, 4096), tf32),
+    )  # fmt: skip
+
+
+_POINTEES = {"bf16": "bf16", "f16": "fp16", "f8": "fp8e4nv", "tf32": "fp32"}
+
+
+def strides(way: str, m: int, n: int, k: int) -> tuple[int, int, int, int]:
+    """Distances of rows and steps of A, of steps and columns of B; N: neighbours along the last
+    dimension of the order of the matmul."""
+    return (*((k, 1) if way[0] == "N" else (1, m)), *((n, 1) if way[1] == "N" else (1, k)))
+
+
+class Launch(NamedTuple):
+    """A kernel of the module of kernels, types of its parameters, those known at compile time, and
+    its grid."""
+
+    kernel: str
+    signature: dict[str, str]
+    constants: dict[str, Any]
+    grid: tuple[int, ...]
+
+
+def launch_of(case: Case, config: Config) -> Launch:
+    """How `case` is launched."""
+    kind, sizes = _POINTEES[case.element], case.sizes
+    if case.family == "matmul":
+        way, m, n, k = sizes
+        out = {"f8": "bf16"}.get(case.element, kind)
+        steps = dict(zip(("sam", "sak", "sbk", "sbn"), strides(way, m, n, k), strict=True))
+        fixed = {name: 1 for name, step in steps.items() if step == 1}
+        signature = {"a": f"*{kind}:16", "b": f"*{kind}:16", "c": f"*{out}:16"}
+        signature |= {name: "i32:16" for name in ("m", "n", "k", *steps) if name not in fixed}
+        constants = {"M": config.m, "N": config.n, "K": config.k, "G": 8,
+                     "TF32": case.element == "tf32", **fixed}  # fmt: skip
+        grid = (math.ceil(m / config.m) * math.ceil(n / config.n),)
+        return Launch("matmul_kernel", signature, constants, grid)
+    if case.family == "experts":
+        tokens, n, k, experts, top = sizes
+        signature = dict.fromkeys("abc", f"*{kind}:16") | {"weights": "*fp32:16"}
+        signature |= dict.fromkeys(("order", "expert_of"), "*i32:16")
+        signature |= dict.fromkeys(("n", "k", "tokens"), "i32:16")
+        constants = {"M": config.m, "N": config.n, "K": config.k, "TOP": top}
+        blocks = experts + tokens * top // config.m
+        return Launch("experts_kernel", signature, constants, (blocks * math.ceil(n / config.n),))
+    if case.family == "paged":
+        seqs, heads, rows, _, d = sizes
+        signature = dict.fromkeys(("q", "kc", "vc", "out"), f"*{kind}:16")
+        signature |= {"table": "*i32:16", "lengths": "*i32:16", "pages": "i32:16", "scale": "fp32"}
+        constants = {"M": rows, "N": config.n, "D": d, "PAGE": 16, "H": heads}
+        return Launch("paged_kernel", signature, constants, (seqs, heads))
+    heads, n, d = sizes
+    signature = dict.fromkeys(("q", "k", "v", "out"), f"*{kind}:16") | {
+        "n": "i32:16",
+        "scale": "fp32",
+    }
+    constants = {"M": config.m, "N": config.n, "D": d}
+    return Launch("attention_kernel", signature, constants, (n // config.m, heads))
+
+
+# tileir ------------------------------------------------------------------------------------------
+
+
+def kernels_of(triton: Any, language: Any) -> ModuleType:
+    """The module of kernels, with `triton` as what it imports."""
+    before = {name: sys.modules.get(name) for name in ("triton", "triton.language")}
+    sys.modules.update({"triton": triton, "triton.language": language})
+    try:
+        path = HERE / "any_addressing_kernels.py"
+        spec = importlib.util.spec_from_file_location("any_addressing_kernels", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    finally:
+        for name, old in before.items():
+            if old is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = old
+
+
+def module_of_case(case: Case, config: Config) -> Any:
+    """The program. Imports under another name, so in one thread at a time."""
+    from tileir.frontends import triton as ours
+    from tileir.frontends.triton import language
+    from tileir.frontends.triton.kernel import from_signature, module_of
+
+    launch = launch_of(case, config)
+    source = getattr(kernels_of(ours, language), launch.kernel).source
+    special = from_signature(
+        source, launch.signature, launch.constants, num_warps=config.warps,
+        num_stages=config.stages,
+    )  # fmt: skip
+    return module_of(source, special)
+
+
+def compile_module(module: Any, config: Config, target: str) -> Any:
+    """The kernel without tensor maps, assembled."""
+    import tileir.backend
+
+    options = {"num_warps": config.warps, "num_stages": config.stages, "warp_specialize": False}
+    kernel = tileir.backend.compile(module, target, options, isolate=True)
+    assert kernel.metadata.registers is not None
+    return kernel
+
+
+def facts(kernel: Any) -> dict[str, Any]:
+    """What of a kernel tells how it works."""
+    plan, ptx = kernel.metadata, kernel.ptx
+    return {
+        "registers": plan.registers, "spills": plan.spills, "shared": plan.shared,
+        "wgmma": ptx.count("wgmma.mma_async"), "mma": ptx.count("mma.sync"),
+        "copies": ptx.count("cp.async.c"), "loads": ptx.count("ld.global"),
+    }  # fmt: skip
+
+
+# A case on the GPU -------------------------------------------------------------------------------
+
+
+class Data(NamedTuple):
+    """Arguments of the kernel by name, what torch computes, a check of the result that gives the
+    largest error as a part of what is allowed, and operations."""
+
+    arguments: dict[str, Any]
+    peer: Callable[[], Any] | None
+    error: Callable[[], float]
+    operations: float
+
+    def forget(self) -> None:
+        """Nothing is left of a result."""
+        for name in ("c", "out"):
+            if name in self.arguments:
+                self.arguments[name].fill_(math.nan)
+
+
+def data_of(case: Case, config: Config) -> Data:
+    """Random data for `case`."""
+    import torch
+
+    torch.manual_seed(0)
+    kind = {"bf16": torch.bfloat16, "f16": torch.float16, "f8": torch.float8_e4m3fn,
+            "tf32": torch.float32}[case.element]  # fmt: skip
+    return {
+        "matmul": _matmul, "experts": _experts, "paged": _pages, "attention": _attention,
+    }[case.family](torch, case, config, kind)  # fmt: skip
+
+
+_KEPT = {"bf16": 2.0**-8, "f16": 2.0**-11, "f8": 2.0**-8, "tf32": 2.0**-23}
+_MULTIPLIED = {"bf16": 2.0**-18, "f16": 2.0**-18, "f8": 2.0**-11, "tf32": 2.0**-9}
+"""Errors of the result relative to itself, and to the sum of the magnitudes of what is added."""
+
+
+def _part(torch: Any, case: Case, out: Any, expected: Any, magnitude: Any) -> float:
+    """The largest error as a part of what is allowed; infinite for what is no number."""
+    allowed = _KEPT[case.element] * expected.abs() + _MULTIPLIED[case.element] * magnitude
+    if not bool(torch.isfinite(out).all()):
+        return math.inf
+    return float(((out.double() - expected).abs() / allowed).max())
+
+
+def _matmul(torch: Any, case: Case, config: Config, kind: Any) -> Data:
+    way, m, n, k = case.sizes
+    a, b = torch.randn(m, k, device="cuda").to(kind), torch.randn(k, n, device="cuda").to(kind)
+    at = a if way[0] == "N" else a.t().contiguous()
+    bt = b if way[1] == "N" else b.t().contiguous()
+    out = torch.full((m, n), math.nan, device="cuda",
+                     dtype=torch.bfloat16 if case.element == "f8" else kind)  # fmt: skip
+    arguments = {"a": at, "b": bt, "c": out, "m": m, "n": n, "k": k}
+    arguments |= zip(("sam", "sak", "sbk", "sbn"), strides(way, m, n, k), strict=True)
+
+    def error() -> float:
+        rows = torch.randint(0, m, (64,), device="cuda")
+        x, y = a[rows].double(), b.double()
+        return _part(torch, case, out[rows], x @ y, x.abs() @ y.abs())
+
+    left = at if way[0] == "N" else at.t()
+    right = bt if way[1] == "N" else bt.t()
+    if case.element == "f8":
+        one = torch.ones((), device="cuda")
+        peer = lambda: torch._scaled_mm(left, right, one, one, out_dtype=torch.bfloat16)  # noqa: E731
+    else:
+        torch.backends.cuda.matmul.allow_tf32 = True
+        peer = lambda: torch.mm(left, right)  # noqa: E731
+    return Data(arguments, peer, error, 2.0 * m * n * k)
+
+
+def _experts(torch: Any, case: Case, config: Config, kind: Any) -> Data:
+    tokens, n, k, experts, top = case.sizes
+    x = torch.randn(tokens, k, device="cuda").to(kind)
+    matrices = (torch.randn(experts, n, k, device="cuda") / 8).to(kind)
+    slots = tokens * top
+    chosen = torch.rand(tokens, experts, device="cuda").argsort(1)[:, :top]
+    weights = torch.rand(slots, device="cuda")
+    blocks = experts + slots // config.m
+    order = torch.full((blocks * config.m,), slots, device="cuda", dtype=torch.int32)
+    expert_of = torch.zeros(blocks, device="cuda", dtype=torch.int32)
+    first = 0
+    for expert in range(experts):
+        mine = (chosen.flatten() == expert).nonzero().flatten()
+        order[first * config.m : first * config.m + len(mine)] = mine.int()
+        used = -(-len(mine) // config.m)
+        expert_of[first : first + used] = expert
+        first += used
+    out = torch.full((slots, n), math.nan, device="cuda", dtype=kind)
+    arguments = {"a": x, "b": matrices, "c": out, "order": order, "expert_of": expert_of,
+                 "weights": weights, "n": n, "k": k, "tokens": slots}  # fmt: skip
+
+    def error() -> float:
+        rows = torch.randint(0, slots, (24,), device="cuda")
+        worst = 0.0
+        for row in rows.tolist():
+            matrix = matrices[chosen.flatten()[row]].double()
+            token, weight = x[row // top].double(), weights[row].double()
+            expected, size = matrix @ token * weight, matrix.abs() @ token.abs() * weight
+            worst = max(worst, _part(torch, case, out[row], expected, size))
+        return worst
+
+    def peer() -> Any:
+        for expert in range(experts):
+            torch.mm(x[: slots // experts], matrices[expert].t())
+
+    return Data(arguments, peer, error, 2.0 * slots * n * k)
+
+
+def _softmax(torch: Any, case: Case, queries: Any, keys: Any, values: Any, out: Any) -> float:
+    """The error of attention of a few rows."""
+    scores = queries.double() @ keys.double().t() * queries.shape[-1] ** -0.5
+    weights = scores.softmax(-1)
+    expected = weights @ values.double()
+    size = weights @ values.double().abs()
+    allowed = 4 * _KEPT[case.element] * size  # weights are rounded to the operands' type
+    if not bool(torch.isfinite(out).all()):
+        return math.inf
+    return float(((out.double() - expected).abs() / allowed).max())
+
+
+def _pages(torch: Any, case: Case, config: Config, kind: Any) -> Data:
+    seqs, heads, rows, longest, d = case.sizes
+    pages = longest // 16
+    q = torch.randn(seqs, heads, rows, d, device="cuda").to(kind)
+    kc, vc = (torch.randn(seqs * pages, 16, heads, d, device="cuda").to(kind) for _ in range(2))
+    table = torch.randperm(seqs * pages, device="cuda").int().view(seqs, pages)
+    lengths = torch.randint(longest // 2, longest + 1, (seqs,), device="cuda").int()
+    out = torch.full_like(q, math.nan)
+    arguments = {"q": q, "kc": kc, "vc": vc, "table": table, "lengths": lengths, "out": out,
+                 "pages": pages, "scale": d**-0.5 * math.log2(math.e)}  # fmt: skip
+
+    def error() -> float:
+        worst = 0.0
+        for seq, head in ((0, 0), (seqs // 2, heads - 1), (seqs - 1, 1)):
+            used = int(lengths[seq])
+            keys, values = (
+                x[table[seq].long()].reshape(-1, heads, d)[:used, head] for x in (kc, vc)
+            )
+            worst = max(worst, _softmax(torch, case, q[seq, head], keys, values, out[seq, head]))
+        return worst
+
+    return Data(arguments, None, error, 4.0 * int(lengths.sum()) * heads * rows * d)
+
+
+def _attention(torch: Any, case: Case, config: Config, kind: Any) -> Data:
+    heads, n, d = case.sizes
+    q, k, v = (torch.randn(heads, n, d, device="cuda").to(kind) for _ in range(3))
+    out = torch.full_like(q, math.nan)
+    arguments = {"q": q, "k": k, "v": v, "out": out, "n": n, "scale": d**-0.5 * math.log2(math.e)}
+
+    def error() -> float:
+        rows = torch.randint(0, n, (64,), device="cuda")
+        return max(
+            _softmax(torch, case, q[h][rows], k[h], v[h], out[h][rows]) for h in (0, heads - 1)
+        )
+
+    peer = lambda: torch.nn.functional.scaled_dot_product_attention(  # noqa: E731
+        q[None], k[None], v[None]
+    )
+    return Data(arguments, peer, error, 4.0 * heads * n * n * d)
+
+
+def measure_case(case: Case) -> dict[str, Any]:
+    """Microseconds and errors of all variants of `case`."""
+    import timing
+    import torch
+
+    from tileir.backend.driver.launch import Kernel
+
+    triton = importlib.util.find_spec("triton") is not None
+    row: dict[str, Any] = {"variants": {}}
+    ours = [("wgmma", "sm_90a", x) for x in case.configs] + [("mma", "sm_90", case.configs[0])]
+    pool = ThreadPoolExecutor(len(ours))
+    modules = {x: module_of_case(case, x) for x in case.configs}
+    built = {(way, x): pool.submit(compile_module, modules[x], x, chip) for way, chip, x in ours}
+    calls: dict[str, Callable[[], Any]] = {}
+    blocked: dict[int, Data] = {}
+    for config in case.configs:
+        data = blocked.setdefault(config.m, data_of(case, config))
+        row["operations"] = data.operations
+        launch = launch_of(case, config)
+        for way in (way for way, x in built if x == config):
+            name = f"{way} {config}"
+            entry: dict[str, Any] = {}
+            row["variants"][name] = entry
+            try:
+                kernel = built[way, config].result()
+                entry |= facts(kernel)
+                start = Kernel(kernel)[launch.grid]
+                values = list(_argument_values(launch, data))
+                calls[name] = lambda s=start, x=values: s(
+                    *x, stream=torch.cuda.current_stream().cuda_stream
+                )
+                data.forget()
+                calls[name]()
+                torch.cuda.synchronize()
+                entry["error"] = data.error()
+            except Exception as error:
+                calls.pop(name, None)
+                entry["failed"] = f"{type(error).__name__}: {error}"[:400]
+                if "CUDA" in str(error) or "cu" in type(error).__name__.lower():
+                    raise
+        if triton:
+            name = f"triton {config}"
+            entry = row["variants"].setdefault(name, {})
+            try:
+                calls[name] = _stock(launch, data, config)
+                data.forget()
+                calls[name]()
+                torch.cuda.synchronize()
+                entry["error"] = data.error()
+            except Exception as error:
+                calls.pop(name, None)
+                entry["failed"] = f"{type(error).__name__}: {error}"[:400]
+        if data.peer is not None:
+            calls.setdefault("torch", data.peer)
+            row["variants"].setdefault("torch", {})
+    for name, spent in timing.measure(calls, ()).items():
+        row["variants"][name]["us"] = spent
+        row["variants"][name]["tflops"] = row["operations"] / spent / 1e6
+    return row
+
+
+def _argument_values(launch: Launch, data: Data) -> Iterator[Any]:
+    """The arguments in the order of the kernel's parameters."""
+    from tileir.frontends import triton as ours
+    from tileir.frontends.triton import language
+
+    source = getattr(kernels_of(ours, language), launch.kernel).source
+    return (data.arguments[p.arg] for p in source.parameters if p.arg not in launch.constants)
+
+
+def _stock(launch: Launch, data: Data, config: Config) -> Callable[[], Any]:
+    """Triton's own launch."""
+    import triton
+    import triton.language
+
+    kernel = getattr(kernels_of(triton, triton.language), launch.kernel)
+    fixed = {k: v for k, v in launch.constants.items() if k not in data.arguments}
+    named = {**data.arguments, **fixed, "num_warps": config.warps, "num_stages": config.stages}
+    return lambda: kernel[launch.grid](**named)
+
+
+# Processes ---------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--seconds", type=float, default=145.0, help="for everything")
+    parser.add_argument("--only", default="", help="families or elements, with commas between them")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--child", type=int, nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        return _child(Path(options.folder), options.child)
+    words = set(filter(None, options.only.split(",")))
+    numbers = [i for i, x in enumerate(cases()) if not words or words & {x.family, x.element}]
+    Path(options.folder).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as tree:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(_importable(Path(tree))), str(HERE)])
+        if options.compile:
+            return subprocess.run([sys.executable, "-c", _COMPILE], check=False).returncode
+        rows = _all(Path(options.folder), numbers, time.monotonic() + options.seconds)
+    Path(options.folder, "any_addressing.json").write_text(json.dumps(rows, indent=1) + "\n")
+    return _print_rows(rows)
+
+
+_COMPILE = """
+import any_addressing as a
+for case in a.cases():
+    for config in case.configs:
+        kernel = a.compile_module(a.module_of_case(case, config), config, "sm_90a")
+        print(case.name, config, a.facts(kernel), flush=True)
+        for note in kernel.remarks:
+            if note.code == "TIR0653":
+                print("   ", note)
+"""
+
+
+def _all(folder: Path, numbers: list[int], end: float) -> dict[str, Any]:
+    """Rows by name: a process works through cases until one crashes or takes too long."""
+    rows: dict[str, Any] = {}
+    left = list(numbers)
+    while left and time.monotonic() < end - 5:
+        for number in left:
+            _row_of(folder, number).unlink(missing_ok=True)
+        command = [sys.executable, "-P", __file__, str(folder), "--child", *map(str, left)]
+        process = subprocess.Popen(command)
+        done, begun = 0, time.monotonic()
+        while process.poll() is None:
+            time.sleep(0.1)
+            ready = sum(_row_of(folder, n).exists() for n in left)
+            if ready > done:
+                done, begun = ready, time.monotonic()
+            if time.monotonic() > end or time.monotonic() - begun > CASE_SECONDS:
+                process.kill()
+                process.wait()
+        for number in left:
+            path = _row_of(folder, number)
+            if path.exists():
+                rows[cases()[number].name] = json.loads(path.read_text())
+        ready = [n for n in left if _row_of(folder, n).exists()]
+        rest = [n for n in left if n not in ready]
+        if rest:
+            why = f"the process ended with {process.returncode}"
+            rows[cases()[rest[0]].name] = {"variants": {}, "failed": why}
+        left = rest[1:]
+    for number in left:
+        rows[cases()[number].name] = {"variants": {}, "failed": "no time was left"}
+    return rows
+
+
+def _row_of(folder: Path, number: int) -> Path:
+    return folder / f"any_addressing.{number}.json"
+
+
+def _child(folder: Path, numbers: list[int]) -> int:
+    for number in numbers:
+        row = measure_case(cases()[number])
+        partial = folder / f"any_addressing.{number}.partial"
+        partial.write_text(json.dumps(row))
+        partial.rename(_row_of(folder, number))
+    return 0
+
+
+def _importable(tree: Path) -> Path:
+    """A folder in which this checkout can be imported."""
+    root = HERE.parent
+    (tree / "tileir").mkdir()
+    for path in (root / "tileir").iterdir():
+        (tree / "tileir" / path.name).symlink_to(path)
+    for part in PARTS:
+        (tree / "tileir" / part).symlink_to(root / part)
+    return tree
+
+
+def _print_rows(rows: dict[str, Any]) -> int:
+    """Print the rows; 1 where a result of tileir is wrong or missing."""
+    wrong = 0
+    for name, row in rows.items():
+        print(f"\n{name}: {row.get('failed', '')}")
+        wrong += "failed" in row
+        for variant, entry in row["variants"].items():
+            bad = "failed" in entry or entry.get("error", 0.0) > 1
+            wrong += bad and not variant.startswith(("triton", "torch"))
+            spent = f"{entry['us']:9.1f} us {entry['tflops']:7.1f} TFLOP/s" if "us" in entry else ""
+            used = " ".join(f"{k}={entry[k]}" for k in ("registers", "spills", "shared", "wgmma")
+                            if k in entry)  # fmt: skip
+            print(f"  {variant:26} {spent:34} error {entry.get('error', 0.0):.3f} {used} "
+                  f"{'WRONG ' if bad else ''}{entry.get('failed', '')}")  # fmt: skip
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

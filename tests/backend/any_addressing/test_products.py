@@ -1,0 +1,221 @@
+"""Products of operands that no tensor map describes: by warpgroups from what threads copy."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend import compile as compile_kernel
+from tileir.backend.compile import run_pipeline
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.options import Options
+from tileir.backend.ptxas import assemble_with_ptxas, ptxas
+from tileir.backend.simt.shadow import RaceError
+from tileir.backend.target import target
+from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
+from tileir.ir import Module
+from tileir.op import Op
+from tileir.textual import parse, print_module
+
+from .programs import PLAIN, Product, paged
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def lowered(module: Module, stage: str = "barriers", **options: Any) -> Module:
+    made = Options.of({"warp_specialize": False, **options})
+    return run_pipeline(module, target("sm_90a"), made, None).stages[stage]
+
+
+def names(module: Module) -> list[str]:
+    return [op.mnemonic for f in module.functions.values() for op in f.ops]
+
+
+def wrapped_product() -> Module:
+    """C = A B with rows and columns modulo their extents, as Triton's tutorial has it."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "ab"}
+    sizes = {name: arg(I32, multiple_of=16) for name in "mnk"}
+    with b.kernel("matmul", **kinds, c=pointer(F32), **sizes) as (x, y, z, m, n, k):
+        rows = b.program_id(axis=0) * 64 + b.arange(64)
+        columns = b.program_id(axis=1) * 64 + b.arange(64)
+        depth = b.arange(32)
+        wrapped = [
+            b.srem(i, b.full((64,), extent, I32), rounding="zero")
+            for i, extent in ((rows, m), (columns, n))
+        ]
+        left = b.var(x + (wrapped[0][:, None] * k + depth[None, :]))
+        right = b.var(y + (depth[:, None] * n + wrapped[1][None, :]))
+        sums = b.var(b.full((64, 64), 0.0, F32))
+        with b.for_(0, k, 32):
+            sums.set(b.dot(left.get().load(), right.get().load(), sums.get()))
+            left.set(left.get() + 32)
+            right.set(right.get() + n * 32)
+        mask = (rows[:, None] < m) & (columns[None, :] < n)
+        (z + (rows[:, None] * n + columns[None, :])).store(sums.get(), mask)
+    return b.module()
+
+
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
+def test_indices_that_wrap_around_are_copied_ahead(chip: str) -> None:
+    """The neighbours of a wrapped index need not be neighbours in memory; under a mask they are."""
+    options = {"num_warps": 4, "warp_specialize": False}
+    text = str(compile_kernel(wrapped_product(), chip, options).tir_at("pipelined"))
+    assert text.count("gpu.async_copy") >= 2 and " srem " not in text
+    assert " load " not in text
+
+
+CASES = [
+    (Product(F16, (64, 64, 32), (True, False)), 4),
+    (Product(F16, (64, 64, 32), (False, False)), 4),
+    (Product(F16, (128, 32, 32), (False, True), stages=3), 8),
+    (Product(BF16, (64, 64, 64), (True, True), gathered=True, stages=4), 4),
+    (Product(BF16, (64, 40, 16), (True, True), stages=2), 4),
+    (Product(F16, (64, 128, 32), (True, False)), 8),
+    (Product(F16, (64, 128, 32), (False, True)), 8),
+    (Product(F16, (64, 64, 32), scaled=True), 4),
+    (Product(F16, (64, 32, 32), through=(I8, None)), 4),
+    (Product(F16, (64, 32, 32), through=(None, I8)), 4),
+    (Product(F16, (128, 32, 32), (True, True), through=(I8, I8), stages=2), 8),
+    (Product(F32, (64, 32, 16), (True, True), precision="tf32"), 4),
+    (Product(F32, (64, 32, 16), (False, False), precision="tf32"), 4),
+    (Product(I8, (128, 24, 32), (True, True)), 8),
+    (Product(I8, (64, 32, 32), (False, False)), 4),
+    (Product(F16, (256, 16, 16), (True, False), stages=2), 16),
+]
+
+
+def named(value: Any) -> str:
+    if not isinstance(value, Product):
+        return str(value)
+    sides = "".join("K" if x else "O" for x in value.along_k)
+    what = "gathered " * value.gathered + "scaled " * value.scaled
+    through = " ".join(str(x) for x in value.through if x)
+    return f"{value.element} {value.block} {sides} {what}{through}"
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("extents", [(100, 72, 80), (64, 40, 12)])
+@pytest.mark.parametrize(("product", "warps"), CASES, ids=named)
+def test_all_threads_agree_with_the_interpreter(
+    product: Product, warps: int, extents: tuple[int, int, int]
+) -> None:
+    expected, found = product.results(extents, num_warps=warps, **PLAIN)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("product", "warps"), CASES, ids=named)
+def test_warpgroups_compute_it(product: Product, warps: int) -> None:
+    """Every operand is copied ahead, whatever it is made of, and no dot is left to one warp."""
+    ops = names(lowered(product.module(), "pipelined", num_warps=warps))
+    assert "gpu.wgmma" in ops and "dot" not in ops
+    assert ops.count("load") == product.gathered
+
+
+@pytest.mark.parametrize("case", [1, 2, 3, 9, 12], ids=lambda i: named(CASES[i][0]))
+def test_it_is_assembled(case: int) -> None:
+    tool = ptxas()
+    if tool is None:
+        pytest.skip("there is no ptxas")
+    product, warps = CASES[case]
+    kernel = compile_kernel(
+        product.module(), "sm_90a", {"num_warps": warps, "warp_specialize": False}
+    )
+    assert "wgmma.mma_async" in kernel.ptx and "mma.sync" not in kernel.ptx
+    assert assemble_with_ptxas(tool, kernel.ptx, target("sm_90a"), ())[0]
+
+
+def test_a_loop_with_one_product_lets_it_run_on() -> None:
+    text = print_module(lowered(CASES[2][0].module(), "pipelined", num_warps=8))
+    assert "{pending = 1}" in text[text.index("gpu.wgmma_wait") :]
+
+
+ORDERING = ("gpu.barrier", "gpu.async_fence", "gpu.async_wait", "gpu.wgmma_wait")
+
+
+def weakened(op: Op) -> tuple[Op, ...]:
+    """What is left of an op that orders accesses if it orders less."""
+    return (op.evolve(pending=op.pending + 1),) if hasattr(op, "pending") else ()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_nothing_that_orders_the_loop_is_needless(number: int) -> None:
+    """The simulator reports a race where any fence, barrier or wait of the loop is left out."""
+    product = Product(F16, (128, 64, 32), stages=3)
+    module = lowered(product.module(), num_warps=8)
+    function = module.functions["matmul"]
+    places = [
+        (label, op) for label, b in function.blocks.items() for op in b.ops
+        if op.mnemonic in ORDERING and label != "done"
+    ]  # fmt: skip
+    assert len(places) == 6
+    label, left_out = places[number]
+    block = function.blocks[label]
+    ops = [y for x in block.ops for y in (weakened(x) if x is left_out else (x,))]
+    changed = function.with_blocks({**function.blocks, label: attrs.evolve(block, ops=tuple(ops))})
+    weaker = module.with_functions({**module.functions, "matmul": changed})
+    with pytest.raises(RaceError):
+        SimtExecutor().launch(
+            weaker, "matmul", (1, 1), product.arguments(128, 64, 160), target="sm_90a"
+        )
+
+
+@pytest.mark.parametrize(("warps", "rows"), [(4, 64), (8, 128)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(warps: int, rows: int, causal: bool) -> None:
+    """Chained products: queries are stored once, weights are operand A in registers."""
+    make = runpy.run_path(str(EXAMPLES / "flash_attention.py"))["flash_attention"]
+    module = make(rows, 32, 32, causal=causal)
+    ops = names(lowered(module, "pipelined", num_warps=warps))
+    assert ops.count("gpu.wgmma") == 2 and "dot" not in ops
+    random = np.random.default_rng(0)
+    given = [random.normal(size=(2, 150, 32)).astype(np.float16) for _ in range(3)]
+    found: list[Any] = []
+    for launch, options in (
+        (tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": warps, **PLAIN}),
+    ):  # fmt: skip
+        out = np.zeros((2, 150, 32), np.float16)
+        launch(module, "attention", (-(-150 // rows), 2), [*given, out, 150, 0.2], **options)
+        found.append(out.astype(np.float32))
+    np.testing.assert_allclose(found[1], found[0], rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize(("rows", "chip"), [(64, "sm_90a"), (16, "sm_90")])
+def test_pages_that_a_table_names_are_copied_ahead(rows: int, chip: str, stages: int) -> None:
+    """What addresses are loaded from is read ahead, in iterations that run: the table has no
+    entry behind the last page."""
+    module, length = paged(rows, 32, 32, 8, stages), 88
+    ops = names(run_pipeline(
+        module, target(chip), Options.of({"warp_specialize": False, "num_warps": 4}), None
+    ).stages["pipelined"])  # fmt: skip
+    assert ops.count("gpu.async_copy") >= 4 and ("gpu.wgmma" in ops) == (chip == "sm_90a")
+    random = np.random.default_rng(1)
+    query = random.normal(size=(rows, 32)).astype(np.float16)
+    keys, values = (random.normal(size=(20, 8, 32)).astype(np.float16) for _ in range(2))
+    table = random.permutation(20)[: length // 8].astype(np.int32)
+    found: list[Any] = []
+    for launch, options in (
+        (tileir.interpret, {}), (SimtExecutor().launch, {**PLAIN, "target": chip, "num_warps": 4}),
+    ):  # fmt: skip
+        out = np.zeros((rows, 32), np.float32)
+        launch(module, "pages", 1, [query, keys, values, table, out, length], **options)
+        found.append(out)
+    np.testing.assert_allclose(found[1], found[0], rtol=2e-3, atol=2e-3)
+
+
+def test_a_transposition_that_moves_nothing_is_none() -> None:
+    """`trans` with the order [0, 1] was taken for one with [1, 0]."""
+    text = (EXAMPLES.parent / "tests/corpus/found/transposed_by_nothing.tir").read_text()
+    module, random = parse(text), np.random.default_rng(0)
+    given = [random.integers(-4, 5, (16, 16)).astype(np.float16) for _ in range(2)]
+    out = np.zeros((16, 16), np.float32)
+    SimtExecutor().launch(module, "matmul", 1, [*given, out, 2])
+    wanted = 2 * (given[0].astype(np.float32) @ given[1].astype(np.float32))
+    np.testing.assert_array_equal(out, wanted)
