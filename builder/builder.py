@@ -151,9 +151,14 @@ class Builder(Core, DerivedOps):
     def _declared(self, function: Function) -> str:
         """The name under which a function of the library is declared at these types."""
         kinds = [p.type for p in function.parameters]
-        number, name = 0, function.name
-        while (old := self._functions.get(name)) is not None:
-            if [p.type for p in old.parameters] == kinds and old.results == function.results:
+        number, name, header_names = 0, function.name, {f.header.name for f in self._open}
+        while (old := self._functions.get(name)) is not None or name in header_names:
+            if (
+                old is not None
+                and old.is_declaration
+                and old.results == function.results
+                and [p.type for p in old.parameters] == kinds
+            ):
                 return name
             number += 1
             name = f"{function.name}.{number}"

@@ -80,6 +80,10 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
     slow_conversions: bool
     """Whether conversions of integers take longer than several operations on bits."""
 
+    approximates: bool
+    """Whether `ex2.approx`, `lg2.approx`, `rcp.approx` and `rsqrt.approx` are instructions, and not
+    formulas."""
+
     def constant(self, element: Element, bits: int) -> Handle:
         """The literal whose representation is `bits`."""
         ...

@@ -20,6 +20,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
     """Writes instructions for one thread; handles are LLVM operands without their type."""
 
     slow_conversions = True
+    approximates = True
 
     def binary(self, name: str, element: Element, a: Handle, b: Handle, flags: str = "") -> Handle:
         if is_literal(a) or is_literal(b):

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from tileir.machine.floats import KERNELS, fma
+from tileir.machine.floats import KERNELS, flush, fma
 from tileir.types import I1, I32, Element, Pointer
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -113,7 +113,9 @@ _COMPARE: Mapping[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
-def _approximate(function: Callable[[Array], Array]) -> Callable[..., Array]:
+def _approximate(function: Callable[[Array], Array], ftz: bool) -> Callable[..., Array]:
+    if ftz:
+        return lambda x: flush(function(flush(x).astype(np.float64)).astype(np.float32))
     return lambda x: function(x.astype(np.float64)).astype(np.float32)
 
 
@@ -140,14 +142,14 @@ _APPROXIMATE: Mapping[str, Callable[[Array], Array]] = {
     "ex2": np.exp2, "lg2": np.log2, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
     "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "rcp": lambda x: 1 / x,
 }  # fmt: skip
-"""PTX's approximate instructions, of which subnormals are not flushed here."""
+"""PTX's approximate instructions."""
 
 _PTX: Mapping[str, Callable[..., Array]] = {
     "cvt.rn.satfinite.e4m3x2.f32": _to_f8(ml_dtypes.float8_e4m3fn, 448.0),
     "cvt.rn.satfinite.e5m2x2.f32": _to_f8(ml_dtypes.float8_e5m2, 57344.0),
     "cvt.rn.f16x2.e4m3x2": _from_e4m3,
     **{
-        f"{name}.approx{ftz}.f32": _approximate(apply)
+        f"{name}.approx{ftz}.f32": _approximate(apply, bool(ftz))
         for name, apply in _APPROXIMATE.items()
         for ftz in ("", ".ftz")
     },
@@ -294,11 +296,18 @@ def ptx(word: str, dtype: Any) -> Callable[..., Array]:
     if match := re.fullmatch(r"(add|sub|mul|div|fma)\.(r[zmpn])(\.ftz)?\.f(32|64);?", word):
         name = match[1] if match[1] == "fma" else f"f{match[1]}"
         return partial(KERNELS[name], rounding=match[2], ftz=bool(match[3]))
+    if word == "fma.rn.sat.f32":
+        return lambda a, b, c: _saturate(fma(a, b, c))
     if match := re.fullmatch(r"mul\.hi\.([su])(32|64)", word):
         return _high_product(match[1] == "s")
     if match := re.fullmatch(r"cvt\.(r[zmp])\.(f16|f32)\.(f32|f64)", word):
         return _cut(match[1], np.float16 if match[2] == "f16" else np.float32)
     raise AssertionError(f"no meaning for {word}")
+
+
+def _saturate(x: Array) -> Array:
+    """Clamped to 0 and 1; NaN becomes 0."""
+    return np.where(x > 0, np.minimum(x, x.dtype.type(1)), x.dtype.type(0))
 
 
 def _high_product(signed: bool) -> Callable[[Array, Array], Array]:

@@ -57,6 +57,7 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
     """All threads of one block of one grid."""
 
     slow_conversions = True
+    approximates = True
 
     def __init__(
         self, threads: int, program: Sequence[int], grid: Sequence[int], memory: Memory

@@ -43,7 +43,9 @@ def reduce_across_threads(lowering: Lowering, op: Any, items: list[Item]) -> lis
     join, padded = _join(lowering, op)
     carried = [*elements, I1] if padded else elements
     masks = [1 << bit for bit, vector in enumerate(source.lane) if vector[op.axis]]
-    items = _across_lanes(lowering, carried, items, masks, join)
+    function = isinstance(op.combiner, str)
+    splits = _splits(len(items), len(masks), _FUNCTION if function else _NAMED)
+    items = _across_lanes(lowering, carried, items, masks, join, splits)
     if warps_along(source, op.axis) > 1:
         items = _across_warps(lowering, op, source.slice(op.axis), carried, items, join)
     return [[item[i] for item in items] for i in range(len(elements))]
@@ -56,17 +58,36 @@ def _join(lowering: Lowering, op: Any) -> tuple[Join, bool]:
     return combine_function(lowering, op, elements, padded), padded
 
 
+_NAMED, _FUNCTION = 1.0, 4.0
+"""Instructions of a named combiner, and about those of a function, per element."""
+_SHUFFLE, _EXCHANGE = 2.0, 2.0
+"""A shuffle, which has half the throughput of a select, and the selects of an exchange."""
+
+
+def _splits(count: int, masks: int, join: float) -> int:
+    """In how many of the steps over lanes two lanes best take half of `count` items each."""
+
+    def cost(splits: int) -> float:
+        halves = sum(count / 2**i for i in range(1, splits + 1))
+        butterflies = (masks - splits) * count / 2**splits
+        there = halves * (_SHUFFLE + _EXCHANGE + join)
+        return there + butterflies * (_SHUFFLE + join) + halves * (_SHUFFLE + _EXCHANGE)
+
+    possible = (count & -count).bit_length() - 1 if count else 0
+    return min(range(min(possible, masks) + 1), key=cost)
+
+
 def _across_lanes(
     lowering: Lowering, elements: Sequence[Element], items: list[Item], masks: list[int],
-    join: Join,
+    join: Join, splits: int,
 ) -> list[Item]:  # fmt: skip
     """Every item joined over the lanes that differ in the bits of `masks`.
 
-    Of several items two lanes take half each, so that the next step has half as much to do; in
-    the end they tell each other. The last item is joined by a butterfly.
+    In the first `splits` steps two lanes take half of the items each, so that the next step has
+    half as much to do; in the end they tell each other. The other steps are butterflies.
     """
     left, split = list(masks), list[int]()
-    while left and len(items) > 1 and len(items) % 2 == 0:
+    for _ in range(splits):
         mask, half = left.pop(), len(items) // 2
         pairs = [
             _ordered_pair(lowering, elements, mask, a, b)

@@ -2,7 +2,9 @@
 
 Polynomials are minimax in relative error (Lawson's iteration, with coefficients rounded to f32 one
 after the other). The error of each is stated in ulp of the function's result. Argument reductions
-are those of Cody and Waite ("Software Manual for the Elementary Functions", 1980).
+are those of Cody and Waite ("Software Manual for the Elementary Functions", 1980). Where the target
+has approximate instructions (`Thread.approximates`), those compute powers, reciprocals and roots:
+`ex2.approx` within 2 ulp, `rcp.approx` within 1 (PTX ISA, "Floating-Point Instructions").
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from tileir.backend.codegen.libm.expression import (
 _PER_LN2 = 1.44269504
 _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6
 _LN2 = 0.693147182
+_LOG2E = (1.442695, 1.925963e-08)
+"""log2(e) in two parts."""
 _EXP = (0.49999997, 0.16666542, 0.04166743, 0.008366875, 0.0013871863)
 """(e^r - 1 - r) / r^2 for |r| <= ln 2 / 2, to 0.25 ulp of e^r - 1."""
 _LOG = (
@@ -72,19 +76,62 @@ def reciprocal(x: Term) -> Term:
     return x.ptx("rcp.approx.ftz.f32")
 
 
+def quotient(a: Term, b: Term) -> Term:
+    """a / b within 1 ulp, for normal b whose reciprocal is normal."""
+    if not b.thread.approximates:
+        return a / b
+    inverse = reciprocal(b)
+    near = a * inverse
+    return fma(fma(-near, b, a), inverse, near)
+
+
+def root(x: Term) -> Term:
+    """The square root of 0 or a finite number above 2^-100, within 1 ulp: `sqrt.rn` takes a branch
+    for subnormals."""
+    if not x.thread.approximates:
+        return x.call("sqrt")
+    inverse = x.call("maximumnum", 2.0**-100).ptx("rsqrt.approx.ftz.f32")
+    near = x * inverse
+    return fma(fma(-near, near, x), inverse * 0.5, near)
+
+
 def exp_scaled(x: Term, shift: int) -> Term:
-    """e^x 2^shift for |x| below 150."""
+    """e^x 2^shift for |x| below 150; with approximate instructions for all x."""
+    if x.thread.approximates:
+        return exp_by_instruction(x, shift)
     n, r = reduced(x)
     return scaled(near_exp(r) + 1.0, n.whole() + shift)
 
 
+def exp_by_instruction(x: Term, shift: int = 0, rest: Term | None = None) -> Term:
+    """e^(x + rest) 2^shift in 8 instructions: 2^r 2^n with x log2(e) = n + r, n from -126 to 126
+    and, within these, r from 0 to 1. The saturated FMA clamps n, so that subnormal results are
+    rounded once, large ones overflow and a NaN stays. A number that is larger than n by 1.5 2^23
+    has n + 127 in its low byte. `shift` is 0, or -1 for `x` from -87."""
+    unit = x.ptx("fma.rn.sat.f32", 1.442695 / 252, 0.5)
+    low = unit.ptx("fma.rm.f32", 252.0, 12582913.0)
+    n = low - 12583039.0
+    r = fma(x, _LOG2E[0], -n)
+    r = fma(x, _LOG2E[1], r)
+    if rest is not None:
+        r = fma(rest, _LOG2E[0], r)
+    power = ((low.bits() + shift) << 23).real()
+    return r.ptx("ex2.approx.ftz.f32") * power
+
+
 def exp(x: Term) -> Term:
-    """e^x within 1 ulp. x is clamped to a range whose ends overflow and underflow."""
+    """e^x within 1 ulp of the rounded result of `ex2.approx`, or within 1 ulp. x is clamped to a
+    range whose ends overflow and underflow."""
+    if x.thread.approximates:
+        return exp_by_instruction(x)
     return where(nan(x), x, exp_scaled(clamp(x, -105.0, 90.0), 0))
 
 
 def exp2(x: Term) -> Term:
-    """2^x within 1 ulp, exact for integers: the difference from the nearest one is exact."""
+    """2^x: `ex2.approx`, or within 1 ulp, exact for integers: the difference from the nearest one
+    is exact."""
+    if x.thread.approximates:
+        return x.ptx("ex2.approx.f32")
     clamped = clamp(x, -151.0, 129.0)
     n = clamped.call("rint")
     value = scaled(near_exp((clamped - n) * _LN2) + 1.0, n.whole())
@@ -112,23 +159,34 @@ def mantissa(x: Term) -> tuple[Term, Term]:
     positive finite x."""
     tiny = x < 1.17549435e-38
     bits = where(tiny, x * 8388608.0, x).bits()
-    e = (bits - _SQRT_HALF) >> 23
-    f = (bits - (e << 23)).real() - 1.0
-    return f, where(tiny, e - 23, e).floating()
+    power = (bits - _SQRT_HALF) & ~0x7FFFFF
+    f = (bits - power).real() - 1.0
+    return f, fma(power.floating(), 2.0**-23, where(tiny, x.like(-23.0), 0.0))
 
 
 def _or_limit(x: Term, value: Term) -> Term:
-    """`value` where `x` is positive and finite; elsewhere the instruction has the limits: -inf,
-    NaN or inf."""
-    usual = (x > 0.0) & (x < float("inf"))
-    return where(usual, value, x.ptx("lg2.approx.f32"))
+    """`value` where `x` is positive and finite; elsewhere -inf, NaN or inf."""
+    return where(_positive(x), value, _limit(x))
+
+
+def _positive(x: Term) -> Term:
+    """Whether `x` is positive and finite: one comparison of its bits."""
+    return (x.bits() - 1).compare("ult", 0x7F7FFFFF)
+
+
+def _limit(x: Term) -> Term:
+    """The logarithm of what is zero, negative or not finite. Scaling makes subnormals normal,
+    which the instruction would take as zeros."""
+    if x.thread.approximates:
+        return (x * 8388608.0).ptx("lg2.approx.ftz.f32")
+    return where(x.same(0.0), float("-inf"), where(x < 0.0, float("nan"), x))
 
 
 def log(x: Term) -> Term:
     """Natural logarithm, within 1 ulp."""
     f, e = mantissa(x)
     near = fma(f * f, horner(f, _LOG), f)
-    return _or_limit(x, fma(e, _LN2_HIGH, fma(e, _LN2_LOW, near)))
+    return _or_limit(x, fma(e, _LN2, near))
 
 
 def log2(x: Term) -> Term:
@@ -163,8 +221,7 @@ def near_log1p(x: Term) -> Term:
 
 
 def _or_limit_1p(x: Term, value: Term) -> Term:
-    usual = (x > -1.0) & (x < float("inf"))
-    return where(usual, value, (x + 1.0).ptx("lg2.approx.f32"))
+    return where(_positive(x + 1.0), value, _limit(x + 1.0))
 
 
 # Hyperbolic functions -------------------------------------------------------------------------
@@ -178,14 +235,21 @@ def sinh(x: Term) -> Term:
     size = abs(x)
     square = x * x
     small = fma(x * square, horner(square, _SINH), x)
-    half = exp_scaled(clamp(size, 0.0, 92.0), -1)
+    half = _half_exp(size)
     large = half - 0.25 * reciprocal(half)
     return where(nan(x) | (size < 1.0), small, copysign(large, x))
 
 
+def _half_exp(size: Term) -> Term:
+    """e^size / 2 for a magnitude."""
+    if size.thread.approximates:
+        return exp_by_instruction(size, -1)
+    return exp_scaled(clamp(size, 0.0, 92.0), -1)
+
+
 def cosh(x: Term) -> Term:
     """Hyperbolic cosine, from e^|x| / 2."""
-    half = exp_scaled(clamp(abs(x), 0.0, 92.0), -1)
+    half = _half_exp(abs(x))
     return where(nan(x), x, half + 0.25 * reciprocal(half))
 
 
@@ -194,7 +258,10 @@ def tanh(x: Term) -> Term:
     size = abs(x)
     square = x * x
     small = fma(x * square, horner(square, _TANH), x)
-    power = exp_scaled(clamp(size + size, 0.0, 40.0), 0)
+    if x.thread.approximates:
+        power = (size * (2 * _LOG2E[0])).ptx("ex2.approx.ftz.f32")
+    else:
+        power = exp_scaled(clamp(size + size, 0.0, 40.0), 0)
     large = 1.0 - 2.0 * reciprocal(power + 1.0)
     return copysign(where(nan(x) | (size < 0.55), small, large), x)
 
@@ -204,7 +271,7 @@ def asinh(x: Term) -> Term:
     size = abs(x)
     mild = size.call("minimumnum", 1e9)
     square = mild * mild
-    usual = near_log1p(mild + square / (fma(mild, mild, 1.0).call("sqrt") + 1.0))
+    usual = near_log1p(fma(square, reciprocal(root(fma(mild, mild, 1.0)) + 1.0), mild))
     value = where(size > 1e9, log(size) + _LN2, usual)
     return where(nan(x) | x.same(0.0), x, copysign(value, x))
 
@@ -212,7 +279,7 @@ def asinh(x: Term) -> Term:
 def acosh(x: Term) -> Term:
     """Inverse hyperbolic cosine: log1p(t + sqrt(2 t + t^2)) with t = x - 1."""
     t = clamp(x, 1.0, 1e9) - 1.0
-    usual = near_log1p(t + fma(t, t, t + t).call("sqrt"))
+    usual = near_log1p(t + root(fma(t, t, t + t)))
     value = where(x > 1e9, log(x) + _LN2, usual)
     return where(x < 1.0, x.like(float("nan")), where(nan(x), x, value))
 
@@ -220,8 +287,8 @@ def acosh(x: Term) -> Term:
 def atanh(x: Term) -> Term:
     """Inverse hyperbolic tangent: log1p(2 a / (1 - a)) / 2."""
     size = abs(x)
-    quotient = (size + size) / (1.0 - size)
-    value = log1p(quotient) * 0.5
+    part = quotient(size + size, 1.0 - size)
+    value = log1p(where(size.same(1.0), x.like(float("inf")), part)) * 0.5
     value = where(size > 1.0, x.like(float("nan")), value)
     return where(nan(x) | x.same(0.0), x, copysign(value, x))
 
@@ -259,15 +326,18 @@ def pow_(x: Term, y: Term) -> Term:
     """x^y, special cases as in C."""
     size = abs(x)
     infinity = float("inf")
-    usual = (size > 0.0) & (size < infinity) & (abs(y) < infinity)
+    usual = _positive(size) & (abs(y) < infinity)
     high, low = _log_pair(where(usual, size, 1.0))
     product = high * y
     error = fma(high, y, -product) + low * y
     huge = abs(product) > 150.0
     product = clamp(product, -150.0, 150.0)
-    n, r = reduced(product)
-    r = r + where(huge, x.like(0.0), error)
-    value = scaled(near_exp(r) + 1.0, n.whole())
+    error = where(huge, x.like(0.0), error)
+    if x.thread.approximates:
+        value = exp_by_instruction(product, 0, error)
+    else:
+        n, r = reduced(product)
+        value = scaled(near_exp(r + error) + 1.0, n.whole())
     return power_cases(x, y, where(usual, value, _limits(size, y)))
 
 

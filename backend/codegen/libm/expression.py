@@ -128,10 +128,11 @@ class Term:
         rest = [self.like(x).handle for x in others]
         return self.as_term(self.thread.intrinsic(name, self.element, self.handle, *rest))
 
-    def ptx(self, name: str) -> Term:
-        """The PTX instruction `name` of this one operand, in f32."""
-        operands = [(self.element, self.handle)]
-        return self.as_term(self.thread.instruction(f"{name} $0, $1;", self.element, operands))
+    def ptx(self, name: str, *others: Number) -> Term:
+        """The PTX instruction `name` of this and `others`, in f32."""
+        operands = [(self.element, x.handle) for x in (self, *map(self.like, others))]
+        names = ", ".join(f"${i}" for i in range(len(operands) + 1))
+        return self.as_term(self.thread.instruction(f"{name} {names};", self.element, operands))
 
     def scaled(self, power: Term) -> Term | None:
         """This times 2 to the power of an integer of its size, rounded once; None where that is

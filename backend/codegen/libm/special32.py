@@ -31,8 +31,12 @@ def erf(x: Term) -> Term:
     size = abs(x)
     square = x * x
     small = fma(x, horner(square, _ERF), x)
-    clamped = clamp(size, 0.0, 4.0)
-    tail = exp_scaled(-fma(clamped, horner(clamped, _ERF_TAIL), clamped), 0)
+    if x.thread.approximates:  # what is subtracted is below half an ulp of 1 from 4 on
+        power = fma(size, horner(size, _ERF_TAIL), size) * -1.442695
+        tail = power.ptx("ex2.approx.ftz.f32")
+    else:
+        clamped = clamp(size, 0.0, 4.0)
+        tail = exp_scaled(-fma(clamped, horner(clamped, _ERF_TAIL), clamped), 0)
     return where(nan(x) | (size < 0.92), small, copysign(1.0 - tail, x))
 
 

@@ -7,12 +7,14 @@ and Hanek, "Radian reduction for trigonometric functions", 1983).
 
 from __future__ import annotations
 
-from tileir.backend.codegen.libm.exponential32 import reciprocal
+from collections.abc import Callable, Mapping, Sequence
+
+from tileir.backend.codegen.libm.exponential32 import quotient, reciprocal, root
 from tileir.backend.codegen.libm.expression import (
+    Function,
     Term,
     branch,
     copysign,
-    flipped,
     fma,
     horner,
     nan,
@@ -32,35 +34,30 @@ _ASIN = (0.16666752, 0.074953064, 0.04546977, 0.02418081, 0.042166322)
 _TWO_OVER_PI = 0.636619747
 _PI_HALVES = (1.57079601287841796875, 3.13916473e-07, 5.39030253e-15)
 _LARGE = 65536.0
+_ROUNDER = 12582912.0
 PI, HALF_PI, QUARTER_PI = 3.14159274, 1.57079637, 0.785398185
 _PI_LOW, _HALF_PI_LOW = -8.74227766e-08, -4.37113883e-08
 
 
-def sin(x: Term) -> Term:
-    """Sine."""
-    quadrant, r = reduce(x)
-    value = _by_quadrant(quadrant, r)
-    return where(x.same(0.0), x, value)
+def _sine(x: Term, quadrant: Term, r: Term) -> Term:
+    return where(x.same(0.0), x, _by_quadrant(quadrant, r))
 
 
-def cos(x: Term) -> Term:
-    """Cosine."""
-    quadrant, r = reduce(x)
+def _cosine(x: Term, quadrant: Term, r: Term) -> Term:
     return _by_quadrant(quadrant + 1, r)
 
 
-def tan(x: Term) -> Term:
-    """Tangent: sine over cosine."""
-    quadrant, r = reduce(x)
+def _tangent(x: Term, quadrant: Term, r: Term) -> Term:
+    """Sine over cosine."""
     s, c = _sin(r), _cos(r)
     swap = (quadrant & 1).same(1)
-    value = where(swap, -c, s) / where(swap, s, c)
+    value = quotient(where(swap, -c, s), where(swap, s, c))
     return where(x.same(0.0), x, value)
 
 
 def _by_quadrant(quadrant: Term, r: Term) -> Term:
     value = where((quadrant & 1).same(1), _cos(r), _sin(r))
-    return flipped(value, (quadrant & 2).same(2))
+    return (value.bits() ^ ((quadrant & 2) << 30)).real()
 
 
 def _sin(r: Term) -> Term:
@@ -73,17 +70,48 @@ def _cos(r: Term) -> Term:
     return fma(square * square, horner(square, _COS), fma(square, -0.5, 1.0))
 
 
-def reduce(x: Term) -> tuple[Term, Term]:
-    """Quadrant (its low two bits) and remainder in about -pi/4 to pi/4; NaN for what is not
+_OF_REDUCED: Mapping[str, Callable[[Term, Term, Term], Term]] = {
+    "sin": _sine, "cos": _cosine, "tan": _tangent,
+}  # fmt: skip
+"""By mnemonic: of the argument, its quadrant and the remainder."""
+_TOGETHER = 8
+"""Arguments that share a branch: their remainders are in registers across it."""
+
+
+def by_reduction(name: str, xs: Sequence[Term], *, small: bool = False) -> list[Term]:
+    """`sin`, `cos` or `tan` of several arguments. One branch reduces those of 2^16 and more, so
+    that the instructions of several arguments overlap; `small` arguments are below that, or not
     finite."""
-    usual = abs(x) < _LARGE
-    argument = where(usual, x, 0.0)
-    k = (argument * _TWO_OVER_PI).call("rint")
-    r = fma(k, -_PI_HALVES[0], argument)
-    r = fma(k, -_PI_HALVES[1], r)
-    r = fma(k, -_PI_HALVES[2], r)
-    far, rest = branch(~usual, (I32, F32), lambda: reduce32(x))
-    return where(usual, k.whole(), far), where(usual, r, rest)
+    finish = _OF_REDUCED[name]
+    groups = (xs[i : i + _TOGETHER] for i in range(0, len(xs), _TOGETHER))
+    reduce = reduce_near if small else reduce_all
+    return [finish(x, *part) for g in groups for x, part in zip(g, reduce(g), strict=True)]
+
+
+def reduce_near(xs: Sequence[Term]) -> list[tuple[Term, Term]]:
+    """Quadrants (their low two bits) and remainders in about -pi/4 to pi/4 of arguments below 2^16;
+    NaN for what is not finite. The multiple of pi/2 is added to 1.5 2^23, whose last place is 1."""
+    parts: list[tuple[Term, Term]] = []
+    for x in xs:
+        near = fma(x, _TWO_OVER_PI, _ROUNDER)
+        k = near - _ROUNDER
+        r = fma(k, -_PI_HALVES[0], x)
+        r = fma(k, -_PI_HALVES[1], r)
+        parts.append((near.bits(), fma(k, -_PI_HALVES[2], r)))
+    return parts
+
+
+def reduce_all(xs: Sequence[Term]) -> list[tuple[Term, Term]]:
+    """The same of any arguments."""
+    near, usual = reduce_near(xs), [abs(x) < _LARGE for x in xs]
+    some = usual[0]
+    for other in usual[1:]:
+        some = some & other
+    far = branch(~some, (I32, F32) * len(xs), lambda: [y for x in xs for y in reduce32(x)])
+    return [
+        (where(u, q, far_q), where(u, r, far_r))
+        for u, (q, r), far_q, far_r in zip(usual, near, far[::2], far[1::2], strict=True)
+    ]
 
 
 # Inverses -------------------------------------------------------------------------------------
@@ -120,16 +148,16 @@ def atan2(y: Term, x: Term) -> Term:
 def asin(x: Term) -> Term:
     """Arc sine: a polynomial to 1/2; above, pi/2 - 2 asin(sqrt((1 - x) / 2))."""
     size = abs(x)
-    root, near = _asin_parts(size)
+    near = _near_asin(size)
     value = where(size > 0.5, _HALF_PI_LOW + (HALF_PI - (near + near)), near)
-    value = where(size > 1.0, root.like(float("nan")), value)
+    value = where(size > 1.0, x.like(float("nan")), value)
     return where(nan(x), x, copysign(value, x))
 
 
 def acos(x: Term) -> Term:
     """Arc cosine, by the same two."""
     size = abs(x)
-    _, near = _asin_parts(size)
+    near = _near_asin(size)
     double = near + near
     outer = where(sign_bit(x), PI - (double - _PI_LOW), double)
     inner = HALF_PI - (copysign(near, x) - _HALF_PI_LOW)
@@ -138,15 +166,20 @@ def acos(x: Term) -> Term:
     return where(nan(x), x, value)
 
 
-def _asin_parts(size: Term) -> tuple[Term, Term]:
-    """What the arc sine is taken of, and the arc sine of it."""
+def _near_asin(size: Term) -> Term:
+    """The arc sine of `size`, or of sqrt((1 - size) / 2) above 1/2."""
     above = size > 0.5
     square = where(above, fma(size, -0.5, 0.5), size * size)
-    root = where(above, square.call("maximumnum", 0.0).call("sqrt"), size)
-    return root, fma(root * square, horner(square, _ASIN), root)
+    of = where(above, root(square.call("maximumnum", 0.0)), size)
+    return fma(of * square, horner(square, _ASIN), of)
 
 
-FUNCTIONS = {
-    "sin": sin, "cos": cos, "tan": tan, "asin": asin, "acos": acos, "atan": atan, "atan2": atan2,
+def _alone(name: str) -> Function:
+    return lambda x: by_reduction(name, [x])[0]
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    **{name: _alone(name) for name in _OF_REDUCED},
+    "asin": asin, "acos": acos, "atan": atan, "atan2": atan2,
 }  # fmt: skip
 """By mnemonic."""

@@ -2,8 +2,9 @@
 
 Errors are within the bounds that the ops state. `fast = approx` uses the target's approximate
 instructions (PTX ISA, ex2, lg2, sin, cos, tanh, sqrt, rsqrt), and `fast = fast` those that flush
-subnormals to zero where `approx` does not. Exponentials and logarithms of f16 and bf16 flush as
-well, since the errors are small fractions of their ulp.
+subnormals to zero where `approx` does not. Exponentials, logarithms and hyperbolic tangents of f16
+and bf16 are approximate instructions too: their errors are fractions of an ulp of the narrow type,
+that of `tanh.approx`, 2^-11, one ulp of f16.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ _NARROW: Mapping[str, Function] = {
     "log": lambda x: _lg2(x) * 0.6931471805599453,
     "log2": _lg2,
     "log10": lambda x: _lg2(x) * 0.30102999566398120,
+    "tanh": _instruction("tanh.approx"),
 }
 _APPROX: Mapping[str, Function] = {
     **_NARROW,
@@ -71,7 +73,6 @@ _APPROX: Mapping[str, Function] = {
     "sin": _instruction("sin.approx"),
     "cos": _instruction("cos.approx"),
     "tan": lambda x: x.ptx("sin.approx.f32") / x.ptx("cos.approx.f32"),
-    "tanh": _instruction("tanh.approx"),
     "rsqrt": _instruction("rsqrt.approx.ftz"),
     "sqrt": _instruction("sqrt.approx.ftz"),
     "pow": _fast_pow,
@@ -86,6 +87,12 @@ _FLUSHING: Mapping[str, Function] = {
     "cos": _instruction("cos.approx.ftz"),
     "tan": lambda x: x.ptx("sin.approx.ftz.f32") / x.ptx("cos.approx.ftz.f32"),
 }
+_HALF: Mapping[str, Function] = {
+    **{name: _FLUSHING[name] for name in _NARROW},
+    "rsqrt": _FLUSHING["rsqrt"],
+}
+"""What f16 is computed by: its operands are normal numbers of f32, and so are results that are not
+0 in f16."""
 _ALLOWED: Mapping[str, Mapping[str, Function]] = {"approx": _APPROX, "fast": _FLUSHING}
 """Formulas that are allowed by a value of `fast`."""
 _ROUNDING = {
@@ -101,7 +108,8 @@ def function(name: str, element: Element, *, fast: str = "none") -> Function:
     allowed = _ALLOWED.get(fast, {})
     if name in allowed:
         return allowed[name]
-    return (_NARROW.get(name) if element is not F32 else None) or _SINGLE[name]
+    narrow = {} if element is F32 else _HALF if element is F16 else _NARROW
+    return narrow.get(name) or _SINGLE[name]
 
 
 def _function(t: Thread, op: Any, *operands: Handle) -> Handle:
@@ -111,6 +119,25 @@ def _function(t: Thread, op: Any, *operands: Handle) -> Handle:
         return rule(*(Term(t, element, x) for x in operands)).handle
     wide = (Term(t, element, x).cast("fpext", F32) for x in operands)
     return rule(*wide).cast("fptrunc", element).handle
+
+
+_functions = elementwise(_function)
+
+
+def _trigonometric(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Sines, cosines and tangents of the elements of a thread together. Those of f16 are below
+    2^16."""
+    element = scalar_of(op.result.type)
+    if element is F64 or op.fast.value in _ALLOWED:
+        return _functions(lowering, op)
+    handles = lowering.fragment(op.value)
+    alone = {h: Term(lowering.thread, element, h) for h in handles}
+    wide = [x if element is F32 else x.cast("fpext", F32) for x in alone.values()]
+    values = trigonometric32.by_reduction(op.mnemonic, wide, small=element is F16)
+    if element is not F32:
+        values = [x.cast("fptrunc", element) for x in values]
+    results = {h: x.handle for h, x in zip(alone, values, strict=True)}
+    return [[results[h] for h in handles]]
 
 
 def through_f32(t: Thread, element: Element, x: Handle, rule: Function32) -> Handle:
@@ -180,7 +207,8 @@ _LIBDEVICE: Mapping[str, str] = {
 
 RULES: dict[str, Rule] = {
     "extern_elementwise": _external,
-    **{name: elementwise(_function) for name in _SINGLE},
+    **dict.fromkeys(_SINGLE, _functions),
+    **dict.fromkeys(("sin", "cos", "tan"), _trigonometric),
     **{name: elementwise(_round) for name in _ROUNDING},
     "sqrt": elementwise(_root),
 }

@@ -1,4 +1,5 @@
-"""Tensors in order, by the standard library's sorting network."""
+"""Tensors in order: by a bitonic network where extents are powers of two, else by the standard
+library's sorting network."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Any
 from tileir.builder import I1, I8, I32, Expr
 from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
+from tileir.frontends.triton.language import network
 from tileir.frontends.triton.language.builtin import Scope, axis_of, builtin, method, static, whole
 from tileir.frontends.triton.tensor import Tensor, described
 from tileir.types import element_of, tile
@@ -17,6 +19,8 @@ def sort(s: Scope, x: Tensor, dim: Any = None, descending: Any = False) -> Tenso
     """`x` in order along `dim`, the last, of any extent; NaNs are greater than numbers."""
     rows = _Rows(s, x, dim)
     down = bool(static(descending, "descending"))
+    if _power_of_two(rows.extent):
+        return rows.back(network.sorted_rows(s.b, rows.keys, down))
     return rows.back(s.b.library("sort", rows.keys, down))
 
 
@@ -27,9 +31,15 @@ def topk(s: Scope, x: Tensor, k: Any, dim: Any = None, descending: Any = True) -
     if not 0 < count <= rows.extent:
         raise KernelError(f"topk of {count} along {rows.extent} elements")
     down = bool(static(descending, "descending"))
+    if _power_of_two(count) and _power_of_two(rows.extent):
+        return rows.back(network.greatest(s.b, rows.keys, count, down))
     elements: Any = (element_of(rows.keys.type), I32)
     kinds = [tile(e, (rows.keys.shape[0], count)) for e in elements]
     return rows.back(s.b.library("topk", rows.keys, down, results=kinds)[0])
+
+
+def _power_of_two(n: int) -> bool:
+    return not n & (n - 1)
 
 
 class _Rows:
