@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 import attrs
@@ -20,7 +19,7 @@ from tileir.backend.launch_arguments import extents_of, launch_error
 from tileir.backend.metadata import Argument, Metadata
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.argument_packing import PackedArgument, Policy, pack_argument
-from tileir.backend.runtime.launch_cache import CachedLaunch, LaunchCache, key_of
+from tileir.backend.runtime.launch_program import LaunchProgram, ProgramCode, assemble
 from tileir.backend.runtime.native_launcher import Arg, Entry, Kind
 from tileir.executor import Done
 
@@ -30,6 +29,18 @@ STREAM = "stream"
 _FIRST = 2
 """Calls without machine code: it takes a while to make, and a program that launches a kernel once
 does without."""
+
+
+@attrs.frozen
+class Launched:
+    """A launch that machine code can repeat: the handle of a kernel on a GPU (0: it cannot be
+    repeated), threads of a block, bytes of shared memory that it is given, and the conditions
+    under which the same kernel is launched for other numbers."""
+
+    handle: int
+    threads: int
+    shared: int = 0
+    program: LaunchProgram = attrs.field(factory=LaunchProgram)
 
 
 class LaunchDevice(Protocol):
@@ -45,6 +56,11 @@ class LaunchDevice(Protocol):
         """Address of `cuLaunchKernel`."""
         ...
 
+    @property
+    def encode_address(self) -> int:
+        """Address of `cuTensorMapEncodeTiled`; 0 where there is none."""
+        ...
+
     def owner(self, address: int) -> int | None:
         """The number of the GPU that can reach `address`; None where it is no memory of one."""
         ...
@@ -55,10 +71,9 @@ class LaunchDevice(Protocol):
 
     def launch(
         self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
-    ) -> int | Callable[[int], None]:
-        """Launch a loaded kernel. Returns its handle on that GPU, or, where the handle alone does
-        not suffice for other numbers, a function that repeats the launch for these numbers on a
-        stream. Raises LaunchError (TIR0711)."""
+    ) -> Launched:
+        """Launch a loaded kernel, or the version of it that is right for `words`. Raises
+        LaunchError (TIR0711)."""
         ...
 
 
@@ -82,6 +97,10 @@ class BoundCall:
 Resolve = Callable[[Any, tuple[Any, ...], dict[str, Any]], BoundCall | Done]
 """What a call (grid, arguments, keywords) launches."""
 
+_MOST = 1024
+"""Kinds of calls of a kernel that machine code knows: memory stays bounded where constants differ
+from call to call."""
+
 
 class Dispatcher:
     """Calls of one kernel. `call(grid, *arguments, stream=..., **named)` is the fastest way there
@@ -94,21 +113,12 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._launcher: native_launcher.Launcher | None = None
         self._seen: dict[Any, Any] = {}
-        self._remembered = LaunchCache()
         self._calls = 0
-
-    def _call_cached(self, grid: Any, *arguments: Any, **named: Any) -> Any:
-        """A call of a kernel whose launch may be cached."""
-        cached = self._remembered.find(key_of(grid, arguments, named))
-        if cached is None:
-            return self._slow(grid, *arguments, **named)
-        cached.launch(cached.stream())
-        return cached.result
 
     def _first(self, *arguments: Any, **named: Any) -> Any:
         """A call without machine code, or by a caller that took `call` before there was any."""
         launcher = self._launcher
-        return (self._call_cached if launcher is None else launcher.function)(*arguments, **named)
+        return (self._slow if launcher is None else launcher.function)(*arguments, **named)
 
     def _slow(self, grid: Any, *arguments: Any, **named: Any) -> Any:
         """A call in Python, remembered for others."""
@@ -120,35 +130,32 @@ class Dispatcher:
         extents = extents_of(grid(dict(resolved.meta)) if callable(grid) else grid)
         if 0 in extents:
             return resolved.result
-        handle = call.launch(extents)
+        launched = call.launch(extents)
         self._calls += 1
-        if not isinstance(handle, int):
-            cached = CachedLaunch(handle, call.source(), resolved.result)
-            self._remembered.keep(key_of(grid, arguments, named), cached)
-            if self._launcher is None:
-                self.call = self._call_cached
-        elif handle and self._calls >= _FIRST and native_launcher.supported():
+        if launched.handle and self._calls >= _FIRST and native_launcher.supported():
             passed = dict(zip(self.positional, arguments, strict=False)) | named
-            self._remember(call, handle, len(arguments), passed, tuple(named))
+            self._remember(call, launched, len(arguments), passed, tuple(named))
         return resolved.result
 
     def _remember(
-        self, call: _Call, handle: int, positional: int, passed: Mapping[str, Any],
+        self, call: _Call, launched: Launched, positional: int, passed: Mapping[str, Any],
         keywords: tuple[str, ...],
     ) -> None:  # fmt: skip
         args = call.args(passed)
-        if args is None:
+        program = call.program(launched)
+        if args is None or program is None:
             return
-        shape = (positional, keywords, handle, tuple(_identity(a) for a in args))
+        shape = (positional, keywords, launched, tuple(_identity(a) for a in args))
         with self._lock:
             if self._launcher is None:
                 self._launcher = native_launcher.Launcher(
-                    self._call_cached, self.machine.launch_address
+                    self._slow, self.machine.launch_address, self.machine.encode_address
                 )
             if shape in self._seen:
                 self._launcher.first(self._seen[shape])
-            else:
-                method = self._launcher.add(call.entry(handle, 1 + positional, keywords, args))
+            elif len(self._seen) < _MOST:
+                entry = call.entry(launched, program, 1 + positional, keywords, args)
+                method = self._launcher.add(entry)
                 self._seen |= {} if method is None else {shape: method}
             self.call = self._launcher.function
 
@@ -191,21 +198,25 @@ class _Call:
         owners = (self.machine.owner(p.array.address) for p in self.passed if p.array is not None)
         return next((o for o in owners if o is not None), self.machine.current())
 
-    def source(self) -> Callable[[], int]:
-        """The function that returns the stream: the requested one, or the current one of the
-        arrays' library. It keeps no array alive."""
-        arguments, owner = self.given, next((a.stream_of for a in self.arrays if a.stream_of), None)
-        if arguments is None and owner is not None:
-            return partial(owner, self.device)
-        stream = (
-            next((a.stream for a in self.arrays if a.stream), 0) if arguments is None else arguments
-        )
-        return lambda: stream
+    def stream(self) -> int:
+        """The stream: the requested one, or the current one of the arrays' library."""
+        stream = self.given
+        if stream is not None:
+            return stream
+        owner = next((a.stream_of for a in self.arrays if a.stream_of), None)
+        if owner is not None:
+            return owner(self.device)
+        return next((a.stream for a in self.arrays if a.stream), 0)
 
-    def launch(self, extents: Sequence[int]) -> int | Callable[[int], None]:
-        """Launch; return what `LaunchDevice.launch` returns for repeating it."""
+    def launch(self, extents: Sequence[int]) -> Launched:
+        """Launch."""
         kernel, device = self.bound.kernel, self.device
-        return self.machine.launch(kernel, device, extents, self.source()(), self.words)
+        return self.machine.launch(kernel, device, extents, self.stream(), self.words)
+
+    def program(self, launched: Launched) -> ProgramCode | None:
+        """The launch program as machine code reads it; None for what that cannot do."""
+        words = (word for p in self.bound.plan.parameters for word in p.words)
+        return assemble(launched.program, tuple(words))
 
     def args(self, arguments: Mapping[str, Any]) -> list[Arg] | None:
         """What each argument of the call has to be for another call to be like this one; None
@@ -219,23 +230,24 @@ class _Call:
         return args if len(args) == len(keys) else None
 
     def entry(
-        self, handle: int, positional: int, keywords: tuple[str, ...], args: Sequence[Arg]
-    ) -> Entry:
+        self, launched: Launched, program: ProgramCode, positional: int,
+        keywords: tuple[str, ...], args: Sequence[Arg],
+    ) -> Entry:  # fmt: skip
         """What machine code is to look for and do."""
         bound, source = self.bound, next((a for a in self.arrays if a.stream_of), None)
-        plan = bound.plan
         return Entry(
             positional,
             keywords,
             args,
-            self.words,
-            handle,
-            plan.threads,
-            plan.shared if plan.dynamic else 0,
+            [*self.words, *[0] * program.extents],
+            launched.handle,
+            launched.threads,
+            launched.shared,
             None if source is None else source.stream_of,
             self.device,
             meta=dict(bound.meta),
             result=bound.result,
+            program=program if launched.program != LaunchProgram() else None,
         )
 
 
@@ -257,7 +269,7 @@ def _fixed(name: str, value: Any) -> Arg | None:
 def _identity(arg: Arg) -> tuple[Any, ...]:
     objects = (arg.type, arg.object, arg.dtype)
     return (
-        arg.kind, arg.slot, arg.divisor, arg.flags, arg.low, arg.high, arg.device,
+        arg.kind, arg.offset, arg.divisor, arg.flags, arg.low, arg.high, arg.device,
         *map(id, objects),
     )  # fmt: skip
 

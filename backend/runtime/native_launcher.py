@@ -1,7 +1,7 @@
 """Functions for Python that launch kernels, made of machine code (`launcher/`).
 
-launcher = Launcher(slow, launch)        slow(grid, *arguments, **named): where nothing fits
-launcher.add(entry)                      lists of arguments that fit, and what they launch
+launcher = Launcher(slow, launch, encode)    slow(grid, *arguments, **named): where nothing fits
+launcher.add(entry)                          lists of arguments that fit, and what they launch
 launcher.function(grid, *arguments)
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 import attrs
 
 from tileir.backend.nvptx.llvm_codegen import loaded
+from tileir.backend.runtime.launch_program import ProgramCode
 from tileir.backend.runtime.launcher.dispatch import SLOTS, WHOLE
 
 _MOST = 32
@@ -50,7 +51,7 @@ class Kind(IntEnum):
 
 @attrs.frozen(eq=False)
 class Arg:
-    """One argument of a call: its description, and the offset of its value (`slot`, -1 for none).
+    """One argument of a call: its description, and the offset of its value (`offset`, -1 for none).
 
     The value, or the address, is in `low` to `high` and a multiple of `divisor` (by `flags`, not
     one). `object`: the constant, or a tensor's function for its address. `reader`: the function of
@@ -59,7 +60,7 @@ class Arg:
     """
 
     kind: Kind
-    slot: int = -1
+    offset: int = -1
     divisor: int = 1
     flags: int = 0
     low: int = LEAST
@@ -92,11 +93,14 @@ class Entry:
     stream: int = 0
     meta: dict[str, Any] = attrs.field(factory=dict)
     result: Any = None
+    program: ProgramCode | None = None
+    """What decides whether the launch fits the numbers, and makes tensor maps. The template
+    includes the words that it adds."""
 
 
 class _Arg(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_int32) for name in ("kind", "divisor", "flags", "slot")),
+        *((name, ctypes.c_int32) for name in ("kind", "divisor", "flags", "offset")),
         ("low", ctypes.c_int64), ("high", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("type", "object", "reader", "name", "dtype")),
         ("device", ctypes.c_int64),
@@ -106,16 +110,17 @@ class _Arg(ctypes.Structure):
 class _Entry(ctypes.Structure):
     _fields_ = [
         ("next", ctypes.c_void_p), ("names", ctypes.c_void_p), ("positional", ctypes.c_int64),
-        ("count", ctypes.c_int64), ("args", ctypes.c_void_p), ("slots", ctypes.c_int64),
+        ("count", ctypes.c_int64), ("args", ctypes.c_void_p), ("words", ctypes.c_int64),
         ("template", ctypes.c_void_p), ("function", ctypes.c_void_p),
         ("getter", ctypes.c_void_p), ("whose", ctypes.c_void_p), ("stream", ctypes.c_int64),
         ("threads", ctypes.c_int32), ("shared", ctypes.c_int32), ("meta", ctypes.c_void_p),
-        ("result", ctypes.c_void_p),
+        ("result", ctypes.c_void_p), ("program", ctypes.c_void_p),
+        ("registers", ctypes.c_int64), ("maps", ctypes.c_int64),
     ]  # fmt: skip
 
 
 class _State(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_void_p) for name in ("first", "slow", "launch")]
+    _fields_ = [(name, ctypes.c_void_p) for name in ("first", "slow", "launch", "encode")]
 
 
 class _Method(ctypes.Structure):
@@ -128,14 +133,15 @@ class _Method(ctypes.Structure):
 class Launcher:
     """Recorded argument lists of one function, newest first.
 
-    `launch` is the address of `cuLaunchKernel`, or of a function of its type. Entries live as long
-    as the launcher, so that concurrent calls stay valid.
+    `launch` and `encode` are the addresses of `cuLaunchKernel` and `cuTensorMapEncodeTiled`, or of
+    functions of their types. Entries live as long as the launcher, so that concurrent calls stay
+    valid.
     """
 
-    def __init__(self, slow: Callable[..., Any], launch: int) -> None:
+    def __init__(self, slow: Callable[..., Any], launch: int, encode: int = 0) -> None:
         self._references: list[Any] = [slow]
         self._entries: list[_Entry] = []
-        self._state = _State(None, id(slow), launch)
+        self._state = _State(None, id(slow), launch, encode)
         new = ctypes.pythonapi.PyCFunction_NewEx
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, *[ctypes.py_object] * 2]
         self.function: Callable[..., Any] = new(_method(), ctypes.addressof(self._state), self)
@@ -165,12 +171,13 @@ def _entry(entry: Entry) -> tuple[_Entry, list[Any]]:
     names = tuple(map(sys.intern, entry.names))
     args = (_Arg * max(1, len(entry.args)))(*map(_arg, entry.args))
     template = (ctypes.c_uint64 * max(1, len(entry.template)))(*entry.template)
-    getter = entry.stream_of
+    getter, program = entry.stream_of, entry.program
     struct = _Entry(
         None, id(names) if names else None, entry.positional, len(entry.args),
         ctypes.addressof(args), len(entry.template), ctypes.addressof(template), entry.function,
         None if getter is None else id(getter), id(entry.whose), entry.stream, entry.threads,
         entry.shared, id(entry.meta), id(entry.result),
+        *((None, 0, 0) if program is None else (program.address, program.registers, program.maps)),
     )  # fmt: skip
     return struct, [names, args, template]
 
@@ -181,7 +188,7 @@ def _arg(arg: Arg) -> _Arg:
 
     constant = arg.kind is Kind.CONSTANT
     return _Arg(
-        arg.kind, arg.divisor, arg.flags, arg.slot, arg.low, arg.high, of(arg.type),
+        arg.kind, arg.divisor, arg.flags, arg.offset, arg.low, arg.high, of(arg.type),
         id(arg.object) if constant else of(arg.object), of(arg.reader), of(arg.name),
         id(arg.dtype), arg.device,
     )  # fmt: skip
