@@ -196,7 +196,8 @@ class Kernel:
         host = self.compiled.host
         if host is None:
             return self._launch(cuda, grid, values, stream, conditions)
-        whole, numbers = (*grid, 1, 1)[:3], [as_number(value) for value in values]
+        x, y, z = (*grid, 1, 1)[:3]
+        whole, numbers = (x, y, z), [as_number(value) for value in values]
         if self._divides:
             other = self.divided(cuda, grid, numbers)
             conditions += (Exactly(whole, self._integers(numbers)),)

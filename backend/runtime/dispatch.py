@@ -9,9 +9,10 @@ launches the same are recorded. Machine code then compares, packs and launches.
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import attrs
 
@@ -20,8 +21,8 @@ from tileir.backend.metadata import Argument, Metadata
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.argument_packing import PackedArgument, Policy, pack_argument
 from tileir.backend.runtime.launch_program import LaunchProgram, ProgramCode, assemble
-from tileir.backend.runtime.native_launcher import Arg, Entry, Kind
-from tileir.executor import Done
+from tileir.backend.runtime.native_launcher import Access, Arg, Entry, Kind, Part
+from tileir.executor import Done, Fixed, Parts
 
 STREAM = "stream"
 """The keyword of a call for the handle of a CUDA stream, or an object that has one."""
@@ -92,6 +93,8 @@ class BoundCall:
     exact: bool = False
     plain: frozenset[str] = frozenset()
     result: Any = None
+    parts: Mapping[str, Parts] = attrs.field(factory=dict)
+    """The arguments whose parts are parameters."""
 
 
 Resolve = Callable[[Any, tuple[Any, ...], dict[str, Any]], BoundCall | Done]
@@ -222,10 +225,17 @@ class _Call:
         """What each argument of the call has to be for another call to be like this one; None
         where machine code cannot tell."""
         bound = dict(zip(self.bound.names, self.passed, strict=True))
-        elsewhere = (p for name, p in bound.items() if name not in arguments)
+        parts = {n: self.bound.parts[n] for n in arguments if n in self.bound.parts}
+        reached = {*arguments, *(name for each in parts.values() for name in each.names())}
+        elsewhere = (p for name, p in bound.items() if name not in reached)
         if any(a.stream for a in self.arrays) or any(p.array is not None for p in elsewhere):
             return None
-        keys = [bound[n].like if n in bound else _fixed(n, v) for n, v in arguments.items()]
+        keys: list[Arg | None] = []
+        for name, value in arguments.items():
+            if name in parts:
+                keys.append(_whole(parts[name], bound, name))
+            else:
+                keys.append(bound[name].like if name in bound else constant(value, name))
         args = [a for a in keys if a is not None]
         return args if len(args) == len(keys) else None
 
@@ -251,26 +261,55 @@ class _Call:
         )
 
 
-def _fixed(name: str, value: Any) -> Arg | None:
-    """An argument that was compiled in: the same object, or an equal integer; None for what machine
-    code cannot compare."""
+def _whole(parts: Parts, bound: Mapping[str, PackedArgument], name: str | None) -> Arg | None:
+    """What an argument with parts has to be; None where machine code cannot tell of one of them."""
+    collected: list[Part] = []
+    for member, item in parts.items:
+        match item:
+            case Parts():
+                arg = _whole(item, bound, None)
+            case Fixed(value):
+                arg = constant(value, None)
+            case _:
+                arg = bound[item].like
+        if arg is None:
+            return None
+        access = Access.ITEM if isinstance(member, int) else Access.ATTRIBUTE
+        collected.append(Part(access, member, arg))
+    length = -1 if parts.length is None else parts.length
+    return Arg(Kind.WHOLE, low=length, type=parts.kind, name=name, parts=tuple(collected))
+
+
+def constant(value: Any, name: str | None) -> Arg | None:
+    """An argument that was compiled in: an equal number or string, equal items, otherwise the same
+    object; None for what machine code cannot compare."""
     if name == STREAM:
         return Arg(Kind.STREAM)
+    kind = type(value)
+    if isinstance(value, (tuple, list)):
+        items = [constant(item, None) for item in cast("Sequence[Any]", value)]
+        parts = [Part(Access.ITEM, i, arg) for i, arg in enumerate(items) if arg is not None]
+        if len(parts) < len(items):
+            return None
+        return Arg(Kind.WHOLE, low=len(items), type=kind, name=name, parts=tuple(parts))
+    if kind is int and native_launcher.LEAST <= value <= native_launcher.MOST:
+        return Arg(Kind.INTEGER, low=value, high=value, name=name)
+    if kind is float:
+        return Arg(Kind.BITS, low=struct.unpack("<q", struct.pack("<d", value))[0], name=name)
+    if kind is str:
+        return Arg(Kind.EQUAL, type=str, object=value, name=name)
     try:
         hash(value)
     except TypeError:  # what can change is looked at every time
         return None
-    small = type(value) is int and native_launcher.LEAST <= value <= native_launcher.MOST
-    if small:
-        return Arg(Kind.INTEGER, low=value, high=value, name=name)
     return Arg(Kind.CONSTANT, object=value, name=name)
 
 
 def _identity(arg: Arg) -> tuple[Any, ...]:
-    objects = (arg.type, arg.object, arg.dtype)
+    equal = arg.object if arg.kind is Kind.EQUAL else id(arg.object)
     return (
-        arg.kind, arg.offset, arg.divisor, arg.flags, arg.low, arg.high, arg.device,
-        *map(id, objects),
+        arg.kind, arg.offset, arg.divisor, arg.flags, arg.low, arg.high, arg.device, equal,
+        id(arg.type), id(arg.dtype), *((p.access, p.member, _identity(p.arg)) for p in arg.parts),
     )  # fmt: skip
 
 

@@ -52,5 +52,5 @@ class Calls:
             kernel = kernels[call.kernel, options]
         values, names = tuple(call.values.values()), tuple(call.values)
         return BoundCall(
-            kernel, compiled.plan, values, names, call.meta, True, call.plain, compiled
+            kernel, compiled.plan, values, names, call.meta, True, call.plain, compiled, call.parts
         )

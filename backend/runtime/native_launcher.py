@@ -37,7 +37,8 @@ LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
 class Kind(IntEnum):
     """What an argument has to be: one object; a Python integer; a float passed in 32 or 64 bits,
-    a bool; a torch tensor on a GPU; whatever a function makes an address of; a stream's handle."""
+    a bool; a torch tensor on a GPU; whatever a function makes an address of; a stream's handle; an
+    object with parts; an equal object of the same class; the float with these bits."""
 
     CONSTANT = 0
     INTEGER = 1
@@ -47,6 +48,29 @@ class Kind(IntEnum):
     TENSOR = 5
     READ = 6
     STREAM = 7
+    WHOLE = 8
+    EQUAL = 9
+    BITS = 10
+
+
+class Access(IntEnum):
+    """How a part is obtained: item `member`, attribute `member`, the result of the method or of the
+    function `member`, the object itself."""
+
+    ITEM = 0
+    ATTRIBUTE = 1
+    METHOD = 2
+    FUNCTION = 3
+    ITSELF = 4
+
+
+@attrs.frozen(eq=False)
+class Part:
+    """A part of an argument and what it has to be."""
+
+    access: Access
+    member: Any
+    arg: Arg
 
 
 @attrs.frozen(eq=False)
@@ -54,7 +78,8 @@ class Arg:
     """One argument of a call: its description, and the offset of its value (`offset`, -1 for none).
 
     The value, or the address, is in `low` to `high` and a multiple of `divisor` (by `flags`, not
-    one). `object`: the constant, or a tensor's function for its address. `reader`: the function of
+    one). `object`: the constant, or a tensor's function for its address. `low`: of an object with
+    parts the number of items, if not negative; of a float its bits. `reader`: the function of
     a READ; for a tensor that of its device, where there are several. `name`: of the parameter, for
     grids that are functions.
     """
@@ -71,6 +96,7 @@ class Arg:
     name: str | None = None
     dtype: Any = None
     device: int = 0
+    parts: tuple[Part, ...] = ()
 
 
 @attrs.frozen(eq=False)
@@ -103,8 +129,12 @@ class _Arg(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("kind", "divisor", "flags", "offset")),
         ("low", ctypes.c_int64), ("high", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("type", "object", "reader", "name", "dtype")),
-        ("device", ctypes.c_int64),
+        ("device", ctypes.c_int64), ("parts", ctypes.c_void_p), ("count", ctypes.c_int64),
     ]  # fmt: skip
+
+
+class _Part(ctypes.Structure):
+    _fields_ = [("access", ctypes.c_int64), ("member", ctypes.c_void_p), ("arg", ctypes.c_void_p)]
 
 
 class _Entry(ctypes.Structure):
@@ -169,7 +199,8 @@ class Launcher:
 def _entry(entry: Entry) -> tuple[_Entry, list[Any]]:
     """The structure, and what it points to."""
     names = tuple(map(sys.intern, entry.names))
-    args = (_Arg * max(1, len(entry.args)))(*map(_arg, entry.args))
+    references: list[Any] = []
+    args = (_Arg * max(1, len(entry.args)))(*(_arg(arg, references) for arg in entry.args))
     template = (ctypes.c_uint64 * max(1, len(entry.template)))(*entry.template)
     getter, program = entry.stream_of, entry.program
     struct = _Entry(
@@ -179,19 +210,31 @@ def _entry(entry: Entry) -> tuple[_Entry, list[Any]]:
         entry.shared, id(entry.meta), id(entry.result),
         *((None, 0, 0) if program is None else (program.address, program.registers, program.maps)),
     )  # fmt: skip
-    return struct, [names, args, template]
+    return struct, [names, args, template, *references]
 
 
-def _arg(arg: Arg) -> _Arg:
+def _arg(arg: Arg, references: list[Any]) -> _Arg:
+    """The structure; what it points to is added to `references`."""
+
     def of(value: Any) -> int | None:
         return None if value is None else id(value)
 
-    constant = arg.kind is Kind.CONSTANT
+    constant = arg.kind in (Kind.CONSTANT, Kind.EQUAL)
+    parts = (_Part * max(1, len(arg.parts)))(*(_part(part, references) for part in arg.parts))
+    references.append(parts)
     return _Arg(
         arg.kind, arg.divisor, arg.flags, arg.offset, arg.low, arg.high, of(arg.type),
         id(arg.object) if constant else of(arg.object), of(arg.reader), of(arg.name),
-        id(arg.dtype), arg.device,
+        id(arg.dtype), arg.device, ctypes.addressof(parts), len(arg.parts),
     )  # fmt: skip
+
+
+def _part(part: Part, references: list[Any]) -> _Part:
+    arg = _arg(part.arg, references)
+    member = sys.intern(part.member) if isinstance(part.member, str) else part.member
+    references += [arg, member]
+    number = member if part.access is Access.ITEM else id(member)
+    return _Part(part.access, number, ctypes.addressof(arg))
 
 
 @cache

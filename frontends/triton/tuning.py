@@ -343,7 +343,10 @@ class Heuristics(KernelInterface):
 
     def run(self, *arguments: Any, grid: Any, **named: Any) -> Any:
         """Launch with the computed parameters; `warmup` only compiles."""
-        return self.kernel.run(*arguments, grid=grid, **self._computed(arguments, named))
+        computed = self._computed(arguments, named)
+        if "warmup" in computed:
+            return self.kernel.run(*arguments, grid=grid, **computed)
+        return self.kernel[grid](*arguments, **computed)
 
     def prepared(self, *arguments: Any, grid: Any, **named: Any) -> Any:
         """What `run` would launch."""

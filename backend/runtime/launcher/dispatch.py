@@ -15,8 +15,11 @@ SLOTS = 512
 """The most words that a kernel is passed by this launcher."""
 
 TYPES = """
-; kind, divisor, flags, slot, low, high, type, object, reader, name, dtype, device
-%Arg = type { i32, i32, i32, i32, i64, i64, ptr, ptr, ptr, ptr, ptr, i64 }
+; kind, divisor, flags, offset, low, high, type, object, reader, name, dtype, device, parts, their
+; number
+%Arg = type { i32, i32, i32, i32, i64, i64, ptr, ptr, ptr, ptr, ptr, i64, ptr, i64 }
+; access, member, argument
+%Part = type { i64, ptr, ptr }
 ; next, names, positional, count, args, slots, template, function, stream getter, its argument,
 ; stream, threads, shared, meta, result, launch program, its registers, tensor maps
 %Entry = type { ptr, ptr, i64, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, i32, i32, ptr, ptr, ptr, i64,
