@@ -193,3 +193,18 @@ def divide(x, VALUES: tl.constexpr):
 def test_zeros_of_both_signs_are_compiled_apart(wrap):
     plus, minus = (str(divide.warmup(TorchLike(), wrap(n), grid=1)) for n in (0.0, -0.0))
     assert plus != minus
+
+
+def test_a_tuned_kernel_takes_the_way_of_the_kernel(machine):
+    """Once a configuration is chosen; a grid that is a function is given its parameters."""
+    configs = [triton.Config({"BLOCK": n}, num_warps=2) for n in (16, 32)]
+    tuned = triton.autotune(configs, key=["n"])(scale)
+    for n in (50, 60):
+        tuned.cache[n, "torch.float32"] = configs[n == 60]
+    for i in range(8):
+        n = 50 + 10 * (i % 2)
+        tuned[lambda meta: (meta["n"] // 10, meta["BLOCK"], meta["num_warps"])](TorchLike(), n)
+        assert machine.launches[-1].words == (4096, n)
+        assert machine.launches[-1].grid == (n // 10, 16 << (n == 60), 2)
+    assert [found.native for found in machine.launches[-4:]] == [True] * 4
+    assert tuned.best_config is configs[1] and len(machine.kernels) == 2
