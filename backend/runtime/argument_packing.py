@@ -113,6 +113,16 @@ def _descriptor_like(
     return Arg(Kind.WHOLE, low=-1, type=type(value), name=argument.name, parts=parts)
 
 
+def with_span(like: Arg, value: Any, offset: int) -> Arg:
+    """`like`, which also takes the address and bytes of the memory of an array
+    (`tileir.backend.runtime.disjoint.span`)."""
+    numbers = (Part(Access.METHOD, "data_ptr", Arg(Kind.INTEGER, offset)),
+               Part(Access.METHOD, "nbytes", Arg(Kind.INTEGER, offset + 1)))  # fmt: skip
+    memory = Arg(Kind.WHOLE, low=-1, type=type(value.untyped_storage()), parts=numbers)
+    parts = (Part(Access.ITSELF, None, like), Part(Access.METHOD, "untyped_storage", memory))
+    return Arg(Kind.WHOLE, low=-1, type=type(value), name=like.name, parts=parts)
+
+
 def _integers(kind: type, offset: int, count: int) -> Arg:
     """A sequence of so many integers."""
     parts = (Part(Access.ITEM, i, Arg(Kind.INTEGER, offset + i)) for i in range(count))

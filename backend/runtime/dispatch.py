@@ -19,8 +19,15 @@ import attrs
 from tileir.backend.launch_arguments import extents_of, launch_error
 from tileir.backend.metadata import Argument, Metadata
 from tileir.backend.runtime import native_launcher
-from tileir.backend.runtime.argument_packing import PackedArgument, Policy, pack_argument
-from tileir.backend.runtime.launch_program import LaunchProgram, ProgramCode, assemble
+from tileir.backend.runtime.argument_packing import (
+    PackedArgument,
+    Policy,
+    pack_argument,
+    with_span,
+)
+from tileir.backend.runtime.disjoint import Separation
+from tileir.backend.runtime.launch_program import LaunchProgram, ProgramCode, Ranges, assemble
+from tileir.backend.runtime.launcher.dispatch import SLOTS
 from tileir.backend.runtime.native_launcher import Access, Arg, Entry, Kind, Part
 from tileir.executor import Done, Fixed, Parts
 
@@ -95,6 +102,10 @@ class BoundCall:
     result: Any = None
     parts: Mapping[str, Parts] = attrs.field(factory=dict)
     """The arguments whose parts are parameters."""
+    separation: Separation | None = None
+    """The memory that decides between this version and another; None where that is not known."""
+    separate: bool = False
+    """Whether this is the version for memory that does not overlap."""
 
 
 Resolve = Callable[[Any, tuple[Any, ...], dict[str, Any]], BoundCall | Done]
@@ -145,6 +156,7 @@ class Dispatcher:
         keywords: tuple[str, ...],
     ) -> None:  # fmt: skip
         args = call.args(passed)
+        launched = call.conditioned(launched)
         program = call.program(launched)
         if args is None or program is None:
             return
@@ -178,6 +190,10 @@ class _Call:
         for name, parameter, value in zip(bound.names, parameters, bound.values, strict=True):
             renamed = attrs.evolve(parameter, name=name)
             self.passed.append(pack_argument(renamed, value, len(self.words), policy))
+        for index in bound.separation.pointers if bound.separation is not None else ():
+            packed, value = self.passed[index], bound.values[index]
+            like = packed.like and with_span(packed.like, value, self._position(index))
+            self.passed[index] = attrs.evolve(packed, like=like)
         self.device = self._device(parameters)
         self.arrays = [p.array for p in self.passed if p.array is not None]
         self.given = None if stream is None else handle_of(stream)
@@ -216,8 +232,25 @@ class _Call:
         kernel, device = self.bound.kernel, self.device
         return self.machine.launch(kernel, device, extents, self.stream(), self.words)
 
+    def conditioned(self, launched: Launched) -> Launched:
+        """The launch under the condition that memory overlaps, or that it does not."""
+        separation = self.bound.separation
+        if separation is None:
+            return launched
+        pairs = tuple((self._position(a), self._position(b)) for a, b in separation.pairs)
+        ranges = Ranges(pairs, self.bound.separate)
+        conditions = (ranges, *launched.program.conditions)
+        return attrs.evolve(launched, program=attrs.evolve(launched.program, conditions=conditions))
+
+    def _position(self, parameter: int) -> int:
+        """Where the memory of a parameter is stored: after the words of the kernel and of a grid,
+        address and bytes."""
+        return len(self.words) + 3 + 2 * parameter
+
     def program(self, launched: Launched) -> ProgramCode | None:
         """The launch program as machine code reads it; None for what that cannot do."""
+        if self._position(len(self.passed)) > SLOTS:
+            return None
         words = (word for p in self.bound.plan.parameters for word in p.words)
         return assemble(launched.program, tuple(words))
 

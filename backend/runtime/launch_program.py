@@ -53,6 +53,15 @@ class Exactly:
 
 
 @attrs.frozen
+class Ranges:
+    """Memory whose address and bytes are words at positions after those of the kernel: no pair
+    overlaps, or, if not `disjoint`, some pair does."""
+
+    pairs: tuple[tuple[int, int], ...]
+    disjoint: bool
+
+
+@attrs.frozen
 class Planned:
     """The plan allows the launch; `blocks` run at once where blocks work for many instances."""
 
@@ -60,7 +69,7 @@ class Planned:
     blocks: int = 1
 
 
-Condition: TypeAlias = Refused | Exactly | Planned
+Condition: TypeAlias = Refused | Exactly | Ranges | Planned
 
 
 @attrs.frozen
@@ -91,7 +100,7 @@ class Code(IntEnum):
     """Launch."""
     CONSTANT = 1
     WORD = 2
-    """Word `a`, as a signed number without `immediate` upper bits."""
+    """Word `a`."""
     EXTENT = 3
     """Extent `a` of the grid."""
     ADD = 4
@@ -155,7 +164,7 @@ class _Map(ctypes.Structure):
 def assemble(program: LaunchProgram, words: tuple[str, ...]) -> ProgramCode | None:
     """The code of `program` for a kernel that is passed `words`, their types; None where it exceeds
     what machine code can do. Equal programs share their tables of tensor maps."""
-    plans = [c.host for c in program.conditions if not isinstance(c, Exactly)]
+    plans = [c.host for c in program.conditions if isinstance(c, (Refused, Planned))]
     recipes = [recipe for plan in plans for recipe in plan.maps]
     if any(len(r.block) > DIMENSIONS for r in recipes):
         return None
@@ -175,6 +184,8 @@ class _Assembly:
     owned: list[Any] = attrs.field(factory=list)
     extents: int = 0
     maps: int = 0
+    positions: int = 3
+    """One more than the largest position of a word, or axis of a grid."""
 
     def code(self, program: LaunchProgram) -> ProgramCode:
         for condition in program.conditions:
@@ -183,6 +194,8 @@ class _Assembly:
                     self._refusal(condition)
                 case Exactly():
                     self._equality(condition)
+                case Ranges():
+                    self._ranges(condition)
                 case Planned():
                     self._plan(condition)
         for axis, blocks in enumerate(program.cluster):
@@ -192,7 +205,7 @@ class _Assembly:
         ops = (_Op * len(self.ops))(*self.ops)
         return ProgramCode(
             ctypes.addressof(ops),
-            max(self.registers, len(self.words) + 3),  # operands that are no registers are read too
+            max(self.registers, self.positions) + 1,  # operands that are no registers are read too
             self.extents,
             self.maps,
             (ops, *self.owned),
@@ -218,6 +231,11 @@ class _Assembly:
             self.constants[number] = self.op(Code.CONSTANT, immediate=_as_signed(number))
         return self.constants[number]
 
+    def whole_word(self, position: int) -> int:
+        """The register of 64 bits."""
+        self.positions = max(self.positions, position + 1)
+        return self.op(Code.WORD, position)
+
     def extent(self, axis: int) -> int:
         """The register of an extent of the grid."""
         return self.op(Code.EXTENT, axis)
@@ -230,8 +248,10 @@ class _Assembly:
         """The register of an argument as plans take it: signed, a bit as 0 or 1."""
         kind = self.words[position]
         bits = int(kind[1:]) if kind[0] == "i" and kind[1:].isdigit() else 64
-        register = self.op(Code.WORD, position, immediate=64 - bits if bits > 1 else 0)
-        return register if bits > 1 else self.op(Code.AND, register, self.constant(1))
+        register = self.whole_word(position)
+        if bits == 1:
+            return self.op(Code.AND, register, self.constant(1))
+        return self.op(Code.ADD, register, self.constant(0), 64 - bits) if bits < 64 else register
 
     # Conditions -------------------------------------------------------------------------------
 
@@ -241,6 +261,16 @@ class _Assembly:
         for position, word in condition.words:
             number = _as_kind(word, self.words[position])
             self.effect(Code.EXPECT, self.word(position), immediate=number)
+
+    def _ranges(self, condition: Ranges) -> None:
+        positions = dict.fromkeys(position for pair in condition.pairs for position in pair)
+        begin = {position: self.whole_word(position) for position in positions}
+        end = {p: self.op(Code.ADD, begin[p], self.whole_word(p + 1)) for p in positions}
+        every = self.constant(1)
+        for a, b in condition.pairs:
+            orders = self.op(Code.ULE, end[a], begin[b]), self.op(Code.ULE, end[b], begin[a])
+            every = self.op(Code.AND, every, self.op(Code.OR, *orders))
+        self.effect(Code.EXPECT, every, immediate=int(condition.disjoint))
 
     def _refusal(self, condition: Refused) -> None:
         """Extents of the grid count as 1, as `HostPlan.non_tma_alignments` is asked."""

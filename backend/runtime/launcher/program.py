@@ -288,7 +288,6 @@ next:
   ]
 word:
   %word.value = load i64, ptr %p.value
-  %word.number = call i64 @wrapped(i64 %word.value, i64 %immediate)
   br label %write
 extent:
   %extent.value = load i64, ptr %p.extent
@@ -379,7 +378,7 @@ select:
   %selected = select i1 %condition, i64 %b, i64 %otherwise
   br label %write
 write:
-  %written = phi i64 [ %immediate, %next ], [ %word.number, %word ], [ %extent.value, %extent ],
+  %written = phi i64 [ %immediate, %next ], [ %word.value, %word ], [ %extent.value, %extent ],
                      [ %sum.wrapped, %add ], [ %difference.wrapped, %sub ],
                      [ %times.wrapped, %mul ], [ %rounded.wrapped, %divide ], [ %both, %and ],
                      [ %either, %or ], [ %one.of, %xor ], [ %least, %min ], [ %most, %max ],
