@@ -28,7 +28,7 @@ from typing import Any
 from tileir.backend.nvptx.llvm_codegen import loaded
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
-from tileir.backend.runtime.dispatch import BoundCall, Dispatcher
+from tileir.backend.runtime.dispatch import BoundCall, Dispatcher, Launched
 from tileir.backend.runtime.frontend_calls import Calls
 
 CALLS = 400
@@ -134,7 +134,7 @@ def machine_code(address: int) -> tuple[Callable[..., Any], int, Any]:
 class Nowhere:
     """A machine whose launches cost nothing."""
 
-    devices = 1
+    devices, encode_address = 1, 0
 
     def __init__(self, launch_address: int) -> None:
         self.launch_address = launch_address
@@ -145,8 +145,8 @@ class Nowhere:
     def current(self) -> int:
         return 0
 
-    def launch(self, kernel: Any, device: int, grid: Any, stream: int, words: Any) -> int:
-        return 1
+    def launch(self, kernel: Any, device: int, grid: Any, stream: int, words: Any) -> Launched:
+        return Launched(1, kernel.compiled.plan.threads)
 
 
 class Made:

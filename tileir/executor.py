@@ -45,6 +45,32 @@ class Executor(Protocol):
         ...
 
 
+@attrs.frozen
+class Fixed:
+    """A part that the module depends on as a whole."""
+
+    value: Any
+
+
+@attrs.frozen
+class Parts:
+    """An argument that is passed in parts: an object of the class `kind`, with `length` items if
+    that is a number. `items`: by index or by attribute, the name of a parameter, parts of that, or
+    what the module depends on."""
+
+    kind: type
+    items: tuple[tuple[int | str, str | Parts | Fixed], ...]
+    length: int | None = None
+
+    def names(self) -> Iterator[str]:
+        """The names of parameters."""
+        for _, item in self.items:
+            if isinstance(item, Parts):
+                yield from item.names()
+            elif isinstance(item, str):
+                yield item
+
+
 @attrs.frozen(eq=False)
 class Call:
     """What a call of a frontend's kernel launches: `kernel` of `module`, with `values` for its
@@ -61,6 +87,8 @@ class Call:
     meta: Mapping[str, Any]
     options: Mapping[str, Any] = attrs.field(factory=dict)
     plain: frozenset[str] = frozenset()
+    parts: Mapping[str, Parts] = attrs.field(factory=dict)
+    """Of the arguments whose parts are parameters."""
 
 
 @attrs.frozen(eq=False)

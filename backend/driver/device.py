@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -126,22 +126,6 @@ class Driver:
             function, *grid, threads, 1, 1, shared, stream, ctypes.addressof(pointers), 0
         )
         self.check(result, "cuLaunchKernel")
-
-    def prepared(
-        self, function: Any, grid: Sequence[int], threads: int, shared: int, values: Sequence[Any]
-    ) -> Callable[[int], None]:
-        """A function of a stream that starts a grid of blocks of `threads`."""
-        pointers = (ctypes.c_void_p * max(1, len(values)))(*map(ctypes.addressof, values))
-        where, kept_alive = ctypes.addressof(pointers), (pointers, tuple(values))
-        x, y, z = grid
-        launch, check = self.cuda.cuLaunchKernel, self.check
-
-        def start(stream: int, _held: Any = kept_alive) -> None:
-            done = launch(function, x, y, z, threads, 1, 1, shared, stream, where, 0)
-            if int(done[0]):
-                check(done, "cuLaunchKernel")
-
-        return start
 
     def allocate(self, size: int) -> int:
         """Address of `size` bytes on the device."""

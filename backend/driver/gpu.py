@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import attrs
 
 from tileir.backend.driver.c_values import c_values
 from tileir.backend.driver.device import Driver, driver
+from tileir.backend.runtime.dispatch import Launched
 from tileir.backend.target import TARGETS
 from tileir.errors import Diagnostic, LaunchError
+
+_ENCODE = "cuTensorMapEncodeTiled"
+"""In drivers since CUDA 12.0."""
 
 
 @cache
@@ -21,8 +25,14 @@ def gpu() -> Gpu:
     """The GPUs. Raises `LaunchError` (TIR0711) where there is no driver."""
     cuda = driver()
     count = int(cuda.check(cuda.cuda.cuDeviceGetCount(), "cuDeviceGetCount"))
-    launch = ctypes.cast(ctypes.CDLL("libcuda.so.1").cuLaunchKernel, ctypes.c_void_p)
-    return Gpu(cuda, count, launch.value or 0)
+    library = ctypes.CDLL("libcuda.so.1")
+    return Gpu(cuda, count, *(_address(library, n) for n in ("cuLaunchKernel", _ENCODE)))
+
+
+def _address(library: ctypes.CDLL, name: str) -> int:
+    """The address of a function; 0 where the library has none of that name."""
+    function = getattr(library, name, None)
+    return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def gpu_target() -> str:
@@ -38,11 +48,12 @@ def gpu_target() -> str:
 class Gpu:
     """Kernels launched through the driver: `tileir.backend.runtime.dispatch.LaunchDevice`.
     `devices`: how many GPUs there are; `launch_address`: that of `cuLaunchKernel` in the driver's
-    library."""
+    library, `encode_address` that of `cuTensorMapEncodeTiled`."""
 
     cuda: Driver
     devices: int
     launch_address: int
+    encode_address: int = 0
 
     def owner(self, address: int) -> int | None:
         """The number of the GPU that can reach `address`; None where it is no memory of one."""
@@ -59,18 +70,11 @@ class Gpu:
 
     def launch(
         self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
-    ) -> int | Callable[[int], None]:
-        """Launch a `tileir.backend.driver.launch.Kernel`. Returns its handle on that GPU, or a
-        function that repeats the launch for these words on a stream. Raises LaunchError
-        (TIR0711)."""
+    ) -> Launched:
+        """Launch a `tileir.backend.driver.launch.Kernel`. Raises LaunchError (TIR0711)."""
         kinds = [kind for p in kernel.compiled.plan.parameters for kind in p.words]
         with self.on(device):
-            result = kernel.start(self.cuda, grid, c_values(kinds, words), stream)
-        return result if isinstance(result, int) else partial(self._repeat, device, result)
-
-    def _repeat(self, device: int, start: Callable[[int], None], stream: int) -> None:
-        with self.on(device):
-            start(stream)
+            return kernel.start(self.cuda, grid, c_values(kinds, words), stream)
 
     @contextmanager
     def on(self, device: int) -> Generator[None, None, None]:

@@ -9,6 +9,7 @@ The only module that imports the CUDA bindings, when a kernel is loaded.
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
@@ -25,7 +26,14 @@ from tileir.backend.launch_arguments import extents_of, launch_error
 from tileir.backend.metadata import Argument
 from tileir.backend.runtime.argument_packing import Policy, pack_argument
 from tileir.backend.runtime.array_protocols import Tensor
-from tileir.backend.runtime.dispatch import BoundCall, Dispatcher
+from tileir.backend.runtime.dispatch import BoundCall, Dispatcher, Launched
+from tileir.backend.runtime.launch_program import (
+    Condition,
+    Exactly,
+    LaunchProgram,
+    Planned,
+    Refused,
+)
 from tileir.backend.tma.host_plan import MapValues
 
 __all__ = ["Kernel", "Tensor", "pack"]
@@ -49,7 +57,7 @@ class Kernel:
         self._functions: dict[int, Any] = {}
         self._maps: dict[MapValues, Any] = {}
         self._suited: dict[tuple[int, ...] | None, Kernel] = {}
-        self._divided: dict[tuple[int, ...], Kernel | None] = {}
+        self._divided: dict[tuple[Any, ...], Kernel | None] = {}
         self._by_ranks: dict[int, Kernel] = {}
         self._blocks: int | None = None
         self._filled = GlobalInitializers()
@@ -123,11 +131,9 @@ class Kernel:
     def divided(self, cuda: Driver, grid: Sequence[int], numbers: list[int]) -> Kernel | None:
         """The kernel whose instances blocks of a cluster share, where that is left to the launcher
         and pays; None for this one."""
-        if self.compiled.options.split_k != 0 or "input" not in self.compiled.stages:
+        if not self._divides:
             return None
-        words = [word for p in self.compiled.plan.parameters for word in p.words]
-        integers = (n for n, word in zip(numbers, words, strict=True) if not word.endswith("*"))
-        key = (*grid, *integers)
+        key = (*grid, *self._integers(numbers))
         if key not in self._divided:
             if len(self._divided) >= _MOST_MAPS:
                 self._divided.clear()
@@ -137,6 +143,19 @@ class Kernel:
             ranks = best_ranks(source, self.compiled.plan, grid, numbers, processors)
             self._divided[key] = self._of(ranks)
         return self._divided[key]
+
+    @property
+    def _divides(self) -> bool:
+        """Whether the launcher chooses how many blocks share an instance."""
+        return self.compiled.options.split_k == 0 and "input" in self.compiled.stages
+
+    def _integers(self, numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
+        """The integers among a kernel's words, each with its position."""
+        words = [word for p in self.compiled.plan.parameters for word in p.words]
+        return tuple(
+            (i, n) for i, (n, word) in enumerate(zip(numbers, words, strict=True))
+            if re.fullmatch(r"i\d+", word)
+        )  # fmt: skip
 
     def _of(self, ranks: int) -> Kernel | None:
         """This kernel, by `ranks` blocks; None where that is this one."""
@@ -168,42 +187,43 @@ class Kernel:
         return tensor_map
 
     def start(
-        self, cuda: Driver, grid: Sequence[int], values: list[Any], stream: int
-    ) -> int | Callable[[int], None]:
-        """Launch with C values in the current context. Returns the handle, or, for a kernel with a
-        host plan, a function that repeats the launch for these values on a stream. Raises
-        `LaunchError` (TIR0711)."""
-        plan, host = self.compiled.plan, self.compiled.host
-        if host is not None:
-            numbers = [as_number(value) for value in values]
+        self, cuda: Driver, grid: Sequence[int], values: list[Any], stream: int,
+        conditions: tuple[Condition, ...] = (),
+    ) -> Launched:  # fmt: skip
+        """Launch with C values in the current context the version of this kernel that is right for
+        them; `conditions` are those under which a launcher comes here. Raises `LaunchError`
+        (TIR0711)."""
+        host = self.compiled.host
+        if host is None:
+            return self._launch(cuda, grid, values, stream, conditions)
+        x, y, z = (*grid, 1, 1)[:3]
+        whole, numbers = (x, y, z), [as_number(value) for value in values]
+        if self._divides:
             other = self.divided(cuda, grid, numbers)
+            conditions += (Exactly(whole, self._integers(numbers)),)
             if other is not None:
-                return other.start(cuda, grid, values, stream)
-            planned = plan_launch(host, (*grid, 1, 1)[:3], numbers, self.blocks(cuda))
-            if planned is None:
-                other = self.suited(host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments]))
-                launch = other.repeatable if other.compiled.host is None else other.start
-                return launch(cuda, grid, values, stream)
-            grid = planned.grid
-            values = [*values, *(ctypes.c_int32(n) for n in planned.extents)]
-            values += [self.map(cuda, each) for each in planned.maps]
-            return self.repeatable(cuda, grid, values, stream)
-        if plan.cluster != (1, 1, 1):
-            return self.repeatable(cuda, grid, values, stream)
-        function, shared = self.function(cuda), plan.shared if plan.dynamic else 0
-        cuda.launch(function, grid, plan.threads, shared, stream, values)
-        return int(function)
+                return other.start(cuda, grid, values, stream, conditions)
+        blocks = self.blocks(cuda)
+        planned = plan_launch(host, whole, numbers, blocks)
+        if planned is None:
+            units = host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments])
+            conditions += (Refused(host, units),)
+            return self.suited(units).start(cuda, grid, values, stream, conditions)
+        values = [*values, *(ctypes.c_int32(n) for n in planned.extents)]
+        values += [self.map(cuda, each) for each in planned.maps]
+        conditions += (Planned(host, blocks),)
+        return self._launch(cuda, planned.grid, values, stream, conditions)
 
-    def repeatable(
-        self, cuda: Driver, grid: Sequence[int], values: list[Any], stream: int
-    ) -> Callable[[int], None]:
-        """Launch with C values; return a function that repeats it."""
+    def _launch(
+        self, cuda: Driver, grid: Sequence[int], values: Sequence[Any], stream: int,
+        conditions: tuple[Condition, ...],
+    ) -> Launched:  # fmt: skip
+        """Launch this version for a grid of instances, or of the blocks that work for them."""
         plan, function = self.compiled.plan, self.function(cuda)
-        prepared = cuda.prepared(
-            function, plan.blocks(grid), plan.threads, plan.shared if plan.dynamic else 0, values
-        )
-        prepared(stream)
-        return prepared
+        shared = plan.shared if plan.dynamic else 0
+        cuda.launch(function, plan.blocks(grid), plan.threads, shared, stream, values)
+        program = LaunchProgram(conditions, plan.cluster)
+        return Launched(int(function), plan.threads, shared, program)
 
     def _load(self, cuda: Driver) -> Any:
         plan = self.compiled.plan

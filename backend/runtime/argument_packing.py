@@ -18,8 +18,10 @@ from tileir.backend.runtime.native_launcher import (
     MOST,
     NOT_DIVISIBLE,
     NOT_ONE,
+    Access,
     Arg,
     Kind,
+    Part,
 )
 from tileir.types import SCALARS
 from tileir.values import encode
@@ -59,13 +61,13 @@ def pack_argument(argument: Argument, value: Any, offset: int, policy: Policy) -
     Raises LaunchError (TIR0710) that names the argument and says what was expected.
     """
     if argument.type.startswith("tensor_desc"):
-        return _described(argument, value, policy)
+        return _described(argument, value, offset, policy)
     if argument.type.endswith("*"):
         return _pointer(argument, value, offset, policy)
     return _number(argument, value, offset, policy)
 
 
-def _described(argument: Argument, value: Any, policy: Policy) -> PackedArgument:
+def _described(argument: Argument, value: Any, offset: int, policy: Policy) -> PackedArgument:
     """A tensor with its extents and strides."""
     rank = (len(argument.words) - 1) // 2
     if isinstance(value, Tensor):
@@ -81,7 +83,56 @@ def _described(argument: Argument, value: Any, policy: Policy) -> PackedArgument
     if len(extents) != rank:
         raise launch_error(f"argument {argument.name} has {len(extents)} dimensions, not {rank}")
     words = (address, *(n & 0xFFFFFFFFFFFFFFFF for n in (*extents, *strides)))
-    return PackedArgument(words, None, checked)
+    like = _descriptor_like(argument, value, offset, rank, checked)
+    return PackedArgument(words, like, checked)
+
+
+def _descriptor_like(
+    argument: Argument, value: Any, offset: int, rank: int, checked: Array | None
+) -> Arg | None:
+    """What recognises others like `value`, and takes address, extents and strides of them."""
+    divisor = max(1, argument.aligned)
+    if checked is None:
+        address = Arg(Kind.INTEGER, offset, divisor)
+        parts = (Part(Access.ATTRIBUTE, "address", address),
+                 Part(Access.ATTRIBUTE, "extents", _integers(tuple, offset + 1, rank)),
+                 Part(Access.ATTRIBUTE, "strides", _integers(tuple, offset + 1 + rank, rank)),
+                 )  # fmt: skip
+        return Arg(Kind.WHOLE, low=-1, type=type(value), name=argument.name, parts=parts)
+    if checked.like is None or not checked.address:
+        return None
+    itself = bounds(checked.like, offset, argument.name, divisor, 0)
+    if itself.kind is Kind.TENSOR:
+        others = (Part(Access.ATTRIBUTE, "shape", _integers(type(value.shape), offset + 1, rank)),
+                  Part(Access.METHOD, "stride", _integers(tuple, offset + 1 + rank, rank)),
+                  )  # fmt: skip
+    else:
+        numbers = _integers(tuple, offset + 1, 2 * rank)
+        others = (Part(Access.FUNCTION, _measures, numbers),)
+    parts = (Part(Access.ITSELF, None, itself), *others)
+    return Arg(Kind.WHOLE, low=-1, type=type(value), name=argument.name, parts=parts)
+
+
+def with_span(like: Arg, value: Any, offset: int) -> Arg:
+    """`like`, which also takes the address and bytes of the memory of an array
+    (`tileir.backend.runtime.disjoint.span`)."""
+    numbers = (Part(Access.METHOD, "data_ptr", Arg(Kind.INTEGER, offset)),
+               Part(Access.METHOD, "nbytes", Arg(Kind.INTEGER, offset + 1)))  # fmt: skip
+    memory = Arg(Kind.WHOLE, low=-1, type=type(value.untyped_storage()), parts=numbers)
+    parts = (Part(Access.ITSELF, None, like), Part(Access.METHOD, "untyped_storage", memory))
+    return Arg(Kind.WHOLE, low=-1, type=type(value), name=like.name, parts=parts)
+
+
+def _integers(kind: type, offset: int, count: int) -> Arg:
+    """A sequence of so many integers."""
+    parts = (Part(Access.ITEM, i, Arg(Kind.INTEGER, offset + i)) for i in range(count))
+    return Arg(Kind.WHOLE, low=count, type=kind, parts=tuple(parts))
+
+
+def _measures(value: Any) -> tuple[int, ...]:
+    """Extents and strides of an array, in elements."""
+    view = array(value, "")
+    return (*view.extents, *view.distances)
 
 
 def _pointer(argument: Argument, value: Any, offset: int, policy: Policy) -> PackedArgument:

@@ -203,4 +203,4 @@ def _dlpack(value: Any, name: str) -> Array:
 
 def bounds(like: Arg, offset: int, name: str, divisor: int, flags: int) -> Arg:
     """`like` for the parameter at `offset`, with an address divisible by `divisor`, and `flags`."""
-    return attrs.evolve(like, slot=offset, name=name, divisor=divisor, flags=flags, high=MOST)
+    return attrs.evolve(like, offset=offset, name=name, divisor=divisor, flags=flags, high=MOST)

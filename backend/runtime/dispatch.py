@@ -9,20 +9,27 @@ launches the same are recorded. Machine code then compares, packs and launches.
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import attrs
 
 from tileir.backend.launch_arguments import extents_of, launch_error
 from tileir.backend.metadata import Argument, Metadata
 from tileir.backend.runtime import native_launcher
-from tileir.backend.runtime.argument_packing import PackedArgument, Policy, pack_argument
-from tileir.backend.runtime.launch_cache import CachedLaunch, LaunchCache, key_of
-from tileir.backend.runtime.native_launcher import Arg, Entry, Kind
-from tileir.executor import Done
+from tileir.backend.runtime.argument_packing import (
+    PackedArgument,
+    Policy,
+    pack_argument,
+    with_span,
+)
+from tileir.backend.runtime.disjoint import Separation
+from tileir.backend.runtime.launch_program import LaunchProgram, ProgramCode, Ranges, assemble
+from tileir.backend.runtime.launcher.dispatch import SLOTS
+from tileir.backend.runtime.native_launcher import Access, Arg, Entry, Kind, Part
+from tileir.executor import Done, Fixed, Parts
 
 STREAM = "stream"
 """The keyword of a call for the handle of a CUDA stream, or an object that has one."""
@@ -30,6 +37,18 @@ STREAM = "stream"
 _FIRST = 2
 """Calls without machine code: it takes a while to make, and a program that launches a kernel once
 does without."""
+
+
+@attrs.frozen
+class Launched:
+    """A launch that machine code can repeat: the handle of a kernel on a GPU (0: it cannot be
+    repeated), threads of a block, bytes of shared memory that it is given, and the conditions
+    under which the same kernel is launched for other numbers."""
+
+    handle: int
+    threads: int
+    shared: int = 0
+    program: LaunchProgram = attrs.field(factory=LaunchProgram)
 
 
 class LaunchDevice(Protocol):
@@ -45,6 +64,11 @@ class LaunchDevice(Protocol):
         """Address of `cuLaunchKernel`."""
         ...
 
+    @property
+    def encode_address(self) -> int:
+        """Address of `cuTensorMapEncodeTiled`; 0 where there is none."""
+        ...
+
     def owner(self, address: int) -> int | None:
         """The number of the GPU that can reach `address`; None where it is no memory of one."""
         ...
@@ -55,10 +79,9 @@ class LaunchDevice(Protocol):
 
     def launch(
         self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
-    ) -> int | Callable[[int], None]:
-        """Launch a loaded kernel. Returns its handle on that GPU, or, where the handle alone does
-        not suffice for other numbers, a function that repeats the launch for these numbers on a
-        stream. Raises LaunchError (TIR0711)."""
+    ) -> Launched:
+        """Launch a loaded kernel, or the version of it that is right for `words`. Raises
+        LaunchError (TIR0711)."""
         ...
 
 
@@ -77,10 +100,20 @@ class BoundCall:
     exact: bool = False
     plain: frozenset[str] = frozenset()
     result: Any = None
+    parts: Mapping[str, Parts] = attrs.field(factory=dict)
+    """The arguments whose parts are parameters."""
+    separation: Separation | None = None
+    """The memory that decides between this version and another; None where that is not known."""
+    separate: bool = False
+    """Whether this is the version for memory that does not overlap."""
 
 
 Resolve = Callable[[Any, tuple[Any, ...], dict[str, Any]], BoundCall | Done]
 """What a call (grid, arguments, keywords) launches."""
+
+_MOST = 1024
+"""Kinds of calls of a kernel that machine code knows: memory stays bounded where constants differ
+from call to call."""
 
 
 class Dispatcher:
@@ -94,21 +127,12 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._launcher: native_launcher.Launcher | None = None
         self._seen: dict[Any, Any] = {}
-        self._remembered = LaunchCache()
         self._calls = 0
-
-    def _call_cached(self, grid: Any, *arguments: Any, **named: Any) -> Any:
-        """A call of a kernel whose launch may be cached."""
-        cached = self._remembered.find(key_of(grid, arguments, named))
-        if cached is None:
-            return self._slow(grid, *arguments, **named)
-        cached.launch(cached.stream())
-        return cached.result
 
     def _first(self, *arguments: Any, **named: Any) -> Any:
         """A call without machine code, or by a caller that took `call` before there was any."""
         launcher = self._launcher
-        return (self._call_cached if launcher is None else launcher.function)(*arguments, **named)
+        return (self._slow if launcher is None else launcher.function)(*arguments, **named)
 
     def _slow(self, grid: Any, *arguments: Any, **named: Any) -> Any:
         """A call in Python, remembered for others."""
@@ -120,35 +144,33 @@ class Dispatcher:
         extents = extents_of(grid(dict(resolved.meta)) if callable(grid) else grid)
         if 0 in extents:
             return resolved.result
-        handle = call.launch(extents)
+        launched = call.launch(extents)
         self._calls += 1
-        if not isinstance(handle, int):
-            cached = CachedLaunch(handle, call.source(), resolved.result)
-            self._remembered.keep(key_of(grid, arguments, named), cached)
-            if self._launcher is None:
-                self.call = self._call_cached
-        elif handle and self._calls >= _FIRST and native_launcher.supported():
+        if launched.handle and self._calls >= _FIRST and native_launcher.supported():
             passed = dict(zip(self.positional, arguments, strict=False)) | named
-            self._remember(call, handle, len(arguments), passed, tuple(named))
+            self._remember(call, launched, len(arguments), passed, tuple(named))
         return resolved.result
 
     def _remember(
-        self, call: _Call, handle: int, positional: int, passed: Mapping[str, Any],
+        self, call: _Call, launched: Launched, positional: int, passed: Mapping[str, Any],
         keywords: tuple[str, ...],
     ) -> None:  # fmt: skip
         args = call.args(passed)
-        if args is None:
+        launched = call.conditioned(launched)
+        program = call.program(launched)
+        if args is None or program is None:
             return
-        shape = (positional, keywords, handle, tuple(_identity(a) for a in args))
+        shape = (positional, keywords, launched, tuple(_identity(a) for a in args))
         with self._lock:
             if self._launcher is None:
                 self._launcher = native_launcher.Launcher(
-                    self._call_cached, self.machine.launch_address
+                    self._slow, self.machine.launch_address, self.machine.encode_address
                 )
             if shape in self._seen:
                 self._launcher.first(self._seen[shape])
-            else:
-                method = self._launcher.add(call.entry(handle, 1 + positional, keywords, args))
+            elif len(self._seen) < _MOST:
+                entry = call.entry(launched, program, 1 + positional, keywords, args)
+                method = self._launcher.add(entry)
                 self._seen |= {} if method is None else {shape: method}
             self.call = self._launcher.function
 
@@ -168,6 +190,10 @@ class _Call:
         for name, parameter, value in zip(bound.names, parameters, bound.values, strict=True):
             renamed = attrs.evolve(parameter, name=name)
             self.passed.append(pack_argument(renamed, value, len(self.words), policy))
+        for index in bound.separation.pointers if bound.separation is not None else ():
+            packed, value = self.passed[index], bound.values[index]
+            like = packed.like and with_span(packed.like, value, self._position(index))
+            self.passed[index] = attrs.evolve(packed, like=like)
         self.device = self._device(parameters)
         self.arrays = [p.array for p in self.passed if p.array is not None]
         self.given = None if stream is None else handle_of(stream)
@@ -191,74 +217,132 @@ class _Call:
         owners = (self.machine.owner(p.array.address) for p in self.passed if p.array is not None)
         return next((o for o in owners if o is not None), self.machine.current())
 
-    def source(self) -> Callable[[], int]:
-        """The function that returns the stream: the requested one, or the current one of the
-        arrays' library. It keeps no array alive."""
-        arguments, owner = self.given, next((a.stream_of for a in self.arrays if a.stream_of), None)
-        if arguments is None and owner is not None:
-            return partial(owner, self.device)
-        stream = (
-            next((a.stream for a in self.arrays if a.stream), 0) if arguments is None else arguments
-        )
-        return lambda: stream
+    def stream(self) -> int:
+        """The stream: the requested one, or the current one of the arrays' library."""
+        stream = self.given
+        if stream is not None:
+            return stream
+        owner = next((a.stream_of for a in self.arrays if a.stream_of), None)
+        if owner is not None:
+            return owner(self.device)
+        return next((a.stream for a in self.arrays if a.stream), 0)
 
-    def launch(self, extents: Sequence[int]) -> int | Callable[[int], None]:
-        """Launch; return what `LaunchDevice.launch` returns for repeating it."""
+    def launch(self, extents: Sequence[int]) -> Launched:
+        """Launch."""
         kernel, device = self.bound.kernel, self.device
-        return self.machine.launch(kernel, device, extents, self.source()(), self.words)
+        return self.machine.launch(kernel, device, extents, self.stream(), self.words)
+
+    def conditioned(self, launched: Launched) -> Launched:
+        """The launch under the condition that memory overlaps, or that it does not."""
+        separation = self.bound.separation
+        if separation is None:
+            return launched
+        pairs = tuple((self._position(a), self._position(b)) for a, b in separation.pairs)
+        ranges = Ranges(pairs, self.bound.separate)
+        conditions = (ranges, *launched.program.conditions)
+        return attrs.evolve(launched, program=attrs.evolve(launched.program, conditions=conditions))
+
+    def _position(self, parameter: int) -> int:
+        """Where the memory of a parameter is stored: after the words of the kernel and of a grid,
+        address and bytes."""
+        return len(self.words) + 3 + 2 * parameter
+
+    def program(self, launched: Launched) -> ProgramCode | None:
+        """The launch program as machine code reads it; None for what that cannot do."""
+        if self._position(len(self.passed)) > SLOTS:
+            return None
+        words = (word for p in self.bound.plan.parameters for word in p.words)
+        return assemble(launched.program, tuple(words))
 
     def args(self, arguments: Mapping[str, Any]) -> list[Arg] | None:
         """What each argument of the call has to be for another call to be like this one; None
         where machine code cannot tell."""
         bound = dict(zip(self.bound.names, self.passed, strict=True))
-        elsewhere = (p for name, p in bound.items() if name not in arguments)
+        parts = {n: self.bound.parts[n] for n in arguments if n in self.bound.parts}
+        reached = {*arguments, *(name for each in parts.values() for name in each.names())}
+        elsewhere = (p for name, p in bound.items() if name not in reached)
         if any(a.stream for a in self.arrays) or any(p.array is not None for p in elsewhere):
             return None
-        keys = [bound[n].like if n in bound else _fixed(n, v) for n, v in arguments.items()]
+        keys: list[Arg | None] = []
+        for name, value in arguments.items():
+            if name in parts:
+                keys.append(_whole(parts[name], bound, name))
+            else:
+                keys.append(bound[name].like if name in bound else constant(value, name))
         args = [a for a in keys if a is not None]
         return args if len(args) == len(keys) else None
 
     def entry(
-        self, handle: int, positional: int, keywords: tuple[str, ...], args: Sequence[Arg]
-    ) -> Entry:
+        self, launched: Launched, program: ProgramCode, positional: int,
+        keywords: tuple[str, ...], args: Sequence[Arg],
+    ) -> Entry:  # fmt: skip
         """What machine code is to look for and do."""
         bound, source = self.bound, next((a for a in self.arrays if a.stream_of), None)
-        plan = bound.plan
         return Entry(
             positional,
             keywords,
             args,
-            self.words,
-            handle,
-            plan.threads,
-            plan.shared if plan.dynamic else 0,
+            [*self.words, *[0] * program.extents],
+            launched.handle,
+            launched.threads,
+            launched.shared,
             None if source is None else source.stream_of,
             self.device,
             meta=dict(bound.meta),
             result=bound.result,
+            program=program if launched.program != LaunchProgram() else None,
         )
 
 
-def _fixed(name: str, value: Any) -> Arg | None:
-    """An argument that was compiled in: the same object, or an equal integer; None for what machine
-    code cannot compare."""
+def _whole(parts: Parts, bound: Mapping[str, PackedArgument], name: str | None) -> Arg | None:
+    """What an argument with parts has to be; None where machine code cannot tell of one of them."""
+    collected: list[Part] = []
+    for member, item in parts.items:
+        match item:
+            case Parts():
+                arg = _whole(item, bound, None)
+            case Fixed(value):
+                arg = constant(value, None)
+            case _:
+                arg = bound[item].like
+        if arg is None:
+            return None
+        access = Access.ITEM if isinstance(member, int) else Access.ATTRIBUTE
+        collected.append(Part(access, member, arg))
+    length = -1 if parts.length is None else parts.length
+    return Arg(Kind.WHOLE, low=length, type=parts.kind, name=name, parts=tuple(collected))
+
+
+def constant(value: Any, name: str | None) -> Arg | None:
+    """An argument that was compiled in: an equal number or string, equal items, otherwise the same
+    object; None for what machine code cannot compare."""
     if name == STREAM:
         return Arg(Kind.STREAM)
+    kind = type(value)
+    if isinstance(value, (tuple, list)):
+        items = [constant(item, None) for item in cast("Sequence[Any]", value)]
+        parts = [Part(Access.ITEM, i, arg) for i, arg in enumerate(items) if arg is not None]
+        if len(parts) < len(items):
+            return None
+        return Arg(Kind.WHOLE, low=len(items), type=kind, name=name, parts=tuple(parts))
+    if kind is int and native_launcher.LEAST <= value <= native_launcher.MOST:
+        return Arg(Kind.INTEGER, low=value, high=value, name=name)
+    if kind is float:
+        return Arg(Kind.BITS, low=struct.unpack("<q", struct.pack("<d", value))[0], name=name)
+    if kind is str:
+        return Arg(Kind.EQUAL, type=str, object=value, name=name)
     try:
         hash(value)
     except TypeError:  # what can change is looked at every time
         return None
-    small = type(value) is int and native_launcher.LEAST <= value <= native_launcher.MOST
-    if small:
-        return Arg(Kind.INTEGER, low=value, high=value, name=name)
     return Arg(Kind.CONSTANT, object=value, name=name)
 
 
 def _identity(arg: Arg) -> tuple[Any, ...]:
-    objects = (arg.type, arg.object, arg.dtype)
+    equal = arg.object if arg.kind is Kind.EQUAL else id(arg.object)
     return (
-        arg.kind, arg.slot, arg.divisor, arg.flags, arg.low, arg.high, arg.device,
-        *map(id, objects),
+        arg.kind, arg.offset, arg.divisor, arg.flags, arg.low, arg.high, arg.device, equal,
+        id(arg.type), id(arg.dtype), *((p.access, p.member, _identity(p.arg)) for p in arg.parts),
     )  # fmt: skip
 
 

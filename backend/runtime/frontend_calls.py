@@ -12,6 +12,7 @@ import attrs
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.options import Options
 from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.disjoint import separate as separate_module, separation
 from tileir.backend.runtime.dispatch import BoundCall, Dispatcher, LaunchDevice
 from tileir.executor import Call, Done
 from tileir.ir import Module
@@ -43,14 +44,23 @@ class Calls:
         return Dispatcher(self.machine, bound, positional)
 
     def _bound(self, call: Call) -> BoundCall:
-        options = Options.of(call.options)
-        compiled = self.cache.compile(call.module, self.target, options, call.kernel)
+        options, values, names = Options.of(call.options), (*call.values.values(),), (*call.values,)
+        compared = separation(call.module.functions[call.kernel])
+        separate = None if compared is None else compared.decide(values)
         with self._lock:
-            kernels = self._kernels.setdefault(call.module, {})
-            if (call.kernel, options) not in kernels:
-                kernels[call.kernel, options] = self.load(compiled)
-            kernel = kernels[call.kernel, options]
-        values, names = tuple(call.values.values()), tuple(call.values)
+            kernels, module = self._kernels.setdefault(call.module, {}), call.module
+            if separate and compared is not None:
+                module = kernels.get(call.kernel) or separate_module(
+                    module, call.kernel, compared.written
+                )
+                kernels[call.kernel] = module
+        compiled = self.cache.compile(module, self.target, options, call.kernel)
+        with self._lock:
+            key = (call.kernel, options, bool(separate))
+            if key not in kernels:
+                kernels[key] = self.load(compiled)
+            kernel = kernels[key]
         return BoundCall(
-            kernel, compiled.plan, values, names, call.meta, True, call.plain, compiled
-        )
+            kernel, compiled.plan, values, names, call.meta, True, call.plain, compiled, call.parts,
+            None if separate is None else compared, bool(separate),
+        )  # fmt: skip

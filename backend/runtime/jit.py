@@ -17,6 +17,7 @@ from tileir.backend.launch_arguments import launch_error
 from tileir.backend.options import Options
 from tileir.backend.runtime.array_protocols import array, is_array
 from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.disjoint import separate as separate_module, separation
 from tileir.backend.runtime.dispatch import BoundCall, Dispatcher, LaunchDevice
 from tileir.backend.runtime.specialize import ArgumentFact, fact_of, specialize
 from tileir.ir import Module, Parameter
@@ -27,7 +28,8 @@ class Jit:
 
     Arguments are by position or by name. A grid is a number, a tuple, or a function of the
     arguments by name. It is compiled once for each combination of addresses and integers that are
-    multiples of 16 and integers that are 1, but for the parameters in `do_not_specialize`. Safe to
+    multiples of 16 and integers that are 1, but for the parameters in `do_not_specialize`, and for
+    arrays that overlap where that makes a difference (`tileir.backend.runtime.disjoint`). Safe to
     use from several threads; launches go to the stream that the arrays' library works on, or to
     `stream`, and can be captured into CUDA graphs after a first one.
 
@@ -63,7 +65,8 @@ class Jit:
 
     def compiled(self, *arguments: Any, **named: Any) -> CompiledKernel:
         """What a launch with these arguments runs, without launching it."""
-        return self._compiled(self._facts(self._values(arguments, named)))
+        values = self._values(arguments, named)
+        return self._compiled(self._facts(values), separate=bool(self._separate(values)))
 
     def _made(self) -> Dispatcher:
         if self._machine is None or self._load is None or self.target is None:
@@ -81,15 +84,23 @@ class Jit:
 
     def _resolve(self, _: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> BoundCall:
         values = self._values(arguments, named)
-        facts = self._facts(values)
-        key = tuple(facts.items())
+        facts, separate = self._facts(values), self._separate(values)
+        key = (separate, *facts.items())
         kernel = self._kernels.get(key)
         if kernel is None:
-            kernel = self._loaded(key, self._compiled(facts))
+            kernel = self._loaded(key, self._compiled(facts, separate=bool(separate)))
         plan = kernel.compiled.plan
         return BoundCall(
-            kernel, plan, tuple(values.values()), self.names, values, True, self._plain
-        )
+            kernel, plan, tuple(values.values()), self.names, values, True, self._plain,
+            separation=None if separate is None else separation(self.function),
+            separate=bool(separate),
+        )  # fmt: skip
+
+    def _separate(self, values: Mapping[str, Any]) -> bool | None:
+        """Whether the memory of arguments does not overlap; None where that is not known, or where
+        no version depends on it."""
+        compared = separation(self.function)
+        return None if compared is None else compared.decide(tuple(values.values()))
 
     def _loaded(self, key: Any, compiled: CompiledKernel) -> Any:
         """The kernel of `key`, compiled by one thread."""
@@ -125,12 +136,15 @@ class Jit:
         plain = isinstance(value, int) and not isinstance(value, bool)
         return fact_of(parameter, value) if plain else None
 
-    def _compiled(self, facts: Mapping[str, ArgumentFact]) -> CompiledKernel:
+    def _compiled(self, facts: Mapping[str, ArgumentFact], *, separate: bool) -> CompiledKernel:
         by_name = {
             p.name or f"a{i}": p.name or str(i) for i, p in enumerate(self.function.parameters)
         }
         known_facts = {by_name[name]: fact for name, fact in facts.items()}
-        module = specialize(self.module, self.function.name, known_facts)
+        module, compared = self.module, separation(self.function)
+        if separate and compared is not None:
+            module = separate_module(module, self.function.name, compared.written)
+        module = specialize(module, self.function.name, known_facts)
         if self.target is None:
             self._for_here()
         assert self.target is not None

@@ -1,7 +1,7 @@
 """Functions for Python that launch kernels, made of machine code (`launcher/`).
 
-launcher = Launcher(slow, launch)        slow(grid, *arguments, **named): where nothing fits
-launcher.add(entry)                      lists of arguments that fit, and what they launch
+launcher = Launcher(slow, launch, encode)    slow(grid, *arguments, **named): where nothing fits
+launcher.add(entry)                          lists of arguments that fit, and what they launch
 launcher.function(grid, *arguments)
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 import attrs
 
 from tileir.backend.nvptx.llvm_codegen import loaded
+from tileir.backend.runtime.launch_program import ProgramCode
 from tileir.backend.runtime.launcher.dispatch import SLOTS, WHOLE
 
 _MOST = 32
@@ -36,7 +37,8 @@ LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
 class Kind(IntEnum):
     """What an argument has to be: one object; a Python integer; a float passed in 32 or 64 bits,
-    a bool; a torch tensor on a GPU; whatever a function makes an address of; a stream's handle."""
+    a bool; a torch tensor on a GPU; whatever a function makes an address of; a stream's handle; an
+    object with parts; an equal object of the same class; the float with these bits."""
 
     CONSTANT = 0
     INTEGER = 1
@@ -46,20 +48,44 @@ class Kind(IntEnum):
     TENSOR = 5
     READ = 6
     STREAM = 7
+    WHOLE = 8
+    EQUAL = 9
+    BITS = 10
+
+
+class Access(IntEnum):
+    """How a part is obtained: item `member`, attribute `member`, the result of the method or of the
+    function `member`, the object itself."""
+
+    ITEM = 0
+    ATTRIBUTE = 1
+    METHOD = 2
+    FUNCTION = 3
+    ITSELF = 4
+
+
+@attrs.frozen(eq=False)
+class Part:
+    """A part of an argument and what it has to be."""
+
+    access: Access
+    member: Any
+    arg: Arg
 
 
 @attrs.frozen(eq=False)
 class Arg:
-    """One argument of a call: its description, and the offset of its value (`slot`, -1 for none).
+    """One argument of a call: its description, and the offset of its value (`offset`, -1 for none).
 
     The value, or the address, is in `low` to `high` and a multiple of `divisor` (by `flags`, not
-    one). `object`: the constant, or a tensor's function for its address. `reader`: the function of
+    one). `object`: the constant, or a tensor's function for its address. `low`: of an object with
+    parts the number of items, if not negative; of a float its bits. `reader`: the function of
     a READ; for a tensor that of its device, where there are several. `name`: of the parameter, for
     grids that are functions.
     """
 
     kind: Kind
-    slot: int = -1
+    offset: int = -1
     divisor: int = 1
     flags: int = 0
     low: int = LEAST
@@ -70,6 +96,7 @@ class Arg:
     name: str | None = None
     dtype: Any = None
     device: int = 0
+    parts: tuple[Part, ...] = ()
 
 
 @attrs.frozen(eq=False)
@@ -92,30 +119,38 @@ class Entry:
     stream: int = 0
     meta: dict[str, Any] = attrs.field(factory=dict)
     result: Any = None
+    program: ProgramCode | None = None
+    """What decides whether the launch fits the numbers, and makes tensor maps. The template
+    includes the words that it adds."""
 
 
 class _Arg(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_int32) for name in ("kind", "divisor", "flags", "slot")),
+        *((name, ctypes.c_int32) for name in ("kind", "divisor", "flags", "offset")),
         ("low", ctypes.c_int64), ("high", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("type", "object", "reader", "name", "dtype")),
-        ("device", ctypes.c_int64),
+        ("device", ctypes.c_int64), ("parts", ctypes.c_void_p), ("count", ctypes.c_int64),
     ]  # fmt: skip
+
+
+class _Part(ctypes.Structure):
+    _fields_ = [("access", ctypes.c_int64), ("member", ctypes.c_void_p), ("arg", ctypes.c_void_p)]
 
 
 class _Entry(ctypes.Structure):
     _fields_ = [
         ("next", ctypes.c_void_p), ("names", ctypes.c_void_p), ("positional", ctypes.c_int64),
-        ("count", ctypes.c_int64), ("args", ctypes.c_void_p), ("slots", ctypes.c_int64),
+        ("count", ctypes.c_int64), ("args", ctypes.c_void_p), ("words", ctypes.c_int64),
         ("template", ctypes.c_void_p), ("function", ctypes.c_void_p),
         ("getter", ctypes.c_void_p), ("whose", ctypes.c_void_p), ("stream", ctypes.c_int64),
         ("threads", ctypes.c_int32), ("shared", ctypes.c_int32), ("meta", ctypes.c_void_p),
-        ("result", ctypes.c_void_p),
+        ("result", ctypes.c_void_p), ("program", ctypes.c_void_p),
+        ("registers", ctypes.c_int64), ("maps", ctypes.c_int64),
     ]  # fmt: skip
 
 
 class _State(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_void_p) for name in ("first", "slow", "launch")]
+    _fields_ = [(name, ctypes.c_void_p) for name in ("first", "slow", "launch", "encode")]
 
 
 class _Method(ctypes.Structure):
@@ -128,14 +163,15 @@ class _Method(ctypes.Structure):
 class Launcher:
     """Recorded argument lists of one function, newest first.
 
-    `launch` is the address of `cuLaunchKernel`, or of a function of its type. Entries live as long
-    as the launcher, so that concurrent calls stay valid.
+    `launch` and `encode` are the addresses of `cuLaunchKernel` and `cuTensorMapEncodeTiled`, or of
+    functions of their types. Entries live as long as the launcher, so that concurrent calls stay
+    valid.
     """
 
-    def __init__(self, slow: Callable[..., Any], launch: int) -> None:
+    def __init__(self, slow: Callable[..., Any], launch: int, encode: int = 0) -> None:
         self._references: list[Any] = [slow]
         self._entries: list[_Entry] = []
-        self._state = _State(None, id(slow), launch)
+        self._state = _State(None, id(slow), launch, encode)
         new = ctypes.pythonapi.PyCFunction_NewEx
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, *[ctypes.py_object] * 2]
         self.function: Callable[..., Any] = new(_method(), ctypes.addressof(self._state), self)
@@ -163,28 +199,42 @@ class Launcher:
 def _entry(entry: Entry) -> tuple[_Entry, list[Any]]:
     """The structure, and what it points to."""
     names = tuple(map(sys.intern, entry.names))
-    args = (_Arg * max(1, len(entry.args)))(*map(_arg, entry.args))
+    references: list[Any] = []
+    args = (_Arg * max(1, len(entry.args)))(*(_arg(arg, references) for arg in entry.args))
     template = (ctypes.c_uint64 * max(1, len(entry.template)))(*entry.template)
-    getter = entry.stream_of
+    getter, program = entry.stream_of, entry.program
     struct = _Entry(
         None, id(names) if names else None, entry.positional, len(entry.args),
         ctypes.addressof(args), len(entry.template), ctypes.addressof(template), entry.function,
         None if getter is None else id(getter), id(entry.whose), entry.stream, entry.threads,
         entry.shared, id(entry.meta), id(entry.result),
+        *((None, 0, 0) if program is None else (program.address, program.registers, program.maps)),
     )  # fmt: skip
-    return struct, [names, args, template]
+    return struct, [names, args, template, *references]
 
 
-def _arg(arg: Arg) -> _Arg:
+def _arg(arg: Arg, references: list[Any]) -> _Arg:
+    """The structure; what it points to is added to `references`."""
+
     def of(value: Any) -> int | None:
         return None if value is None else id(value)
 
-    constant = arg.kind is Kind.CONSTANT
+    constant = arg.kind in (Kind.CONSTANT, Kind.EQUAL)
+    parts = (_Part * max(1, len(arg.parts)))(*(_part(part, references) for part in arg.parts))
+    references.append(parts)
     return _Arg(
-        arg.kind, arg.divisor, arg.flags, arg.slot, arg.low, arg.high, of(arg.type),
+        arg.kind, arg.divisor, arg.flags, arg.offset, arg.low, arg.high, of(arg.type),
         id(arg.object) if constant else of(arg.object), of(arg.reader), of(arg.name),
-        id(arg.dtype), arg.device,
+        id(arg.dtype), arg.device, ctypes.addressof(parts), len(arg.parts),
     )  # fmt: skip
+
+
+def _part(part: Part, references: list[Any]) -> _Part:
+    arg = _arg(part.arg, references)
+    member = sys.intern(part.member) if isinstance(part.member, str) else part.member
+    references += [arg, member]
+    number = member if part.access is Access.ITEM else id(member)
+    return _Part(part.access, number, ctypes.addressof(arg))
 
 
 @cache

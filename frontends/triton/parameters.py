@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from tileir.builder import Builder
+from tileir.executor import Fixed, Parts
 from tileir.frontends.triton import dtypes
 from tileir.frontends.triton.dtypes import DType, PointerType
 from tileir.frontends.triton.language.memory import TensorDescriptor, described_tensor
@@ -87,6 +88,27 @@ def spread(argument: Argument, value: Any) -> Iterator[Any]:
             yield from spread(item, part)
     elif isinstance(argument, DescriptorParameter):
         yield from (value.base, *value.shape, *value.strides[:-1])
+
+
+def parts(name: str, argument: Argument, value: Any) -> str | Parts | Fixed:
+    """How the parameters of `leaves` are obtained of an argument like `value`."""
+    if isinstance(argument, Known):
+        return Fixed(argument.value)
+    if isinstance(argument, TupleParameter):
+        several = zip(argument.items, value, strict=True)
+        items = ((i, parts(f"{name}.{i}", *each)) for i, each in enumerate(several))
+        return Parts(argument.kind, tuple(items), len(argument.items))
+    if isinstance(argument, DescriptorParameter):
+        names = [leaf for leaf, _ in leaves(name, argument)]
+        rank = len(argument.extents)
+        shape, strides = names[1 : 1 + rank], [*names[1 + rank :], Fixed(1)]
+        items = (
+            ("base", name), ("shape", Parts(tuple, tuple(enumerate(shape)), rank)),
+            ("strides", Parts(tuple, tuple(enumerate(strides)), rank)),
+            ("block_shape", Fixed(value.block_shape)), ("padding", Fixed(value.padding)),
+        )  # fmt: skip
+        return Parts(type(value), items)
+    return name
 
 
 def bound(b: Builder, argument: Argument, values: Iterator[Any]) -> Any:

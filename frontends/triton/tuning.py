@@ -37,8 +37,7 @@ class Config:
     def options(self) -> dict[str, Any]:
         """Options of the launch that are stated."""
         names = ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")
-        result = ((name, getattr(self, name)) for name in names)
-        return {name: value for name, value in result if value is not None}
+        return {n: value for n in names if (value := getattr(self, n)) is not None}
 
     def all_kwargs(self) -> dict[str, Any]:
         """Parameters and options of the launch."""
@@ -89,6 +88,7 @@ class Autotuner(KernelInterface):
         """Seconds that choosing took, the last time."""
         self.source, self.__name__ = kernel.source, kernel.__name__
         self.__doc__ = kernel.__doc__
+        self._names, self._kinds = self.arg_names, dict[Any, str]()
 
     @property
     def arg_names(self) -> list[str]:
@@ -98,22 +98,32 @@ class Autotuner(KernelInterface):
     def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> Any:
         """Launch in the best configuration, found on the first launch of its kind. Raises
         LaunchError where no configuration runs."""
-        positional = dict(zip(self.arg_names, arguments, strict=False))
+        positional = dict(zip(self._names, arguments, strict=False))
         if warmup:
             configs = self._pruned(positional, named)
             return [self.kernel.warmup(*arguments, grid=grid, **_with(named, c)) for c in configs]
-        key = self._key({**positional, **named})
-        if key not in self.cache:
+        values = positional | named
+        key = self._key(values)
+        best = self.cache.get(key)
+        if best is None:
             start = time.perf_counter()
-            self.cache[key] = self._fastest(arguments, grid, named, positional)
+            best = self.cache[key] = self._fastest(arguments, grid, named, positional)
             self.bench_time = time.perf_counter() - start
-        best = self.best_config = self.cache[key]
-        _prepare(best, {**positional, **named})
+        self.best_config = best
+        _prepare(best, values)
         return self.kernel[grid](*arguments, **_with(named, best))
 
     def _key(self, values: Mapping[str, Any]) -> Any:
-        kinds = tuple(str(v.dtype) for v in values.values() if hasattr(v, "dtype"))
-        return (*(unwrapped(values.get(n)) for n in self.keys), *kinds)
+        """The values of the arguments in `keys`, then the element types of all arrays by name."""
+        key = [unwrapped(values.get(n)) for n in self.keys]
+        for value in values.values():
+            kind = getattr(value, "dtype", None)
+            if kind is not None:
+                name = self._kinds.get(kind)
+                if name is None:
+                    name = self._kinds[kind] = str(kind)
+                key.append(name)
+        return tuple(key)
 
     def _fastest(
         self,
@@ -343,7 +353,10 @@ class Heuristics(KernelInterface):
 
     def run(self, *arguments: Any, grid: Any, **named: Any) -> Any:
         """Launch with the computed parameters; `warmup` only compiles."""
-        return self.kernel.run(*arguments, grid=grid, **self._computed(arguments, named))
+        computed = self._computed(arguments, named)
+        if "warmup" in computed:
+            return self.kernel.run(*arguments, grid=grid, **computed)
+        return self.kernel[grid](*arguments, **computed)
 
     def prepared(self, *arguments: Any, grid: Any, **named: Any) -> Any:
         """What `run` would launch."""

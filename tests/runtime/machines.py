@@ -5,6 +5,7 @@ from functools import cache
 
 import attrs
 
+from tileir.backend.runtime.dispatch import Launched as Repeatable
 from tileir.errors import Diagnostic, LaunchError
 
 _LAUNCH = ctypes.CFUNCTYPE(
@@ -39,6 +40,7 @@ class FakeMachine:
 
     def __init__(self, devices=1):
         self.devices, self.launches, self.kernels, self.fails = devices, [], [], 0
+        self.encode_address = 0
         self._callback = _LAUNCH(self._native)
         self.launch_address = ctypes.cast(self._callback, ctypes.c_void_p).value
 
@@ -62,7 +64,7 @@ class FakeMachine:
         self.launches.append(
             Launched(kernel.handle, tuple(grid), plan.threads, shared, stream, tuple(words), False)
         )
-        return kernel.handle
+        return Repeatable(kernel.handle, plan.threads, shared)
 
     def _native(self, handle, x, y, z, threads, _, __, shared, stream, words, ___):
         if self.fails:

@@ -158,24 +158,3 @@ def test_benchmarks_wait_for_what_was_launched(monkeypatch):
     assert len(times) >= 1 and all(t >= 0 for t in times)
     timed = [word for word in log[4:] if word != "wait"]
     assert timed and log[-1] == "wait" and log[-2] == "launch"
-
-
-def test_calls_whose_launch_depends_on_numbers_are_launched_as_they_were(machine, monkeypatch):
-    started, again = [], []
-    launch = machine.launch
-
-    def prepared(kernel, device, grid, stream, words):
-        launch(kernel, device, grid, stream, words)
-        started.append(tuple(words))
-        return lambda on, words=tuple(words): again.append((words, on))
-
-    monkeypatch.setattr(machine, "launch", prepared)
-    x, y = TorchLike(), TorchLike(8192)
-    for n in (100, 200, 100, 100, 200):
-        scale[(7,)](x, y, n, 2.0, 3, BLOCK=64)
-    assert [words[2] for words in started] == [100, 200]
-    assert [words[2] for words, _ in again] == [100, 100, 200]
-    scale[(7,)](TorchLike(16384), y, 100, 2.0, 3, BLOCK=64)
-    scale[(8,)](x, y, 100, 2.0, 3, BLOCK=64)
-    scale[lambda _: 7](x, y, 100, 2.0, 3, BLOCK=64)
-    assert len(started) == 5 and len(again) == 3

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 ARGUMENT = """
-; Whether the object %o is what %a describes; its value then lies in its slot.
-define internal i1 @take(ptr %a, ptr %o, ptr %values, ptr %stream) alwaysinline {
+; Whether the object %o is what %a describes; its value is then stored at its offset.
+define internal i1 @take(ptr %a, ptr %o, ptr %values, ptr %stream) {
   %kind = load i32, ptr %a
   %p.slot = getelementptr %Arg, ptr %a, i32 0, i32 3
   %p.type = getelementptr %Arg, ptr %a, i32 0, i32 6
@@ -26,6 +26,9 @@ define internal i1 @take(ptr %a, ptr %o, ptr %values, ptr %stream) alwaysinline 
     i32 5, label %tensor
     i32 6, label %read
     i32 7, label %queue
+    i32 8, label %whole
+    i32 9, label %equal
+    i32 10, label %bits
   ]
 constant:
   %same = icmp eq ptr %o, %object
@@ -92,6 +95,37 @@ queue.value:
   %q.value = extractvalue { i1, i64 } %q, 1
   store i64 %q.value, ptr %stream
   ret i1 %q.good
+whole:
+  %whole.type = load ptr, ptr %p.type
+  %is.whole = icmp eq ptr %own, %whole.type
+  br i1 %is.whole, label %whole.parts, label %no
+whole.parts:
+  %complete = call i1 @parts(ptr %a, ptr %o, ptr %values, ptr %stream)
+  ret i1 %complete
+equal:
+  %equal.type = load ptr, ptr %p.type
+  %is.alike = icmp eq ptr %own, %equal.type
+  br i1 %is.alike, label %equal.compare, label %no
+equal.compare:
+  %compared = call i32 @@PyObject_RichCompareBool@@(ptr %o, ptr %object, i32 2)
+  %compare.error = icmp slt i32 %compared, 0
+  br i1 %compare.error, label %equal.failed, label %equal.answer
+equal.failed:
+  call void @@PyErr_Clear@@()
+  ret i1 false
+equal.answer:
+  %is.equal = icmp eq i32 %compared, 1
+  ret i1 %is.equal
+bits:
+  %is.real = icmp eq ptr %own, @@PyFloat_Type@@
+  br i1 %is.real, label %bits.compare, label %no
+bits.compare:
+  %real = call double @@PyFloat_AsDouble@@(ptr %o)
+  %real.bits = bitcast double %real to i64
+  %p.bits = getelementptr %Arg, ptr %a, i32 0, i32 4
+  %bits.expected = load i64, ptr %p.bits
+  %same.bits = icmp eq i64 %real.bits, %bits.expected
+  ret i1 %same.bits
 checked:
   %n = phi { i1, i64 } [ %i, %integer.value ], [ %address, %tensor.address ], [ %r, %read ]
   %n.good = extractvalue { i1, i64 } %n, 0
@@ -110,6 +144,78 @@ store:
   br label %yes
 yes:
   ret i1 true
+no:
+  ret i1 false
+}
+
+; Whether an object has as many items as %a says, and its parts are what %a describes.
+define internal i1 @parts(ptr %a, ptr %o, ptr %values, ptr %stream) {
+  %list = alloca [2 x ptr]
+  %first = getelementptr [2 x ptr], ptr %list, i32 0, i32 1
+  %p.low = getelementptr %Arg, ptr %a, i32 0, i32 4
+  %p.parts = getelementptr %Arg, ptr %a, i32 0, i32 12
+  %p.count = getelementptr %Arg, ptr %a, i32 0, i32 13
+  %length = load i64, ptr %p.low
+  %parts = load ptr, ptr %p.parts
+  %count = load i64, ptr %p.count
+  %any.length = icmp slt i64 %length, 0
+  br i1 %any.length, label %next, label %measure
+measure:
+  %size = call i64 @@PyObject_Size@@(ptr %o)
+  %as.long = icmp eq i64 %size, %length
+  br i1 %as.long, label %next, label %wrong
+next:
+  %i = phi i64 [ 0, %0 ], [ 0, %measure ], [ %after, %compared ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %yes
+one:
+  %after = add i64 %i, 1
+  %part = getelementptr %Part, ptr %parts, i64 %i
+  %p.member = getelementptr %Part, ptr %part, i32 0, i32 1
+  %p.arg = getelementptr %Part, ptr %part, i32 0, i32 2
+  %access = load i64, ptr %part
+  %member = load ptr, ptr %p.member
+  %arg = load ptr, ptr %p.arg
+  store ptr %o, ptr %first
+  switch i64 %access, label %itself [
+    i64 0, label %item
+    i64 1, label %attribute
+    i64 2, label %method
+    i64 3, label %function
+  ]
+item:
+  %index = ptrtoint ptr %member to i64
+  %by.index = call ptr @@PySequence_GetItem@@(ptr %o, i64 %index)
+  br label %obtained
+attribute:
+  %by.name = call ptr @@PyObject_GetAttr@@(ptr %o, ptr %member)
+  br label %obtained
+method:
+  %by.method = call ptr @@PyObject_VectorcallMethod@@(ptr %member, ptr %first, i64 @@ONE@@,
+                                                      ptr null)
+  br label %obtained
+function:
+  %by.function = call ptr @@PyObject_Vectorcall@@(ptr %member, ptr %first, i64 @@ONE@@, ptr null)
+  br label %obtained
+itself:
+  call void @@Py_IncRef@@(ptr %o)
+  br label %obtained
+obtained:
+  %p = phi ptr [ %by.index, %item ], [ %by.name, %attribute ], [ %by.method, %method ],
+               [ %by.function, %function ], [ %o, %itself ]
+  %none = icmp eq ptr %p, null
+  br i1 %none, label %wrong, label %compare
+compare:
+  %fits = call i1 @take(ptr %arg, ptr %p, ptr %values, ptr %stream)
+  call void @@Py_DecRef@@(ptr %p)
+  br i1 %fits, label %compared, label %no
+compared:
+  br label %next
+yes:
+  ret i1 true
+wrong:
+  call void @@PyErr_Clear@@()
+  br label %no
 no:
   ret i1 false
 }

@@ -6,22 +6,28 @@ from __future__ import annotations
 from tileir.backend.runtime.launcher.argument import ARGUMENT
 from tileir.backend.runtime.launcher.grid import GRID
 from tileir.backend.runtime.launcher.numbers import NUMBERS
+from tileir.backend.runtime.launcher.program import MAPS, PROGRAM, ROWS
 
 ONE = -(1 << 63) + 1
 """One argument, with a free entry before it: PY_VECTORCALL_ARGUMENTS_OFFSET (Python's C API)."""
 
-SLOTS = 128
-"""The most values that a kernel is passed by this launcher."""
+SLOTS = 512
+"""The most words that a kernel is passed by this launcher."""
 
 TYPES = """
-; kind, divisor, flags, slot, low, high, type, object, reader, name, dtype, device
-%Arg = type { i32, i32, i32, i32, i64, i64, ptr, ptr, ptr, ptr, ptr, i64 }
+; kind, divisor, flags, offset, low, high, type, object, reader, name, dtype, device, parts, their
+; number
+%Arg = type { i32, i32, i32, i32, i64, i64, ptr, ptr, ptr, ptr, ptr, i64, ptr, i64 }
+; access, member, argument
+%Part = type { i64, ptr, ptr }
 ; next, names, positional, count, args, slots, template, function, stream getter, its argument,
-; stream, threads, shared, meta, result
-%Entry = type { ptr, ptr, i64, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, i32, i32, ptr, ptr }
+; stream, threads, shared, meta, result, launch program, its registers, tensor maps
+%Entry = type { ptr, ptr, i64, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, i32, i32, ptr, ptr, ptr, i64,
+                i64 }
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-; first entry, what is called where none fits, cuLaunchKernel
-%State = type { ptr, ptr, ptr }
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+; first entry, what is called where none fits, cuLaunchKernel, cuTensorMapEncodeTiled
+%State = type { ptr, ptr, ptr, ptr }
 """
 
 DISPATCH = """
@@ -60,7 +66,8 @@ no:
 ; The function that Python calls: grid, arguments, keywords, as METH_FASTCALL | METH_KEYWORDS.
 define ptr @dispatch(ptr %self, ptr %vector, i64 %positional, ptr %names) {
   %values = alloca [@@SLOTS@@ x i64]
-  %pointers = alloca [@@SLOTS@@ x ptr]
+  %pointers = alloca [@@POINTERS@@ x ptr]
+  %maps = alloca [@@MAPS@@ x [128 x i8]], align 64
   %grid = alloca [3 x i64]
   %stream.given = alloca i64
   %state = call ptr @@PyLong_AsVoidPtr@@(ptr %self)
@@ -139,7 +146,21 @@ queue:
   %no.xy = icmp eq i64 %xy, 0
   %no.z = icmp eq i64 %z, 0
   %empty = or i1 %no.xy, %no.z
-  br i1 %empty, label %return, label %which
+  br i1 %empty, label %return, label %planned
+planned:
+  %p.program = getelementptr %Entry, ptr %e, i32 0, i32 15
+  %program = load ptr, ptr %p.program
+  %no.program = icmp eq ptr %program, null
+  br i1 %no.program, label %which, label %plan
+plan:
+  %p.registers = getelementptr %Entry, ptr %e, i32 0, i32 16
+  %registers = load i64, ptr %p.registers
+  %p.encode = getelementptr %State, ptr %state, i32 0, i32 3
+  %encode = load ptr, ptr %p.encode
+  %plan.status = call i32 @execute(ptr %program, i64 %registers, ptr %values, ptr %grid, ptr %maps,
+                                   ptr %encode)
+  switch i32 %plan.status, label %slow [ i32 1, label %which
+                                         i32 0, label %other ]
 which:
   %given = load i64, ptr %stream.given
   %is.given = icmp ne i64 %given, -1
@@ -166,13 +187,28 @@ launch:
 point:
   %k = phi i64 [ 0, %launch ], [ %k.after, %pointing ]
   %k.more = icmp slt i64 %k, %slots
-  br i1 %k.more, label %pointing, label %go
+  br i1 %k.more, label %pointing, label %mapped
 pointing:
   %p.k = getelementptr i64, ptr %values, i64 %k
   %p.pointer = getelementptr ptr, ptr %pointers, i64 %k
   store ptr %p.k, ptr %p.pointer
   %k.after = add i64 %k, 1
   br label %point
+mapped:
+  %p.count.maps = getelementptr %Entry, ptr %e, i32 0, i32 17
+  %count.maps = load i64, ptr %p.count.maps
+  br label %map
+map:
+  %m = phi i64 [ 0, %mapped ], [ %m.after, %mapping ]
+  %m.more = icmp slt i64 %m, %count.maps
+  br i1 %m.more, label %mapping, label %go
+mapping:
+  %p.m = getelementptr [128 x i8], ptr %maps, i64 %m
+  %m.at = add i64 %slots, %m
+  %p.m.pointer = getelementptr ptr, ptr %pointers, i64 %m.at
+  store ptr %p.m, ptr %p.m.pointer
+  %m.after = add i64 %m, 1
+  br label %map
 go:
   %p.function = getelementptr %Entry, ptr %e, i32 0, i32 7
   %kernel = load ptr, ptr %p.function
@@ -182,9 +218,12 @@ go:
   %shared = load i32, ptr %p.shared
   %p.driver = getelementptr %State, ptr %state, i32 0, i32 2
   %driver = load ptr, ptr %p.driver
-  %gx = trunc i64 %x to i32
-  %gy = trunc i64 %y to i32
-  %gz = trunc i64 %z to i32
+  %bx = load i64, ptr %grid
+  %by = load i64, ptr %p.y
+  %bz = load i64, ptr %p.z
+  %gx = trunc i64 %bx to i32
+  %gy = trunc i64 %by to i32
+  %gz = trunc i64 %bz to i32
   %handle = inttoptr i64 %stream to ptr
   %thread = call ptr @@PyEval_SaveThread@@()
   %code = call i32 %driver(ptr %kernel, i32 %gx, i32 %gy, i32 %gz, i32 %threads, i32 1, i32 1,
@@ -204,8 +243,11 @@ slow:
 """
 
 WHOLE = (
-    (TYPES + NUMBERS + ARGUMENT + GRID + DISPATCH)
+    (TYPES + NUMBERS + ARGUMENT + GRID + PROGRAM + DISPATCH)
     .replace("@@SLOTS@@", str(SLOTS))
+    .replace("@@POINTERS@@", str(SLOTS + MAPS))
+    .replace("@@MAPS@@", str(MAPS))
+    .replace("@@SHIFT@@", str(65 - ROWS.bit_length()))
     .replace("@@ONE@@", str(ONE))
 )
 """The module, but for addresses."""

@@ -8,14 +8,23 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
 
 from tileir import Module
 from tileir.errors import InfeasibleError
-from tileir.executor import Call, Dispatch, Dispatching, Done, executor, executors, on_host
+from tileir.executor import (
+    Call,
+    Dispatch,
+    Dispatching,
+    Done,
+    Parts,
+    executor,
+    executors,
+    on_host,
+)
 from tileir.frontends.triton.arguments import (
     annotated_argument,
     annotated_value,
@@ -28,7 +37,7 @@ from tileir.frontends.triton.errors import OutOfResources, launch_error
 from tileir.frontends.triton.interface import KernelInterface
 from tileir.frontends.triton.kernel import Specialization, from_signature, module_of
 from tileir.frontends.triton.language.control import unwrapped
-from tileir.frontends.triton.parameters import Argument, Known
+from tileir.frontends.triton.parameters import Argument, Known, Parameter, leaves, parts
 from tileir.frontends.triton.reinterpreting import TensorWrapper, reinterpret
 from tileir.frontends.triton.runtime.warm import WarmKernel
 from tileir.frontends.triton.source import Source
@@ -136,16 +145,26 @@ class JITFunction(KernelInterface):
             return Done(self.run(*arguments, grid=grid, **named))
         given = {k: v for k, v in named.items() if k not in _ABOUT}
         options, bound, special = self._given(arguments, given)
-        several = special.leaves.keys() != special.parameters.keys()
-        if several or self._converts(arguments, given, bound):
+        values = special.values(bound)
+        if self._converts(arguments, given, bound, values):
             return Done(self.run(*arguments, grid=grid, **named))
-        values = {name: bound[name] for name in special.parameters}
-        known = self._plain | self._unaligned
-        plain = {name for i, name in enumerate(bound) if name in known or i in known}
+        structured = {n: parts(n, p, bound[n]) for n, p in special.parameters.items()}
         return Call(
             self._compiled(special), self.__name__, values, {**bound, **options},
-            _compiler_options(options), frozenset(plain),
+            _compiler_options(options), self._plain_leaves(special),
+            {n: each for n, each in structured.items() if isinstance(each, Parts)},
         )  # fmt: skip
+
+    def _plain_leaves(self, special: Specialization) -> frozenset[str]:
+        """The parameters of whose values nothing is assumed but their type."""
+        names = list(self.source.signature.parameters)
+        by_name = {names[n] if isinstance(n, int) else n for n in self._plain}
+        unaligned = {names[n] if isinstance(n, int) else n for n in self._unaligned}
+        result: set[str] = set()
+        for name, known in special.parameters.items():
+            if name in by_name or (name in unaligned and isinstance(known, Parameter)):
+                result.update(n for n, p in leaves(name, known) if p == Parameter(p.type))
+        return frozenset(result)
 
     def module(
         self, signature: Mapping[str, Any], constants: Mapping[str, Any] = {}, **options: Any
@@ -235,15 +254,16 @@ class JITFunction(KernelInterface):
         return Specialization(parameters, constants, {k: options[k] for k in _KEPT if k in options})
 
     def _converts(
-        self, arguments: Sequence[Any], named: Mapping[str, Any], bound: Mapping[str, Any]
-    ) -> bool:
+        self, arguments: Sequence[Any], named: Mapping[str, Any], bound: Mapping[str, Any],
+        values: Mapping[str, Any],
+    ) -> bool:  # fmt: skip
         """Whether annotations make other objects of arguments, as a launcher in machine code does
-        not."""
-        given: dict[str, Any] = {**dict(zip(bound, arguments, strict=False)), **named}
-        return any(
-            isinstance(bound[name], TensorWrapper) or type(given.get(name)) is not type(bound[name])
-            for name in (*self.source.annotated, *bound)
-            if name in given and name not in self.source.constant_parameters
+        not, or elements are seen as another type."""
+        given: dict[str, Any] = {**dict(zip(self.arg_names, arguments, strict=False)), **named}
+        return any(isinstance(value, TensorWrapper) for value in values.values()) or any(
+            name in given and type(given[name]) is not type(value)
+            for name, value in bound.items()
+            if name not in self.source.constant_parameters
         )
 
     def _argument(self, name: str, value: Any, plain: bool) -> Argument:
@@ -320,7 +340,13 @@ def _for_gpu(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
 
 
 def _hashable(value: Any) -> Any:
-    return tuple(sorted(value.items())) if isinstance(value, dict) else value
+    """A constant as a key: equal only where types and bits of numbers are, in items too."""
+    if isinstance(value, dict):
+        return tuple(sorted(value.items()))
+    if isinstance(value, tuple):
+        items = cast("tuple[Any, ...]", value)
+        return tuple((type(x), _hashable(x)) for x in items)
+    return value.hex() if isinstance(value, float) else value
 
 
 def _place(bound: Mapping[str, Any], module: Module, kernel: str) -> str:

@@ -10,7 +10,7 @@ from tileir.frontends.triton.errors import launch_error
 
 
 def _numbers(given: Any) -> tuple[int, ...]:
-    return tuple(int(n) for n in given)
+    return tuple(map(int, given))
 
 
 @attrs.define(eq=False)

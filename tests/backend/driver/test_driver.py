@@ -1,7 +1,5 @@
 """Kernels loaded and launched through a driver that needs no GPU."""
 
-import ctypes
-import gc
 from types import SimpleNamespace
 
 import numpy as np
@@ -149,18 +147,6 @@ def test_the_executor_passes_addresses_of_copies(cuda, monkeypatch):
     assert (tensor.extents, tensor.strides) == ((16, 16), (48, 1))
     assert isinstance(address, int) and tensor.address != address
     assert not cuda.held
-
-
-def test_a_launch_that_is_prepared_takes_its_arguments_with_it(cuda):
-    x = np.zeros(8, np.float32)
-    start = cuda.driver().prepared(1, (3, 2, 1), 64, 16, [ctypes.c_uint64(x.ctypes.data)])
-    gc.collect()
-    for stream in (0, 7):
-        start(stream)
-    assert cuda.launches == [("k", (3, 2, 1), 64, 16)] * 2 and (x == 2).all()
-    cuda.kernels["k"] = lambda words: None
-    cuda.driver().prepared(1, (1, 1, 1), 32, 0, [])(0)
-    assert cuda.launches[2:] == [("k", (1, 1, 1), 32, 0)]
 
 
 def test_where_nobody_chose_a_gpu_the_first_is_taken(cuda, monkeypatch):

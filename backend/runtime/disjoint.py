@@ -1,0 +1,137 @@
+"""Versions of kernels for arguments whose memory does not overlap.
+
+A kernel that writes through one parameter and reads through another in a loop has to read as late
+as the program says: the arrays may overlap. Where the launcher finds that they do not, it launches
+the version whose written parameters are `noalias`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from tileir.analysis.aliases import aliases
+from tileir.analysis.argument_effects import NOTHING, effects
+from tileir.analysis.cache import cached
+from tileir.analysis.cfg import cfg
+from tileir.analysis.loops import loops
+from tileir.effects import Effects
+from tileir.ir import Function, Module
+from tileir.op import Op
+
+Span: TypeAlias = tuple[int, int]
+"""The address of memory, and its bytes."""
+
+
+@attrs.frozen
+class Separation:
+    """What a launcher compares: the memory of each parameter in `written`, by index, with that of
+    every other one in `pointers`."""
+
+    written: tuple[int, ...]
+    pointers: tuple[int, ...]
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Indices of parameters whose memory must not overlap, each pair once."""
+        written = set(self.written)
+        return tuple(
+            (w, other)
+            for w in self.written
+            for other in self.pointers
+            if other not in written or w < other
+        )
+
+    def decide(self, values: Sequence[Any]) -> bool | None:
+        """Whether the memory of no pair overlaps, of a kernel's arguments; None where the memory
+        of one is not known."""
+        spans = {index: span(values[index]) for index in self.pointers}
+        ranges = {index: each for index, each in spans.items() if each is not None}
+        if len(ranges) < len(spans):
+            return None
+        pairs = ((ranges[i], ranges[j]) for i, j in self.pairs)
+        return all(sum(a) <= b[0] or sum(b) <= a[0] for a, b in pairs)
+
+
+@cached
+def separation(function: Function) -> Separation | None:
+    """The comparison that lets a load in a loop of `function` be moved over writes; None where
+    there is none."""
+    accesses = effects(function)
+    if accesses.elsewhere != NOTHING:  # addresses from memory may be anywhere
+        return None
+    parameters = function.parameters
+    pointers = [i for i, p in enumerate(parameters) if accesses.of(p.value) != NOTHING]
+    written = tuple(
+        i
+        for i in pointers
+        if accesses.of(parameters[i].value).written and not parameters[i].attributes.noalias
+    )
+    if not written or len(pointers) < 2 or not _profits(function, with_promise(function, written)):
+        return None
+    return Separation(written, tuple(pointers))
+
+
+def with_promise(function: Function, written: Sequence[int]) -> Function:
+    """`function` with these parameters `noalias`."""
+    parameters = list(function.parameters)
+    for index in written:
+        attributes = attrs.evolve(parameters[index].attributes, noalias=True)
+        parameters[index] = attrs.evolve(parameters[index], attributes=attributes)
+    return function.evolve(parameters=tuple(parameters))
+
+
+def separate(module: Module, kernel: str, written: Sequence[int]) -> Module:
+    """`module` with these parameters of `kernel` `noalias`."""
+    function = with_promise(module.functions[kernel], written)
+    return module.with_functions({**module.functions, kernel: function})
+
+
+def _profits(function: Function, promised: Function) -> bool:
+    """Whether a load in a loop is kept after a write only because their parameters may overlap."""
+    writers = [(label, op) for label, op in _ops(function, function.blocks) if _writes(op)]
+    readers = [
+        (label, op) for label, op in _ops(function, loops(function).innermost)
+        if op.effects & Effects.READ and not _writes(op)
+    ]  # fmt: skip
+    before, after = aliases(function), aliases(promised)
+    reachable = {label: _reachable(function, label) for label in {label for label, _ in writers}}
+    return any(
+        label in reachable[source]
+        and before.may_change(writer, reader)
+        and not after.may_change(writer, reader)
+        for source, writer in writers
+        for label, reader in readers
+    )
+
+
+def _ops(function: Function, labels: Iterable[str]) -> Iterator[tuple[str, Op]]:
+    return ((label, op) for label in labels for op in function.blocks[label].ops)
+
+
+def _writes(op: Op) -> bool:
+    return bool(op.effects & (Effects.WRITE | Effects.SYNC))
+
+
+def _reachable(function: Function, label: str) -> set[str]:
+    """The blocks that control may come to after block `label`, itself if it is in a loop."""
+    result: set[str] = set()
+    waiting = list(cfg(function).successors[label])
+    while waiting:
+        block = waiting.pop()
+        if block not in result:
+            result.add(block)
+            waiting += cfg(function).successors[block]
+    return result
+
+
+def span(value: Any) -> Span | None:
+    """The memory that a kernel may access through an array: all of its allocation, as arrays are
+    views and kernels step out of them. None where that is not known."""
+    storage = getattr(value, "untyped_storage", None)
+    if storage is None:
+        return None
+    whole = storage()
+    return whole.data_ptr(), whole.nbytes()

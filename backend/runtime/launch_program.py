@@ -1,0 +1,425 @@
+"""Launch programs: what a launcher in machine code computes between the words of a call's arguments
+and `cuLaunchKernel`: whether this version of a kernel is the one to launch, tensor maps, the grid.
+
+    program = LaunchProgram((Planned(host, blocks),))
+    code = assemble(program, ("f16*", "f16*", "f16*", "i32"))    None: the slow way has to do it
+
+`tileir.backend.runtime.launcher.program` executes the code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from functools import cache
+from typing import Any, TypeAlias
+
+import attrs
+
+from tileir.backend.codegen.tma_boxes import box_of
+from tileir.backend.runtime.launcher.program import MAPS, ROWS
+from tileir.backend.tma.host_expressions import HostOp, Operand
+from tileir.backend.tma.host_plan import HostPlan, MapRecipe
+
+DIMENSIONS = 5
+"""The most that a tensor map has."""
+
+ELEMENT_TYPES: Mapping[str, int] = {
+    "i8": 0, "f8e4m3": 0, "f8e5m2": 0, "i16": 1, "i32": 3, "i64": 5, "f16": 6, "f32": 7, "f64": 8,
+    "bf16": 9,
+}  # fmt: skip
+"""CUtensorMapDataType of an element (cuda.h)."""
+
+_ROW = 256
+"""Bytes of a row of a table: 16 words, the map."""
+
+
+@attrs.frozen
+class Refused:
+    """The plan of another version refuses the arguments, and says `units` of them
+    (`HostPlan.non_tma_alignments`)."""
+
+    host: HostPlan
+    units: tuple[int, ...] | None
+
+
+@attrs.frozen
+class Exactly:
+    """The grid, and the words at these positions, are equal."""
+
+    grid: tuple[int, int, int]
+    words: tuple[tuple[int, int], ...]
+
+
+@attrs.frozen
+class Ranges:
+    """Memory whose address and bytes are words at positions after those of the kernel: no pair
+    overlaps, or, if not `disjoint`, some pair does."""
+
+    pairs: tuple[tuple[int, int], ...]
+    disjoint: bool
+
+
+@attrs.frozen
+class Planned:
+    """The plan allows the launch; `blocks` run at once where blocks work for many instances."""
+
+    host: HostPlan
+    blocks: int = 1
+
+
+Condition: TypeAlias = Refused | Exactly | Ranges | Planned
+
+
+@attrs.frozen
+class LaunchProgram:
+    """The conditions of a launch, in order. The grid of blocks is that of instances times
+    `cluster`, after what a plan makes of it."""
+
+    conditions: tuple[Condition, ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+
+@attrs.frozen(eq=False)
+class ProgramCode:
+    """A program as machine code reads it: the address of its instructions, the number of registers,
+    of words that it adds to those of the arguments, and of tensor maps. `owned` keeps it alive."""
+
+    address: int
+    registers: int
+    extents: int
+    maps: int
+    owned: tuple[Any, ...]
+
+
+class Code(IntEnum):
+    """The instructions. `a` and `b` are operands, registers but where stated."""
+
+    END = 0
+    """Launch."""
+    CONSTANT = 1
+    WORD = 2
+    """Word `a`."""
+    EXTENT = 3
+    """Extent `a` of the grid."""
+    ADD = 4
+    """Of 64 - `immediate` bits, signed, like all to `DIVIDE_CEIL`."""
+    SUB = 5
+    MUL = 6
+    DIVIDE = 7
+    DIVIDE_FLOOR = 8
+    DIVIDE_CEIL = 9
+    AND = 10
+    OR = 11
+    XOR = 12
+    MIN = 13
+    MAX = 14
+    EQ = 15
+    NE = 16
+    LT = 17
+    LE = 18
+    ULT = 19
+    ULE = 20
+    MOVE = 21
+    """`a` + `b` * `immediate`."""
+    SELECT = 22
+    """`b` where `a` is not 0, else register `immediate`."""
+    GUARD = 23
+    """Fail where `a` is 0."""
+    REQUIRE = 24
+    """The entry does not apply where something failed."""
+    MAP = 25
+    """Make tensor map number `a` of the recipe at `immediate`; the entry does not apply where there
+    is none."""
+    UNIT = 26
+    """The least row alignment of the tensors that no map describes; fail where there is no rule for
+    them: `b` is 0, or an extent is less than 1."""
+    EXPECT = 27
+    """The entry applies only where `a` is `immediate`."""
+    REFUSE = 28
+    """The entry applies only where something failed; forget it."""
+    SET_GRID = 29
+    SET_WORD = 30
+
+
+class _Op(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int32) for name in ("code", "result", "a", "b")),
+        ("immediate", ctypes.c_int64),
+    ]  # fmt: skip
+
+
+class _Map(ctypes.Structure):
+    _fields_ = [
+        ("base", ctypes.c_int32), ("extents", ctypes.c_int32 * DIMENSIONS),
+        ("strides", ctypes.c_int32 * DIMENSIONS),
+        *((name, ctypes.c_int32) for name in ("rank", "size", "type", "swizzle", "fill")),
+        ("box", ctypes.c_int32 * DIMENSIONS), ("padding", ctypes.c_int32),
+        ("table", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+@cache
+def assemble(program: LaunchProgram, words: tuple[str, ...]) -> ProgramCode | None:
+    """The code of `program` for a kernel that is passed `words`, their types; None where it exceeds
+    what machine code can do. Equal programs share their tables of tensor maps."""
+    plans = [c.host for c in program.conditions if isinstance(c, (Refused, Planned))]
+    recipes = [recipe for plan in plans for recipe in plan.maps]
+    if any(len(r.block) > DIMENSIONS for r in recipes):
+        return None
+    if max((len(p.maps) for p in plans), default=0) > MAPS:
+        return None
+    return _Assembly(words).code(program)
+
+
+@attrs.define(eq=False)
+class _Assembly:
+    """Instructions as they are appended."""
+
+    words: tuple[str, ...]
+    ops: list[_Op] = attrs.field(factory=list)
+    registers: int = 1
+    constants: dict[int, int] = attrs.field(factory=dict)
+    owned: list[Any] = attrs.field(factory=list)
+    extents: int = 0
+    maps: int = 0
+    positions: int = 3
+    """One more than the largest position of a word, or axis of a grid."""
+
+    def code(self, program: LaunchProgram) -> ProgramCode:
+        for condition in program.conditions:
+            match condition:
+                case Refused():
+                    self._refusal(condition)
+                case Exactly():
+                    self._equality(condition)
+                case Ranges():
+                    self._ranges(condition)
+                case Planned():
+                    self._plan(condition)
+        for axis, blocks in enumerate(program.cluster):
+            if blocks > 1:
+                self.set_grid(axis, self.op(Code.MUL, self.extent(axis), self.constant(blocks)))
+        self.effect(Code.END)
+        ops = (_Op * len(self.ops))(*self.ops)
+        return ProgramCode(
+            ctypes.addressof(ops),
+            max(self.registers, self.positions) + 1,  # operands that are no registers are read too
+            self.extents,
+            self.maps,
+            (ops, *self.owned),
+        )
+
+    # Instructions -----------------------------------------------------------------------------
+
+    def op(self, code: Code, a: int = 0, b: int = 0, immediate: int = 0) -> int:
+        """The register of a result."""
+        self.registers += 1
+        self.ops.append(_Op(code, self.registers - 1, a, b, immediate))
+        return self.registers - 1
+
+    def effect(
+        self, code: Code, a: int = 0, b: int = 0, immediate: int = 0, result: int = 0
+    ) -> None:
+        """An instruction without a result of its own."""
+        self.ops.append(_Op(code, result, a, b, immediate))
+
+    def constant(self, number: int) -> int:
+        """The register of a number."""
+        if number not in self.constants:
+            self.constants[number] = self.op(Code.CONSTANT, immediate=_as_signed(number))
+        return self.constants[number]
+
+    def whole_word(self, position: int) -> int:
+        """The register of 64 bits."""
+        self.positions = max(self.positions, position + 1)
+        return self.op(Code.WORD, position)
+
+    def extent(self, axis: int) -> int:
+        """The register of an extent of the grid."""
+        return self.op(Code.EXTENT, axis)
+
+    def set_grid(self, axis: int, register: int) -> None:
+        """Replace an extent of the grid."""
+        self.effect(Code.SET_GRID, register, result=axis)
+
+    def word(self, position: int) -> int:
+        """The register of an argument as plans take it: signed, a bit as 0 or 1."""
+        kind = self.words[position]
+        bits = int(kind[1:]) if kind[0] == "i" and kind[1:].isdigit() else 64
+        register = self.whole_word(position)
+        if bits == 1:
+            return self.op(Code.AND, register, self.constant(1))
+        return self.op(Code.ADD, register, self.constant(0), 64 - bits) if bits < 64 else register
+
+    # Conditions -------------------------------------------------------------------------------
+
+    def _equality(self, condition: Exactly) -> None:
+        for axis, extent in enumerate(condition.grid):
+            self.effect(Code.EXPECT, self.extent(axis), immediate=extent)
+        for position, word in condition.words:
+            number = _as_kind(word, self.words[position])
+            self.effect(Code.EXPECT, self.word(position), immediate=number)
+
+    def _ranges(self, condition: Ranges) -> None:
+        positions = dict.fromkeys(position for pair in condition.pairs for position in pair)
+        begin = {position: self.whole_word(position) for position in positions}
+        end = {p: self.op(Code.ADD, begin[p], self.whole_word(p + 1)) for p in positions}
+        every = self.constant(1)
+        for a, b in condition.pairs:
+            orders = self.op(Code.ULE, end[a], begin[b]), self.op(Code.ULE, end[b], begin[a])
+            every = self.op(Code.AND, every, self.op(Code.OR, *orders))
+        self.effect(Code.EXPECT, every, immediate=int(condition.disjoint))
+
+    def _refusal(self, condition: Refused) -> None:
+        """Extents of the grid count as 1, as `HostPlan.non_tma_alignments` is asked."""
+        host, units = condition.host, condition.units
+        named = self._steps(host, [self.constant(1)] * 3)
+        if units is not None:
+            self.effect(Code.REQUIRE)
+        alignments = [self.op(Code.CONSTANT) for _ in range(host.arguments)]
+        for recipe in host.maps:
+            place = self._map(recipe, named, table=False)
+            owned = recipe.parameter >= 0
+            result = alignments[recipe.parameter] if owned else 0
+            self.effect(Code.UNIT, 0, int(owned), place, result)
+        if units is None:
+            self.effect(Code.REFUSE)
+            return
+        self.effect(Code.REQUIRE)
+        for register, unit in zip(alignments, units, strict=True):
+            self.effect(Code.EXPECT, register, immediate=unit)
+
+    def _plan(self, condition: Planned) -> None:
+        host = condition.host
+        extents = [self.extent(axis) for axis in range(3)] if host.persistent else []
+        named = self._steps(host, extents)
+        self.effect(Code.REQUIRE)
+        for number, recipe in enumerate(host.maps):
+            self.effect(Code.MAP, number, immediate=self._map(recipe, named, table=True))
+        self.maps = len(host.maps)
+        if not host.persistent:
+            return
+        for position, register in enumerate(extents, len(self.words)):
+            self.effect(Code.SET_WORD, register, result=position)
+        self.extents = 3
+        x, y, z = extents
+        instances = self.op(Code.MUL, self.op(Code.MUL, x, y), z)
+        batches = self.op(Code.DIVIDE_CEIL, instances, self.constant(host.persistent))
+        self.set_grid(0, self.op(Code.MIN, batches, self.constant(condition.blocks)))
+        self.set_grid(1, self.constant(1))
+        self.set_grid(2, self.constant(1))
+
+    def _steps(self, host: HostPlan, extents: Sequence[int]) -> dict[str, int]:
+        """The registers of a plan's names, after its guards."""
+        rest = host.arguments - len(self.words)
+        named = {f"a{len(self.words) + i}": r for i, r in enumerate(extents[:rest])}
+        for operand in _argument_names(host):
+            if operand[0] == "a" and operand not in named:
+                named[operand] = self.word(int(operand[1:]))
+        for index, step in enumerate(host.steps):
+            operands = [self._operand(x, named) for x in step.operands]
+            named[f"v{index}"] = self._step(step, operands)
+        for guard in host.guards:
+            self.effect(Code.GUARD, self._operand(guard, named))
+        return named
+
+    def _operand(self, operand: Operand, named: Mapping[str, int]) -> int:
+        return self.constant(operand) if isinstance(operand, int) else named[operand]
+
+    def _step(self, step: HostOp, operands: Sequence[int]) -> int:
+        """The register of a step's result, as its `text` computes it."""
+        name, (a, *rest) = step.mnemonic, operands
+        b = rest[0] if rest else 0
+        unused = 64 - step.bits if step.bits > 1 else 0
+        match name:
+            case "icmp":
+                return self._comparison(step, a, b)
+            case "getelementptr":
+                return self.op(Code.MOVE, a, b, step.size)
+            case "select":
+                return self.op(Code.SELECT, a, b, rest[1])
+            case "sext":
+                return self.op(Code.SUB, self.constant(0), a) if step.source == 1 else a
+            case "zext":
+                return self._as_unsigned(a, step.source)
+            case "and" | "or" | "xor" | "smin" | "smax":
+                return self.op(_PLAIN[name], a, b)
+            case "neg":
+                result = self.op(Code.SUB, self.constant(0), a, unused)
+            case "trunc":
+                result = self.op(Code.ADD, a, self.constant(0), unused)
+            case _:
+                code = _DIVISIONS.get(step.word, Code.DIVIDE) if name == "sdiv" else _PLAIN[name]
+                result = self.op(code, a, b, unused)
+        return result if step.bits > 1 else self.op(Code.AND, result, self.constant(1))
+
+    def _comparison(self, step: HostOp, a: int, b: int) -> int:
+        word, negated = step.word.removeprefix("not "), step.word.startswith("not ")
+        unsigned, relation = word[0] == "u", word[-2:]
+        if unsigned:
+            a, b = self._as_unsigned(a, step.source), self._as_unsigned(b, step.source)
+        if relation in ("eq", "ne"):
+            return self.op(Code.EQ if (relation == "eq") is not negated else Code.NE, a, b)
+        if negated:
+            relation = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}[relation]
+        if relation in ("gt", "ge"):
+            a, b, relation = b, a, {"gt": "lt", "ge": "le"}[relation]
+        less = relation == "lt"
+        if unsigned:
+            return self.op(Code.ULT if less else Code.ULE, a, b)
+        return self.op(Code.LT if less else Code.LE, a, b)
+
+    def _as_unsigned(self, register: int, bits: int) -> int:
+        if bits >= 64:
+            return register
+        return self.op(Code.AND, register, self.constant((1 << bits) - 1))
+
+    def _map(self, recipe: MapRecipe, named: Mapping[str, int], *, table: bool) -> int:
+        """The address of a recipe's structure; with a table where maps are made of it."""
+        rank = len(recipe.block)
+        record = _Map(base=self._operand(recipe.base, named), rank=rank, size=recipe.size)
+        record.extents[:rank] = [self._operand(n, named) for n in recipe.extents]
+        record.strides[:rank] = [self._operand(n, named) for n in recipe.strides]
+        if table:
+            record.type, record.swizzle = ELEMENT_TYPES[recipe.element], recipe.swizzle
+            record.fill = 0 if recipe.padding == "zero" else 1
+            record.box[:rank] = box_of(recipe.block, recipe.size, recipe.swizzle)[::-1]
+            memory, record.table = _table()
+            self.owned.append(memory)
+        self.owned.append(record)
+        return ctypes.addressof(record)
+
+
+_PLAIN = {
+    "add": Code.ADD, "sub": Code.SUB, "mul": Code.MUL, "and": Code.AND, "or": Code.OR,
+    "xor": Code.XOR, "smin": Code.MIN, "smax": Code.MAX,
+}  # fmt: skip
+_DIVISIONS = {"floor": Code.DIVIDE_FLOOR, "ceil": Code.DIVIDE_CEIL}
+
+
+def _table() -> tuple[Any, int]:
+    """Rows of zeros, which no map has for words, and their address, a multiple of 64."""
+    memory = (ctypes.c_uint8 * (ROWS * _ROW + 63))()
+    return memory, ctypes.addressof(memory) + -ctypes.addressof(memory) % 64
+
+
+def _argument_names(host: HostPlan) -> list[str]:
+    """The names of arguments that a plan refers to, each once."""
+    operands = [x for s in host.steps for x in s.operands] + [*host.guards]
+    operands += [x for m in host.maps for x in (m.base, *m.extents, *m.strides)]
+    return list(dict.fromkeys(x for x in operands if isinstance(x, str) and x[0] == "a"))
+
+
+def _as_signed(number: int) -> int:
+    """The same 64 bits as a signed number."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _as_kind(word: int, kind: str) -> int:
+    """A word as `_Assembly.word` reads one of its type."""
+    bits = int(kind[1:])
+    if bits == 1:
+        return word & 1
+    return (word + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)

@@ -1,0 +1,281 @@
+"""What a launch costs the host, by the kind of call: ours and Triton's in one process.
+
+    python benchmarks/launch_table.py DIRECTORY [--repeats 9]    on a GPU, with torch
+    python benchmarks/launch_table.py DIRECTORY --check         maps, results, captures; no times
+
+Each kind runs in a process of its own, 180 seconds at most, and writes DIRECTORY/KIND.json: medians
+and minima of microseconds per call, and whether the results of both are equal. `table.json` has all
+of them. A sample is 200 calls; samples of both alternate. `3 maps, moving pointers` passes other
+arrays in each call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from launch_kernels import OURS, SOURCE, TRITON
+
+CALLS, LIMIT, SIZE = 200, 180, 512
+TILE = {"M": 64, "N": 64, "K": 64}
+GRID = (SIZE // 64, SIZE // 64)
+Call = Callable[[], Any]
+
+
+def grid_of(meta: Any) -> tuple[int, int]:
+    """The grid of a matmul, as callers write it."""
+    return (meta["m"] // meta["M"], meta["n"] // meta["N"])
+
+
+def descriptors_kept(module: Any, t: Any) -> Call:
+    """Descriptors made once."""
+    a, b, c = (module.TensorDescriptor.from_tensor(x, [64, 64]) for x in t.halves[:3])
+    return lambda: module.described[GRID](a, b, c, SIZE, **TILE)
+
+
+def descriptors_made(module: Any, t: Any) -> Call:
+    """Descriptors made for each call."""
+
+    def call() -> None:
+        a, b, c = (module.TensorDescriptor.from_tensor(x, [64, 64]) for x in t.halves[:3])
+        module.described[GRID](a, b, c, SIZE, **TILE)
+
+    return call
+
+
+def moving(module: Any, t: Any) -> Call:
+    """Other arrays in each call."""
+    sets = itertools.cycle(list(itertools.permutations(t.halves, 3)))
+    return lambda: module.matmul[GRID](*next(sets), SIZE, SIZE, SIZE, **TILE)
+
+
+KINDS: dict[str, Callable[[Any, Any], Call]] = {
+    "0 maps": lambda m, t: lambda: m.add[(4,)](*t.rows, 512, 500, BLOCK=128),
+    "0 maps, callable grid": lambda m, t: (
+        lambda: m.add[lambda meta: (meta["n"] // meta["BLOCK"],)](*t.rows, 512, 500, BLOCK=128)
+    ),
+    "0 maps, keywords": lambda m, t: (
+        lambda: m.add[(4,)](x=t.rows[0], y=t.rows[1], z=t.rows[2], n=512, m=500, BLOCK=128)
+    ),
+    "0 maps, tuple": lambda m, t: (
+        lambda: m.add_pair[(4,)]((t.rows[0], t.rows[1]), t.rows[2], 512, 500, BLOCK=128)
+    ),
+    "0 maps, autotuned": lambda m, t: (
+        lambda: m.tuned_add[lambda meta: (512 // meta["BLOCK"],)](*t.rows, 512, 500)
+    ),
+    "0 maps, heuristics": lambda m, t: lambda: m.chosen_add[(4,)](*t.rows, 512, 500),
+    "1 map": lambda m, t: lambda: m.gram[(1,)](t.halves[0], t.square, 64, SIZE, BLOCK=64),
+    "3 maps": lambda m, t: lambda: m.matmul[GRID](*t.halves[:3], SIZE, SIZE, SIZE, **TILE),
+    "3 maps, callable grid": lambda m, t: (
+        lambda: m.matmul[grid_of](*t.halves[:3], SIZE, SIZE, SIZE, **TILE)
+    ),
+    "3 maps, keywords": lambda m, t: (
+        lambda: m.matmul[GRID](
+            a=t.halves[0], b=t.halves[1], c=t.halves[2], m=SIZE, n=SIZE, k=SIZE, **TILE
+        )
+    ),
+    "3 maps, autotuned": lambda m, t: (
+        lambda: m.tuned_matmul[grid_of](*t.halves[:3], SIZE, SIZE, SIZE)
+    ),
+    "3 maps, moving pointers": moving,
+    "3 maps, descriptors": descriptors_kept,
+    "3 maps, descriptors made": descriptors_made,
+    "6 maps": lambda m, t: lambda: m.matmuls[GRID](*t.halves, SIZE, SIZE, SIZE, **TILE),
+}
+
+
+class Tensors:
+    """Arguments, the same numbers for both frontends."""
+
+    def __init__(self) -> None:
+        import torch
+
+        torch.manual_seed(0)
+        self.rows = [torch.randn(512, device="cuda") for _ in range(3)]
+        self.halves = [
+            torch.randn(SIZE, SIZE, device="cuda", dtype=torch.float16) / 16 for _ in range(6)
+        ]
+        self.square = torch.zeros(64, 64, device="cuda")
+
+    @property
+    def all(self) -> list[Any]:
+        """Every tensor."""
+        return [*self.rows, *self.halves, self.square]
+
+
+def import_kernels(folder: Path, head: str, name: str) -> Any:
+    """The kernels as a module with its own file, as frontends require of their source."""
+    path = folder / f"{name}.py"
+    path.write_text(head + SOURCE)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def measure(kind: str, repeats: int) -> dict[str, Any]:
+    """One row of the table."""
+    import torch
+
+    calls: dict[str, Call] = {}
+    results: dict[str, list[Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, head in (("ours", OURS), ("triton", TRITON)):
+            if name == "triton" and importlib.util.find_spec("triton") is None:
+                continue
+            tensors = Tensors()
+            calls[name] = KINDS[kind](import_kernels(Path(folder), head, f"launch_{name}"), tensors)
+            calls[name]()
+            torch.cuda.synchronize()
+            results[name] = [t.clone() for t in tensors.all]
+        row: dict[str, Any] = {"kind": kind, "device": torch.cuda.get_device_name()}
+        if len(results) == 2:
+            pairs = zip(results["ours"], results["triton"], strict=True)
+            row["equal"] = all(torch.allclose(a, b, 1e-2, 1e-2) for a, b in pairs)
+        times: dict[str, list[float]] = {name: [] for name in calls}
+        for call in calls.values():
+            for _ in range(200):  # every set of pointers was passed before
+                call()
+        for _ in range(repeats):
+            for name in random.sample(sorted(calls), len(calls)):
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                for _ in range(CALLS):
+                    calls[name]()
+                times[name].append((time.perf_counter() - start) / CALLS * 1e6)
+                torch.cuda.synchronize()
+    for name, taken in times.items():
+        row[name] = {"median": statistics.median(taken), "least": min(taken), "all": taken}
+    return row
+
+
+def check() -> dict[str, Any]:
+    """Whether results are right for changing arrays and shapes, alignments that select versions,
+    and captures; and whether the maps of machine code are those of the bindings."""
+    import torch
+
+    row: dict[str, Any] = {"kind": "check"}
+    with tempfile.TemporaryDirectory() as folder:
+        ours, r = import_kernels(Path(folder), OURS, "launch_ours"), random.Random(0)
+        wrong: list[Any] = []
+        shapes = [(512, 512, 512), (256, 320, 128), (300, 304, 704), (300, 301, 700), (64, 64, 68)]
+        for number in range(60):
+            m, n, k = r.choice(shapes)
+            a = torch.randn(m, k, device="cuda", dtype=torch.float16)
+            b = torch.randn(k, n, device="cuda", dtype=torch.float16)
+            c = torch.empty(m, n, device="cuda", dtype=torch.float16)
+            ours.matmul[lambda meta, m=m, n=n: (-(-m // 64), -(-n // 64))](a, b, c, m, n, k, **TILE)
+            expected = a.float() @ b.float()
+            if not torch.allclose(c.float(), expected, 1e-2, 1e-1):
+                wrong.append([number, m, n, k, float((c.float() - expected).abs().max())])
+        row["wrong results"] = wrong
+        tensors = Tensors()
+        call = KINDS["3 maps"](ours, tensors)
+        for _ in range(3):
+            call()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            call()
+        a, b, c = tensors.halves[:3]
+        a.copy_(torch.randn_like(a))
+        c.zero_()
+        graph.replay()
+        torch.cuda.synchronize()
+        row["capture"] = torch.allclose(c.float(), a.float() @ b.float(), 1e-2, 1e-1)
+    row["maps"] = equal_maps()
+    return row
+
+
+def equal_maps() -> bool:
+    """Whether the driver makes the same 128 bytes of the codes that machine code passes as of the
+    names that the bindings pass, for every element type and swizzle."""
+    import ctypes
+
+    from tileir.backend.codegen.tma_boxes import box_of
+    from tileir.backend.driver.device import driver
+    from tileir.backend.driver.gpu import gpu
+    from tileir.backend.driver.tensor_maps import encoded
+    from tileir.backend.runtime.launch_program import ELEMENT_TYPES
+    from tileir.backend.tma.host_plan import MapRecipe, MapValues
+
+    encode = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint,
+        *[ctypes.c_void_p] * 5, *[ctypes.c_uint] * 4,
+    )(gpu().encode_address)  # fmt: skip
+    buffer = ctypes.create_string_buffer(192)
+    start = ctypes.addressof(buffer) + -ctypes.addressof(buffer) % 64
+    sizes = {"i8": 1, "f8e4m3": 1, "f8e5m2": 1, "i16": 2, "f16": 2, "bf16": 2, "i64": 8, "f64": 8}
+    for (element, code), swizzle in itertools.product(ELEMENT_TYPES.items(), range(4)):
+        size = sizes.get(element, 4)
+        fills = ("zero", "nan") if element in ("f16", "bf16", "f32", "f64") else ("zero",)
+        for fill, rank in itertools.product(fills, (1, 2, 3, 5)):
+            block = (*(8,) * (rank - 1), (16 << swizzle) // size)
+            recipe = MapRecipe(element, size, block, swizzle, fill, 0, (), (), 0)
+            extents = tuple(range(40, 40 + 16 * rank, 16))
+            strides = tuple(1 << (20 - 3 * d) for d in range(rank - 1))
+            values = MapValues(recipe, 1 << 40, extents, strides)
+            box = box_of(block, size, swizzle)
+            status = encode(
+                start, code, rank, 1 << 40, (ctypes.c_uint64 * 5)(*extents[::-1]),
+                (ctypes.c_uint64 * 5)(*strides[::-1]), (ctypes.c_uint32 * 5)(*box[::-1]),
+                (ctypes.c_uint32 * 5)(*[1] * 5), 0, swizzle, 3, int(fill == "nan"),
+            )  # fmt: skip
+            if status or ctypes.string_at(start, 128) != bytes(encoded(driver(), values)):
+                return False
+    return True
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--kind", choices=["check", *KINDS])
+    options = parser.parse_args()
+    options.directory.mkdir(parents=True, exist_ok=True)
+    if options.kind:
+        row = check() if options.kind == "check" else measure(options.kind, options.repeats)
+        (options.directory / f"{options.kind}.json").write_text(json.dumps(row, indent=1) + "\n")
+        return
+    rows: list[dict[str, Any]] = []
+    for kind in ["check", *([] if options.check else KINDS)]:
+        command = [sys.executable, __file__, str(options.directory), "--kind", kind]
+        try:
+            done = subprocess.run(
+                [*command, "--repeats", str(options.repeats)], timeout=LIMIT, capture_output=True,
+                text=True, check=False,
+            )  # fmt: skip
+            failure = done.stderr[-2000:] if done.returncode else ""
+        except subprocess.TimeoutExpired:
+            failure = f"more than {LIMIT} s"
+        path = options.directory / f"{kind}.json"
+        rows.append({"kind": kind, "failure": failure} if failure else json.loads(path.read_text()))
+        sys.stdout.write(line_of(rows[-1]) + "\n")
+        sys.stdout.flush()
+        (options.directory / "table.json").write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """A row as a line."""
+    sides = [f"{n} {row[n]['median']:8.2f} us" for n in ("ours", "triton") if n in row]
+    rest = [f"{n}: {row[n]}" for n in ("equal", "wrong results", "capture", "maps", "failure")
+            if n in row]  # fmt: skip
+    return f"{row['kind']:28}" + "  ".join([*sides, *rest])
+
+
+if __name__ == "__main__":
+    main()

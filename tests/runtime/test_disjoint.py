@@ -1,0 +1,190 @@
+"""Versions of kernels for memory that does not overlap: which kernels have them, when they are
+launched, and that machine code decides as Python does."""
+
+import random
+
+import pytest
+
+from tileir.backend.runtime import native_launcher
+from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.disjoint import Separation, separate, separation
+from tileir.backend.runtime.frontend_calls import Calls
+from tileir.backend.runtime.jit import Jit
+from tileir.frontends import triton
+from tileir.frontends.triton import language as tl
+from tileir.interp import interpret
+from tileir.testing.kernels import matmul
+
+from .machines import FakeMachine, TorchLike
+
+
+class Storage:
+    """The memory of a tensor, as torch has it."""
+
+    def __init__(self, address, size):
+        self.address, self.size = address, size
+
+    def data_ptr(self):
+        return self.address
+
+    def nbytes(self):
+        return self.size
+
+
+class Stored(TorchLike):
+    """A view that begins `offset` bytes into its memory."""
+
+    def __init__(self, address, size=4096, offset=0, **more):
+        super().__init__(address + offset, **more)
+        self.storage = Storage(address, size)
+
+    def untyped_storage(self):
+        return self.storage
+
+
+@triton.jit
+def states(x, out, y, n, BLOCK: tl.constexpr):
+    """Running sums, each stored before the next load."""
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for i in range(n):
+        tl.store(out + i * BLOCK + at, total)
+        total += tl.load(x + i * BLOCK + at) * tl.load(y + at)
+
+
+@triton.jit
+def copy(x, out, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for i in range(n):
+        total += tl.load(x + i * BLOCK + at)
+    tl.store(out + at, total)
+
+
+@triton.jit
+def in_place(x, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    for i in range(n):
+        tl.store(x + i * BLOCK + at, tl.load(x + i * BLOCK + at) + 1)
+
+
+@triton.jit
+def tables(x, out, n, BLOCK: tl.constexpr):
+    """What is stored may be what a loaded address points to."""
+    at = tl.arange(0, BLOCK)
+    for i in range(n):
+        row = tl.load(x + i).to(tl.pointer_type(tl.float32))
+        tl.store(out + at, tl.load(row + at))
+
+
+SIGNATURES = {
+    "states": (
+        {"x": "*fp32", "out": "*fp32", "y": "*fp32", "n": "i32"}, Separation((1,), (0, 1, 2)),
+    ),
+    "copy": ({"x": "*fp32", "out": "*fp32", "n": "i32"}, None),
+    "in_place": ({"x": "*fp32", "n": "i32"}, None),
+    "tables": ({"x": "*i64", "out": "*fp32", "n": "i32"}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_kernels_that_read_after_they_wrote_compare_memory(name):
+    signature, expected = SIGNATURES[name]
+    module = globals()[name].module(signature, {"BLOCK": 16})
+    assert separation(module.kernel()) == expected
+    if expected is not None:
+        version = separate(module, name, expected.written).kernel()
+        assert [p.attributes.noalias for p in version.parameters[:2]] == [False, True]
+        assert separation(version) is None
+
+
+def test_dots_whose_result_is_stored_at_the_end_compare_nothing():
+    assert separation(matmul(64, 64, 32).kernel()) is None
+
+
+def test_each_pair_is_compared_once():
+    assert Separation((1, 3), (0, 1, 2, 3)).pairs == ((1, 0), (1, 2), (1, 3), (3, 0), (3, 2))
+
+
+@pytest.fixture(params=["frontend", "jit"])
+def launch(request, monkeypatch):
+    """Launches `states`; its machine."""
+    machine = FakeMachine()
+    if request.param == "frontend":
+        from tileir.backend import executors as gpu_executor
+
+        calls = Calls(machine, "sm_80", machine.load, Cache(None))
+        monkeypatch.setattr(gpu_executor, "_calls", lambda: calls)
+        states._dispatch = None
+        return machine, lambda *arguments: states[1](*arguments, 4, BLOCK=16)
+    kernel = Jit(
+        states.module(SIGNATURES["states"][0], {"BLOCK": 16}), target="sm_80", cache=Cache(None),
+        machine=machine, load=machine.load,
+    )  # fmt: skip
+    return machine, lambda *arguments: kernel[1](*arguments, 4)
+
+
+def is_separate(machine):
+    """Whether the kernel launched last was compiled for memory that does not overlap."""
+    handle = machine.launches[-1].handle
+    compiled = next(k for k in machine.kernels if k.handle == handle).compiled
+    return compiled.stages["input"].kernel().parameters[1].attributes.noalias
+
+
+X, OUT, Y = Stored(4096), Stored(8192), Stored(12288)
+OVERLAPS = (
+    (X, OUT, Y, True), (X, X, Y, False), (X, Y, Y, False), (Y, X, OUT, True), (X, OUT, X, True),
+    (X, Stored(4096, 8192, 4096), Y, False),  # a view of the memory of x
+    (Stored(4096, 4097), OUT, Y, False), (X, Stored(8192, 4097), Y, False),
+    (X, Stored(8000, 193, 192), Y, False),  # the last byte of x's memory, before the view
+    (X, Stored(1 << 40, 16), Stored((1 << 40) + 16), True),
+)  # fmt: skip
+
+
+@pytest.mark.skipif(
+    not native_launcher.supported(), reason="this Python's objects are laid out otherwise"
+)
+def test_versions_are_launched_by_the_memory_of_arguments(launch):
+    machine, call = launch
+    machine.owner = lambda address: 0
+    for times in range(4):
+        for x, out, y, expected in OVERLAPS:
+            call(x, out, y)
+            assert is_separate(machine) is expected
+            assert machine.launches[-1].words == (x.address, out.address, y.address, 4)
+            assert machine.launches[-1].native or times < 2
+    assert len(machine.kernels) <= 4 and machine.launches[-1].native
+    r = random.Random(0)
+    for _ in range(300):
+        arrays = [Stored(4096 + 16 * r.randrange(64), 16 * r.randrange(1, 24), 0) for _ in range(3)]
+        call(*arrays)
+        (x, a), out, (y, b) = (
+            (z.storage.address, z.storage.address + z.storage.size) for z in arrays
+        )
+        apart = (out[1] <= x or a <= out[0]) and (out[1] <= y or b <= out[0])
+        assert is_separate(machine) is apart and machine.launches[-1].native
+
+
+def test_arrays_whose_memory_is_not_known_have_the_version_without(launch):
+    machine, call = launch
+    for _ in range(4):
+        call(TorchLike(4096), TorchLike(8192), TorchLike(12288))
+        assert not is_separate(machine)
+    for _ in range(3):
+        call(X, TorchLike(8192), Y)
+        assert not is_separate(machine)
+    for _ in range(3):
+        call(X, OUT, Y)
+        assert is_separate(machine)
+
+
+def test_the_version_means_the_same_for_memory_that_does_not_overlap():
+    import numpy as np
+
+    module = states.module(SIGNATURES["states"][0], {"BLOCK": 16})
+    results = []
+    for each in (module, separate(module, "states", (1,))):
+        x, out, y = np.arange(64, dtype="f4"), np.zeros(64, "f4"), np.full(16, 0.5, "f4")
+        interpret(each, "states", 1, [x, out, y, 4])
+        results.append(out)
+    np.testing.assert_array_equal(*results)

@@ -1,0 +1,313 @@
+"""Launch programs compute what host plans say, and pass the tensor maps of the numbers given."""
+
+import ctypes
+import random
+import threading
+
+import pytest
+
+from tileir.backend.runtime import native_launcher
+from tileir.backend.runtime.launch_program import (
+    ELEMENT_TYPES,
+    Code,
+    Exactly,
+    LaunchProgram,
+    Planned,
+    Refused,
+    _Assembly,
+    assemble,
+)
+from tileir.backend.runtime.launcher.program import MAPS, ROWS
+from tileir.backend.runtime.native_launcher import Arg, Entry, Kind, Launcher
+from tileir.backend.tma.host_expressions import FORMULAS, HostOp
+from tileir.backend.tma.host_plan import HostPlan, MapRecipe
+from tileir.op import lookup
+from tileir.ops.arith import DivRounding
+from tileir.ops.compare import IntegerPredicate
+from tileir.passmanager import run
+from tileir.testing.kernels import attention, matmul
+from tileir.types import F16, I1, I8, I16, I32, I64, Pointer
+from tileir.values import Value
+
+from .tensor_maps import Encoder, expected_bytes
+
+pytestmark = pytest.mark.skipif(
+    not native_launcher.supported(), reason="this Python's objects are laid out otherwise"
+)
+
+_LAUNCH = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p,
+)  # fmt: skip
+
+fresh = assemble.__wrapped__
+"""A program with tables of its own."""
+
+
+class Machine:
+    """Launches of one program on integers: `launched` are grid, slots and maps of each."""
+
+    def __init__(self, code, words, handle=1):
+        self.encoder, self.launched = Encoder(), []
+        self._code, self._slots = code, words + code.extents
+        self._callback = _LAUNCH(self._launch)
+        address = ctypes.cast(self._callback, ctypes.c_void_p).value
+        self.launcher = Launcher(lambda *_: "slow", address, self.encoder.address)
+        args = [Arg(Kind.INTEGER, i) for i in range(words)]
+        entry = Entry(1 + words, (), args, [0] * self._slots, handle, 32, result="fast",
+                      program=code)  # fmt: skip
+        assert self.launcher.add(entry) is not None
+
+    def __call__(self, numbers, grid=(1, 1, 1)):
+        signed = [(n + (1 << 63)) % (1 << 64) - (1 << 63) for n in numbers]
+        return self.launcher.function(grid, *signed)
+
+    def _launch(self, handle, x, y, z, threads, _, __, shared, stream, words, ___):
+        slots = [ctypes.c_uint64.from_address(words[i]).value for i in range(self._slots)]
+        places = [words[self._slots + i] for i in range(self._code.maps)]
+        assert all(place % 64 == 0 for place in places)
+        self.launched.append(((x, y, z), slots, [ctypes.string_at(place, 128) for place in places]))
+        return 0
+
+
+def computing(step, kinds):
+    """A machine that passes the result of a step in its first slot."""
+    words = tuple("i8*" if isinstance(k, Pointer) else str(k) for k in kinds)
+    assembly = _Assembly(words)
+    found = assembly._step(step, [assembly.word(i) for i in range(len(words))])
+    assembly.effect(Code.SET_WORD, found, result=0)
+    return Machine(assembly.code(LaunchProgram()), len(words))
+
+
+def ops(name, kind):
+    """Ops `name` on values of this type, one for every attribute."""
+    cls = lookup(name)
+    x, y, c = Value(kind), Value(kind), Value(I1)
+    match name:
+        case "icmp":
+            return [cls(x, y, predicate_=p) for p in IntegerPredicate]
+        case "sdiv":
+            return [cls(x, y, rounding=r) for r in DivRounding]
+        case "select":
+            return [cls(c, x, y)]
+        case "neg":
+            return [cls(x)]
+        case "sext" | "zext":
+            return [cls(v, I64) for v in (x, c) if v.type is not I64]
+        case "trunc":
+            return [cls(x, small) for small in (I1, I8, I16, I32) if small.bits < kind.bits]
+        case "getelementptr":
+            return [cls(Value(Pointer(pointee)), y) for pointee in (I8, F16, I64)]
+        case _:
+            return [cls(x, y)]
+
+
+_WIDER = frozenset(("getelementptr", "sext", "zext", "trunc", "neg", "sdiv"))
+"""Ops whose operands are no bits."""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(n, k) for n in sorted(FORMULAS) for k in (I1, I8, I16, I32, I64)
+     if k is not I1 or n not in _WIDER],
+    ids=str,
+)  # fmt: skip
+def test_instructions_are_the_formulas(name, kind):
+    r = random.Random(f"{name} {kind}")
+    for op in ops(name, kind):
+        for index in range(len(op.results)):
+            step = HostOp.of(op, tuple(f"a{i}" for i in range(len(op.inputs))), index)
+            machine = computing(step, [v.type for v in op.inputs])
+            for _ in range(40):
+                numbers = [number(r, v.type) for v in op.inputs]
+                if name == "sdiv" and numbers[1] == 0:
+                    continue
+                assert machine(numbers) == "fast"
+                env = {f"a{i}": n for i, n in enumerate(numbers)}
+                wanted = eval(step.text, env) % (1 << 64)
+                assert machine.launched[-1][1][0] == wanted, (step.text, env)
+
+
+def number(r, kind):
+    if isinstance(kind, Pointer):
+        return r.choice([0, 16, 4096, (1 << 47) + 8, (1 << 64) - 16])
+    if kind is I1:
+        return r.randrange(2)
+    half = 1 << kind.bits - 1
+    return r.choice([-half, -half + 1, -7, -1, 0, 1, 2, 7, half - 1, r.randrange(-half, half)])
+
+
+def plan_of(module, *passes):
+    front = ("cse", "licm", "scalarize-pointer-steps", "infer-descriptors")
+    made = HostPlan.of(run(module, ",".join((*front, *passes, "warp-specialize"))).module.kernel())
+    assert made is not None
+    return made
+
+
+PRODUCT, ATTENTION = plan_of(matmul(64, 64, 32)), plan_of(attention(64, 32, 64))
+WORDS = {
+    "product": (PRODUCT, ("f16*", "f16*", "f16*", "i32", "i32", "i32")),
+    "attention": (ATTENTION, ("f16*", "f16*", "f16*", "f16*", "i32", "f32")),
+}
+
+
+def drawn(r, words):
+    addresses = [16, 4096, 1 << 20, 1 << 40, 1 << 47, 4098, 4104]
+    integers = [
+        -8,
+        0,
+        1,
+        8,
+        16,
+        64,
+        77,
+        128,
+        300,
+        301,
+        304,
+        704,
+        1 << 20,
+        (1 << 28) - 8,
+        1 << 28,
+        1 << 31,
+    ]
+    return [
+        r.choice(addresses) if w[-1] == "*" else r.choice(integers) if w[0] == "i" else 0
+        for w in words
+    ]
+
+
+def signed(numbers, words):
+    return [(n + (1 << 31)) % (1 << 32) - (1 << 31) if w == "i32" else n
+            for n, w in zip(numbers, words, strict=True)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_maps_are_those_of_the_plan(name):
+    plan, words = WORDS[name]
+    machine = Machine(fresh(LaunchProgram((Planned(plan),)), words), len(words))
+    r, counts = random.Random(name), {"fast": 0, "slow": 0}
+    for _ in range(2000):
+        numbers = drawn(r, words)
+        found = plan.resolved(signed(numbers, words))
+        launches = len(machine.launched)
+        counts[machine(numbers)] += 1
+        assert len(machine.launched) - launches == (found is not None)
+        if found is not None:
+            wanted = [expected_bytes(each, ELEMENT_TYPES) for each in found]
+            assert machine.launched[-1][2] == wanted
+    assert min(counts.values()) > 50
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_versions_are_those_of_the_plan(name):
+    """Each entry applies where the plan refuses the arguments for its reason, and only there."""
+    plan, words = WORDS[name]
+    r, machines = random.Random(name), {}
+    for _ in range(1500):
+        numbers = drawn(r, words)
+        given = signed(numbers, words)
+        units = plan.non_tma_alignments(given)
+        refused = plan.resolved(given) is None
+        if refused and units not in machines:
+            code = fresh(LaunchProgram((Refused(plan, units),)), words)
+            machines[units] = Machine(code, len(words))
+        for expected, machine in machines.items():
+            applies = refused and expected == units
+            assert machine(numbers) == ("fast" if applies else "slow"), (numbers, expected, units)
+    assert None in machines and len(machines) > 3
+
+
+def test_a_map_is_encoded_once_for_its_words():
+    machine = Machine(fresh(LaunchProgram((Planned(PRODUCT),)), WORDS["product"][1]), 6)
+    numbers, taken = [4096, 8192, 16384, 304, 304, 704], []
+    for index, value in ((0, 4096), (0, 1 << 20), (0, 1 << 20), (2, 1 << 21), (3, 312), (5, 64)):
+        numbers[index] = value
+        before = machine.encoder.encoded
+        assert machine(numbers) == "fast"
+        taken.append(machine.encoder.encoded - before)
+    assert taken == [3, 1, 0, 1, 2, 2]
+
+
+def test_rows_of_the_table_are_replaced():
+    machine = Machine(fresh(LaunchProgram((Planned(PRODUCT),)), WORDS["product"][1]), 6)
+    r = random.Random(1)
+    addresses = [4096 * (1 + i) for i in range(4 * ROWS)]
+    for _ in range(4000):
+        numbers = [*r.sample(addresses, 3), 304, 304, 704]
+        assert machine(numbers) == "fast"
+        found = PRODUCT.resolved(numbers)
+        assert machine.launched[-1][2] == [expected_bytes(m, ELEMENT_TYPES) for m in found]
+
+
+def test_a_driver_that_refuses_is_asked_again():
+    machine = Machine(fresh(LaunchProgram((Planned(PRODUCT),)), WORDS["product"][1]), 6)
+    numbers = [4096, 8192, 16384, 304, 304, 704]
+    machine.encoder.fails = True
+    assert [machine(numbers), machine(numbers)] == ["slow", "slow"] and not machine.launched
+    machine.encoder.fails = False
+    assert machine(numbers) == "fast"
+    wanted = [expected_bytes(m, ELEMENT_TYPES) for m in PRODUCT.resolved(numbers)]
+    assert machine.launched[-1][2] == wanted
+
+
+def test_threads_have_the_maps_of_their_own_numbers():
+    machine = Machine(fresh(LaunchProgram((Planned(PRODUCT),)), WORDS["product"][1]), 6)
+
+    def launches(seed):
+        r = random.Random(seed)
+        for _ in range(300):
+            assert machine([*(4096 * r.randrange(1, 400) for _ in range(3)), 304, 304, 704])
+
+    threads = [threading.Thread(target=launches, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(machine.launched) == 8 * 300
+    for _, slots, maps in machine.launched:
+        assert maps == [expected_bytes(m, ELEMENT_TYPES) for m in PRODUCT.resolved(slots)]
+
+
+@pytest.mark.parametrize(
+    ("grid", "persistent", "blocks", "cluster", "found"),
+    [
+        ((5, 3, 2), 1, 8, (1, 1, 1), (8, 1, 1)), ((5, 1, 1), 1, 8, (1, 1, 1), (5, 1, 1)),
+        ((5, 1, 1), 2, 8, (2, 1, 1), (6, 1, 1)), ((70, 70, 70), 1, 66, (2, 1, 1), (132, 1, 1)),
+    ],
+)  # fmt: skip
+def test_blocks_that_work_for_many_instances(grid, persistent, blocks, cluster, found):
+    """They are passed the extents of the grid."""
+    plan = HostPlan(4, (), (), (), persistent)
+    machine = Machine(fresh(LaunchProgram((Planned(plan, blocks),), cluster), ("i32",)), 1)
+    assert machine([7], grid) == "fast"
+    assert machine.launched[-1] == (found, [7, *grid], [])
+
+
+def test_clusters_without_a_plan():
+    machine = Machine(fresh(LaunchProgram((), (1, 4, 2)), ("i32",)), 1)
+    assert machine([7], (5, 3, 2)) == "fast" and machine.launched[-1][0] == (5, 12, 4)
+
+
+def test_numbers_that_a_choice_was_made_for():
+    words = ("f32*", "i32", "f32", "i64", "i1")
+    condition = Exactly((5, 1, 1), ((1, -3), (3, 1 << 40), (4, 1)))
+    machine = Machine(fresh(LaunchProgram((condition,)), words), 5)
+    assert machine([16, -3, 9, 1 << 40, 1], (5,)) == "fast"
+    assert machine([32, -3, 7, 1 << 40, 1], (5,)) == "fast"
+    for numbers, grid in (
+        ([16, 3, 9, 1 << 40, 1], 5), ([16, -3, 9, 1 << 40, 0], 5), ([16, -3, 9, 1, 1], 5),
+        ([16, -3, 9, 1 << 40, 1], 6), ([16, -3, 9, 1 << 40, 1], (5, 2)),
+    ):  # fmt: skip
+        assert machine(numbers, grid) == "slow"
+
+
+def test_what_machine_code_cannot_do_is_left_to_python():
+    recipe = MapRecipe("f16", 2, (64, 32), 2, "zero", "a0", (8, 8), (8, 1), 0)
+    deep = MapRecipe("f16", 2, (1,) * 5 + (64,), 0, "zero", "a0", (8,) * 6, (8,) * 5 + (1,), 0)
+    many = HostPlan(1, (), (), (recipe,) * (MAPS + 1))
+    for plan in (many, HostPlan(1, (), (), (deep,))):
+        assert fresh(LaunchProgram((Planned(plan),)), ("f16*",)) is None
+    most = HostPlan(1, (), (), (recipe,) * MAPS)
+    machine = Machine(fresh(LaunchProgram((Planned(most),)), ("f16*",)), 1)
+    assert machine([4096]) == "fast" and len(machine.launched[0][2]) == MAPS

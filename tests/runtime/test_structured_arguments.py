@@ -1,0 +1,210 @@
+"""Tuples, descriptors and constants as arguments: machine code launches what Python would, and
+keeps calls apart whose parts differ."""
+
+import collections
+
+import pytest
+
+from tileir.backend import executors as gpu_executor
+from tileir.backend.runtime import native_launcher
+from tileir.backend.runtime.array_protocols import Tensor
+from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.frontend_calls import Calls
+from tileir.backend.runtime.jit import Jit
+from tileir.errors import LaunchError
+from tileir.frontends import triton
+from tileir.frontends.triton import language as tl
+from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
+from tileir.textual import parse
+
+from .machines import FakeMachine, Interface, TorchLike
+
+pytestmark = pytest.mark.skipif(
+    not native_launcher.supported(), reason="this Python's objects are laid out otherwise"
+)
+
+Pair = collections.namedtuple("Pair", ("x", "y"))
+
+
+@triton.jit
+def add(several, z, BLOCK: tl.constexpr, NAME: tl.constexpr = "a"):
+    at = tl.arange(0, BLOCK)
+    value = tl.load(several[0] + at) + tl.load(several[1][0] + at) * several[1][1]
+    tl.store(z + at, value)
+
+
+@triton.jit
+def copy(source, z, n):
+    tl.store(z + tl.arange(0, 16), tl.sum(source.load([n, 0]), 0))
+
+
+@triton.jit
+def scale(x, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(x + at, tl.load(x + at) * 2, mask=at < n)
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    machine = FakeMachine()
+    calls = Calls(machine, "sm_80", machine.load, Cache(None))
+    monkeypatch.setattr(gpu_executor, "_calls", lambda: calls)
+    add._dispatch = copy._dispatch = scale._dispatch = None
+    return machine
+
+
+def repeated(machine, launch, times=3):
+    """The last launch of several, which machine code made."""
+    for _ in range(times):
+        launch()
+    assert machine.launches[-1].native
+    return machine.launches[-1]
+
+
+def test_tuples_are_passed_by_items(machine):
+    x, y, z = TorchLike(4096), TorchLike(8192), TorchLike(16384)
+    first = repeated(machine, lambda: add[1]((x, (y, 5)), z, BLOCK=16))
+    assert first.words == (4096, 8192, 5, 16384)
+    second = repeated(machine, lambda: add[1]((z, (x, 7)), y, BLOCK=16), 1)
+    assert second.words == (16384, 4096, 7, 8192) and second.handle == first.handle
+    for other in (
+        (x, (y, 16)), (x, (y, 1)), (TorchLike(4100), (y, 5)), (x, (TorchLike(4100), 5)),
+        (x, (y, 5.0)), (x, (y, 1 << 40)), (x, Pair(y, 5)), Pair(x, (y, 5)),
+    ):  # fmt: skip
+        found = repeated(machine, lambda other=other: add[1](other, z, BLOCK=16), 2)
+        assert found.handle != first.handle or isinstance(other, Pair) or Pair in map(type, other)
+    assert repeated(machine, lambda: add[1]((x, (y, 5)), z, BLOCK=16), 1).handle == first.handle
+    with pytest.raises(LaunchError):
+        add[1]((x, (TorchLike(4096, cuda=False), 5)), z, BLOCK=16)
+
+
+def test_tuples_of_other_lengths_are_other_calls(machine):
+    x, y, z = TorchLike(4096), TorchLike(8192), TorchLike(16384)
+    repeated(machine, lambda: add[1]((x, (y, 5)), z, BLOCK=16))
+    words = repeated(machine, lambda: add[1]((x, (y, 5), y), z, BLOCK=16), 2).words
+    assert words == (4096, 8192, 5, 8192, 16384)
+    with pytest.raises(Exception, match="index"):
+        add[1]((x,), z, BLOCK=16)
+
+
+def test_a_grid_that_is_a_function_is_given_tuples(machine):
+    x, y, z = TorchLike(4096), TorchLike(8192), TorchLike(16384)
+    for n in (5, 6, 7):
+        add[lambda meta: (meta["several"][1][1],)]((x, (y, n)), z, BLOCK=16)
+    assert [found.grid for found in machine.launches] == [(5, 1, 1), (6, 1, 1), (7, 1, 1)]
+    assert machine.launches[-1].native
+
+
+def test_descriptors_are_passed_by_parts(machine):
+    z = TorchLike(16384, shape=(16,))
+
+    def described(address=4096, shape=(32, 48), block=(16, 16), **more):
+        return TensorDescriptor.from_tensor(TorchLike(address, shape=shape), block, **more)
+
+    first = repeated(machine, lambda: copy[1](described(), z, 3))
+    assert first.words == (4096, 32, 48, 48, 16384, 3)
+    second = repeated(machine, lambda: copy[1](described(8192, (64, 80)), z, 5), 1)
+    assert second.words == (8192, 64, 80, 80, 16384, 5) and second.handle == first.handle
+    other = described()
+    other.block_shape = [8, 16]
+    handles = {first.handle}
+    for each in (other, described(padding="nan"), described(shape=(32, 40)), described(4104)):
+        handles.add(repeated(machine, lambda each=each: copy[1](each, z, 3), 2).handle)
+    assert len(handles) == 5
+    assert repeated(machine, lambda: copy[1](described(), z, 3), 1).handle == first.handle
+    assert repeated(machine, lambda: copy[1](other, z, 3), 1).handle != first.handle
+
+
+def test_descriptors_within_tuples(machine):
+    x, z = TorchLike(4096, shape=(32, 48)), TorchLike(16384, shape=(16,))
+
+    @triton.jit
+    def copy_first(several, z, n):
+        tl.store(z + tl.arange(0, 16), tl.sum(several[0].load([n, 0]), 0) + several[1])
+
+    given = (TensorDescriptor.from_tensor(x, [16, 16]), 5.0)
+    found = repeated(machine, lambda: copy_first[1](given, z, 3))
+    assert found.words[:4] == (4096, 32, 48, 48)
+
+
+def test_constants_are_equal_by_value(machine):
+    """Objects that are made for each call: strings, tuples of numbers, lists, floats."""
+    x, y, z = TorchLike(4096), TorchLike(8192), TorchLike(16384)
+    for make in (
+        lambda: "".join(["n", "ame"]), lambda: (float("1"), *"t"), lambda: float("0.5"),
+        lambda: (1, (2, 3)),
+    ):  # fmt: skip
+        repeated(machine, lambda make=make: add[1]((x, (y, 5)), z, BLOCK=16, NAME=make()))
+        before = len(machine.launches)
+        for _ in range(4):
+            add[1]((x, (y, 5)), z, BLOCK=16, NAME=make())
+        assert all(found.native for found in machine.launches[before:])
+    for one, other in (((1,), (True,)), ((1,), (1.0,)), (0.0, -0.0), ("a", "b"), ((1,), (1, 1))):
+        repeated(machine, lambda one=one: add[1]((x, (y, 5)), z, BLOCK=16, NAME=one), 2)
+        add[1]((x, (y, 5)), z, BLOCK=16, NAME=other)
+        assert not machine.launches[-1].native, (one, other)
+
+
+def test_heuristics_take_the_way_of_the_kernel(machine):
+    chosen = triton.heuristics({"BLOCK": lambda values: 16 if values["n"] > 10 else 32})(scale)
+    for n in (5, 50, 7, 70, 9, 90):
+        chosen[(2,)](TorchLike(), n)
+    assert [found.words for found in machine.launches] == [(4096, n) for n in (5, 50, 7, 70, 9, 90)]
+    assert len(machine.kernels) == 2 and machine.launches[-1].native
+
+
+DESCRIBED = """tir 1.0
+
+define kernel void @copy(tensor_desc<f32<8, 16>> %from, f32* %to, i32 %n) {
+entry:
+  %x = descriptor_load f32<8, 16> %from, %n, i32 0
+  ret
+}
+"""
+
+
+def test_arrays_for_descriptors_are_passed_with_extents_and_strides():
+    machine = FakeMachine()
+    kernel = Jit(
+        parse(DESCRIBED), target="sm_80", cache=Cache(None), machine=machine, load=machine.load
+    )
+    to = TorchLike(8192)
+    for make, strides in (
+        (lambda n: TorchLike(4096 * n, shape=(32, 16 * n)), lambda n: (16 * n, 1)),
+        (lambda n: Tensor(4096 * n, (32, 16 * n), (64, 1)), lambda n: (64, 1)),
+        (lambda n: Interface(4096 * n, shape=(32, 16 * n)), lambda n: (16 * n, 1)),
+    ):
+        for n in (1, 2, 3, 4):
+            kernel[1](make(n), to, 7)
+            expected = (4096 * n, 32, 16 * n, *strides(n), 8192, 7)
+            assert machine.launches[-1].words == expected
+        assert machine.launches[-1].native
+    with pytest.raises(LaunchError, match="dimensions"):
+        kernel[1](TorchLike(4096, shape=(32, 16, 2)), to, 7)
+
+
+@triton.jit
+def divide(x, VALUES: tl.constexpr):
+    at = tl.arange(0, 16)
+    tl.store(x + at, 1.0 / (tl.load(x + at) * 0.0 + VALUES[0]))
+
+
+@pytest.mark.parametrize("wrap", [lambda n: (n,), lambda n: ((n,)[0], 1)])
+def test_zeros_of_both_signs_are_compiled_apart(wrap):
+    plus, minus = (str(divide.warmup(TorchLike(), wrap(n), grid=1)) for n in (0.0, -0.0))
+    assert plus != minus
+
+
+def test_a_tuned_kernel_takes_the_way_of_the_kernel(machine):
+    """Once a configuration is chosen; a grid that is a function is given its parameters."""
+    configs = [triton.Config({"BLOCK": n}, num_warps=2) for n in (16, 32)]
+    tuned = triton.autotune(configs, key=["n"])(scale)
+    for n in (50, 60):
+        tuned.cache[n, "torch.float32"] = configs[n == 60]
+    for i in range(8):
+        n = 50 + 10 * (i % 2)
+        tuned[lambda meta: (meta["n"] // 10, meta["BLOCK"], meta["num_warps"])](TorchLike(), n)
+        assert machine.launches[-1].words == (4096, n)
+        assert machine.launches[-1].grid == (n // 10, 16 << (n == 60), 2)
+    assert [found.native for found in machine.launches[-4:]] == [True] * 4
+    assert tuned.best_config is configs[1] and len(machine.kernels) == 2
