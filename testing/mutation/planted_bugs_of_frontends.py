@@ -7,7 +7,10 @@ from tileir.testing.mutation.bug import Bug, planted
 _TRITON = ("tests/frontends/triton/test_mixed_types.py", "tests/frontends/triton/test_generated.py")
 _TRITON_C = ("tests/frontends/triton_c",)
 _GRID = ("tests/frontends/decoupled/test_grid.py", "tests/frontends/decoupled/test_order.py")
-_DECOUPLED = ("tests/frontends/decoupled/test_language.py", "tests/frontends/decoupled/test_generated.py")
+_DECOUPLED = (
+    "tests/frontends/decoupled/test_language.py",
+    "tests/frontends/decoupled/test_generated.py",
+)
 _RANGES = ("tests/builder/contraction/test_ranges.py",)
 
 BUGS_OF_FRONTENDS: tuple[Bug, ...] = (
