@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tileir.testing.mutation.bug import Bug, planted
+from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
+from tileir.testing.mutation.planted_bugs_of_memory import BUGS_OF_MEMORY
 from tileir.testing.mutation.planted_bugs_of_roles import BUGS_OF_ROLES
 
 _FILES = ("tests/passes/test_files.py",)
@@ -290,4 +292,5 @@ _ROTATED = (
 
 BUGS: tuple[Bug, ...] = (
     *_PASSES, *_ALGEBRA, *_CORE, *_BARRIERS, *_LARGE, *_ROTATED, *BUGS_OF_ROLES,
+    *BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS,
 )  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 import tileir
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
+from tileir.passmanager import run
 from tileir.textual import parse
 
 COPY = """tir 1.0
@@ -147,3 +148,85 @@ def test_add_of_introducing_triton_is_as_short_as_printed():
     assert len(re.findall(r"st\.global\.v4\.\w+", ptx)) == 1
     assert counts(ptx)["loads"] == counts(ptx)["stores"] == 0
     assert len(instructions(ptx)) <= PRINTED, "\n".join(instructions(ptx))
+
+
+RELATIONS = ("slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+
+
+def masked(choose):
+    """A copy under one or two masks, conjunctions of comparisons of lanes, of what rises with them,
+    falls, or is the same in all, with one another, in either order."""
+    lines, names = [], []
+
+    def side(kind):
+        name = f"%s{len(names)}"
+        names.append(name)
+        shift = int(choose.integers(-3, 4))
+        match kind:
+            case "rises":
+                lines.append(f"{name} = add i32<128> %i, {shift}")
+            case "falls":
+                lines.append(f"{name} = sub i32<128> {128 + shift}, %i")
+            case "jumps":
+                lines.append(f"{name} = xor i32<128> %i, {int(choose.choice([1, 4, 96]))}")
+            case "stays":
+                lines.append(f"{name} = add i32<128> %{choose.choice(['ns', 'ms'])}, {shift}")
+        return name
+
+    def mask():
+        found = None
+        for _ in range(int(choose.choice([1, 1, 2]))):
+            left = side(choose.choice(["rises", "rises", "rises", "falls", "jumps", "stays"]))
+            right = side(choose.choice(["stays", "stays", "stays", "rises", "falls"]))
+            if choose.random() < 0.4:
+                left, right = right, left
+            name, names_of = f"%m{len(names)}", choose.choice(RELATIONS)
+            lines.append(f"{name}, _ = icmp (i1<128>, i1<128>) {left}, {right} "
+                         f"{{predicate = {names_of}}}")  # fmt: skip
+            if found is not None:
+                lines.append(f"%a{len(names)} = and i1<128> {found}, {name}")
+                name = f"%a{len(names)}"
+            found = name
+        return found
+
+    load, store = mask(), None
+    store = mask() if choose.random() < 0.5 else load
+    body = "\n  ".join(lines)
+    return parse(f"""tir 1.0
+
+define kernel void @k(i32* aligned(16) %x, i32* aligned(16) %y, i32 %n, i32 %m) {{
+entry:
+  %i = make_range i32<128>
+  %ns = splat i32<128> %n
+  %ms = splat i32<128> %m
+  %xs = splat i32*<128> %x
+  %p = getelementptr i32*<128> %xs, %i
+  %ys = splat i32*<128> %y
+  %q = getelementptr i32*<128> %ys, %i
+  {body}
+  %v = load i32<128> %p, {load}, -7
+  store %q, %v, {store}
+  ret
+}}
+""")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whole_tiles_are_those_whose_masks_hold_everywhere(seed):
+    """Generated masks, by the interpreter, with and without a version for whole tiles: what is
+    loaded and stored is the same for every bound, negative ones too."""
+    choose, versions = np.random.default_rng(seed), 0
+    for _ in range(25):
+        module = masked(choose)
+        done = run(module, "version-full-tiles").module
+        if done is module:
+            continue
+        versions += 1
+        for n, m in choose.choice([-(2**31), -200, -1, 0, 1, 50, 126, 127, 128, 131, 300], (6, 2)):
+            results = []
+            for version in (module, done):
+                y = np.full(128, -1, np.int32)
+                tileir.interpret(version, "k", 1, [np.arange(128, dtype=np.int32), y, n, m])
+                results.append(y)
+            np.testing.assert_array_equal(results[0], results[1])
+    assert versions

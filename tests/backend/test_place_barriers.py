@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from tileir import interpret
 from tileir.analysis.affine_mod32 import addresses
 from tileir.analysis.underlying_pointers import underlying_pointers
 from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, pointer
+from tileir.textual import parse
 from tileir.values import Value
 
 
@@ -247,3 +249,40 @@ def test_a_fence_stands_between_what_threads_did_and_do():
         (x + b.arange(128)).store(b.arange(128))
         b.fence(sem="release")
     assert placed(b) == ["block", "block"]
+
+
+POINTERS = """tir 1.0
+
+define kernel void @k(i32** %x, i32* %other, i32* %out, i32* %y) {num_warps = 4} {
+entry:
+  %i = make_range i32<256>
+  %xs = splat i32**<256> %x
+  %p = getelementptr i32**<256> %xs, %i
+  %os = splat i32*<256> %other
+  %o = getelementptr i32*<256> %os, %i
+  %to = splat i32*<256> %out
+  %w = getelementptr i32*<256> %to, %i
+  store %p, %w
+  %r = sub i32<256> 255, %i
+  %q = getelementptr i32**<256> %xs, %r
+  %odd = and i32<256> %i, 1
+  %m, _ = icmp (i1<256>, i1<256>) %odd, 0 {predicate = eq}
+  %v = load i32*<256> %q, %m, %o
+  %n = load i32<256> %v
+  %ys = splat i32*<256> %y
+  %z = getelementptr i32*<256> %ys, %i
+  store %z, %n
+  ret
+}
+"""
+
+
+def test_a_load_that_may_give_another_pointer_waits_for_what_it_reads():
+    """The load has two pointers among its operands: the one that it reads through, and one that is
+    a value, through which nothing is written."""
+    expected = np.where(np.arange(256) % 2 == 0, 255 - np.arange(256), 1000 + np.arange(256))
+    for launch in (interpret, SimtExecutor().launch):
+        x, y = np.zeros(256, np.uint64), np.zeros(256, np.int32)
+        other, out = (np.arange(n, n + 256, dtype=np.int32) for n in (1000, 0))
+        launch(parse(POINTERS), "k", 1, [x, other, out, y])
+        assert (y == expected).all()

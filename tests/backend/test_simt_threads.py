@@ -8,7 +8,7 @@ import pytest
 from tileir import textual
 from tileir.backend.codegen.thread_interface import Access
 from tileir.backend.simt.barrier_removal import Barriers, _drawn, counting
-from tileir.backend.simt.counts import Counts
+from tileir.backend.simt.counts import Counts, OpCounters
 from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.shadow import RaceError
@@ -236,3 +236,26 @@ def test_data_that_is_drawn_is_for_its_op_alone():
         assert (drawn.array != EACH).any()
     (kept,) = execution.values[op.value]
     assert (kept.array == EACH).all()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_transactions_are_counted_by_bytes(seed):
+    """Random addresses, some of several lanes, some lanes off: sectors and lines are those of the
+    bytes that a warp touches, and the ideal is what as many bytes fill."""
+    choose = np.random.default_rng(seed)
+    size, lanes = int(choose.choice([1, 2, 4, 8, 16])), int(choose.choice([32, 64, 128]))
+    addresses = choose.integers(0, choose.choice([2, 40, 4000]), lanes) * size + int(
+        choose.choice([0, 0, 3])
+    )
+    active = choose.random(lanes) < choose.choice([0.02, 0.5, 1.0])
+    tally = OpCounters()
+    tally.touch_global(addresses.astype(np.int64), size, active)
+    expected = dict.fromkeys(("accesses", "sectors", "ideal", "lines"), 0)
+    for first in range(0, lanes, 32):
+        warp = slice(first, first + 32)
+        touched = {int(a) + b for a in addresses[warp][active[warp]] for b in range(size)}
+        expected["accesses"] += bool(touched)
+        expected["sectors"] += len({b // 32 for b in touched})
+        expected["ideal"] += -(-len(touched) // 32)
+        expected["lines"] += len({b // 128 for b in touched})
+    assert {name: getattr(tally, name) for name in expected} == expected

@@ -35,31 +35,33 @@ def log_of(choose: random.Random, touches: tuple[Touch, ...], count: int) -> lis
     return accesses
 
 
-def cells(access: Access) -> set[int]:
+def cells(access: Access, offset: int = 0) -> set[int]:
+    """The bytes that an access covers, from the first of a region that begins `offset` bytes behind
+    an address that all sizes divide: elements are counted from the first aligned one."""
     _, _, size, elements = access
-    return {e * size + b for e in elements for b in range(size)}
+    return {-offset % size + e * size + b for e in elements for b in range(size)}
 
 
-def conflicts(a: Access, b: Access) -> bool:
+def conflicts(a: Access, b: Access, offset: int = 0) -> bool:
     """The definition: two instances, one byte, one writes, not both atomic."""
     atomic = (Touch.ATOMIC_READ, Touch.ATOMIC_WRITE)
     writes = (Touch.WRITE, Touch.ATOMIC_WRITE)
     return (
         a[0] != b[0]
-        and bool(cells(a) & cells(b))
+        and bool(cells(a, offset) & cells(b, offset))
         and (a[1] in writes or b[1] in writes)
         and not (a[1] in atomic and b[1] in atomic)
     )
 
 
-def region() -> Region:
-    return Memory().add("x", np.zeros(SIZE, np.uint8))
+def region(offset: int = 0) -> Region:
+    return Memory().add("x", np.zeros(SIZE + 8, np.uint8), offset)
 
 
-def detect(accesses: list[Access], every: int) -> list[Race]:
+def detect(accesses: list[Access], every: int, offset: int = 0) -> list[Race]:
     """What the detector finds, checking after each `every` accesses."""
     found: list[Race] = []
-    detector, here = RaceDetector(found.append), region()
+    detector, here = RaceDetector(found.append), region(offset)
     for number, (instance, touch, size, elements) in enumerate(accesses, 1):
         entry = detector.entry(op(), instance)
         detector.log(here, np.array(elements), size, entry, touch)
@@ -81,6 +83,37 @@ def test_without_synchronisation_the_detector_decides(seed: int) -> None:
             pair = {race.first.instance, race.second.instance}
             touched = [a for a in accesses if a[0] in pair and race.offset in cells(a)]
             assert any(conflicts(a, b) for a, b in combinations(touched, 2))
+
+
+@pytest.mark.parametrize("offset", range(1, 8))
+@pytest.mark.parametrize("seed", range(40))
+def test_regions_may_begin_between_two_elements(seed: int, offset: int) -> None:
+    """Where an array begins at an address that its elements do not divide, granules of another size
+    begin elsewhere."""
+    choose = random.Random(seed)
+    accesses = log_of(choose, tuple(Touch), 5)
+    expected = any(conflicts(a, b, offset) for a, b in combinations(accesses, 2))
+    for every in (1, 2, 100):
+        found = detect(accesses, every, offset)
+        assert bool(found) == expected
+        for race in found:
+            touched = [a for a in accesses if race.offset in cells(a, offset)]
+            assert any(conflicts(a, b, offset) for a, b in combinations(touched, 2))
+
+
+@pytest.mark.parametrize("first", Touch)
+@pytest.mark.parametrize("second", Touch)
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 4), (4, 1)])
+def test_every_pair_of_accesses_is_decided(
+    first: Touch, second: Touch, sizes: tuple[int, int]
+) -> None:
+    """One access by each of two instances, in one batch or in two; and by one instance."""
+    for one, other in ((0, 1), (0, 0)):
+        accesses: list[Access] = [(one, first, sizes[0], [0]), (other, second, sizes[1], [0])]
+        for every in (1, 2):
+            found = detect(accesses, every)
+            assert bool(found) == conflicts(*accesses)
+            assert all({r.first_touch, r.second_touch} == {first, second} for r in found)
 
 
 def test_a_release_orders_what_came_before_it_and_nothing_else() -> None:
@@ -224,3 +257,47 @@ out:
 def test_a_race_is_told_while_a_kernel_goes_on() -> None:
     x, y = np.zeros(1, np.int32), np.zeros(65536, np.int32)
     fails("TIR0517", "store %x, %me", ENDLESS, 2, x, y, limit=1000)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_races_are_what_releases_and_acquires_leave_unordered(seed: int) -> None:
+    """Against happens-before as it is defined: program order, a release before an acquire that reads
+    what it wrote, and what follows from both. What is reported is a race; and an access that races
+    with the last write, or a write that races with the last read, is reported."""
+    choose = random.Random(seed)
+    found: list[Race] = []
+    detector, here, sync = RaceDetector(found.append), region(), SyncMemory()
+    clocks = [InstanceClock.of(n, 3) for n in range(3)]
+    before: list[set[int]] = [set(), set(), set()]  # events that happened before, by instance
+    released: dict[int, set[int]] = {}
+    events: list[Access] = []
+    for number in range(30):
+        instance = choose.randrange(3)
+        mine, clock, flag = before[instance], clocks[instance], choose.randrange(2)
+        match choose.randrange(4):
+            case 0:
+                release = choose.random() < 0.7
+                sync.write(clock, [100 + flag], release=release, rmw=False)
+                released[flag] = set(mine) if release else set()
+            case 1:
+                sync.read(clock, [100 + flag], acquire=True)
+                mine |= released.get(flag, set())
+            case _:
+                how = choose.choice((Touch.READ, Touch.WRITE, Touch.WRITE))
+                access: Access = (instance, how, 1, [choose.randrange(2)])
+                earlier = [
+                    n for n, a in enumerate(events) if conflicts(a, access) and n not in mine
+                ]
+                entry = detector.entry(op(), instance, clock.epoch)
+                detector.log(here, np.array(access[3]), 1, entry, how)
+                count = len(found)
+                detector.check(clock.now)
+                assert len(found) == count or earlier, f"no race at {number}"
+                same = [n for n, a in enumerate(events) if a[3] == access[3]]
+                last = {
+                    kind: max((n for n in same if events[n][1] is kind), default=-1)
+                    for kind in (Touch.WRITE, Touch.READ)
+                }
+                assert len(found) > count or not {*last.values()} & {*earlier}, f"missed {number}"
+                mine.add(len(events))
+                events.append(access)

@@ -4,6 +4,7 @@ and starts by what masks say, and what of parameters is assumed."""
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -231,6 +232,9 @@ def less(left: str, right: str, name: str, rows: int, word: str = "slt") -> str:
     return f"  {name}, _ = icmp ({kind}, {kind}) {left}, {right} {{predicate = {word}}}\n"
 
 
+WORDS = {"<": "slt", ">=": "sge", "<=": "sle", ">": "sgt", "u<": "ult", "u<=": "ule", "u>": "ugt"}
+
+
 def kernel(*terms: str, rows: int = 16, shift: int = 0) -> str:
     """Loads where all `terms`, comparisons of tiles (`left < right`), hold."""
     mask, last = "", ""
@@ -247,7 +251,7 @@ def kernel(*terms: str, rows: int = 16, shift: int = 0) -> str:
             f"%t{n}" if "+" in p or "-" in p else "0" if p == "0" else f"%{p}"
             for p in (left, right)
         ]
-        mask += less(*sides, f"%c{n}", rows, {"<": "slt", ">=": "sge", "<=": "sle"}[word])  # type: ignore[arg-type]
+        mask += less(*sides, f"%c{n}", rows, WORDS[word])  # type: ignore[arg-type]
         last = last or f"%c{n}"
         if n:
             mask += f"  %a{n} = and i1<{rows}, 16> {last}, %c{n}\n"
@@ -274,6 +278,11 @@ CASES: list[tuple[tuple[str, ...], dict[str, Any], dict[str, int]]] = [
     (("row < ms-ss", "col < ns"), {}, {"m": 1, "n": 1, "s": 0}),
     (("row <= ms", "col < ns"), {}, {"m": 1, "n": 1}),
     (("col < ns",), {}, {"n": 1}),
+    (("row > 0", "row < ms", "col < ns"), {}, {"m": 1, "n": 1}),
+    (("row > 0", "row < ms", "col < ns"), {"shift": -3}, {"m": 1, "n": 1}),
+    (("row >= 0", "ms > row", "ns > col"), {"shift": -1}, {"m": 1, "n": 1}),
+    (("0 < row", "ms >= row", "ns > col"), {"shift": -1}, {"m": 1, "n": 1}),
+    (("row u< ms", "col u< ns"), {"shift": -1}, {"m": 1, "n": 1}),
 ]
 
 
@@ -320,6 +329,31 @@ def test_what_is_no_block() -> None:
     assert "no dimension of the tile, or more than one" in remarks(odd) or "strides" in remarks(odd)
 
 
+@pytest.mark.parametrize("first", ["row {} 0", "0 {} row", "row {} ms", "ms {} row"])
+@pytest.mark.parametrize("second", ["row {} ms", "ms {} row", ""])
+@pytest.mark.parametrize("shift", [-2, 0])
+@pytest.mark.sampled(8)
+def test_every_comparison_bounds_a_block_as_it_does_lanes(
+    first: str, second: str, shift: int
+) -> None:
+    """Bounds from below and above, strict ones and unsigned ones, in either order: where a mask
+    becomes the extents of a tensor, what is loaded is the same."""
+    for words in product(WORDS, ("<", ">=", "u<", "u>") if second else ("<",)):
+        terms = [t.format(w) for t, w in zip((first, second), words, strict=True) if t]
+        module = parse(kernel(*terms, "col < ns", shift=shift))
+        found = run(module, "infer-descriptors").module
+        if "descriptor_load" not in print_module(found):
+            continue
+        for m, n in ((5, 16), (33, 8)):
+            x = np.random.default_rng(m).integers(-3, 4, 40 * 24).astype(np.float16)
+            results = []
+            for it in (module, found):
+                y = np.full((32, 16), np.nan, np.float32)
+                interpret(it, "f", (2,), [x[4 * 24 :].copy(), y, m, n, 1])
+                results.append(y)
+            assert (results[0] == results[1]).all(), (terms, m, n)
+
+
 # Indices that wrap --------------------------------------------------------------------------------
 
 WRAPPED = """tir 1.0
@@ -355,6 +389,101 @@ entry:
   ret
 }
 """
+
+
+GRAM = """tir 1.0
+
+define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %m) {{
+entry:
+  %i = make_range i32<16>
+  %p = program_id i32
+  %p16 = mul i32 %p, 16
+  %from = splat i32<16> %p16
+  %row = add i32<16> %i, %from
+  %ms = splat i32<16> %m
+  %wrapped = srem i32<16> %row, %ms
+  %w = expand_dims i32<16, 1> %wrapped {{axis = 1}}
+  %w16 = mul i32<16, 1> %w, 16
+  %down = broadcast i32<16, 16> %w16
+  %q = expand_dims i32<1, 16> %i {{axis = 0}}
+  %columns = broadcast i32<16, 16> %q
+  %offs = add i32<16, 16> %down, %columns
+  %as = splat f16*<16, 16> %a
+  %pa = getelementptr f16*<16, 16> %as, %offs
+  %left, _ = icmp (i1<16, 16>, i1<16, 16>) %columns, 7 {{predicate = slt}}
+  %x = load f16<16, 16> %pa{other}
+  %xt = trans f16<16, 16> %x {{order = [1, 0]}}
+  %whole = splat f16<16, 16> 2.0
+  {made}
+  %r = expand_dims i32<16, 1> %row {{axis = {axis}}}
+  %rs = broadcast i32<16, 16> %r
+  %m2 = splat i32<16, 16> %m
+  %in, _ = icmp (i1<16, 16>, i1<16, 16>) %rs, %m2 {{predicate = {relation}}}
+  %p256 = mul i32 %p16, 16
+  %far = splat i32<16, 16> %p256
+  %ii = expand_dims i32<16, 1> %i {{axis = 1}}
+  %i16 = mul i32<16, 1> %ii, 16
+  %is = broadcast i32<16, 16> %i16
+  %offr = add i32<16, 16> %far, %is
+  %offc = add i32<16, 16> %offr, %columns
+  %cs = splat f32*<16, 16> %c
+  %pc = getelementptr f32*<16, 16> %cs, %offc
+  store %pc, %d, %in
+  ret
+}}
+"""
+
+MADE = {
+    "rows of A": ("%d = dot f32<16, 16> %x, %whole, 0.0", True),
+    "columns of B": ("%d = dot f32<16, 16> %whole, %xt, 0.0", True),
+    "rows of B": ("%d = dot f32<16, 16> %whole, %x, 0.0", False),
+    "columns of A": ("%d = dot f32<16, 16> %xt, %whole, 0.0", False),
+    "both operands": ("%d = dot f32<16, 16> %x, %x, 0.0", False),
+    "A and its transpose": ("%d = dot f32<16, 16> %x, %xt, 0.0", True),
+    "a sum over columns": (
+        "%e = dot f32<16, 16> %x, %whole, 0.0\n"
+        "  %s = reduce f32<16> %e {axis = 1, combiner = fadd}\n"
+        "  %t = expand_dims f32<16, 1> %s {axis = 1}\n  %d = broadcast f32<16, 16> %t", True,
+    ),
+    "a sum over rows": (
+        "%e = dot f32<16, 16> %x, %whole, 0.0\n"
+        "  %s = reduce f32<16> %e {axis = 0, combiner = fadd}\n"
+        "  %t = expand_dims f32<1, 16> %s {axis = 0}\n  %d = broadcast f32<16, 16> %t", False,
+    ),
+    "a product of its transpose": (
+        "%e = dot f32<16, 16> %x, %whole, 0.0\n  %d = trans f32<16, 16> %e {order = [1, 0]}", True,
+    ),
+}  # fmt: skip
+"""What is made of rows that wrap around, and whether the other lanes stay apart."""
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_that_wrap_are_masked_where_no_other_lane_depends_on_them(
+    name: str, axis: int
+) -> None:
+    """For every mask of the store and every default of the load: where remainders become masks,
+    what is stored is the same."""
+    made, apart = MADE[name]
+    unwrapped = set[str]()
+    for relation, other in product(("slt", "sle"), ("", ", %left, 0.0", ", %left, 3.0")):
+        text = GRAM.format(made=made, axis=axis, relation=relation, other=other)
+        if axis == 0:
+            text = text.replace("%r = expand_dims i32<16, 1>", "%r = expand_dims i32<1, 16>")
+        module = parse(text)
+        found = run(module, "modulo-to-mask").module
+        if "srem" in print_module(found):
+            continue
+        unwrapped.add(relation)
+        for m in (5, 23):
+            a = np.random.default_rng(m).integers(-3, 4, 32 * 16).astype(np.float16)
+            results = []
+            for it in (module, found):
+                c = np.zeros(512, np.float32)
+                interpret(it, "f", (2,), [a, a, c, m])
+                results.append(c)
+            assert (results[0] == results[1]).all(), (relation, other, m)
+    assert apart or not unwrapped
 
 
 @pytest.mark.parametrize(

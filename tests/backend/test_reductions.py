@@ -1,0 +1,113 @@
+"""Reductions of padded and predicated tiles on threads, against the interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tileir import interpret
+from tileir.backend.executors import SimtExecutor
+from tileir.textual import parse
+
+LARGEST = """
+define (i32, i32) @largest(i32 %a, i32 %i, i32 %b, i32 %j) {
+entry:
+  %more, _ = icmp (i1, i1) %a, %b {predicate = sgt}
+  %same, _ = icmp (i1, i1) %a, %b {predicate = eq}
+  %low, _ = icmp (i1, i1) %i, %j {predicate = slt}
+  %tie = and i1 %same, %low
+  %first = or i1 %more, %tie
+  %v = select i32 %first, %a, %b
+  %at = select i32 %first, %i, %j
+  ret %v, %at
+}
+
+define i32 @product(i32 %a, i32 %b) {
+entry:
+  %p = mul i32 %a, %b
+  ret %p
+}
+
+define i8 @least(i8 %a, i8 %b) {
+entry:
+  %p = smin i8 %a, %b
+  ret %p
+}
+"""
+
+
+def strings(shape: tuple[int, ...]) -> str:
+    return ", ".join(map(str, shape))
+
+
+def program(shape: tuple[int, ...], axis: int, combiner: str, predicate: str, warps: int) -> str:
+    """Reduce `%v`, whose elements are loaded, and for a pair also their indices along the axis."""
+    rest = shape[:axis] + shape[axis + 1 :]
+    count, left = int(np.prod(shape)), int(np.prod(rest))
+    kind, many, out = strings(shape), f"<{strings(rest)}>" if rest else "", f"<{left}>"
+    element = "i8" if combiner == "@least" else "i32"
+    pair = combiner == "@largest"
+    load = f"  %w = load {element}<{count}> %p\n  %v = reshape {element}<{kind}> %w"
+    under = {
+        "": "",
+        "tile": f"  %h, _ = icmp (i1<{kind}>, i1<{kind}>) %n, %m {{predicate = ne}}\n",
+        "scalar": "  %h, _ = icmp (i1, i1) %which, 0 {predicate = ne}\n",
+    }[predicate]
+    at, way = "@%h " if predicate else "", f"{{axis = {axis}, combiner = {combiner}}}"
+    lines = (
+        f"  {at}%r, %s = reduce (i32{many}, i32{many}) %v, %n {way}"
+        if pair
+        else f"  {at}%r = reduce {element}{many} %v {way}"
+    )
+    stores = ""
+    for n, name in enumerate(("r", "s") if pair else ("r",)):
+        whole = f"reshape {element}{out} %{name}" if rest else f"splat {element}{out} %{name}"
+        given = f"  %flat{n} = {whole}\n"
+        stores += f"""{given}  %ys{n} = splat {element}*{out} %y
+  %o{n} = add i32{out} %j, {n * left}
+  %q{n} = getelementptr {element}*{out} %ys{n}, %o{n}
+  {"@%h " if predicate == "scalar" else ""}store %q{n}, %flat{n}
+"""
+    return f"""tir 1.0
+{LARGEST}
+define kernel void @k({element}* %x, {element}* %y, i32 %which) {{num_warps = {warps}}} {{
+entry:
+  %i = make_range i32<{count}>
+  %n = reshape i32<{kind}> %i
+  %j = make_range i32{out}
+  %xs = splat {element}*<{count}> %x
+  %p = getelementptr {element}*<{count}> %xs, %i
+{load}
+  %m = splat i32<{kind}> %which
+{under}{lines}
+{stores}  ret
+}}
+"""
+
+
+SHAPES = [((5,), 0), ((100,), 0), ((3, 40), 1), ((40, 3), 0), ((6, 5, 7), 1), ((33, 64), 0)]
+
+
+@pytest.mark.parametrize("warps", [1, 4])
+@pytest.mark.parametrize("predicate", ["", "tile", "scalar"])
+@pytest.mark.parametrize("combiner", ["add", "smax", "@product", "@largest", "@least"])
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@pytest.mark.sampled(40)
+def test_padding_and_lanes_left_out_take_no_part(
+    shape: tuple[int, ...], axis: int, combiner: str, predicate: str, warps: int
+) -> None:
+    """Extents that are no powers of two are padded; a predicate leaves out one element, or all."""
+    module = parse(program(shape, axis, combiner, predicate, warps))
+    kind = np.int8 if combiner == "@least" else np.int32
+    x = np.random.default_rng(len(shape)).integers(-9, 10, shape).astype(kind) | 1
+    if combiner in ("smax", "@largest"):
+        x = -np.abs(x)
+    if combiner == "@least":
+        x = np.abs(x)
+    for which in (0, 3):
+        results = []
+        for launch in (interpret, SimtExecutor().launch):
+            y = np.full(2 * x.size, -77, kind)
+            launch(module, "k", 1, [x.reshape(-1), y, which])
+            results.append(y)
+        np.testing.assert_array_equal(results[0], results[1])

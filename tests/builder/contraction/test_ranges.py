@@ -1,0 +1,129 @@
+"""The ranges that conditions leave, against the vertices of the polyhedron that they describe."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations, product
+from math import ceil, floor
+
+import pytest
+
+from tileir.builder import BuildError
+from tileir.builder.contraction import Affine, Bound, Index
+from tileir.builder.contraction.ranges import ranges_of
+
+Row = tuple[list[int], int]
+"""Coefficients and a constant: a form that is at least 0."""
+
+
+def rows_of(bounds: list[Bound], indices: list[Index]) -> list[Row]:
+    rows: list[Row] = []
+    for bound in bounds:
+        factors = [bound.of.coefficient(i) for i in indices]
+        if bound.low is not None:
+            rows.append((factors, bound.of.constant - bound.low))
+        if bound.high is not None:
+            rows.append(([-n for n in factors], bound.high - 1 - bound.of.constant))
+    return rows
+
+
+def determinant(rows: list[list[int]]) -> int:
+    if not rows:
+        return 1
+    (first, *rest) = rows
+    minors = ([r[:k] + r[k + 1 :] for r in rest] for k in range(len(first)))
+    return sum((-1) ** k * n * determinant(m) for k, (n, m) in enumerate(zip(first, minors)))
+
+
+def vertices(rows: list[Row], count: int) -> Iterator[list[Fraction]]:
+    """The points where `count` of the forms are 0 and none is negative."""
+    for chosen in combinations(rows, count):
+        matrix = [factors for factors, _ in chosen]
+        scale = determinant(matrix)
+        if not scale:
+            continue
+        point = [
+            Fraction(
+                determinant(
+                    [[*m[:k], -c, *m[k + 1 :]] for m, (_, c) in zip(matrix, chosen, strict=True)]
+                ),
+                scale,
+            )
+            for k in range(count)
+        ]
+        if all(sum(map(Fraction.__mul__, map(Fraction, f), point)) + c >= 0 for f, c in rows):
+            yield point
+
+
+def form(choose: random.Random, indices: list[Index], terms: int) -> Affine:
+    """A form of so many of the indices."""
+    result = Affine((), choose.randint(-3, 3))
+    for index in choose.sample(indices, terms):
+        result += index * choose.choice((-3, -2, -1, 1, 2, 3))
+    return result
+
+
+def around(choose: random.Random, of: Affine, at: int) -> Bound:
+    """A bound that holds where `of` is `at`, on both sides."""
+    return Bound(of, at - choose.randint(0, 5), at + choose.randint(1, 6))
+
+
+def value(of: Affine, point: dict[Index, int]) -> int:
+    return of.constant + sum(n * point[i] for i, n in of.terms)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("seed", range(60))
+def test_elimination_leaves_the_shadow_of_the_polyhedron(count: int, seed: int) -> None:
+    """Where every condition is of several indices none has a limit of its own: all are eliminated,
+    and what is left is exact."""
+    choose = random.Random(seed)
+    indices = [Index(n) for n in "ijk"[:count]]
+    point = {i: choose.randint(-4, 4) for i in indices}
+    forms: list[Affine] = []
+    while len(forms) < count:
+        more = form(choose, indices, choose.randint(2, count))
+        rank = [*forms, more]
+        matrix = [[f.coefficient(i) for i in indices] for f in rank]
+        columns = combinations(range(count), len(rank))
+        if any(determinant([[r[c] for c in chosen] for r in matrix]) for chosen in columns):
+            forms.append(more)
+    bounds = [around(choose, f, value(f, point)) for f in forms]
+    more = form(choose, indices, choose.randint(2, count))
+    bounds.append(Bound(more, value(more, point) - choose.randint(0, 3), None))
+    corners = list(vertices(rows_of(bounds, indices), count))
+    expected = {
+        i: range(ceil(min(c[k] for c in corners)), floor(max(c[k] for c in corners)) + 1)
+        for k, i in enumerate(indices)
+    }
+    assert ranges_of(indices, bounds) == expected
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_point_where_the_conditions_hold_is_in_range(seed: int) -> None:
+    choose = random.Random(seed)
+    indices = [Index(n) for n in "ijk"]
+    bounds = [
+        around(choose, form(choose, indices, choose.randint(1, 3)), choose.randint(-9, 9))
+        for _ in range(choose.randint(2, 5))
+    ]
+    rows, reach = rows_of(bounds, indices), range(-8, 9)
+    points = [
+        p for p in product(reach, repeat=3)
+        if all(sum(n * x for n, x in zip(f, p, strict=True)) + c >= 0 for f, c in rows)
+    ]  # fmt: skip
+    try:
+        found = ranges_of(indices, bounds)
+    except BuildError as error:
+        assert error.diagnostics[0].code == "TIR0811"
+        return
+    for point in points:
+        assert all(x in found[i] for i, x in zip(indices, point, strict=True))
+
+
+def test_an_index_that_grows_with_another_is_not_bounded() -> None:
+    i, j, k = Index("i"), Index("j"), Index("k")
+    with pytest.raises(BuildError, match="nothing bounds"):
+        ranges_of([i, j, k], [Bound(i - j, 0, 4), Bound(j - k, 0, 4), Bound(i + j, 0, None)])

@@ -1,0 +1,105 @@
+"""Branches, loops and conversions of Triton-C against what C computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tileir.frontends.triton_c import parse
+
+
+def left(body: str, n: int) -> list[int]:
+    """What `k(int n, int* out)` with this body leaves in eight elements that were -1."""
+    out = np.full(8, -1, np.int32)
+    program = parse(f"kernel void k(int n, int* out) {{ {body} }}")
+    program.kernel()[(1,)](n, out)
+    return out.tolist()
+
+
+BRANCHES: dict[str, Callable[[int], Any]] = {
+    "if (n > 2) *out = 1; else *out = 2;": lambda n: [1 if n > 2 else 2],
+    "if (n > 2) { *out = 1; } else if (n > 0) { *out = 2; } else { *out = 3; } *(out + 1) = 9;":
+        lambda n: [1 if n > 2 else 2 if n > 0 else 3, 9],
+    "if (n > 2) return; else *out = 2; *(out + 1) = 9;": lambda n: [-1, -1] if n > 2 else [2, 9],
+    "if (n > 2) *out = 1; else return; *(out + 1) = 9;": lambda n: [1, 9] if n > 2 else [-1, -1],
+    "if (n > 2) return; else return;": lambda n: [-1],
+    "if (1 > 2) *out = 1; else *out = n;": lambda n: [n],
+    "if (2 > 1) *out = n; else *out = 2;": lambda n: [n],
+    "int a = 5; if (n > 2) a = 6; else a = a + n; *out = a;": lambda n: [6 if n > 2 else 5 + n],
+    "int a = 5; if (n > 2) a++; *out = a;": lambda n: [6 if n > 2 else 5],
+    "int s = 0; for (int i = 0; i < 6; i++) { if (i == n) continue; else s += i; if (i > 4) break; "
+    "else s += 10; } *out = s;":
+        lambda n: [sum(i + (0 if i > 4 else 10) for i in range(6) if i != n)],
+    "int i = n; do { i++; } while (i < 3); *out = i;": lambda n: [max(n + 1, 3)],
+    "int i = n; while (i < 3) { i++; } *out = i;": lambda n: [max(n, 3)],
+    "*out = n++; *(out + 1) = n; *(out + 2) = ++n; *(out + 3) = n--;":
+        lambda n: [n, n + 1, n + 2, n + 2],
+    "*out = n > 2 ? n * 2 : n - 5;": lambda n: [n * 2 if n > 2 else n - 5],
+    "*(out + 1) = 7; *out = n > 2 ? *(out + 1) : n;": lambda n: [7 if n > 2 else n, 7],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BRANCHES)
+@pytest.mark.parametrize("n", [-1, 0, 1, 2, 3, 4])
+def test_control_takes_the_way_of_c(body: str, n: int) -> None:
+    expected = BRANCHES[body](n)
+    assert left(body, n)[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("n", [-1, 3, 40])
+def test_the_alternative_of_a_tile_is_computed_where_the_condition_does_not_hold(n: int) -> None:
+    """Lanes of both alternatives are loaded where they are chosen, and nowhere else: what the others
+    would read is outside."""
+    body = """int i[16] = 0 ... 16;
+      bool low[16] = i < n;
+      int a[16] = low ? *(x + i) : *(y + i - 8);
+      *(out + i) = a;"""
+    source = f"kernel void k(int n, int* x, int* y, int* out) {{ {body} }}"
+    x, y = np.arange(100, 116, dtype=np.int32), np.arange(200, 216, dtype=np.int32)
+    i, out = np.arange(16), np.zeros(16, np.int32)
+    if n < 8:
+        source = source.replace("*(y + i - 8)", "*(y + i)")
+        expected = np.where(i < n, x, y)
+    else:
+        expected = np.where(i < n, x, 0)
+    parse(source).kernel()[(1,)](n, x, y, out)
+    assert out.tolist() == expected.tolist()
+
+
+TYPES = {"char": np.int8, "unsigned char": np.uint8, "short": np.int16, "unsigned short": np.uint16,
+         "int": np.int32, "unsigned int": np.uint32, "long": np.int64, "unsigned long": np.uint64,
+         "float": np.float32, "double": np.float64}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_values_are_converted_by_the_sign_of_their_own_type(name: str) -> None:
+    kind: Any = TYPES[name]
+    x = np.array([0, 1, 100, 127, 255, 128, 77, 200]).astype(np.uint8).astype(kind)
+    if kind in (np.int8, np.int16, np.int32, np.int64, np.float32, np.float64):
+        x[1] = -1
+    for target, to in TYPES.items():
+        if np.issubdtype(kind, np.floating) and np.issubdtype(to, np.unsignedinteger):
+            continue
+        out = np.zeros(8, to)
+        source = f"""kernel void k({name}* x, {target}* out) {{
+            int i[8] = 0 ... 8; {name} v[8] = *(x + i); *(out + i) = ({target})v; }}"""
+        parse(source).kernel()[(1,)](np.clip(x, -128, 127).astype(kind), out)
+        assert out.tolist() == np.clip(x, -128, 127).astype(kind).astype(to).tolist(), target
+
+
+@pytest.mark.parametrize("name", [n for n in TYPES if n not in ("float", "double")])
+@pytest.mark.parametrize("sign", ["<", "<=", ">", ">=", "==", "!="])
+def test_comparisons_follow_the_sign_after_promotion(name: str, sign: str) -> None:
+    kind: Any = TYPES[name]
+    bounds = np.iinfo(kind)
+    x = np.array([bounds.min, bounds.max, 0, 1, bounds.max // 2 + 1, 5, bounds.max, 0], kind)
+    y = x[::-1].copy()
+    out = np.zeros(8, np.int32)
+    source = f"""kernel void k({name}* x, {name}* y, int* out) {{
+        int i[8] = 0 ... 8; {name} a[8] = *(x + i); {name} b[8] = *(y + i);
+        *(out + i) = a {sign} b; }}"""
+    parse(source).kernel()[(1,)](x, y, out)
+    assert out.tolist() == [int(v) for v in eval(f"x {sign} y", {"x": x, "y": y})]
