@@ -77,10 +77,10 @@ class Collector:
 def time_limit(seconds: int):
     """TimeoutError after so long."""
 
-    def late(*_):
+    def stop(*_):
         raise TimeoutError(f"longer than {seconds} s")
 
-    signal.signal(signal.SIGALRM, late)
+    signal.signal(signal.SIGALRM, stop)
     signal.alarm(seconds)
     try:
         yield

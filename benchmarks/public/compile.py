@@ -2,7 +2,7 @@
 
     python benchmarks/public/compile.py DIRECTORY [--jobs 2] [--limit 60] [--only PATTERN,...]
 
-Reads what `collect.py` wrote, and writes `compiled.jsonl` beside it, a line for each kernel:
+Reads what `collect.py` wrote, and writes `compiled.jsonl` there, a line for each kernel:
 whether tileir compiled it for sm_90a, the reason otherwise, milliseconds of both compilers from
 the text to the cubin, registers, spills and shared memory of both, and bits of accesses to global
 memory. Kernels that are there already are passed over; a kernel that takes longer than `--limit`
@@ -248,13 +248,13 @@ def compile_all(paths: list[Path], jobs: int, limit: float, end: float, with_tri
                     entry[4] = row = pipe.recv()
             except EOFError:
                 pass
-            late = time.monotonic() - began > limit
-            if late:
+            too_long = time.monotonic() - began > limit
+            if too_long:
                 process.kill()
-            if late or not process.is_alive() or (row and "triton" in row):
+            if too_long or not process.is_alive() or (row and "triton" in row):
                 process.join()
                 meta = json.loads(path.with_suffix(".json").read_text())
-                reason = f"longer than {limit:.0f} s" if late else f"died: {process.exitcode}"
+                reason = f"longer than {limit:.0f} s" if too_long else f"died: {process.exitcode}"
                 row = row or {
                     "key": path.stem,
                     **meta,

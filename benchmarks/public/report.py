@@ -3,7 +3,7 @@
     python benchmarks/public/report.py DIRECTORY
 
 Writes `kernels.json`, a row for each kernel, slowest first relative to Triton, with what limits it;
-`kernels.svg`, a bar for each; and prints the sums.
+`kernels.svg`, a bar for each; and prints the totals.
 """
 
 from __future__ import annotations
