@@ -30,6 +30,8 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 COMPILERS = ("triton", "tileir")
+IMPORTING = 60
+"""Seconds for the imports of a process, which do not count as those of a case."""
 
 
 def environment(compiler: str, cache: Path, tree: Path, configs: int) -> dict[str, str]:
@@ -63,9 +65,10 @@ class Runner:
             stdout=subprocess.DEVNULL, stderr=self.log.open("a"),
         )  # fmt: skip
 
-    def ask(self, name: str, limit: float) -> dict[str, Any]:
+    def ask(self, name: str, limit: float, end: float) -> dict[str, Any]:
         """What the process finds of a case; it is replaced where that takes too long."""
-        ready, begin = self.folder / "ready", time.monotonic()
+        ready, asked = self.folder / "ready", time.monotonic()
+        begin = asked
         output = self.folder / f"{self.count}.json"
         assert self.process.stdin is not None
         try:
@@ -75,13 +78,14 @@ class Runner:
             self.start()
             return {"case": name, "error": "the process had ended"}
         while not output.exists():
-            if not ready.exists():  # its imports do not count, within a minute
-                begin = max(begin, min(time.monotonic(), begin + 60))
+            if not ready.exists() and time.monotonic() < asked + IMPORTING:
+                begin = time.monotonic()
             ended = self.process.poll() is not None
-            if ended or time.monotonic() - begin > limit:
+            if ended or time.monotonic() > min(begin + limit, end):
                 self.process.kill()
                 self.process.wait()
-                self.start()
+                if time.monotonic() < end:
+                    self.start()
                 return {"case": name, "error": "it crashed" if ended else f"over {limit:.0f} s"}
             time.sleep(0.01)
         self.count += 1
@@ -146,8 +150,9 @@ def main() -> int:
         for name in selected:
             if time.monotonic() > end - 5:
                 break
-            left = min(options.limit, end - time.monotonic())
-            rows = {c: runners[c].ask(name, left) for c in COMPILERS}
+            rows = {c: runners[c].ask(name, options.limit, end) for c in COMPILERS}
+            if time.monotonic() > end:
+                break
             rows_kept = {c: {k: v for k, v in r.items() if k != "results"} for c, r in rows.items()}
             done[name] = {**rows_kept, "difference": compare(rows)}
             out.write_text(json.dumps(done))
