@@ -10,11 +10,10 @@ from tileir.builder import Builder, Expr
 from tileir.frontends.triton import dtypes
 from tileir.frontends.triton.building import fused
 from tileir.frontends.triton.errors import KernelError
-from tileir.frontends.triton.language.builtin import Builtin
-from tileir.frontends.triton.language.extra import libdevice
 from tileir.frontends.triton.tensor import Tensor
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RULES, RegionReader, rule
+from tileir.frontends.ttir.libdevice import function_of
 from tileir.frontends.ttir.nodes import Statement
 from tileir.types import (
     F8E4M3,
@@ -209,26 +208,16 @@ class _Scope:
 def _extern(f: RegionReader, s: Statement) -> Expr:
     """A formula where the function has one, else the function by its symbol."""
     symbol, values = str(s.options.get("symbol", "")), f.operands(s)
-    function = _formula(symbol)
+    function = function_of(symbol)
     if function is None:
         pure = bool(s.options.get("pure", True))
         return f.b.extern_elementwise(s.result, values, symbol=symbol, pure=pure)
     try:
-        result = function.apply(_Scope(f.b), *(Tensor(x, _kind(x.type)) for x in values))
+        operands = (Tensor(x, _kind(x.type, function.unsigned)) for x in values)
+        result = function.formula.apply(_Scope(f.b), *operands)
     except KernelError as error:
         raise UnsupportedStatement(error.message, error.code) from None
     return result.expr.to(element_of(s.result))
-
-
-def _formula(symbol: str) -> Builtin | None:
-    """The function of `tl.extra.libdevice` for `__nv_tanhf`, `__nv_tanh` or `__nv_isnand`."""
-    name = symbol.removeprefix("__nv_")
-    for known in (name, name.removesuffix("f"), name.removesuffix("d")):
-        try:
-            return getattr(libdevice, known)
-        except AttributeError:
-            continue
-    return None
 
 
 _KINDS: dict[Scalar, Any] = {
@@ -240,8 +229,13 @@ _KINDS: dict[Scalar, Any] = {
 }  # fmt: skip
 
 
-def _kind(type: Type) -> Any:
+_UNSIGNED: dict[Scalar, Any] = {
+    k.element: k for k in (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64)
+}
+
+
+def _kind(type: Type, unsigned: bool) -> Any:
     element = element_of(type)
     if isinstance(element, Pointer) or element not in _KINDS:
         raise UnsupportedStatement(f"functions of libdevice are of numbers, not of {element}")
-    return _KINDS[element]
+    return _UNSIGNED.get(element, _KINDS[element]) if unsigned else _KINDS[element]

@@ -1,0 +1,113 @@
+"""Programs that run the kernels of public packages, each as `case(device)`, which makes the inputs
+and gives a step to run, and where there is one a step in f64 that computes the same with torch."""
+# ruff: noqa: ANN001, ANN201, ANN002, ANN003, ANN202
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch  # type: ignore[import-not-found]
+
+BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
+
+
+class Step(NamedTuple):
+    """`run` gives the tensors that a program computes. `reference` computes the same in f64 (None
+    where torch has no such operator); `exactly` says that they are equal, bit for bit."""
+
+    run: Callable[[], Any]
+    reference: Callable[[], Any] | None = None
+    exactly: bool = False
+
+
+Case = Callable[[str], Step]
+CASES: dict[str, Case] = {}
+
+
+def add(name: str, make: Case) -> None:
+    """A case named `PACKAGE/PROGRAM`."""
+    assert name not in CASES, name
+    CASES[name] = make
+
+
+def normal(device, *shape, dtype=BF16, grad=True, scale=1.0):
+    results = (torch.randn(*shape, device=device, dtype=F32) * scale).to(dtype)
+    return results.requires_grad_() if grad and dtype.is_floating_point else results
+
+
+def integers(device, high, *shape, dtype=torch.int64):
+    return torch.randint(high, shape, device=device, dtype=dtype)
+
+
+def tensors(results) -> list[Any]:
+    """The tensors among results, in order."""
+    if isinstance(results, torch.Tensor):
+        return [results]
+    if isinstance(results, dict):
+        results = list(results.values())
+    if isinstance(results, (tuple, list)):
+        return [t for r in results for t in tensors(r)]
+    return []
+
+
+def gradient_step(function, *inputs, reference=None, **named) -> Step:
+    """A step that calls `function` and takes the gradients of its floating-point results, with
+    random numbers for theirs."""
+    leaves = [t for t in (*inputs, *named.values()) if _is_leaf(t)]
+    weights: list[Any] = []
+
+    def run(call=function, arguments=inputs, by_name=named, wrt=leaves):
+        for leaf in wrt:
+            leaf.grad = None
+        results = tensors(call(*arguments, **by_name))
+        results = [t for t in results if t.is_floating_point()]
+        differentiable = [t for t in results if t.requires_grad]
+        if not weights:
+            weights.extend(torch.randn(t.shape, device=t.device) for t in differentiable)
+        for i, (t, w) in enumerate(zip(differentiable, weights, strict=True)):
+            t.backward(w.to(t.dtype), retain_graph=i + 1 < len(differentiable))
+        return [*results, *(leaf.grad for leaf in wrt)]
+
+    def exact():
+        doubles = {id(leaf): leaf.detach().to(F64).requires_grad_() for leaf in leaves}
+        arguments = [doubles.get(id(t), t) for t in inputs]
+        by_name = {k: doubles.get(id(v), v) for k, v in named.items()}
+        return run(reference, arguments, by_name, list(doubles.values()))
+
+    return Step(run, exact if reference is not None else None)
+
+
+def _is_leaf(value) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf
+
+
+def forward_step(function, *inputs, reference=None, exactly=False, **named) -> Step:
+    """A step that calls `function`, without gradients."""
+
+    def run():
+        with torch.no_grad():
+            return tensors(function(*inputs, **named))
+
+    def exact():
+        arguments = [_double(t) for t in inputs]
+        return tensors(reference(*arguments, **{k: _double(v) for k, v in named.items()}))
+
+    return Step(run, exact if reference is not None else None, exactly)
+
+
+def _double(value):
+    if isinstance(value, torch.Tensor) and value.is_floating_point():
+        return value.detach().to(F64)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_double(v) for v in value)
+    return value
+
+
+def all_cases() -> dict[str, Case]:
+    """The cases of all packages that are installed."""
+    from importlib import import_module
+
+    for package in ("liger", "fla", "flag_gems", "others", "inductor", "tutorials"):
+        import_module(f"cases_{package}")
+    return CASES

@@ -1,0 +1,293 @@
+"""Kernels as TTIR compiled by tileir and by Triton: what is refused, and how long both take.
+
+    python benchmarks/public/compile.py DIRECTORY [--jobs 2] [--limit 60] [--only PATTERN,...]
+
+Reads what `collect.py` wrote, and writes `compiled.jsonl` there, a line for each kernel:
+whether tileir compiled it for sm_90a, the reason otherwise, milliseconds of both compilers from
+the text to the cubin, registers, spills and shared memory of both, and bits of accesses to global
+memory. Kernels that are there already are passed over; a kernel that takes longer than `--limit`
+seconds is stopped.
+"""
+# ruff: noqa: ANN001, ANN201
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import re
+import resource
+import sys
+import tempfile
+import time
+import zlib
+from collections import Counter
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+
+def importable() -> Path:
+    """A folder in which this checkout is importable as tileir, with its entry points."""
+    sys.path.insert(0, str(HERE.parent))
+    from triton_backend import _importable  # type: ignore[import-not-found]
+
+    tree = Path(tempfile.gettempdir()) / f"tileir_tree_{os.getuid()}_{zlib.crc32(bytes(HERE)):x}"
+    return _importable(tree)
+
+
+def cpu_seconds() -> float:
+    """Seconds of processors that this process and those it waited for took."""
+    own, children = (
+        resource.getrusage(resource.RUSAGE_SELF),
+        resource.getrusage(resource.RUSAGE_CHILDREN),
+    )
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def tileir_row(text: str, options: dict[str, Any]) -> dict[str, Any]:
+    from tileir.frontends.triton_backend.stages import _refused, _through_tileir, kernel_name
+
+    chosen = SimpleNamespace(**options)
+    begin = cpu_seconds()
+    try:
+        refused = _refused(chosen, False)
+        if refused:
+            raise NotImplementedError(refused)
+        kernel = _through_tileir(text, kernel_name(text), chosen, 90)
+        row = {"compiled": True}
+    except Exception as error:
+        return {
+            "compiled": False, "reason": f"{type(error).__name__}: {error}"[:600],
+            "ms": round((cpu_seconds() - begin) * 1e3, 1),
+        }  # fmt: skip
+    row["ms"] = round((cpu_seconds() - begin) * 1e3, 1)
+    code = kernel.code
+    if code is not None:
+        row.update(machine_code(code.cubin))
+    row["warps"], row["shared"] = kernel.plan.num_warps, kernel.plan.shared
+    return {**row, **accesses(kernel.ptx)}
+
+
+def triton_row(path: Path, options: dict[str, Any]) -> dict[str, Any]:
+    import triton  # type: ignore[import-not-found]
+    from triton.backends.compiler import GPUTarget  # type: ignore[import-not-found]
+
+    names = ("num_warps", "num_stages", "num_ctas", "maxnreg", "launch_pdl", "enable_fp_fusion")
+    chosen = {k: options[k] for k in names if options.get(k) is not None}
+    begin = cpu_seconds()
+    try:
+        kernel = triton.compile(str(path), target=GPUTarget("cuda", 90, 32), options=chosen)
+    except Exception as error:
+        return {"compiled": False, "reason": f"{type(error).__name__}: {error}"[:300]}
+    row = {"compiled": True, "ms": round((cpu_seconds() - begin) * 1e3, 1)}
+    row.update(machine_code(kernel.asm["cubin"]))
+    row["warps"], row["shared"] = kernel.metadata.num_warps, kernel.metadata.shared
+    return {**row, **accesses(kernel.asm["ptx"])}
+
+
+def machine_code(cubin: bytes) -> dict[str, int]:
+    """Registers of a thread and bytes of its stack, by the sections `.text.*` and `.nv.info`."""
+    import struct
+
+    sections = _sections(cubin)
+    result = {"bytes": 0, "registers": 0, "stack": 0}
+    for name, (info, body) in sections.items():
+        if name.startswith(".text."):
+            result["registers"] = max(result["registers"], info >> 24)
+            result["bytes"] += len(body)
+        if name == ".nv.info":
+            at = 0
+            while at + 4 <= len(body):
+                form, attribute, size = struct.unpack_from("<BBH", body, at)
+                step = 4 + (size if form == 4 else 0)
+                if form == 4 and attribute == 0x12:  # EIATTR_MIN_STACK_SIZE
+                    result["stack"] = max(
+                        result["stack"], struct.unpack_from("<II", body, at + 4)[1]
+                    )
+                at += step
+    return result
+
+
+def _sections(elf: bytes) -> dict[str, tuple[int, bytes]]:
+    """The `sh_info` and the bytes of each section of an ELF file of 64 bits."""
+    import struct
+
+    (offset,) = struct.unpack_from("<Q", elf, 0x28)
+    size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
+    heads = [struct.unpack_from("<IIQQQQIIQQ", elf, offset + i * size) for i in range(count)]
+    table = heads[names]
+    result = {}
+    for head in heads:
+        begin = table[4] + head[0]
+        name = elf[begin : elf.index(b"\0", begin)].decode()
+        body = b"" if head[1] == 8 else elf[head[4] : head[4] + head[5]]
+        result[name] = (head[7], body)
+    return result
+
+
+_ACCESS = re.compile(r"\b(ld|st)\.global((?:\.[\w:]+)*?)(\.v\d)?\.[bfus](\d+)\b")
+
+
+def accesses(ptx: str) -> dict[str, Any]:
+    """Instructions of a PTX text: counts of the accesses to global memory by direction and bits,
+    of barriers, shuffles, and accesses to shared and local memory."""
+    counts: Counter[str] = Counter()
+    for kind, _, vector, bits in _ACCESS.findall(ptx):
+        counts[f"{kind}{int(vector[2:] or 1) * int(bits) if vector else int(bits)}"] += 1
+    words = {
+        "barriers": r"\bbar(?:rier)?\.(?:cta\.)?sync", "shuffles": r"\bshfl\.sync",
+        "shared_loads": r"\bld\.shared", "shared_stores": r"\bst\.shared",
+        "copies": r"\bcp\.async\.c[ag]", "mma": r"\bmma\.sync", "wgmma": r"\bwgmma\.mma_async",
+        "ex2": r"\bex2\.", "divisions": r"\bdiv\.",
+    }  # fmt: skip
+    return {
+        "global": dict(counts),
+        "instructions": len(
+            re.findall(r"^\s+(?:@%?!?\w+\s+)?[a-z][\w.:]*\s.*;", ptx, re.MULTILINE)
+        ),
+        **{name: len(re.findall(word, ptx)) for name, word in words.items()},
+    }
+
+
+def one(path: Path, pipe, with_triton: bool) -> None:
+    """In a process of its own: a kernel by both compilers."""
+    meta = json.loads(path.with_suffix(".json").read_text())
+    text = path.read_text()
+    row = {"key": path.stem, **meta, "tileir": tileir_row(text, meta["options"])}
+    pipe.send(row)
+    if not with_triton:
+        return
+    row["triton"] = triton_row(path, meta["options"])
+    pipe.send(row)
+
+
+_SMALL = """\
+module {
+  tt.func public @small(%p: !tt.ptr<f32> {tt.divisibility = 16 : i32}) {
+    %i = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32>
+    %s = tt.splat %p : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>>
+    %a = tt.addptr %s, %i : tensor<128x!tt.ptr<f32>>, tensor<128xi32>
+    %x = tt.load %a : tensor<128x!tt.ptr<f32>>
+    %r = "tt.reduce"(%x) <{axis = 0 : i32}> ({
+    ^bb0(%l: f32, %m: f32):
+      %t = arith.addf %l, %m : f32
+      tt.reduce.return %t : f32
+    }) : (tensor<128xf32>) -> f32
+    tt.store %p, %r : !tt.ptr<f32>
+    tt.return
+  }
+}
+"""
+
+
+def warm() -> None:
+    """Import what compiles, and compile something, before processes are forked."""
+    import llvmlite.binding  # type: ignore[import-not-found]  # noqa: F401
+    import triton  # type: ignore[import-not-found]  # noqa: F401
+
+    from tileir.frontends.triton_backend import stages
+
+    options = SimpleNamespace(num_warps=4, num_stages=1, num_ctas=1, maxnreg=None)
+    stages._through_tileir(_SMALL, "small", options, 90)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, default=1e9, help="for everything")
+    parser.add_argument("--only", default="*")
+    parser.add_argument("--tileir", action="store_true", help="not by Triton")
+    parser.add_argument("--one", action="store_true", help="one configuration of each kernel")
+    options = parser.parse_args()
+    sys.path.insert(0, str(importable()))
+    os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
+    os.environ["TRITON_ALWAYS_COMPILE"] = "1"
+    warm()
+    out = options.directory / "compiled.jsonl"
+    rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    done = {row["key"] for row in rows}
+    selected = [p for p in sorted(options.directory.rglob("*.ttir")) if p.stem not in done]
+    patterns = options.only.split(",")
+    named = {p: str(json.loads(p.with_suffix(".json").read_text())["kernel"]) for p in selected}
+    selected = [p for p in selected if any(fnmatchcase(named[p], x) for x in patterns)]
+    if options.one:
+        selected = list({named[p]: p for p in selected}.values())
+    end = time.monotonic() + options.seconds
+    with out.open("a") as file:
+        for row in compile_all(selected, options.jobs, options.limit, end, not options.tileir):
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            rows.append(row)
+    show(rows)
+    return 0
+
+
+def compile_all(paths: list[Path], jobs: int, limit: float, end: float, with_triton: bool):
+    """The rows of the kernels of `paths`, so many at once, each in a process of its own."""
+    waiting, running = list(reversed(paths)), []
+    context = multiprocessing.get_context("fork")
+    while (waiting or running) and time.monotonic() < end:
+        while waiting and len(running) < jobs:
+            path = waiting.pop()
+            ours, theirs = context.Pipe()
+            process = context.Process(target=one, args=(path, theirs, with_triton))
+            process.start()
+            theirs.close()
+            running.append([path, process, ours, time.monotonic(), None])
+        for entry in list(running):
+            path, process, pipe, began, row = entry
+            try:
+                while pipe.poll(0.005):
+                    entry[4] = row = pipe.recv()
+            except EOFError:
+                pass
+            too_long = time.monotonic() - began > limit
+            if too_long:
+                process.kill()
+            if too_long or not process.is_alive() or (row and "triton" in row):
+                process.join()
+                meta = json.loads(path.with_suffix(".json").read_text())
+                reason = f"longer than {limit:.0f} s" if too_long else f"died: {process.exitcode}"
+                row = row or {
+                    "key": path.stem,
+                    **meta,
+                    "tileir": {"compiled": False, "reason": reason},
+                }
+                row.setdefault("triton", {"compiled": not with_triton, "reason": reason})
+                running.remove(entry)
+                yield row
+    for entry in running:
+        entry[1].kill()
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """How many, which not and why, and how long."""
+    ours = [r for r in rows if r["tileir"]["compiled"]]
+    only = [r for r in rows if r["tileir"]["compiled"] and "ms" in r["triton"]]
+    reasons = Counter(
+        re.sub(r"[\w./-]*?:\d+:\d+|%\w+|\d+", "#", r["tileir"]["reason"].split("\n")[0])[:150]
+        for r in rows if not r["tileir"]["compiled"]
+    )  # fmt: skip
+    print(
+        f"{len(rows)} kernels, {len(ours)} compiled by tileir ({100 * len(ours) / len(rows):.1f} %)"
+    )
+    for reason, count in reasons.most_common():
+        print(f"  {count:4} {reason}")
+    for r in rows:
+        if not r["tileir"]["compiled"] and r["triton"]["compiled"]:
+            reason = r["tileir"]["reason"].splitlines()[0][:160]
+            print(f"    {r['key']} {r['kernel']} {r['cases'][0]}: {reason}")
+    if only:
+        a, b = (sum(r[k]["ms"] for r in only) for k in ("tileir", "triton"))
+        print(f"compile time: tileir {a / 1e3:.1f} s, Triton {b / 1e3:.1f} s, {a / b:.2f}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,267 @@
+"""A GPU that is not there: programs run to their end, their kernels are compiled and not launched.
+
+Within `fake_gpu()` tensors have shapes and no memory (FakeTensor of torch), all of them say
+that they are on `cuda:0`, and Triton's active driver is one for sm_90 whose launches do nothing.
+So a library's kernels are compiled for the shapes that its authors use, on any machine and in the
+memory of none of the tensors. What depends on values (`item`, `tolist`) gets ones.
+"""
+# ruff: noqa: ANN001, ANN002, ANN003, ANN202, ANN204
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import torch  # type: ignore[import-not-found]
+from torch._subclasses.fake_impls import op_implementations_dict  # type: ignore[import-not-found]
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # type: ignore[import-not-found]
+from torch.overrides import TorchFunctionMode  # type: ignore[import-not-found]
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
+
+PROPERTIES = types.SimpleNamespace(
+    name="NVIDIA H100 80GB HBM3", major=9, minor=0, multi_processor_count=132,
+    total_memory=80 << 30, warp_size=32, max_threads_per_multi_processor=2048,
+    regs_per_multiprocessor=65536, shared_memory_per_block=49152,
+    shared_memory_per_block_optin=232448, shared_memory_per_multiprocessor=233472,
+    L2_cache_size=50 << 20, gcnArchName="", is_integrated=False, max_threads_per_block=1024,
+    clock_rate=1980000, memory_clock_rate=2619000, memory_bus_width=5120,
+)  # fmt: skip
+
+
+class _Elsewhere(TorchFunctionMode):
+    """What is asked of `cuda` is done on the CPU, where there is one without a GPU."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        name = getattr(function, "__name__", "")
+        if name == "cuda":
+            return args[0]
+        if name == "pin_memory":
+            return args[0]
+        kwargs.pop("pin_memory", None)
+        args = tuple(_on_cpu(a) for a in args)
+        kwargs = {k: _on_cpu(v) for k, v in kwargs.items()}
+        return function(*args, **kwargs)
+
+
+def _backward(tensor, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """`Tensor.backward`, not as a function that modes stand before: they hold in what it calls."""
+    gradient = torch.ones_like(tensor) if gradient is None else gradient
+    torch.autograd.graph._engine_run_backward(
+        (tensor,), (gradient,), bool(retain_graph), create_graph, (),
+        allow_unreachable=True, accumulate_grad=True,
+    )  # fmt: skip
+
+
+def _on_cpu(value):
+    if isinstance(value, torch.device):
+        return CPU if value.type == "cuda" else value
+    if isinstance(value, str) and value.split(":")[0] == "cuda":
+        return CPU
+    return value
+
+
+def _seen_from_outside(inside, outside):
+    """A property that modules of torch see as `inside` gives it, and all others as `outside`."""
+
+    def get(self):
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        return inside(self) if caller.split(".")[0] == "torch" else outside
+
+    return property(get)
+
+
+class _Event:
+    def __init__(self, *_, **__) -> None: ...
+    def record(self, *_) -> None: ...
+    def wait(self, *_) -> None: ...
+    def synchronize(self) -> None: ...
+    def elapsed_time(self, _) -> float:
+        return 1.0
+
+
+class _Stream(_Event):
+    cuda_stream, device = 0, CUDA
+
+    def wait_stream(self, _) -> None: ...
+    def wait_event(self, _) -> None: ...
+    def record_event(self, *_):
+        return _Event()
+
+
+class _Generator:
+    """Of random numbers: a seed and an offset."""
+
+    def __init__(self) -> None:
+        self.state = torch.zeros(2, dtype=torch.int64)
+
+    def get_state(self):
+        return self.state.view(torch.uint8)
+
+    def set_state(self, state) -> None: ...
+
+
+class _Context:
+    def __init__(self, *_, **__) -> None: ...
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_) -> None: ...
+
+
+def _cuda() -> dict[str, Any]:
+    """Functions of `torch.cuda`, of one H100."""
+    return {
+        "is_available": lambda: True, "is_initialized": lambda: True, "device_count": lambda: 1,
+        "current_device": lambda: 0, "set_device": lambda _: None, "synchronize": lambda *_: None,
+        "get_device_name": lambda *_: PROPERTIES.name, "empty_cache": lambda: None,
+        "get_device_capability": lambda *_: (9, 0), "init": lambda: None,
+        "get_device_properties": lambda *_: PROPERTIES, "_lazy_init": lambda: None,
+        "is_bf16_supported": lambda *_, **__: True, "current_stream": lambda *_: _Stream(),
+        "default_stream": lambda *_: _Stream(), "Stream": _Stream, "Event": _Event,
+        "device": _Context, "stream": _Context, "get_rng_state": lambda *_: torch.zeros(16),
+        "mem_get_info": lambda *_: (70 << 30, 80 << 30),
+        "is_current_stream_capturing": lambda: False,
+        "default_generators": (_Generator(),),
+        "get_arch_list": lambda: ["sm_90"], "_DeviceGuard": _Context,
+    }  # fmt: skip
+
+
+class _Utils:
+    def get_device_properties(self, _) -> dict[str, int]:
+        return {
+            "max_shared_mem": PROPERTIES.shared_memory_per_block_optin, "max_num_regs": 65536,
+            "multiprocessor_count": 132, "warpSize": 32, "sm_clock_rate": PROPERTIES.clock_rate,
+            "mem_clock_rate": PROPERTIES.memory_clock_rate, "mem_bus_width": 5120,
+        }  # fmt: skip
+
+    def load_binary(self, *_):
+        return 0, 0, 32, 0, 1024
+
+    def unload_module(self, _) -> None: ...
+
+
+def _launcher(_source, _metadata):
+    return lambda *_, **__: None
+
+
+def _driver():
+    """A driver of Triton for the GPU that is not there."""
+    from triton.backends.compiler import GPUTarget  # type: ignore[import-not-found]
+
+    run = lambda call, *_, quantiles=None, **__: (call(), [1.0] * len(quantiles or [1]))[1]  # noqa: E731
+    return types.SimpleNamespace(
+        utils=_Utils(), launcher_cls=_launcher, get_current_device=lambda: 0,
+        get_current_stream=lambda *_: 0, set_current_device=lambda _: None,
+        get_current_target=lambda: GPUTarget("cuda", 90, 32),
+        get_active_torch_device=lambda: CUDA, get_device_interface=lambda: torch.cuda,
+        get_device_capability=lambda *_: (9, 0), get_benchmarker=lambda: run,
+        get_empty_cache_for_benchmark=lambda: torch.empty(1, dtype=torch.int32),
+        clear_cache=lambda _: None, map_python_to_cpp_type=lambda ty: ty,
+    )  # fmt: skip
+
+
+def _address(self) -> int:
+    """An aligned address, which nothing is at."""
+    return (1 << 40) + self.storage_offset() * self.element_size()
+
+
+def _time(call, *_, quantiles=None, return_mode="mean", **__):
+    call()
+    return [1.0] * len(quantiles) if quantiles else [1.0] if return_mode == "all" else 1.0
+
+
+@contextmanager
+def fake_gpu() -> Iterator[FakeTensorMode]:
+    """One H100 that compiles and does not run."""
+    import triton.testing  # type: ignore[import-not-found]
+    from triton.runtime.driver import driver  # type: ignore[import-not-found]
+
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        for name, value in _cuda().items():
+            enter(mock.patch.object(torch.cuda, name, value, create=True))
+        enter(mock.patch.object(torch.version, "cuda", torch.version.cuda or "13.0"))
+        fake = FakeTensorMode(allow_non_fake_inputs=True)
+        real = FakeTensor.device
+        properties = {
+            "device": _seen_from_outside(real.fget, CUDA),
+            "is_cuda": _seen_from_outside(lambda _: False, True),
+            "is_cpu": _seen_from_outside(lambda _: True, False),
+            "data_ptr": _address,
+            "tolist": lambda self: _ones(self.shape),
+            "get_device": lambda _: 0,
+        }  # fmt: skip
+        for name, value in properties.items():
+            enter(mock.patch.object(FakeTensor, name, value, create=True))
+        for name in ("do_bench", "do_bench_cudagraph"):
+            enter(mock.patch.object(triton.testing, name, _time))
+        enter(mock.patch.object(torch.Tensor, "backward", _backward))
+        enter(mock.patch.dict(op_implementations_dict, _values()))
+        driver.set_active(_driver())
+        enter(fake)
+        enter(_Elsewhere())
+        yield fake
+
+
+def _values() -> dict[Any, Any]:
+    """What operators give whose results depend on values: as if all were ones."""
+    aten = torch.ops.aten
+
+    def one(_mode, _op, tensor):
+        return True if tensor.dtype == torch.bool else 1.0 if tensor.is_floating_point() else 1
+
+    def all_places(_mode, _op, tensor):
+        return tensor.new_empty((tensor.numel(), tensor.dim()), dtype=torch.int64)
+
+    return {
+        aten._local_scalar_dense.default: one, aten.nonzero.default: all_places,
+        aten.equal.default: lambda *_: True,
+    }  # fmt: skip
+
+
+@contextmanager
+def no_fake_gpu() -> Iterator[None]:
+    """Tensors are those of the CPU, and torch.compile builds kernels of Triton for them, which
+    are not launched."""
+    import torch._inductor.config as config  # type: ignore[import-not-found]
+    from torch.overrides import _pop_mode_temporarily as no_function_mode
+    from torch.utils._python_dispatch import _disable_current_modes
+    from triton.backends import Backend, backends  # type: ignore[import-not-found]
+    from triton.backends.compiler import GPUTarget  # type: ignore[import-not-found]
+    from triton.backends.nvidia.compiler import CUDABackend  # type: ignore[import-not-found]
+
+    class Driver:
+        def __new__(cls):
+            return _driver()
+
+    def target(backend, asked):
+        own(backend, GPUTarget("cuda", 90, 32) if asked.backend == "cpu" else asked)
+
+    own = CUDABackend.__init__
+    supports = staticmethod(lambda asked: asked.backend in ("cuda", "cpu"))
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        enter(_disable_current_modes())
+        enter(no_function_mode())
+        enter(mock.patch.object(CUDABackend, "__init__", target))
+        enter(mock.patch.object(CUDABackend, "supports_target", supports))
+        enter(mock.patch.dict(backends, {"cpu": Backend(_NoBackend, Driver)}))
+        enter(mock.patch.object(torch.cuda, "is_available", lambda: False))
+        enter(config.patch(cpu_backend="triton", compile_threads=1, fx_graph_cache=False))
+        yield
+
+
+class _NoBackend:
+    @staticmethod
+    def supports_target(_) -> bool:
+        return False
+
+
+def _ones(shape):
+    return [_ones(shape[1:]) for _ in range(shape[0])] if len(shape) else 1

@@ -1,0 +1,222 @@
+"""Kernels of public packages on a GPU, unmodified, compiled by tileir and by Triton.
+
+    python benchmarks/public/measure.py DIRECTORY [--seconds 280] [--only PATTERN,...] [--jobs 14]
+
+Writes `measured.json` in DIRECTORY after each case, and continues with what is missing there. Two
+processes are alive, one for each compiler, and alternate: a case runs in one and then in the
+other, with the same inputs, by themselves on the GPU. Before and meanwhile other processes fill
+both caches of kernels, on the processors alone. A case that takes longer than `--limit` seconds
+is given up, and its process replaced.
+
+A case has, for each of its kernels: microseconds by both compilers (medians, launched after a
+write of 256 MiB), registers, spills, shared memory, warps and instructions; and, for its results,
+the largest error of both compilers relative to f64 where torch has the operator, and of one
+relative to the other. `report.py` shows them.
+"""
+# ruff: noqa: ANN001, ANN201
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+COMPILERS = ("triton", "tileir")
+IMPORTING = 60
+"""Seconds for the imports of a process, which do not count as those of a case."""
+
+
+def environment(compiler: str, cache: Path, tree: Path, configs: int) -> dict[str, str]:
+    """In which a compiler builds all kernels."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("TILEIR_")}
+    path = os.pathsep.join([str(tree), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {
+        **kept, "PYTHONPATH": path, "TILEIR_IN_TRITON": "1" if compiler == "tileir" else "0",
+        "TRITON_CACHE_DIR": str(cache / compiler), "PUBLIC_CONFIGS": str(configs),
+        "TORCHINDUCTOR_CACHE_DIR": str(cache / f"inductor_{compiler}"),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
+        "GEMS_VENDOR": "nvidia", "FLA_CACHE_RESULTS": "0", "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false",
+    }  # fmt: skip
+
+
+class Runner:
+    """The process that runs cases with a compiler."""
+
+    def __init__(self, compiler: str, names: dict[str, str], log: Path) -> None:
+        self.compiler, self.names, self.log = compiler, names, log
+        self.start()
+
+    def start(self) -> None:
+        self.folder, self.count = Path(tempfile.mkdtemp()), 0
+        gems = {"FLAGGEMS_CACHE_DIR": str(self.folder / "gems"), "FLAGGEMS_DB_URL": ""}
+        own = {k: v for k, v in gems.items() if v}
+        command = [sys.executable, "-P", str(HERE / "worker.py"), "run", str(self.folder)]
+        self.process = subprocess.Popen(
+            command, env={**self.names, **own}, stdin=subprocess.PIPE, text=True,
+            stdout=subprocess.DEVNULL, stderr=self.log.open("a"),
+        )  # fmt: skip
+
+    def ask(self, name: str, limit: float, end: float) -> dict[str, Any]:
+        """What the process finds of a case; it is replaced where that takes too long."""
+        ready, asked = self.folder / "ready", time.monotonic()
+        begin = asked
+        output = self.folder / f"{self.count}.json"
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(name + "\n")
+            self.process.stdin.flush()
+        except OSError:
+            self.start()
+            return {"case": name, "error": "the process had ended"}
+        while not output.exists():
+            if not ready.exists() and time.monotonic() < asked + IMPORTING:
+                begin = time.monotonic()
+            ended = self.process.poll() is not None
+            if ended or time.monotonic() > min(begin + limit, end):
+                self.process.kill()
+                self.process.wait()
+                if time.monotonic() < end:
+                    self.start()
+                return {"case": name, "error": "it crashed" if ended else f"over {limit:.0f} s"}
+            time.sleep(0.01)
+        self.count += 1
+        row = json.loads(output.read_text())
+        row["results"] = str(self.folder / f"{self.count - 1}.pt")
+        return row
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def compare(rows: dict[str, dict[str, Any]]) -> list[Any] | str:
+    """Of each result, the largest difference between the compilers, relative to the size of its
+    values; or why they cannot be compare."""
+    import torch  # type: ignore[import-not-found]
+    from worker import error
+
+    if any("error" in row for row in rows.values()):
+        return "an error"
+    ours, theirs = (torch.load(rows[c]["results"]) for c in ("tileir", "triton"))
+    if [n for _, n in ours] != [n for _, n in theirs]:
+        return "other shapes"
+    return [error(f, w) for (f, _), (w, _) in zip(ours, theirs, strict=True)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--seconds", type=float, default=280.0)
+    parser.add_argument(
+        "--limit", type=float, default=25.0, help="seconds for a case and a compiler"
+    )
+    parser.add_argument("--only", default="*")
+    parser.add_argument("--jobs", type=int, default=max(2, (os.cpu_count() or 4) - 2))
+    parser.add_argument("--configs", type=int, default=2, help="configurations for an autotuner")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "tileir_public")
+    options = parser.parse_args()
+    end = time.monotonic() + options.seconds
+    sys.path.insert(0, str(HERE))
+    from compile import importable
+
+    tree, out = importable(), options.directory / "measured.json"
+    options.directory.mkdir(parents=True, exist_ok=True)
+    names = {c: environment(c, options.cache, tree, options.configs) for c in COMPILERS}
+    logs = {c: options.directory / f"{c}.log" for c in COMPILERS}
+    done = json.loads(out.read_text()) if out.exists() else {}
+    listed = subprocess.run(
+        [sys.executable, "-c", "import cases; print('\\n'.join(cases.all_cases()))"],
+        env={**names["triton"], "PYTHONPATH": f"{HERE}:{names['triton']['PYTHONPATH']}"},
+        capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    selected = [
+        n for n in listed
+        if n not in done and any(fnmatchcase(n, p) for p in options.only.split(","))
+    ]  # fmt: skip
+    print(f"{len(selected)} cases", flush=True)
+    builders = start_builders(selected, names, logs, options)
+    runners = {c: Runner(c, names[c], logs[c]) for c in COMPILERS}
+    try:
+        wait_for(builders, end)
+        for name in selected:
+            if time.monotonic() > end - 5:
+                break
+            rows = {c: runners[c].ask(name, options.limit, end) for c in COMPILERS}
+            if time.monotonic() > end:
+                break
+            rows_kept = {c: {k: v for k, v in r.items() if k != "results"} for c, r in rows.items()}
+            done[name] = {**rows_kept, "difference": compare(rows)}
+            out.write_text(json.dumps(done))
+            print(line(name, done[name]), flush=True)
+    finally:
+        for runner in runners.values():
+            runner.end()
+        for process, _ in builders:
+            process.kill()
+            process.wait()
+    import report
+
+    report.main([str(options.directory)])
+    return 0
+
+
+def start_builders(selected, names, logs, options):
+    """Processes that compile the cases in their order, each every so many, and the cases of
+    torch.compile, which need the GPU for that."""
+    share, output = max(1, options.jobs // 2), []
+    programs = [n for n in selected if n.startswith("inductor/")]
+    others = [n for n in selected if not n.startswith("inductor/")]
+    for c in COMPILERS:
+        for i in range(share):
+            for mine, mode in ((others[i::share], "build"), (programs[i::share], "warm")):
+                if not mine:
+                    continue
+                own = {"FLAGGEMS_CACHE_DIR": tempfile.mkdtemp()}
+                if mode == "build":
+                    own["CUDA_VISIBLE_DEVICES"] = ""
+                process = subprocess.Popen(
+                    [sys.executable, "-P", str(HERE / "worker.py"), mode, *mine],
+                    env={**names[c], **own}, stdout=subprocess.DEVNULL, stderr=logs[c].open("a"),
+                )  # fmt: skip
+                output.append((process, mode))
+    return output
+
+
+def wait_for(builders, end: float) -> None:
+    """Until nothing else runs on the GPU, and for some seconds in which the other builders get
+    ahead; then end those that hold the GPU still."""
+    begin, half = time.monotonic(), time.monotonic() + (end - time.monotonic()) / 2
+    while time.monotonic() < half:
+        waiting = [m for p, m in builders if p.poll() is None]
+        if not waiting or ("warm" not in waiting and time.monotonic() > begin + 40):
+            break
+        time.sleep(0.2)
+    for process, mode in builders:
+        if mode == "warm" and process.poll() is None:
+            process.kill()
+
+
+def line(name: str, row: dict[str, Any]) -> str:
+    """What is printed of a case."""
+    errors = [f"{c}: {row[c]['error'][:150]}" for c in COMPILERS if "error" in row[c]]
+    if errors:
+        return f"{name}: {'; '.join(errors)}"
+    ours, theirs = (sum(k["us"] for k in row[c]["kernels"]) for c in ("tileir", "triton"))
+    worst = max([d for d in row["difference"] if isinstance(d, float)], default=0.0)
+    return (
+        f"{name}: {theirs:.1f} us by Triton, {ours:.1f} by tileir, {theirs / max(ours, 1e-9):.2f}, "
+        f"differ by {worst:.1e}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,249 @@
+"""A process of `measure.py`, in which one compiler builds all kernels of Triton.
+
+worker.py build NAME...       compiles the kernels of cases into Triton's cache; needs no GPU
+worker.py warm NAME...        the same by running them, for torch.compile
+worker.py run DIRECTORY       for each name on the standard input, runs the case and writes what
+                              it finds to DIRECTORY/NUMBER.json
+"""
+# ruff: noqa: ANN001, ANN002, ANN201, ANN202
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+SAMPLED = 1 << 17
+"""Elements of a result that the other compiler's are compare with."""
+FLUSHED = 256 << 20
+"""Bytes written before a run, so that nothing of its data is in the L2 cache."""
+
+
+def build(names: list[str]) -> None:
+    from collect import few_configurations, time_limit
+    from fake_gpu import fake_gpu
+
+    with fake_gpu():
+        few_configurations(int(os.environ["PUBLIC_CONFIGS"]))
+        from cases import all_cases
+
+        cases = all_cases()
+        for name in names:
+            try:
+                with time_limit(60):
+                    cases[name]("cuda").run()
+            except Exception as error:
+                print(
+                    f"building {name}: {type(error).__name__}: {str(error)[:200]}", file=sys.stderr
+                )
+
+
+def warm(names: list[str]) -> None:
+    """Compile cases by running them once on the GPU."""
+    import torch  # type: ignore[import-not-found]
+    from cases import all_cases
+    from collect import time_limit
+
+    few_settings()
+    cases = all_cases()
+    for name in names:
+        try:
+            with time_limit(60):
+                cases[name]("cuda").run()
+        except Exception as error:
+            print(f"warming {name}: {type(error).__name__}: {str(error)[:200]}", file=sys.stderr)
+        torch._dynamo.reset()
+
+
+def few_settings() -> None:
+    """Autotuners try few configurations, and torch.compile launches kernels as Triton does."""
+    import torch._inductor.config as inductor  # type: ignore[import-not-found]
+    from collect import few_configurations
+
+    few_configurations(int(os.environ["PUBLIC_CONFIGS"]))
+    for setting in ("use_static_cuda_launcher", "use_static_triton_launcher"):
+        if hasattr(inductor, setting):
+            setattr(inductor, setting, False)
+
+
+class Launched:
+    """The kernels that are launched while `watching`, by name."""
+
+    def __init__(self) -> None:
+        from triton.backends.nvidia.driver import CudaLauncher  # type: ignore[import-not-found]
+        from triton.compiler.compiler import CompiledKernel  # type: ignore[import-not-found]
+
+        self.kernels: dict[str, dict[str, Any]] = {}
+        self.loaded: dict[int, Any] = {}
+        self.watching = False
+        begin, launch = CompiledKernel._init_handles, CudaLauncher.__call__
+
+        def init(kernel):
+            begin(kernel)
+            self.loaded[kernel.function] = kernel
+
+        def call(launcher, x, y, z, stream, function, *arguments):
+            if self.watching and function in self.loaded:
+                kernel = self.loaded[function]
+                self.kernels[kernel.name] = describe(kernel)
+            return launch(launcher, x, y, z, stream, function, *arguments)
+
+        CompiledKernel._init_handles, CudaLauncher.__call__ = init, call
+
+
+def describe(kernel) -> dict[str, Any]:
+    """What a compiled kernel uses, and instructions of its PTX."""
+    from compile import accesses
+
+    metadata = kernel.metadata
+    return {
+        "compiled_by": str(getattr(metadata, "compiled_by", "") or "triton").split()[0],
+        "reason": str(getattr(metadata, "tileir_reason", ""))[:300],
+        "registers": kernel.n_regs, "spills": kernel.n_spills, "warps": metadata.num_warps,
+        "stages": metadata.num_stages, "shared": metadata.shared, **accesses(kernel.asm["ptx"]),
+    }  # fmt: skip
+
+
+def run(directory: Path) -> None:
+    """Run the cases whose names come in."""
+    import torch  # type: ignore[import-not-found]
+
+    few_settings()
+    launched = Launched()
+    from cases import all_cases
+
+    cases = all_cases()
+    buffer = torch.empty(FLUSHED, dtype=torch.int8, device="cuda")
+    (directory / "ready").write_text("")
+    for number, line in enumerate(sys.stdin):
+        name = line.strip()
+        row: dict[str, Any] = {"case": name}
+        begin = time.perf_counter()
+        try:
+            measure_case(row, cases[name], launched, buffer, directory / f"{number}.pt")
+        except Exception as error:
+            row["error"] = f"{type(error).__name__}: {error}"[:500]
+        row["seconds"] = round(time.perf_counter() - begin, 2)
+        partial = directory / f"{number}.partial"
+        partial.write_text(json.dumps(row))
+        partial.rename(directory / f"{number}.json")
+        torch._dynamo.reset()
+        torch.cuda.empty_cache()
+
+
+def measure_case(row, make, launched, buffer, path: Path) -> None:
+    """Fill `row` with what a case computes and how long its kernels take."""
+    import torch  # type: ignore[import-not-found]
+    from cases import tensors
+
+    torch.manual_seed(zlib.crc32(row["case"].encode()))
+    step = make("cuda")
+    torch.manual_seed(1)
+    begin = time.perf_counter()
+    results = tensors(step.run())
+    torch.cuda.synchronize()
+    row["first_s"] = round(time.perf_counter() - begin, 3)
+    results = [t.detach().clone() for t in results]
+    torch.save([sample(t) for t in results], path)
+    if step.reference is not None:
+        torch.manual_seed(1)
+        row["errors"] = [
+            error(f, w) for f, w in zip(results, tensors(step.reference()), strict=True)
+        ]
+    del results
+    launched.kernels.clear()
+    launched.watching = True
+    step.run()
+    launched.watching = False
+    times = profile_kernels(step.run, buffer)
+    row["kernels"] = [
+        {"kernel": name, "us": round(us, 2), "launches": count, **launched.kernels[name]}
+        for name, (us, count) in times.items()
+        if name in launched.kernels
+    ]
+    row["other_us"] = round(sum(us for n, (us, _) in times.items() if n not in launched.kernels), 2)
+    row["host_us"] = round(host(step.run), 1)
+
+
+def sample(tensor):
+    """Evenly spaced elements, and how many are not finite."""
+    flat = tensor.reshape(-1)
+    return flat[:: max(1, flat.numel() // SAMPLED)].float().cpu(), tensor.numel()
+
+
+def error(actual, expected) -> float:
+    """The largest error, relative to the size of the expected values: their root mean
+    square, or the value itself where it is larger."""
+    import torch  # type: ignore[import-not-found]
+
+    f, w = actual.double(), expected.double()
+    if f.shape != w.shape:
+        return float("inf")
+    same = (f == w) | (f.isnan() & w.isnan())
+    scale = torch.maximum(w.abs(), w.nan_to_num(0, 0, 0).square().mean().sqrt()) + 1e-30
+    return (
+        float(torch.where(same, torch.zeros_like(f), (f - w).abs() / scale).nan_to_num(1e30).max())
+        if f.numel()
+        else 0.0
+    )
+
+
+def profile_kernels(call, buffer, repetitions: int = 5) -> dict[str, tuple[float, int]]:
+    """Microseconds of each kernel in a call, the median of some calls with a cold L2 cache, and
+    how often it is launched in one."""
+    import torch  # type: ignore[import-not-found]
+    from torch.profiler import ProfilerActivity, profile  # type: ignore[import-not-found]
+
+    call()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
+        for _ in range(repetitions):
+            buffer.fill_(1)
+            call()
+        torch.cuda.synchronize()
+    events = [e for e in seen.events() if "cuda" in str(e.device_type).lower()]
+    events.sort(key=lambda e: e.time_range.start)
+    runs: list[dict[str, list[float]]] = []
+    for e in events:
+        if "FillFunctor" in e.name and e.time_range.elapsed_us() > 50 and "char" in e.name:
+            runs.append({})
+        elif runs:
+            runs[-1].setdefault(e.name, []).append(float(e.time_range.elapsed_us()))
+    names = {name: None for one in runs for name in one}
+    return {
+        name: (
+            statistics.median(sum(one.get(name, [0.0])) for one in runs),
+            round(statistics.median(len(one.get(name, [])) for one in runs)),
+        )
+        for name in names
+    }
+
+
+def host(call, repetitions: int = 5) -> float:
+    """Microseconds of this processor's time for a call that waits for nothing."""
+    import torch  # type: ignore[import-not-found]
+
+    results = []
+    for _ in range(repetitions):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        call()
+        results.append(time.perf_counter() - begin)
+    torch.cuda.synchronize()
+    return min(results) * 1e6
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "build":
+        build(sys.argv[2:])
+    elif sys.argv[1] == "warm":
+        warm(sys.argv[2:])
+    else:
+        run(Path(sys.argv[2]))

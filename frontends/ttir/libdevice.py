@@ -1,0 +1,71 @@
+"""Functions of libdevice, by the symbols that TTIR calls (libdevice user's guide).
+
+Triton's `libdevice.div_rn` is `__nv_fdiv_rn` of floats and `__nv_ddiv_rn` of doubles, `clz` is
+`__nv_clz` and `__nv_clzll`: the types of operands choose, so these symbols lead to one formula.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from tileir.frontends.triton.language.builtin import Builtin, Scope
+from tileir.frontends.triton.language.extra import libdevice
+from tileir.frontends.triton.tensor import Tensor
+
+
+class Function(NamedTuple):
+    """A formula, and whether it is of unsigned integers."""
+
+    formula: Builtin
+    unsigned: bool = False
+
+
+def function_of(symbol: str) -> Function | None:
+    """The function that `symbol` names: for `__nv_tanhf`, `__nv_tanh`, `__nv_isnand`,
+    `__nv_fdiv_rn`, `__nv_umul64hi`. None where there is no formula."""
+    name = symbol.removeprefix("__nv_")
+    if name in _OTHERS:
+        return _OTHERS[name]
+    rounding = _ROUNDED.fullmatch(name)
+    names = (name, name.removesuffix("f"), name.removesuffix("d"))
+    for known in (f"{rounding[1]}_{rounding[2]}",) if rounding else names:
+        try:
+            return Function(getattr(libdevice, known))
+        except AttributeError:
+            continue
+    return None
+
+
+_ROUNDED = re.compile("[fd](add|sub|mul|div|rcp|sqrt|rsqrt)_(r[nzdu])")
+
+
+def _integer_power(s: Scope, x: Any, y: Any) -> Tensor:
+    """`x` to the power of an integer, whose parity is that of the integer also where the nearest
+    float is even."""
+    b, exponent = s.b, y.expr
+    size = b.pow(b.fabs(x.expr), exponent.to(x.dtype.element, signed=True))
+    is_odd = (exponent & 1) == b.constant(exponent.type, 1)
+    return Tensor(b.select(is_odd, b.copysign(size, x.expr), size), x.dtype)
+
+
+_INTEGER_POWER = Function(Builtin("powi", _integer_power))
+
+_OTHERS = {
+    "powi": _INTEGER_POWER,
+    "powif": _INTEGER_POWER,
+    **{f"fmaf_{r}": Function(getattr(libdevice, f"fma_{r}")) for r in ("rn", "rz", "rd", "ru")},
+    "fast_fdividef": Function(libdevice.fast_dividef),
+    **{name: Function(libdevice.abs) for name in ("fabs", "fabsf", "llabs")},
+    **{f"{name}ll": Function(getattr(libdevice, name)) for name in ("clz", "popc", "brev", "ffs")},
+    "mul64hi": Function(libdevice.mulhi),
+    **{
+        symbol: Function(getattr(libdevice, name), unsigned=True)
+        for symbol, name in {
+            "umulhi": "mulhi", "umul64hi": "mulhi", "umul24": "mul24", "usad": "sad",
+            "uhadd": "hadd", "urhadd": "rhadd", "umin": "min", "umax": "max", "ullmin": "min",
+            "ullmax": "max",
+        }.items()
+        if hasattr(libdevice, name)
+    },
+}  # fmt: skip

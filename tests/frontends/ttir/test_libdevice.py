@@ -1,0 +1,156 @@
+"""Functions of libdevice, by the symbols under which Triton calls them for each type."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tileir.executor import executor
+from tileir.frontends.ttir import read
+
+TYPES = {np.float32: "f32", np.float64: "f64", np.int32: "i32", np.int64: "i64"}
+RUN = ["interpreter", "cpu"]
+SIZE = 64
+
+
+def program(symbol, operands, result):
+    """A kernel that calls `symbol` of its arguments but the last, and stores to the last."""
+    types = [*operands, result]
+    names = [f"%p{i}: !tt.ptr<{t}>" for i, t in enumerate(types)]
+    lines = [f"%r = tt.make_range {{end = {SIZE} : i32, start = 0 : i32}} : tensor<{SIZE}xi32>"]
+    for i, t in enumerate(types):
+        pointers = f"tensor<{SIZE}x!tt.ptr<{t}>>"
+        lines.append(f"%s{i} = tt.splat %p{i} : !tt.ptr<{t}> -> {pointers}")
+        lines.append(f"%a{i} = tt.addptr %s{i}, %r : {pointers}, tensor<{SIZE}xi32>")
+        if i < len(operands):
+            lines.append(f"%v{i} = tt.load %a{i} : {pointers}")
+    values = ", ".join(f"%v{i}" for i in range(len(operands)))
+    sources = ", ".join(f"tensor<{SIZE}x{t}>" for t in operands)
+    lines.append(
+        f"%y = tt.extern_elementwise {values} "
+        f'{{libname = "", libpath = "", pure = true, symbol = "{symbol}"}} : '
+        f"({sources}) -> tensor<{SIZE}x{result}>"
+    )
+    lines.append(f"tt.store %a{len(operands)}, %y : tensor<{SIZE}x!tt.ptr<{result}>>")
+    body = "\n    ".join([*lines, "tt.return"])
+    return f"module {{\n  tt.func public @kernel({', '.join(names)}) {{\n    {body}\n  }}\n}}\n"
+
+
+def call(on, symbol, dtype, *operands):
+    """`symbol` of arrays, as an array of that type."""
+    text = program(symbol, [TYPES[x.dtype.type] for x in operands], TYPES[dtype])
+    result = np.zeros(SIZE, dtype)
+    arguments = [*(x.copy() for x in operands), result]
+    executor(on).launch(read(text, num_warps=4), "kernel", 1, arguments)
+    return arguments[-1]
+
+
+GENERATOR = np.random.default_rng(5)
+X, Y = (GENERATOR.uniform(0.5, 4.0, SIZE) for _ in range(2))
+A, C = (GENERATOR.integers(-(2**31), 2**31, SIZE).astype(np.int32) for _ in range(2))
+L, M = (GENERATOR.integers(-(2**63), 2**63, SIZE) for _ in range(2))
+
+
+def pairs(x, y):
+    return zip(x, y, strict=True)
+
+
+def wide(x):
+    """Numbers of an array as Python's, those of signed types as unsigned."""
+    return [int(v) % (1 << 8 * x.itemsize) for v in x]
+
+
+@pytest.mark.parametrize("on", RUN)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("add_rn", lambda x, y: x + y),
+        ("sub_rn", lambda x, y: x - y),
+        ("mul_rn", lambda x, y: x * y),
+        ("div_rn", lambda x, y: x / y),
+        ("rcp_rn", lambda x, y: 1 / x),
+        ("sqrt_rn", lambda x, y: np.sqrt(x)),
+    ],
+)
+def test_rounded_functions_of_both_types(on, dtype, name, expected):
+    letter = "f" if dtype is np.float32 else "d"
+    x, y = X.astype(dtype), Y.astype(dtype)
+    operands = (x,) if name[:4] in ("rcp_", "sqrt") else (x, y)
+    assert (call(on, f"__nv_{letter}{name}", dtype, *operands) == expected(x, y)).all()
+
+
+@pytest.mark.parametrize("on", RUN)
+def test_directed_rounding_encloses_the_quotient(on):
+    x, y = X.astype(np.float32), Y.astype(np.float32)
+    low, high = (call(on, f"__nv_fdiv_{r}", np.float32, x, y) for r in ("rd", "ru"))
+    exact = x.astype(np.float64) / y
+    assert (low <= exact).all()
+    assert (exact <= high).all()
+    assert (low < high).any()
+
+
+@pytest.mark.parametrize("on", RUN)
+@pytest.mark.parametrize(
+    ("symbol", "dtype"), [("__nv_powif", np.float32), ("__nv_powi", np.float64)]
+)
+def test_powers_of_integers(on, symbol, dtype):
+    x = np.where(np.arange(SIZE) % 2, -X, X).astype(dtype)
+    n = (np.arange(SIZE) % 13 - 6).astype(np.int32)
+    n[:3], x[:3] = (16777217, 0, -3), (-1.0, np.nan, -0.0)
+    with np.errstate(divide="ignore"):
+        expected = np.power(x.astype(np.float64), n)
+    np.testing.assert_allclose(call(on, symbol, dtype, x, n), expected, rtol=4e-6)
+
+
+@pytest.mark.parametrize("on", RUN)
+@pytest.mark.parametrize(
+    ("symbol", "result", "operands", "expected"),
+    [
+        ("__nv_clzll", np.int32, (L,), lambda x: [64 - v.bit_length() for v in wide(x)]),
+        ("__nv_popcll", np.int32, (L,), lambda x: [v.bit_count() for v in wide(x)]),
+        ("__nv_ffsll", np.int32, (L,), lambda x: [(v & -v).bit_length() for v in wide(x)]),
+        ("__nv_llabs", np.int64, (L,), lambda x: np.abs(x)),
+        (
+            "__nv_mul64hi", np.int64, (L, M),
+            lambda x, y: [int(a) * int(b) >> 64 for a, b in pairs(x, y)],
+        ),
+        (
+            "__nv_umul64hi", np.int64, (L, M),
+            lambda x, y: [a * b >> 64 for a, b in pairs(wide(x), wide(y))],
+        ),
+        (
+            "__nv_umulhi", np.int32, (A, C),
+            lambda x, y: [a * b >> 32 for a, b in pairs(wide(x), wide(y))],
+        ),
+        (
+            "__nv_uhadd", np.int32, (A, C),
+            lambda x, y: [(a + b) >> 1 for a, b in pairs(wide(x), wide(y))],
+        ),
+        (
+            "__nv_urhadd", np.int32, (A, C),
+            lambda x, y: [(a + b + 1) >> 1 for a, b in pairs(wide(x), wide(y))],
+        ),
+        ("__nv_umin", np.int32, (A, C), lambda x, y: np.minimum(wide(x), wide(y))),
+        ("__nv_ullmax", np.int64, (L, M), lambda x, y: [max(p) for p in pairs(wide(x), wide(y))]),
+        ("__nv_uint2float_rn", np.float32, (A,), lambda x: np.float32(wide(x))),
+        ("__nv_uint2double_rn", np.float64, (A,), lambda x: np.float64(wide(x))),
+        ("__nv_ull2double_rn", np.float64, (L,), lambda x: np.float64(wide(x))),
+        ("__nv_int2float_rn", np.float32, (A,), lambda x: x.astype(np.float32)),
+    ],
+)  # fmt: skip
+def test_functions_of_integers(on, symbol, result, operands, expected):
+    wanted = expected(*operands)
+    if result in (np.int32, np.int64):
+        bits = 8 * np.dtype(result).itemsize
+        wanted = [
+            v - (1 << bits) if v >> bits - 1 else v for v in (int(w) % (1 << bits) for w in wanted)
+        ]
+    assert (call(on, symbol, result, *operands) == np.array(wanted, result)).all()
+
+
+@pytest.mark.parametrize("on", RUN)
+def test_absolute_values(on):
+    x = (X - 2).astype(np.float32)
+    assert (call(on, "__nv_fabsf", np.float32, x) == np.abs(x)).all()
+    assert (call(on, "__nv_fabs", np.float64, X - 2) == np.abs(X - 2)).all()
