@@ -1,4 +1,4 @@
-"""PTX to cubin through nvJitLink, which needs no GPU and no CUDA toolkit."""
+"""PTX to cubin through ptxas or nvJitLink, which need no GPU and no CUDA toolkit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.ptxas import assemble_with_ptxas, ptxas
+from tileir.backend.ptxas import assemble_with_ptxas, is_too_old, ptxas
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 
@@ -50,10 +50,24 @@ class Assembled:
 def assemble(ptx: str, kernel: str, target: Target, libraries: Sequence[str] = ()) -> Assembled:
     """The cubin of `ptx` and of `libraries`, more PTX.
 
+    `ptxas` assembles a whole program where there is one that knows the target. nvJitLink, which
+    links libraries, takes more registers for the same code, and fewer warps are resident then.
+
     Raises `CompileError` (TIR0705) with the assembler's log."""
-    tool = ptxas() if "wgmma" in ptx and not libraries else None
-    if tool is not None:
-        return _measured(*assemble_with_ptxas(tool, ptx, target, ["-O1"] * (len(ptx) > _LARGE)))
+    tool = None if libraries else ptxas()
+    if tool is None:
+        return _link(ptx, kernel, target, libraries)
+    options = ["-O1"] * (len(ptx) > _LARGE) + ["-lineinfo"] * ("\t.loc" in ptx)
+    try:
+        return _measured(*assemble_with_ptxas(tool, ptx, target, options))
+    except CompileError as error:
+        if not is_too_old(error):
+            raise
+        return _link(ptx, kernel, target, libraries)
+
+
+def _link(ptx: str, kernel: str, target: Target, libraries: Sequence[str]) -> Assembled:
+    """The same by nvJitLink."""
     library = _library()
     options = [f"-arch={target.name}".encode(), b"-verbose", b"-O3", _ANEW]
     options += [b"-Xptxas=-O1"] if len(ptx) > _LARGE else []

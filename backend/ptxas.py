@@ -1,8 +1,9 @@
 """PTX to cubin through NVIDIA's `ptxas`, where there is one.
 
-nvJitLink compiles every input as one of several to be linked: it ignores `setmaxnreg` then, and
-lets products by warpgroups run one after the other where anything might be called, as division is.
-So what has such products is assembled here, as a whole program.
+nvJitLink compiles every input as one of several to be linked (`ptxas -c`). It then ignores
+`setmaxnreg` and the limits of registers, lets products by warpgroups run one after the other where
+anything might be called, as division is, and schedules for fewer resident warps: 85 registers in
+place of 32 for a SwiGLU of 512 threads. `ptxas` compiles a whole program.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tileir.errors import CompileError, Diagnostic
 @cache
 def ptxas() -> str | None:
     """Where `ptxas` is: on the path, in the PyPI package nvidia-cuda-nvcc, or with Triton."""
-    import shutil  # few kernels ask
+    import shutil
 
     found = shutil.which("ptxas")
     if found is not None:
@@ -33,12 +34,18 @@ def ptxas() -> str | None:
     return None
 
 
+def is_too_old(error: CompileError) -> bool:
+    """Whether `ptxas` does not know the processor or the PTX version."""
+    text = error.diagnostics[0].message
+    return "Unsupported .version" in text or "is not defined for option 'gpu-name'" in text
+
+
 def assemble_with_ptxas(
     tool: str, ptx: str, target: Target, options: Sequence[str]
 ) -> tuple[bytes, str]:
     """The cubin of `ptx` and what `tool` says of it. Raises `CompileError`: TIR0708 where a
     thread may have too few registers, else TIR0705."""
-    import subprocess  # which few kernels need
+    import subprocess
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:

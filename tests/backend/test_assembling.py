@@ -7,12 +7,39 @@ from types import SimpleNamespace
 
 import pytest
 
-from tileir.backend import assembler
+from tileir.backend import assembler, compile as compile_kernel
 from tileir.backend.nvptx.text import literal
-from tileir.backend.ptxas import assemble_with_ptxas
+from tileir.backend.ptxas import assemble_with_ptxas, ptxas
 from tileir.backend.target import target
 from tileir.errors import CompileError
+from tileir.textual import parse
 from tileir.types import I8, AddressSpace, Pointer
+
+SWIGLU = """tir 1.0
+define kernel void @swiglu(bf16* aligned(16) %a, bf16* aligned(16) %b, bf16* aligned(16) %c) {
+entry:
+  %i = make_range i32<16384>
+  %mask, _ = icmp (i1<16384>, i1<16384>) %i, 11008 {predicate = slt}
+  %as = splat bf16*<16384> %a
+  %from = getelementptr bf16*<16384> %as, %i
+  %narrow = load bf16<16384> %from, %mask, 0.0
+  %x = fpext f32<16384> %narrow
+  %bs = splat bf16*<16384> %b
+  %with = getelementptr bf16*<16384> %bs, %i
+  %y = load bf16<16384> %with, %mask, 0.0
+  %negative = fneg f32<16384> %x
+  %power = exp f32<16384> %negative {fast = approx}
+  %sum = fadd f32<16384> %power, 1.0
+  %sigmoid = fdiv f32<16384> 1.0, %sum {fast = approx}
+  %silu = fmul f32<16384> %x, %sigmoid
+  %rounded = fptrunc bf16<16384> %silu
+  %result = fmul bf16<16384> %rounded, %y
+  %cs = splat bf16*<16384> %c
+  %to = getelementptr bf16*<16384> %cs, %i
+  store %to, %result, %mask
+  ret
+}
+"""
 
 LOG = b"Used 40 registers, 2048 bytes smem, 16 bytes stack frame, 8 bytes spill stores"
 
@@ -62,7 +89,9 @@ class Library:
 
 @pytest.fixture
 def library(monkeypatch):
+    """nvJitLink, where there is no `ptxas`."""
     found = Library()
+    monkeypatch.setattr(assembler, "ptxas", lambda: None)
     monkeypatch.setattr(assembler, "_library", lambda: found)
     return found
 
@@ -76,7 +105,7 @@ def test_large_code_is_scheduled_with_less_effort(library, size, less):
 
 
 @pytest.mark.parametrize(("size", "less"), [(1000, False), ((1 << 18) + 1, True)])
-def test_so_is_large_code_of_warpgroups(monkeypatch, size, less):
+def test_so_is_large_code_by_ptxas(monkeypatch, size, less):
     def assembled_by(tool, ptx, machine, options):
         asked.append(options)
         return b"elf", LOG.decode()
@@ -84,8 +113,48 @@ def test_so_is_large_code_of_warpgroups(monkeypatch, size, less):
     asked = []
     monkeypatch.setattr(assembler, "ptxas", lambda: "ptxas")
     monkeypatch.setattr(assembler, "assemble_with_ptxas", assembled_by)
-    assembler.assemble("wgmma" + "x" * size, "k", target("sm_90a"))
-    assert asked == [["-O1"] if less else []]
+    assembler.assemble("x" * size, "k", target("sm_90a"))
+    assembler.assemble("x" * size + "\t.loc", "k", target("sm_90a"))
+    expected = ["-O1"] if less else []
+    assert asked == [expected, [*expected, "-lineinfo"]]
+
+
+def test_libraries_are_linked(library, monkeypatch):
+    monkeypatch.setattr(assembler, "ptxas", lambda: "ptxas")
+    assembler.assemble("", "k", target("sm_90"), ["more PTX"])
+    assert library.destroyed == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "linked"),
+    [
+        ("ptxas fatal   : Unsupported .version 9.0; current version is '8.7'", 1),
+        ("ptxas fatal   : Value 'sm_121' is not defined for option 'gpu-name'", 1),
+        ("ptxas /tmp/k, line 3; error: syntax error", 0),
+    ],
+)
+def test_nvjitlink_assembles_what_ptxas_is_too_old_for(
+    library, monkeypatch, tmp_path, said, linked
+):
+    tool = tmp_path / "ptxas"
+    tool.write_text(f'#!/bin/sh\necho "{said}" >&2\nexit 1\n')
+    tool.chmod(0o755)
+    monkeypatch.setattr(assembler, "ptxas", lambda: str(tool))
+    if linked:
+        assert assembler.assemble("", "k", target("sm_90")).cubin == b"elf"
+    else:
+        with pytest.raises(CompileError, match="syntax error"):
+            assembler.assemble("", "k", target("sm_90"))
+    assert library.destroyed == linked
+
+
+def test_ptxas_compiles_a_whole_program():
+    """A SwiGLU of 512 threads and 16 elements each needs no more than 32 registers, so that 64
+    warps are resident; compiled for linking it takes twice as many."""
+    if ptxas() is None:
+        pytest.skip("there is no ptxas")
+    kernel = compile_kernel(parse(SWIGLU), "sm_90a", {"num_warps": 16})
+    assert kernel.assembled.registers <= 32
 
 
 @pytest.mark.parametrize(("said", "code"), [("Insufficient registers (32)", "TIR0708"),
