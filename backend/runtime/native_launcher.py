@@ -23,7 +23,7 @@ from tileir.backend.nvptx.llvm_codegen import loaded
 from tileir.backend.runtime.launch_program import ProgramCode
 from tileir.backend.runtime.launcher.dispatch import SLOTS, WHOLE
 
-_MOST = 32
+_MOST = 128
 """Entries that are looked through; of others the slow way knows."""
 
 _FASTCALL_KEYWORDS = 0x80 | 0x02

@@ -3,8 +3,11 @@ launched, and that machine code decides as Python does."""
 
 import random
 
+import numpy as np
 import pytest
 
+from tileir.backend import compile as compile_kernel
+from tileir.backend.executors import SimtExecutor
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import Separation, separate, separation
@@ -179,12 +182,42 @@ def test_arrays_whose_memory_is_not_known_have_the_version_without(launch):
 
 
 def test_the_version_means_the_same_for_memory_that_does_not_overlap():
-    import numpy as np
-
     module = states.module(SIGNATURES["states"][0], {"BLOCK": 16})
     results = []
     for each in (module, separate(module, "states", (1,))):
         x, out, y = np.arange(64, dtype="f4"), np.zeros(64, "f4"), np.full(16, 0.5, "f4")
         interpret(each, "states", 1, [x, out, y, 4])
+        results.append(out)
+    np.testing.assert_array_equal(*results)
+
+
+@triton.jit
+def chunks(k, v, out, n, K: tl.constexpr, V: tl.constexpr, C: tl.constexpr):
+    """States between the chunks of linear attention, each stored before the next loads."""
+    i, j, c = tl.arange(0, K), tl.arange(0, V), tl.arange(0, C)
+    total = tl.zeros((K, V), dtype=tl.float32)
+    for at in range(n):
+        tl.store(out + at * K * V + i[:, None] * V + j[None, :], total.to(tl.float16))
+        x = tl.load(k + (at * C + c[None, :]) * K + i[:, None])
+        y = tl.load(v + (at * C + c[:, None]) * V + j[None, :])
+        total = tl.dot(x, y, total)
+
+
+@pytest.mark.parametrize(("machine", "word"), [("sm_80", "cp.async"), ("sm_90a", "wgmma.mma")])
+def test_the_version_is_pipelined(machine, word):
+    """On threads it computes what the interpreter does."""
+    module = chunks.module(
+        {"k": "*fp16:16", "v": "*fp16:16", "out": "*fp16:16", "n": "i32"},
+        {"K": 64, "V": 64, "C": 64},
+    )
+    version = separate(module, "chunks", separation(module.kernel()).written)
+    assert word not in compile_kernel(module, machine).ptx
+    assert word in compile_kernel(version, machine).ptx
+    r, results = np.random.default_rng(0), []
+    k, v = (r.integers(-2, 3, (3 * 64, 64)).astype("f2") for _ in range(2))
+    for run in (interpret, SimtExecutor().launch):
+        out = np.zeros((3, 64, 64), "f2")
+        more = {} if run is interpret else {"target": machine}
+        run(version, "chunks", 1, [k, v, out, 3], **more)
         results.append(out)
     np.testing.assert_array_equal(*results)
