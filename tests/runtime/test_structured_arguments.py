@@ -208,3 +208,19 @@ def test_a_tuned_kernel_takes_the_way_of_the_kernel(machine):
         assert machine.launches[-1].grid == (n // 10, 16 << (n == 60), 2)
     assert [found.native for found in machine.launches[-4:]] == [True] * 4
     assert tuned.best_config is configs[1] and len(machine.kernels) == 2
+
+
+def test_configurations_are_benched_by_launches_of_the_kernel(machine):
+    """What is timed is the launch alone: no module is loaded between two of them."""
+    times = iter((2.0, 1.0))
+
+    def bench(launch, quantiles):
+        for _ in range(4):
+            launch()
+        return [next(times)] * 3
+
+    configs = [triton.Config({"BLOCK": n}) for n in (16, 32)]
+    tuned = triton.autotune(configs, key=["n"], do_bench=bench)(scale)
+    tuned[(2,)](TorchLike(), 50)
+    assert tuned.best_config is configs[1] and len(machine.kernels) == 2
+    assert [found.native for found in machine.launches].count(True) >= 5
