@@ -269,7 +269,7 @@ def _method() -> int:
 @cache
 def _code() -> tuple[int, Any]:
     """The address of the function for Python, and what owns it. Its calls of Python take the time,
-    so that optimised code is no quicker. Raises `CompileError` (TIR0704) where there is no llvmlite."""
+    so that optimised code is no quicker. Raises `CompileError` (TIR0704) without llvmlite."""
     return _generate(_text(), "dispatch", 0)
 
 
