@@ -221,3 +221,38 @@ def test_the_version_is_pipelined(machine, word):
         run(version, "chunks", 1, [k, v, out, 3], **more)
         results.append(out)
     np.testing.assert_array_equal(*results)
+
+
+@triton.jit
+def tiles(a, b, c, m, n, k, COUNT: tl.constexpr, BLOCK: tl.constexpr):
+    """A matmul whose instances work for several tiles, as its author wrote it."""
+    wide = tl.cdiv(n, BLOCK)
+    for tile in range(tl.program_id(0), tl.cdiv(m, BLOCK) * wide, COUNT):
+        i = (tile // wide) * BLOCK + tl.arange(0, BLOCK)
+        j = (tile % wide) * BLOCK + tl.arange(0, BLOCK)
+        total = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)
+        for start in range(0, k, BLOCK):
+            r = start + tl.arange(0, BLOCK)
+            rows, columns = (i[:, None] < m) & (r[None, :] < k), (r[:, None] < k) & (j[None, :] < n)
+            x = tl.load(a + i[:, None] * k + r[None, :], mask=rows, other=0.0)
+            y = tl.load(b + r[:, None] * n + j[None, :], mask=columns, other=0.0)
+            total = tl.dot(x, y, total)
+        inside = (i[:, None] < m) & (j[None, :] < n)
+        tl.store(c + i[:, None] * n + j[None, :], total.to(tl.float16), mask=inside)
+
+
+def test_a_loop_over_tiles_has_tensor_maps():
+    arrays = dict.fromkeys("abc", "*fp16:16")
+    module = tiles.module(
+        {**arrays, "m": "i32", "n": "i32:16", "k": "i32:16"}, {"COUNT": 2, "BLOCK": 64}
+    )
+    compared = separation(module.kernel())
+    assert compared == Separation((2,), (0, 1, 2))
+    version = separate(module, "tiles", compared.written)
+    assert compile_kernel(module, "sm_90a").host is None
+    assert len(compile_kernel(version, "sm_90a").host.maps) == 3
+    r, (m, n, k) = np.random.default_rng(0), (100, 96, 80)
+    a, b = (r.integers(-2, 3, shape).astype("f2") for shape in ((m, k), (k, n)))
+    c = np.zeros((m, n), "f2")
+    SimtExecutor().launch(version, "tiles", 2, [a, b, c, m, n, k], target="sm_90a")
+    np.testing.assert_array_equal(c, a.astype("f4") @ b.astype("f4"))
