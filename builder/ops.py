@@ -41,7 +41,7 @@ _INTERNALS = frozenset({
 """What the package itself needs of a builder, and calls by the names that users do not see."""
 
 
-def _listed(names: Iterable[str]) -> list[str]:
+def _names_for_users(names: Iterable[str]) -> list[str]:
     """What `dir` shows for `names`: those for users, and a method for every op but those that
     only the backend makes."""
     ops = {method_name(k.mnemonic) for k in all_ops() if Effects.CONTROL not in k.effects_}
@@ -53,14 +53,14 @@ class _Listing(type):
     """A class whose `dir` shows the methods for ops, which are made when they are first used."""
 
     def __dir__(cls) -> list[str]:
-        return _listed(super().__dir__())
+        return _names_for_users(super().__dir__())
 
 
 class DerivedOps(metaclass=_Listing):
     """Base that gives a builder a method for every op."""
 
     def __dir__(self) -> list[str]:
-        return _listed(super().__dir__())
+        return _names_for_users(super().__dir__())
 
     if not TYPE_CHECKING:
 
