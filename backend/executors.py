@@ -174,27 +174,10 @@ class SimtExecutor:
             if not isinstance(value, np.ndarray):
                 encode_argument(parameter, value)
         values = expanded(function, given)
-        host = None if module.stage else host_plan(done)
-        if host is not None:
-            spans = Span.each(values)
-            numbers = [_number(i, v, spans.get(id(v))) for i, v in enumerate(values)]
-            if options.get("split_k") == 0:
-                ranks = _ranks(module, done, machine, extents, numbers)
-                shared = _staged(module, machine, kernel, {**options, "split_k": ranks})
-                if (planned := host_plan(shared)) is not None:
-                    done, host = shared, planned
-            found = plan_launch(host, extents, numbers, blocks)
-            units = (
-                None if found else host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments])
+        if not module.stage:
+            done, extents, values = planned_launch(
+                module, machine, done, options, extents, values, blocks
             )
-            if units is not None:
-                done = _staged(module, machine, kernel, {**options, "non_tma_alignments": units})
-                host = host_plan(done)
-                found = host and plan_launch(host, extents, numbers, blocks)
-            if found is None:
-                done = _staged(module, machine, kernel, {**options, "warp_specialize": False})
-            else:
-                extents, values = found.grid, [*values, *found.extents]
         lowered = done.stages["barriers"]
         make = simt.SimtThread if counts is None else barrier_removal.counting(counts)
         try:
@@ -204,6 +187,33 @@ class SimtExecutor:
             )  # fmt: skip
         except FaultError as error:
             raise LaunchError(error.diagnostic) from error
+
+
+def planned_launch(
+    module: Module, machine: Target, done: LoweredKernel, options: dict[str, Any],
+    grid: tuple[int, ...], values: list[Any], blocks: int,
+) -> tuple[LoweredKernel, tuple[int, ...], list[Any]]:  # fmt: skip
+    """What a launcher launches for `done`, which `options` gave, with the arguments `values`: the
+    kernel that their alignments allow, its grid and its arguments. `blocks` run at once."""
+    host = host_plan(done)
+    if host is None:
+        return done, grid, values
+    spans, kernel = Span.each(values), done.kernel
+    numbers = [_number(i, v, spans.get(id(v))) for i, v in enumerate(values)]
+    if options.get("split_k") == 0:
+        ranks = _ranks(module, done, machine, grid, numbers)
+        shared = _staged(module, machine, kernel, {**options, "split_k": ranks})
+        if (planned := host_plan(shared)) is not None:
+            done, host = shared, planned
+    found = plan_launch(host, grid, numbers, blocks)
+    units = None if found else host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments])
+    if units is not None:
+        done = _staged(module, machine, kernel, {**options, "non_tma_alignments": units})
+        host = host_plan(done)
+        found = host and plan_launch(host, grid, numbers, blocks)
+    if found is None:
+        return _staged(module, machine, kernel, {**options, "warp_specialize": False}), grid, values
+    return done, found.grid, [*values, *found.extents]
 
 
 def _staged(
