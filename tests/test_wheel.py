@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("builder", "textual", "backend", "frontends", "tools", "testing")
 PLUGIN = "tileir_triton"
-SHIPPED = {".py", ".tir", ".typed", ".pyi", ".lark"}
+SHIPPED = {".py", ".tir", ".typed", ".pyi", ".lark", ".examples"}
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,7 @@ def test_values_are_called_what_the_text_calls_them(name):
     [
         (["owners", "--value", "%nothing"], "TIR0912"),
         (["access", "--value", "row"], "TIR0912"),
-        (["cfg", "--kernel", "f"], "TIR0911"),
+        (["cfg", "--kernel", "f"], "TIR0707"),
         (["passes", "--value", "%row"], "TIR0912"),
         (["defuse", "--pipeline", "cse,nothing"], "TIR0601"),
         (["access", "--program", "583"], "TIR0913"),

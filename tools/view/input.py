@@ -38,11 +38,11 @@ class Subject:
 
     @cached_property
     def function(self) -> Function:
-        """The kernel as it was read. Raises ToolError (TIR0911) where it is not there."""
+        """The kernel as it was read. Raises ToolError (TIR0707) where it is not there."""
         try:
             return self.module.kernel(self.kernel)
         except KeyError as error:
-            raise ToolError(Diagnostic("TIR0911", str(error.args[0]))) from None
+            raise ToolError(Diagnostic("TIR0707", str(error.args[0]))) from None
 
     @cached_property
     def staged(self) -> LoweredKernel:
