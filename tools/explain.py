@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import textwrap
+from typing import Any
 
 from tileir.error_codes import CODES
 from tileir.errors import Diagnostic, ToolError
 from tileir.tools.code_examples import Example, examples
-from tileir.tools.files import write_file
+from tileir.tools.json_output import add_json, write_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-command's arguments."""
     parser.add_argument("code", nargs="?", help="TIR0101, or 101; every code when left out")
-    parser.add_argument(
-        "--json", metavar="PATH", help="write the same as JSON; - is standard output, instead"
-    )
+    add_json(parser, "the same")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -27,8 +25,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.json != "-":
         text = explanation(options.code) if options.code else listing()
         sys.stdout.write(text + "\n")
-    if options.json is not None:
-        write_file(options.json, _json(names).encode())
+    write_json(options.json, [_record(name) for name in names])
     return 0
 
 
@@ -48,7 +45,7 @@ def explanation(code: str) -> str:
     """Title, text and examples of `code`. Raises ToolError as `full_name` does."""
     full = full_name(code)
     title, text = CODES[full]
-    parts = [f"{full}: {title}", textwrap.fill(text, 88), *map(_shown, examples(full))]
+    parts = [f"{full}: {title}", textwrap.fill(text, 88), *map(_indented_example, examples(full))]
     return "\n\n".join(parts)
 
 
@@ -57,7 +54,7 @@ def listing() -> str:
     return "\n".join(f"{code}  {title}" for code, (title, _) in sorted(CODES.items()))
 
 
-def _shown(example: Example) -> str:
+def _indented_example(example: Example) -> str:
     if example.kind == "none":
         return textwrap.fill(f"No example: {example.text}", 88)
     how = "python example.py" if example.is_python else _command(example.how)
@@ -68,16 +65,8 @@ def _command(how: str) -> str:
     return how.replace("FILE", "example.tir").replace("OUT", "out")
 
 
-def _json(names: list[str]) -> str:
-    entries = [
-        {
-            "code": name,
-            "title": CODES[name][0],
-            "text": CODES[name][1],
-            "examples": [
-                {"kind": e.kind, "how": e.how, "text": e.text.rstrip()} for e in examples(name)
-            ],
-        }
-        for name in names
-    ]
-    return json.dumps(entries, indent=1) + "\n"
+def _record(code: str) -> dict[str, Any]:
+    """The title, the text and the examples of `code`, for JSON."""
+    title, text = CODES[code]
+    shown = [{"kind": e.kind, "how": e.how, "text": e.text.rstrip()} for e in examples(code)]
+    return {"code": code, "title": title, "text": text, "examples": shown}
