@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 def kernel_html(compiled: CompiledKernel) -> str:
     """What a thread and a block of the kernel use, what the compiler remarked, the program and
-    its PTX. Registers and spills are those of the machine code, assembled on demand; an error of the
-    assembler is shown in their place."""
+    its PTX. Registers and spills are those of the machine code, assembled on demand; an error of
+    the assembler is shown in their place."""
     plan = compiled.plan
     rows = {
         "target": plan.target,
