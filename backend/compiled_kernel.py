@@ -65,6 +65,11 @@ class CompiledKernel:
     def __repr__(self) -> str:
         return f"<compiled {self}>"
 
+    def _repr_html_(self) -> str:
+        from tileir.backend.html import kernel_html  # for notebooks
+
+        return kernel_html(self)
+
     @cached_property
     def optimized(self) -> str:
         """LLVM IR as PTX is generated from it, made when it is asked for, which needs llvmlite."""

@@ -26,9 +26,9 @@ from tileir.backend.runtime.frontend_calls import Calls
 from tileir.backend.target import Target, target
 from tileir.errors import LaunchError, TileirError
 from tileir.executor import Call, Dispatch, Done, Resources
-from tileir.ir import Function, Module
+from tileir.ir import Function, Module, Parameter
 from tileir.measuring import Candidate
-from tileir.types import Descriptor, Pointer, Type
+from tileir.types import Descriptor, Pointer
 
 if TYPE_CHECKING:
     from tileir.backend.tma.host_plan import HostPlan
@@ -178,27 +178,10 @@ class SimtExecutor:
             if not isinstance(value, np.ndarray):
                 encode_argument(parameter, value)
         values = expanded(function, given)
-        host = None if module.stage else host_plan(done)
-        if host is not None:
-            spans = Span.each(values)
-            numbers = [_number(i, v, spans.get(id(v))) for i, v in enumerate(values)]
-            if options.get("split_k") == 0:
-                ranks = _ranks(module, done, machine, extents, numbers)
-                shared = _staged(module, machine, kernel, {**options, "split_k": ranks})
-                if (planned := host_plan(shared)) is not None:
-                    done, host = shared, planned
-            found = plan_launch(host, extents, numbers, blocks)
-            units = (
-                None if found else host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments])
+        if not module.stage:
+            done, extents, values = planned_launch(
+                module, machine, done, options, extents, values, blocks
             )
-            if units is not None:
-                done = _staged(module, machine, kernel, {**options, "non_tma_alignments": units})
-                host = host_plan(done)
-                found = host and plan_launch(host, extents, numbers, blocks)
-            if found is None:
-                done = _staged(module, machine, kernel, {**options, "warp_specialize": False})
-            else:
-                extents, values = found.grid, [*values, *found.extents]
         lowered = done.stages["barriers"]
         make = simt.SimtThread if counts is None else barrier_removal.counting(counts)
         try:
@@ -208,6 +191,33 @@ class SimtExecutor:
             )  # fmt: skip
         except FaultError as error:
             raise LaunchError(error.diagnostic) from error
+
+
+def planned_launch(
+    module: Module, machine: Target, done: LoweredKernel, options: dict[str, Any],
+    grid: tuple[int, ...], values: list[Any], blocks: int,
+) -> tuple[LoweredKernel, tuple[int, ...], list[Any]]:  # fmt: skip
+    """What a launcher launches for `done`, which `options` gave, with the arguments `values`: the
+    kernel that their alignments allow, its grid and its arguments. `blocks` run at once."""
+    host = host_plan(done)
+    if host is None:
+        return done, grid, values
+    spans, kernel = Span.each(values), done.kernel
+    numbers = [_number(i, v, spans.get(id(v))) for i, v in enumerate(values)]
+    if options.get("split_k") == 0:
+        ranks = _ranks(module, done, machine, grid, numbers)
+        shared = _staged(module, machine, kernel, {**options, "split_k": ranks})
+        if (planned := host_plan(shared)) is not None:
+            done, host = shared, planned
+    found = plan_launch(host, grid, numbers, blocks)
+    units = None if found else host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments])
+    if units is not None:
+        done = _staged(module, machine, kernel, {**options, "non_tma_alignments": units})
+        host = host_plan(done)
+        found = host and plan_launch(host, grid, numbers, blocks)
+    if found is None:
+        return _staged(module, machine, kernel, {**options, "warp_specialize": False}), grid, values
+    return done, found.grid, [*values, *found.extents]
 
 
 def _staged(
@@ -260,34 +270,39 @@ def expanded(function: Function, values: list[Any]) -> list[Any]:
 def ordered(module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
     """Arguments by position. Raises `LaunchError` where they are not as many as the kernel takes,
     or arrays are not of what pointers point to."""
-    parameters = module.functions[kernel].parameters
-    names = [p.name or str(i) for i, p in enumerate(parameters)]
+    function = module.functions[kernel]
+    names = [p.name or str(i) for i, p in enumerate(function.parameters)]
     if not isinstance(arguments, Mapping):
         if len(arguments) != len(names):
-            raise launch_error(f"@{kernel} takes {len(names)} arguments, not {len(arguments)}")
+            message = f"@{kernel} takes {len(names)} arguments, not {len(arguments)}"
+            raise launch_error(message, function.location)
         arguments = dict(zip(names, arguments, strict=True))
     if set(names) != set(arguments):
-        raise launch_error(f"@{kernel} takes {', '.join(names)}, not {', '.join(arguments)}")
+        message = f"@{kernel} takes {', '.join(names)}, not {', '.join(arguments)}"
+        raise launch_error(message, function.location)
     return [
-        _fitting(name, arguments[name], parameter.type)
-        for name, parameter in zip(names, parameters, strict=True)
+        _fitting(name, arguments[name], parameter)
+        for name, parameter in zip(names, function.parameters, strict=True)
     ]
 
 
-def _fitting(name: str, value: Any, type_: Type) -> Any:
-    """`value`, which an argument of `type_` may be: an array of no dimensions for a number is its
-    element."""
+def _fitting(name: str, value: Any, parameter: Parameter) -> Any:
+    """`value`, which an argument for `parameter` may be: an array of no dimensions for a number is
+    its element."""
     if not isinstance(value, np.ndarray):
         return value
+    type_ = parameter.type
     if not isinstance(type_, (Pointer, Descriptor)):
         if value.ndim:
-            raise launch_error(f"{name} must be a number of {type_}, not an array")
+            message = f"{name} must be a number of {type_}, not an array"
+            raise launch_error(message, parameter.location)
         return value.item()
     from tileir.machine.tensor import fits_dtype  # slow to load, for arrays of the host alone
 
     element = type_.pointee if isinstance(type_, Pointer) else type_.block.element
     if not fits_dtype(value.dtype, element):
-        raise launch_error(f"{name} must be an array of {element}, not of {value.dtype}")
+        message = f"{name} must be an array of {element}, not of {value.dtype}"
+        raise launch_error(message, parameter.location)
     return value
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tileir import grids
-from tileir.errors import Diagnostic, LaunchError
+from tileir.errors import Diagnostic, LaunchError, Location
 from tileir.ir import Parameter
 from tileir.types import Descriptor, Pointer
 from tileir.values import encode
@@ -37,7 +37,8 @@ def encode_argument(parameter: Parameter, value: Any) -> int:
             if pointer
             else str(error)
         )
-        raise launch_error(f"{parameter.name} is {kind}: {found}") from None
+        message = f"{parameter.name} is {kind}: {found}"
+        raise launch_error(message, parameter.location) from None
 
 
 def _address(value: Any) -> int:
@@ -49,6 +50,7 @@ def _address(value: Any) -> int:
     return int(value)
 
 
-def launch_error(message: str) -> LaunchError:
-    """A grid or arguments that do not fit (TIR0710)."""
-    return LaunchError(Diagnostic("TIR0710", message))
+def launch_error(message: str, location: Location | None = None) -> LaunchError:
+    """A grid or arguments that do not fit (TIR0710); `location` is that of the parameter, or of
+    the kernel, where the program is at hand."""
+    return LaunchError(Diagnostic("TIR0710", message, location))

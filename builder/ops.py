@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import keyword
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,8 +34,33 @@ if TYPE_CHECKING:
     from tileir.builder.builder import Builder
 
 
-class DerivedOps:
+_INTERNALS = frozenset({
+    "abandon", "building", "caller", "claim", "combiner", "current", "end_block", "enter_block",
+    "fixed", "fork", "here", "insert", "insert_all", "insertion", "jump", "places", "tracking",
+})  # fmt: skip
+"""What the package itself needs of a builder, and calls by the names that users do not see."""
+
+
+def _names_for_users(names: Iterable[str]) -> list[str]:
+    """What `dir` shows for `names`: those for users, and a method for every op but those that
+    only the backend makes."""
+    ops = {method_name(k.mnemonic) for k in all_ops() if Effects.CONTROL not in k.effects_}
+    shown = (n for n in names if n not in _INTERNALS and (n[:1] != "_" or n[:2] == "__"))
+    return sorted(name for name in {*shown, *ops} if not name.startswith("gpu_"))
+
+
+class _Listing(type):
+    """A class whose `dir` shows the methods for ops, which are made when they are first used."""
+
+    def __dir__(cls) -> list[str]:
+        return _names_for_users(super().__dir__())
+
+
+class DerivedOps(metaclass=_Listing):
     """Base that gives a builder a method for every op."""
+
+    def __dir__(self) -> list[str]:
+        return _names_for_users(super().__dir__())
 
     if not TYPE_CHECKING:
 

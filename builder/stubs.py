@@ -15,14 +15,14 @@ import attrs
 from tileir.builder.arguments import keyword_of
 from tileir.builder.ops import method_name
 from tileir.effects import Effects
-from tileir.field import Field, FieldKind
+from tileir.field import AttributeKind, Field, FieldKind
 from tileir.op import Op, all_ops
 
-_HEAD = '''"""Written by `python -m tileir.builder.stubs` from the fields of the ops."""
+_IMPORTS = '''"""Written by `python -m tileir.builder.stubs` from the fields of the ops."""
 
 from collections.abc import Callable, Sequence
 from inspect import Signature
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tileir.builder.arguments import MethodSignature
 from tileir.builder.builder import Builder
@@ -35,7 +35,9 @@ from tileir.values import Constant, Undef, Value
 Number: TypeAlias = int | float | bool
 Item: TypeAlias = Expr | Value | Constant | Undef | Number
 Names: TypeAlias = str | tuple[str, ...] | None
+'''
 
+_FUNCTIONS = """
 def method_name(mnemonic: str) -> str: ...
 def signature(plan: MethodSignature) -> Signature: ...
 def insert(
@@ -47,7 +49,7 @@ def insert_fields(
 def wrapped(builder: Builder, results: tuple[Value, ...]) -> Any: ...
 
 class DerivedOps:
-'''
+"""
 
 _ITEMS = {
     FieldKind.OPERAND: "Item",
@@ -59,18 +61,34 @@ _ITEMS = {
 _FORMS = {
     "int": "int", "bool": "bool", "float": "float", "string": "str", "ints": "Sequence[int]",
     "strings": "Sequence[str]", "symbol": "str", "type": "Type", "layout": "object",
-    "enum": "str", "combiner": "str | Callable[..., Any]",
 }  # fmt: skip
+
+_WIDTH = 100
 
 
 def stub() -> str:
     """The text of `ops.pyi`."""
-    return _HEAD + "\n".join(_method(kind) for kind in derived())
+    methods = "\n".join(_method(kind) for kind in derived())
+    return "".join((_IMPORTS, *_aliases(), _FUNCTIONS, methods))
 
 
 def derived() -> Iterable[type[Op]]:
     """The ops a builder has a derived method for: all but those that end blocks."""
     return (k for k in all_ops() if Effects.CONTROL not in k.effects_ and k.mnemonic != "call")
+
+
+def _aliases() -> Iterable[str]:
+    """A definition for the words of each enum that is an attribute."""
+    attributes = (f.attribute for kind in derived() for f in kind.schema if f.attribute is not None)
+    enums = {a.enum.__name__: a.enum for a in attributes if a.enum is not None}
+    for name, enum in sorted(enums.items()):
+        words = [f'"{member.value}"' for member in enum]
+        line = f"{name}: TypeAlias = Literal[{', '.join(words)}]"
+        if len(line) <= _WIDTH:
+            yield f"{line}\n"
+        else:
+            rest = "".join(f"    {word},\n" for word in words)
+            yield f"{name}: TypeAlias = Literal[\n{rest}]\n"
 
 
 def _method(kind: type[Op]) -> str:
@@ -100,7 +118,14 @@ def _annotation(field: Field) -> str:
         return "Type" if field.pattern is not None else "Type | Sequence[Type]"
     if field.attribute is None:
         return _ITEMS[field.kind]
-    return _FORMS[field.attribute.form] + (" | None" if field.default is None else "")
+    return _form(field.attribute) + (" | None" if field.default is None else "")
+
+
+def _form(attribute: AttributeKind) -> str:
+    if attribute.enum is None:
+        return _FORMS[attribute.form]
+    word = attribute.enum.__name__
+    return f"{word} | str | Callable[..., Any]" if attribute.form == "combiner" else word
 
 
 def _default(field: Field) -> str:

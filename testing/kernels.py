@@ -16,7 +16,7 @@ GROUP = 8
 
 def matmul(
     bm: int, bn: int, bk: int, factor: Any = F16, total: Any = F32, result: Any = F16, *,
-    precision: str = "ieee", transposed: bool = False, max_imprecise: int = 0, flat: bool = False,
+    precision: Any = "ieee", transposed: bool = False, max_imprecise: int = 0, flat: bool = False,
 ) -> Module:  # fmt: skip
     """`matmul(x, y, z, m, n, k)`: z [m, n] = x [m, k] y, row-major, y being [k, n] or,
     `transposed`, [n, k]; tiles of `bm` x `bn` in steps of `bk`, `GROUP` rows of them at a time, or,

@@ -19,7 +19,7 @@ FLOORS = (
     frozenset({"assembler", "isolation"}),
     # Analyses and layouts, which know no instruction text.
     frozenset({"layouts"}),
-    frozenset({"remarks", "shared_memory"}),
+    frozenset({"html", "remarks", "shared_memory"}),
     # Lowering rules, then the text of one target.
     frozenset({"codegen"}),
     frozenset({"software_pipeline"}),

@@ -46,7 +46,7 @@ OUTSIDE = {
     ADAPTER: {"attrs", "numpy", "triton", PLUGIN},
     PLUGIN: {"attrs", "torch", "triton", PLUGIN},
     "testing": {"attrs", "numpy", "ml_dtypes", "hypothesis", "pytest"},
-    "tools": {"attrs", "numpy", "ml_dtypes", "rich", "platformdirs", "distributed"},
+    "tools": {"attrs", "numpy", "ml_dtypes", "rich", "platformdirs", "distributed", "shtab"},
 }
 """Which other distributions a part may import."""
 

@@ -1,8 +1,11 @@
-"""The wheel holds what the folders hold, under the names it is imported by."""
+"""The wheel holds what the folders hold, under the names it is imported by, and the source
+distribution makes that wheel and runs what README runs first."""
 
+import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -11,23 +14,72 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("builder", "textual", "backend", "frontends", "tools", "testing")
 PLUGIN = "tileir_triton"
-SHIPPED = {".py", ".tir", ".typed", ".pyi", ".lark"}
+SHIPPED = {".py", ".tir", ".typed", ".pyi", ".lark", ".examples"}
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> zipfile.ZipFile:
-    """The wheel built from a copy of the checkout, so that the checkout stays as it is."""
+def checkout(tmp_path_factory) -> Path:
+    """A copy of the checkout, so that the checkout stays as it is, with what a build of an earlier
+    state left in it."""
     source = tmp_path_factory.mktemp("source")
-    for part in ("tileir", *PARTS, PLUGIN):
+    for part in ("tileir", *PARTS, PLUGIN, "examples"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / part, source / part, ignore=ignored)
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    built = tmp_path_factory.mktemp("wheel")
+    for package in ("tileir", "tileir/tools", PLUGIN):
+        stale = source / "build/lib" / package / "deleted.py"
+        stale.parent.mkdir(parents=True)
+        stale.write_text("raise SystemExit\n")
+    return source
+
+
+def wheel_of(source: Path, built: Path) -> zipfile.ZipFile:
+    """The wheel that pip builds of the folder `source`."""
     command = ["wheel", "--no-build-isolation", "--no-deps", "-w", str(built), str(source)]
     subprocess.run([sys.executable, "-m", "pip", "-q", *command], check=True)
     (path,) = built.glob("*.whl")
     return zipfile.ZipFile(path)
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout, tmp_path_factory) -> zipfile.ZipFile:
+    return wheel_of(checkout, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def unpacked(checkout, tmp_path_factory) -> Path:
+    """The source distribution, unpacked."""
+    built = tmp_path_factory.mktemp("sdist")
+    build = "import sys, setuptools.build_meta as b; b.build_sdist(sys.argv[1])"
+    command = [sys.executable, "-P", "-c", build, str(built)]
+    subprocess.run(command, cwd=checkout, check=True, capture_output=True)
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        archive.extractall(built, filter="data")
+    return built / path.name.removesuffix(".tar.gz")
+
+
+def test_the_source_distribution_makes_the_same_wheel(unpacked, wheel, tmp_path):
+    def files(archive: zipfile.ZipFile) -> set[str]:
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+    assert files(wheel_of(unpacked, tmp_path)) == files(wheel)
+
+
+def test_the_source_distribution_runs_what_readme_runs_first(unpacked, tmp_path):
+    """All but the installation: `python -m tileir` finds the folder that it is started in."""
+    first = (ROOT / "README.md").read_text().split("```sh\n")[1].splitlines()[0]
+    words = first.split("/tileir ")[1].split()
+    assert words[0] == "run"
+    done = subprocess.run(
+        [sys.executable, "-m", "tileir", *words],
+        cwd=unpacked,
+        env={**os.environ, "PYTHONSAFEPATH": "", "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert " ok\n" in done.stdout
 
 
 def test_every_file_of_the_folders_is_in_the_wheel(wheel):

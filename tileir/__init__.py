@@ -45,6 +45,14 @@ from tileir.verify import verify  # at once: the package `verify` would hide a l
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from tileir import (
+        backend as backend,
+        builder as builder,
+        frontends as frontends,
+        testing as testing,
+        textual as textual,
+        tools as tools,
+    )
     from tileir.errors import (
         BuildError,
         CompileError,

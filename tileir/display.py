@@ -1,4 +1,4 @@
-"""What `str` and `repr` give: the text of the language, and one line.
+"""What `str`, `repr` and notebooks show: the text of the language, one line, and the text as HTML.
 
 The printer reads the modules that define what it prints, so it is found by its name when it is
 asked for.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tileir.errors import escaped
 
 if TYPE_CHECKING:
-    from tileir.ir import Block, Function, Module
+    from tileir.ir import Block, Function, Global, Module, Parameter
     from tileir.op import Op
 
 _LONGEST = 300
@@ -43,6 +43,21 @@ def function_line(function: Function) -> str:
     return f"<{kind} @{escaped(function.name)}: {count} parameters, {body}>"
 
 
+def parameter_line(parameter: Parameter) -> str:
+    """What a parameter is called, its type and what is promised of it."""
+    promised = parameter.attributes
+    words = [w for w in ("readonly", "writeonly", "noalias") if getattr(promised, w)]
+    numbers = [(w, getattr(promised, w)) for w in ("aligned", "multiple_of")]
+    words = [*(f"{word}({number})" for word, number in numbers if number), *words]
+    return f"<parameter {' '.join((str(parameter.type), *words, escaped(f'%{parameter.name}')))}>"
+
+
+def global_line(variable: Global) -> str:
+    """What a global is called, and what it holds."""
+    kind = "constant" if variable.constant else "global"
+    return f"<{kind} @{escaped(variable.name)}: {variable.count} of {variable.element}>"
+
+
 def block_line(block: Block) -> str:
     """What a block is called and holds."""
     return f"<block {escaped(block.label)}: {len(block.ops)} ops>"
@@ -57,6 +72,11 @@ def op_line(op: Op) -> str:
     """The op's text, where that is short."""
     text = escaped(op_text(op)).replace("\n", " ")
     return f"<op {text}>" if len(text) <= _LONGEST else f"<op {text[:_LONGEST]}...>"
+
+
+def text_html(thing: Module | Function | Op) -> str:
+    """The text of `thing` as HTML with highlighted syntax."""
+    return importlib.import_module("tileir.textual.html").text_html(str(thing))
 
 
 def _printer() -> Any:

@@ -13,8 +13,11 @@ from tileir.display import (
     block_line,
     function_line,
     function_text,
+    global_line,
     module_line,
     module_text,
+    parameter_line,
+    text_html,
 )
 from tileir.errors import Location
 from tileir.op import Op, Successor
@@ -78,6 +81,9 @@ class Parameter:
     value: Value
     attributes: ParameterAttributes = ParameterAttributes()
     location: Location | None = None
+
+    def __repr__(self) -> str:
+        return parameter_line(self)
 
     @property
     def type(self) -> Type:
@@ -159,6 +165,9 @@ class Function:
     def __repr__(self) -> str:
         return function_line(self)
 
+    def _repr_html_(self) -> str:
+        return text_html(self)
+
     def with_blocks(self, blocks: Mapping[str, Block]) -> Function:
         """A copy with `blocks`; itself when they are the same objects in the same order."""
         same = len(blocks) == len(self.blocks) and all(
@@ -192,6 +201,9 @@ class Global:
     def __attrs_post_init__(self) -> None:
         if self.space < 0:
             object.__setattr__(self, "space", usual_space(self.constant))
+
+    def __repr__(self) -> str:
+        return global_line(self)
 
 
 def usual_space(constant: bool) -> AddressSpace:
@@ -229,6 +241,9 @@ class Module:
 
     def __repr__(self) -> str:
         return module_line(self)
+
+    def _repr_html_(self) -> str:
+        return text_html(self)
 
     def with_functions(self, functions: Mapping[str, Function]) -> Module:
         """A copy with `functions`; itself when they are the same objects in the same order."""

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 import attrs
 
-from tileir.display import op_line, op_text
+from tileir.display import op_line, op_text, text_html
 from tileir.effects import EXACT, ROUNDED, Effects, Numerics, ulp
 from tileir.errors import Diagnostic, Location, VerifyError, verify_error
 from tileir.field import (
@@ -171,6 +171,9 @@ class Op(metaclass=_Slotted):
 
     def __repr__(self) -> str:
         return op_line(self)
+
+    def _repr_html_(self) -> str:
+        return text_html(self)
 
     # What a subclass states -------------------------------------------------------------
 

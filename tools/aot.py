@@ -6,10 +6,12 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from tileir.tools.compiler_options import add_compiler_options
 from tileir.tools.executors import target_of
 from tileir.tools.files import file_name, read_module, write_file
+from tileir.tools.json_output import add_json, write_json
 from tileir.tools.safety import add_safety
 
 
@@ -23,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write KERNEL.TARGET.tirk too: all of it",
     )
+    add_json(parser, "the files and their sizes")
     add_safety(parser)
 
 
@@ -33,7 +36,7 @@ def execute(options: argparse.Namespace) -> int:
     from tileir.backend.runtime.format import dumps
 
     module, folder = read_module(options.file), Path(options.output)
-    settings = dict(options.option)
+    settings, written = dict(options.option), list[dict[str, Any]]()
     for target in options.target or [target_of(None)]:
         result = compile_kernel(module, target, settings, options.kernel)
         stem = folder / f"{file_name(result.plan.kernel)}.{target}"
@@ -43,5 +46,8 @@ def execute(options: argparse.Namespace) -> int:
             files[".tirk"] = dumps(result)
         for suffix, data in files.items():
             write_file(f"{stem}{suffix}", data)
-            sys.stdout.write(f"{stem}{suffix}  {len(data)} bytes\n")
+            written.append({"file": f"{stem}{suffix}", "target": target, "bytes": len(data)})
+            if options.json != "-":
+                sys.stdout.write(f"{stem}{suffix}  {len(data)} bytes\n")
+    write_json(options.json, written)
     return 0

@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 from tileir.errors import Diagnostic, ToolError
+from tileir.tools.json_output import add_json, write_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="interpreter (default): races between program instances, undefined values, accesses "
         "outside of a tensor's storage; simt: every thread, races in shared memory",
     )  # fmt: skip
-    parser.add_argument("--json", metavar="FILE", help="write the findings there too")
+    add_json(parser, "the findings")
     parser.add_argument(
         "words", nargs="+", metavar="COMMAND", help="the command to run, after `--`"
     )
@@ -40,9 +41,9 @@ def execute(options: argparse.Namespace) -> int:
         status = _run(options.words, options.mode, path)
         lines = path.read_text().splitlines() if path.exists() else []
     findings = grouped([json.loads(line) for line in lines])
-    if options.json:
-        _write(options.json, findings)
-    sys.stdout.write(described(findings) + "\n")
+    if options.json != "-":
+        sys.stdout.write(described(findings) + "\n")
+    write_json(options.json, [attrs.asdict(finding) for finding in findings])
     return 1 if findings else status
 
 
@@ -104,11 +105,3 @@ def described(findings: Sequence[Finding]) -> str:
 
 def _count(number: int, word: str, ending: str) -> str:
     return f"{number} {word}{'' if number == 1 else ending}"
-
-
-def _write(file: str, findings: Sequence[Finding]) -> None:
-    try:
-        Path(file).write_text(json.dumps([attrs.asdict(f) for f in findings], indent=1) + "\n")
-    except OSError as error:
-        message = f"cannot write {file}: {error.strerror}"
-        raise ToolError(Diagnostic("TIR0905", message)) from error

@@ -55,13 +55,14 @@ class Recipe:
 def recipe(module: Module, name: str | None = None) -> Recipe:
     """How the metadata says to run kernel `name`, or the one it names.
 
-    Raises ToolError (TIR0902, TIR0903) where metadata is missing or makes no sense.
+    Raises ToolError: TIR0707 for a kernel that is not there, TIR0902 and TIR0903 where metadata is
+    missing or makes no sense.
     """
     required = name or _text(module, "run.kernel")
     try:
         kernel = module.kernel(required)
     except KeyError as error:
-        raise _bad(str(error.args[0]), "TIR0902") from None
+        raise _bad(str(error.args[0]), "TIR0707") from None
     arguments: dict[str, str] = {}
     for parameter in kernel.parameters:
         text = _text(module, f"run.{parameter.name}")

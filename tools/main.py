@@ -19,6 +19,7 @@ COMMANDS = {
     "tune": "find the quickest tile shapes, warps and stages of a kernel",
     "check-triton": "say what kernels of a program that uses Triton do wrong",
     "reduce": "make a program small on which something still happens",
+    "completion": "print a script that completes commands in a shell",
 }
 """Sub-command to its line of help; each is the module of its name in `tileir.tools`, - as _."""
 
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command line.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser(words).parse_args(words)
+    options = parser(words).parse_args(words)
     return guarded(lambda: _execute(options))
 
 
@@ -53,16 +54,16 @@ def _execute(options: argparse.Namespace) -> int:
         return _command(options.command).execute(options)
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser; only the sub-command that is asked for declares its arguments."""
-    parser = argparse.ArgumentParser(prog="tileir", description="Triton-IR as a library.")
-    parser.add_argument("--version", action="version", version=f"tileir {_version()}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+def parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser; only the sub-commands in `words` declare their arguments."""
+    result = argparse.ArgumentParser(prog="tileir", description="Triton-IR as a library.")
+    result.add_argument("--version", action="version", version=f"tileir {_version()}")
+    commands = result.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, line in COMMANDS.items():
         sub = commands.add_parser(name, help=line, description=f"tileir {name}: {line}.")
         if name in words:
             _command(name).add_arguments(sub)
-    return parser
+    return result
 
 
 def _command(name: str) -> Command:

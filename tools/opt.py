@@ -49,9 +49,12 @@ def _safely(options: argparse.Namespace) -> int:
 def execute(options: argparse.Namespace) -> int:
     """Do what the parsed command line asks; the exit status."""
     if options.list_passes:
-        from tileir.tools.opt_options import pass_list
+        from tileir.tools.json_output import write_json
+        from tileir.tools.opt_options import pass_list, pass_records
 
-        sys.stdout.write(pass_list())
+        if options.json != "-":
+            sys.stdout.write(pass_list())
+        write_json(options.json, {"passes": pass_records()})
         return 0
     from tileir.tools.files import read_text, write_file
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import tileir
 from tileir.tools.compiler_options import add_compiler_options
+from tileir.tools.json_output import add_json
 from tileir.tools.safety import add_safety
 
 _DESCRIPTION = """Run passes over a .tir module and print the result.
@@ -47,6 +48,7 @@ def _add_printing(group: Any) -> None:
     )
     add("--remarks", action="store_true", help="what passes and --emit did, and why not more")
     add("--list-passes", action="store_true", help="passes and their options, and stop")
+    add_json(group, "what --timing, --stats and --list-passes print")
 
 
 def _add_checking(group: Any) -> None:
@@ -75,6 +77,23 @@ def pass_list() -> str:
             for o in pass_type.options
         )
     return "\n".join([*lines, "", f"default = {','.join(PIPELINE)}", ""])
+
+
+def pass_records() -> list[dict[str, Any]]:
+    """The same for JSON."""
+    from tileir.passmanager import all_passes
+
+    return [
+        {
+            "name": each.name, "level": each.level, "summary": each.summary,
+            "options": [
+                {"name": o.name, "type": o.type.__name__, "default": o.default,
+                 "choices": list(o.choices)}
+                for o in each.options
+            ],
+        }
+        for each in all_passes()
+    ]  # fmt: skip
 
 
 def _tried(choices: tuple[Any, ...]) -> str:

@@ -14,6 +14,7 @@ from tileir.passmanager.printing import Printing
 from tileir.passmanager.reproducer import Reproducing
 from tileir.textual import print_module
 from tileir.tools.files import write_file
+from tileir.tools.json_output import write_json
 from tileir.tools.remarks import rendered
 
 
@@ -41,30 +42,54 @@ def report(records: Sequence[Record], options: argparse.Namespace) -> None:
         sys.stderr.write(timing(records))
     if options.stats:
         sys.stderr.write(statistics(records))
+    tables: dict[str, Any] = {}
+    if options.timing:
+        tables["timing"] = [
+            {"pass": name, "seconds": seconds, "verifying": verifying}
+            for name, (seconds, verifying) in _seconds(records)
+        ]
+    if options.stats:
+        tables["statistics"] = [
+            {"pass": name, "counted": what, "count": number}
+            for (name, what), number in _counts(records).items()
+        ]
+    write_json(options.json, tables)
 
 
-def timing(records: Sequence[Record]) -> str:
-    """A table of milliseconds per pass, the slowest first."""
+def _seconds(records: Sequence[Record]) -> list[tuple[str, list[float]]]:
+    """Seconds per pass, of its own and of verifying what it made, the slowest first."""
     spent: dict[str, list[float]] = {}
     for record in records:
         row = spent.setdefault(str(record.step.node), [0.0, 0.0])
         row[0] += record.seconds
         row[1] += record.verifying
-    total = sum(map(sum, spent.values()))
+    return sorted(spent.items(), key=lambda item: -item[1][0])
+
+
+def timing(records: Sequence[Record]) -> str:
+    """A table of milliseconds per pass, the slowest first."""
+    spent = _seconds(records)
+    total = sum(sum(pair) for _, pair in spent)
     lines = [f"{'ms':>9} {'verify':>9}  pass"]
-    for name, (seconds, verifying) in sorted(spent.items(), key=lambda item: -item[1][0]):
+    for name, (seconds, verifying) in spent:
         lines.append(f"{seconds * 1e3:9.2f} {verifying * 1e3:9.2f}  {name}")
     return "\n".join([*lines, f"{total * 1e3:9.2f} {'':9}  all", ""])
 
 
-def statistics(records: Sequence[Record]) -> str:
-    """What passes counted, summed over functions."""
+def _counts(records: Sequence[Record]) -> dict[tuple[str, str], int]:
+    """What passes counted, by pass and what it is, summed over functions."""
     counts: dict[tuple[str, str], int] = {}
     for record in records:
         for what, number in record.statistics.items():
             key = (str(record.step.node), what)
             counts[key] = counts.get(key, 0) + number
-    return "".join(f"{number:8} {name}: {what}\n" for (name, what), number in counts.items())
+    return counts
+
+
+def statistics(records: Sequence[Record]) -> str:
+    """What passes counted, summed over functions."""
+    counts = _counts(records).items()
+    return "".join(f"{number:8} {name}: {what}\n" for (name, what), number in counts)
 
 
 def observers_of(options: argparse.Namespace) -> Sequence[Observer]:

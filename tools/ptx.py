@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tileir.ir import Module
 from tileir.tools.executors import target_of
@@ -15,14 +16,16 @@ if TYPE_CHECKING:
     from tileir.backend import CompiledKernel
 
 
-def compiled_for(module: Module, kernel: str, target: str | None) -> CompiledKernel:
-    """`kernel` compiled for `target`, or for the GPU here.
+def compiled_for(
+    module: Module, kernel: str, target: str | None, options: Mapping[str, Any]
+) -> CompiledKernel:
+    """`kernel` compiled with `options` for `target`, or for the GPU here.
 
     Raises CompileError, and ModuleNotFoundError without llvmlite.
     """
     from tileir.backend import compile as compile_kernel
 
-    return compile_kernel(module, target=target_of(target), kernel=kernel)
+    return compile_kernel(module, target_of(target), options, kernel)
 
 
 def usual_path(compiled: CompiledKernel) -> str:

@@ -14,15 +14,17 @@ from tileir.errors import CompileError, Diagnostic, ToolError, escaped
 from tileir.executor import executor
 from tileir.ir import Module
 from tileir.tools.check import Verdict, verdicts
+from tileir.tools.compiler_options import add_compiler_options
 from tileir.tools.executors import choose
 from tileir.tools.files import read_module, write_file
 from tileir.tools.inputs import Recipe, draw, recipe
+from tileir.tools.json_output import add_json, write_json
 from tileir.tools.numbers import amount, natural
 from tileir.tools.ptx import compiled_for, usual_path
 from tileir.tools.remarks import rendered
 from tileir.tools.report import HEADS, rows
 from tileir.tools.safety import add_safety
-from tileir.tools.table import Row, show
+from tileir.tools.table import Row, Table
 
 if TYPE_CHECKING:
     from tileir.backend import CompiledKernel
@@ -33,7 +35,6 @@ _ON = "auto (a GPU, else the CPU, else the interpreter), gpu, cpu, interpreter, 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-command's arguments."""
     parser.add_argument("file", metavar="FILE", help=".tir file, or - for standard input")
-    parser.add_argument("--kernel", help="kernel to run (default: the one metadata names)")
     parser.add_argument("--on", default="auto", metavar="EXECUTOR", help=_ON)
     parser.add_argument(
         "--report", action="store_true", help="with --on simt: what each line does to memory"
@@ -43,12 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long the kernel may run, where it runs here (default: as long as it takes)",
     )  # fmt: skip
     parser.add_argument("--seed", type=natural, default=0, help="seed of the inputs (default: 0)")
-    parser.add_argument("--target", help="GPU architecture of the PTX (default: the GPU's, sm_90a)")
+    add_compiler_options(parser)
     parser.add_argument("--ptx", metavar="PATH", help="where to write the PTX")
     parser.add_argument(
         "--remarks", action="store_true",
         help="what the compiler did with each line and why not better, on standard error",
     )  # fmt: skip
+    add_json(parser, "the results, and what --report counts")
     add_safety(parser)
 
 
@@ -59,18 +61,26 @@ def execute(options: argparse.Namespace) -> int:
     before = draw(plan, options.seed)
     counts = _counts(options)
     start = perf_counter()
-    extra = {} if counts is None else {"counts": counts}
+    extra: dict[str, Any] = {} if counts is None else {"counts": counts}
     if options.time_limit is not None:
         extra["time_limit"] = options.time_limit
-    name, after = _launched(module, plan, before, options.on, extra)
+    name, after = _launched(module, plan, before, options, extra)
     seconds = perf_counter() - start
     judged = verdicts(plan, before, after)
-    grid = "x".join(map(str, plan.grid))
-    sys.stdout.write(f"@{escaped(plan.kernel.name)} on {name}, grid {grid}, {seconds:.2f} s\n")
-    _show(plan, judged)
+    tables = {"results": _results(judged)}
     if counts is not None:
-        show(HEADS, rows(counts))
-    sys.stdout.write(_ptx_line(module, plan, options) + "\n")
+        tables["report"] = Table(HEADS, rows(counts), blank=0)
+    ptx = _ptx_line(module, plan, options)
+    if options.json != "-":
+        grid = "x".join(map(str, plan.grid))
+        sys.stdout.write(f"@{escaped(plan.kernel.name)} on {name}, grid {grid}, {seconds:.2f} s\n")
+        if not judged:
+            sys.stdout.write("nothing to compare: the module's metadata has no expect.NAME\n")
+        for table in (table for table in tables.values() if table.rows):
+            table.show()
+        sys.stdout.write(ptx + "\n")
+    about = {"kernel": plan.kernel.name, "on": name, "grid": list(plan.grid), "seconds": seconds}
+    write_json(options.json, {**about, **{k: table.records for k, table in tables.items()}})
     return 0 if all(verdict.good for verdict in judged) else 1
 
 
@@ -98,15 +108,19 @@ def _counts(options: argparse.Namespace) -> Any:
 
 
 def _launched(
-    module: Module, plan: Recipe, before: Mapping[str, Any], required: str, extra: Mapping[str, Any]
-) -> tuple[str, dict[str, Any]]:
+    module: Module, plan: Recipe, before: Mapping[str, Any], options: argparse.Namespace,
+    extra: Mapping[str, Any],
+) -> tuple[str, dict[str, Any]]:  # fmt: skip
     """Where the kernel ran and what it left. What no GPU code can be made for yet runs in the
     interpreter, unless a GPU was asked for by name."""
-    name, after = choose(required, module, plan.kernel.name), _copies(before)
+    name, after = choose(options.on, module, plan.kernel.name), _copies(before)
+    compiler = dict(options.option) if name in ("gpu", "simt") else {}
+    if options.target is not None and name == "simt":
+        compiler["target"] = options.target
     try:
-        executor(name).launch(module, plan.kernel.name, plan.grid, after, **extra)
+        executor(name).launch(module, plan.kernel.name, plan.grid, after, **compiler, **extra)
     except CompileError as error:
-        if required != "auto":
+        if options.on != "auto":
             raise
         sys.stderr.write(f"not on a GPU: {error}\n")
         name, after = "interpreter", _copies(before)
@@ -114,11 +128,9 @@ def _launched(
     return name, after
 
 
-def _show(plan: Recipe, judged: list[Verdict]) -> None:
-    if not judged:
-        sys.stdout.write("nothing to compare: the module's metadata has no expect.NAME\n")
-        return
-    rows = [
+def _results(judged: list[Verdict]) -> Table:
+    """How far each result is from what numpy gives."""
+    lines = [
         Row(
             (
                 v.name, f"{v.type} {'x'.join(map(str, v.shape)) or 'scalar'}", v.reference,
@@ -128,20 +140,21 @@ def _show(plan: Recipe, judged: list[Verdict]) -> None:
         )
         for v in judged
     ]  # fmt: skip
-    show(("result", "type", "against numpy", "error", "allowed", ""), rows)
+    return Table(("result", "type", "against numpy", "error", "allowed", "verdict"), lines)
 
 
 def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
     """Where the PTX went, or why there is none."""
+    asked = bool(options.ptx or options.target or options.option)
     try:
-        compiled = compiled_for(module, plan.kernel.name, options.target)
+        compiled = compiled_for(module, plan.kernel.name, options.target, dict(options.option))
     except ModuleNotFoundError as error:
-        if options.ptx is None and options.target is None:
+        if not asked:
             return f"PTX: none, as {error.name} is not installed (pip install 'tileir[cu12]')"
         message = f"PTX needs {error.name}: pip install 'tileir[cu12]'"
         raise ToolError(Diagnostic("TIR0906", message)) from None
     except CompileError as error:
-        if options.ptx is None and options.target is None:
+        if not asked:
             return f"PTX: none, as the backend refused the module: {error}"
         raise
     if options.remarks:

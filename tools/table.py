@@ -17,12 +17,37 @@ class Row:
     good: bool | None = None
 
 
-def show(heads: Sequence[str], rows: Sequence[Row]) -> None:
-    """Print `rows` under `heads` to standard output."""
-    if sys.stdout.isatty() and importlib.util.find_spec("rich") is not None:
-        _show_rich(heads, rows)
-    else:
-        sys.stdout.write(plain(heads, rows) + "\n")
+@attrs.frozen
+class Table:
+    """Rows under their heads."""
+
+    heads: Sequence[str]
+    rows: Sequence[Row]
+    blank: int | str = ""
+    """What an empty cell stands for."""
+
+    def show(self) -> None:
+        """Print it to standard output."""
+        if sys.stdout.isatty() and importlib.util.find_spec("rich") is not None:
+            _show_rich(self.heads, self.rows)
+        else:
+            sys.stdout.write(plain(self.heads, self.rows) + "\n")
+
+    @property
+    def records(self) -> list[dict[str, int | float | str]]:
+        """A mapping from heads to cells per row, numbers as such, for JSON."""
+        cells = ([self._value(cell) for cell in row.cells] for row in self.rows)
+        return [dict(zip(self.heads, values, strict=True)) for values in cells]
+
+    def _value(self, cell: str) -> int | float | str:
+        if not cell:
+            return self.blank
+        for kind in (int, float):
+            try:
+                return kind(cell)
+            except ValueError:
+                pass
+        return cell
 
 
 def plain(heads: Sequence[str], rows: Sequence[Row]) -> str:

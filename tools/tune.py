@@ -12,6 +12,9 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import attrs
+
+from tileir.backend.options import Options
 from tileir.backend.tuning import (
     SEARCHES,
     CpuMeter,
@@ -27,8 +30,10 @@ from tileir.backend.tuning import (
 from tileir.backend.tuning.meter import Meter
 from tileir.backend.tuning.report import duration, explained
 from tileir.errors import Diagnostic, ToolError
+from tileir.tools.compiler_options import add_compiler_options
 from tileir.tools.executors import DEFAULT_TARGET, no_gpu
 from tileir.tools.files import read_text, write_file
+from tileir.tools.json_output import add_json, write_json
 from tileir.tools.numbers import amount, natural, positive
 from tileir.tools.tuning.ahead import ranking
 from tileir.tools.tuning.plot import picture
@@ -41,9 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", nargs="?", metavar="FILE", help=".tir, Triton-C (.c), or FILE.py:NAME, a kernel "
         "of Triton's or a Problem")  # fmt: skip
-    add("--kernel", help="kernel to tune (default: the only one)")
+    add_compiler_options(parser)
     add("--on", default="auto", choices=("auto", "gpu", "cpu"), help="where (default: a GPU)")
-    add("--target", help="GPU architecture (default: the GPU's)")
     add("--arg", action="append", default=[], metavar="NAME=VALUE",
         help='an argument: m=4096, a="f16[m, k] normal", run.grid="cdiv(m, TM)"')  # fmt: skip
     add("--seed", type=natural, default=0, help="seed of arguments and search (default: 0)")
@@ -92,7 +96,7 @@ def _add_output(group: Any) -> None:
     add("--export", metavar="PATH", help="write all measurements as JSON")
     add("--list", action="store_true", help="what the database holds")
     add("--plot", metavar="PATH", help="write a picture (SVG)")
-    add("--json", metavar="PATH", help="write the best and every outcome")
+    add_json(group, "the best and every outcome, or with --list what the database holds")
     add("--quiet", action="store_true", help="no progress")
 
 
@@ -116,7 +120,7 @@ def _execute(options: argparse.Namespace) -> int:
         elif not (options.merge or options.export or options.list):
             raise ToolError(Diagnostic("TIR0915", "nothing to do: name a file"))
         if options.list:
-            _list(database)
+            _list(database, options)
         if options.export is not None:
             write_file(options.export, json.dumps(database.exported(), indent=1).encode())
     return 0
@@ -125,6 +129,9 @@ def _execute(options: argparse.Namespace) -> int:
 def _tune(options: argparse.Namespace, database: Database, stack: ExitStack) -> None:
     meter = _meter(options)
     problem = problem_of(options.file, options.kernel, _wish(options, meter))
+    if options.option:
+        compiler = _compiler_options(options, meter)
+        problem = attrs.evolve(problem, options={**problem.options, **compiler})
     if options.dry_run:
         sys.stdout.write(
             ranking(problem, meter, options.processes, Pruning(options.slower or None))
@@ -140,11 +147,22 @@ def _tune(options: argparse.Namespace, database: Database, stack: ExitStack) -> 
         )  # fmt: skip
     with contextlib.suppress(AttributeError):
         watching.close()  # type: ignore[attr-defined]
-    sys.stdout.write(explained(result))
+    if options.json != "-":
+        sys.stdout.write(explained(result))
     if options.plot is not None:
         write_file(options.plot, picture(result).encode())
-    if options.json is not None:
-        write_file(options.json, _json(result))
+    write_json(options.json, _record(result))
+
+
+def _compiler_options(options: argparse.Namespace, meter: Meter) -> dict[str, Any]:
+    """What `--option` says. Raises CompileError and ToolError (TIR0716) for options that there
+    are not."""
+    if not isinstance(meter, GpuMeter):
+        message = "--option is of the compiler for GPUs; candidates run on the CPU"
+        raise ToolError(Diagnostic("TIR0716", message))
+    settings = dict(options.option)
+    Options.of(settings)
+    return settings
 
 
 def _meter(options: argparse.Namespace) -> Meter:
@@ -218,16 +236,26 @@ def _merge(database: Database, path: str) -> None:
     sys.stdout.write(f"{path}: {database.merge(exported)} measurements\n")
 
 
-def _list(database: Database) -> None:
+def _list(database: Database, options: argparse.Namespace) -> None:
+    records: list[dict[str, Any]] = []
     for family in database.families():
-        known = database.known(family)
-        best = min((o for o in known if o.good), key=lambda o: o.seconds or 0.0, default=None)
+        outcomes = database.known(family)
+        best = min((o for o in outcomes if o.good), key=lambda o: o.seconds or 0.0, default=None)
         result = "nothing measured" if best is None else f"{duration(best.seconds)}  {best.name}"
         head = f"@{family.kernel} {family.shape} on {family.device}, driver {family.driver}"
-        sys.stdout.write(f"{head}, {len(known)} outcomes: {result}\n")
+        if options.json != "-":
+            sys.stdout.write(f"{head}, {len(outcomes)} outcomes: {result}\n")
+        records.append({
+            **attrs.asdict(family), "outcomes": len(outcomes),
+            "best": None if best is None else best.name,
+            "seconds": None if best is None else best.seconds,
+        })  # fmt: skip
+    if options.file is None:
+        write_json(options.json, records)
 
 
-def _json(result: Result) -> bytes:
+def _record(result: Result) -> dict[str, Any]:
+    """The best candidate and every outcome, for JSON."""
     rows = [
         {**o.point, "status": o.status.value, "seconds": o.seconds, "predicted": o.predicted,
          "registers": o.registers, "spills": o.spills, "shared": o.shared, "code": o.code,
@@ -235,9 +263,8 @@ def _json(result: Result) -> bytes:
         for o in (*result.outcomes, *result.left_out)
     ]  # fmt: skip
     spent = result.spent
-    found = {
+    return {
         "best": dict(result.best.point), "seconds": result.best.seconds, "outcomes": rows,
         "wall": spent.wall, "survey": spent.survey, "compiling": spent.compiling,
         "device": result.family.device, "shape": result.family.shape,
     }  # fmt: skip
-    return json.dumps(found, indent=1).encode()

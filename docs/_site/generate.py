@@ -83,6 +83,7 @@ def options() -> str:
 def errors() -> str:
     """Every error code with its title and explanation, a section per range."""
     from tileir import error_codes
+    from tileir.tools.code_examples import examples
 
     ranges = re.search(r"One file per range:(.*?)\n\n", (error_codes.__doc__ or "") + "\n\n", re.S)
     titles = dict(re.findall(r"(\d\d)xx ([^,.]+)", ranges[1].replace("\n", " ") if ranges else ""))
@@ -93,6 +94,7 @@ def errors() -> str:
             last = code[3:5]
             parts.append(f"## {last}xx: {titles.get(last, 'others')}\n")
         parts.append(f"**{code}: {_escaped(title)}.** {markdown(text)}\n")
+        parts += [f"{e.kind}, `{e.how}`:\n\n```\n{e.text}```\n" for e in examples(code)]
     return "\n".join(parts)
 
 

@@ -230,7 +230,7 @@ def compare(name: str) -> Callable[[Builder, Any, Any], Tensor]:
         if known is not None:
             return literal(b, bool(known.number), dtypes.int1)
         if isinstance(left.dtype, DType) and left.dtype.is_floating():
-            relation = "une" if name == "ne" else f"o{name}"
+            relation: Any = "une" if name == "ne" else f"o{name}"
             result = b.fcmp(left.expr, right.expr, predicate=relation)[0]
             return Tensor(result, dtypes.int1)
         signed = isinstance(left.dtype, DType) and left.dtype.signed and not left.dtype.is_bool()

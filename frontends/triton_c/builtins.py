@@ -152,7 +152,7 @@ def _bitcast(frame: Frame, items: list[Item], size: Size) -> Item:
     return Value(frame.b.bitcast(value.expr, tile(other.element, value.shape)), other)
 
 
-def _atomic(operation: Callable[[Any], str]) -> Builtin:
+def _atomic(operation: Callable[[Any], Any]) -> Builtin:
     def apply(frame: Frame, items: list[Item], size: Size) -> Item:
         _count(items, 2, 3)
         pointer = items[0]

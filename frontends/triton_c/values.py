@@ -172,10 +172,11 @@ def _compare(name: str) -> Callable[[Builder, Item, Item], Value]:
     def apply(b: Builder, x: Item, y: Item) -> Value:
         left, right = common(b, x, y)
         if left.kind.is_float:
-            relation = "une" if name == "ne" else f"o{name}"
+            relation: Any = "une" if name == "ne" else f"o{name}"
             return Value(b.fcmp(left.expr, right.expr, predicate=relation)[0], ctypes.BOOL)
         sign = "" if name in ("eq", "ne") else "s" if left.kind.signed else "u"
-        result = b.icmp(left.expr, right.expr, predicate=f"{sign}{name}")[0]
+        relation = f"{sign}{name}"
+        result = b.icmp(left.expr, right.expr, predicate=relation)[0]
         return Value(result, ctypes.BOOL)
 
     return apply

@@ -146,12 +146,14 @@ def _poison(f: RegionReader, s: Statement) -> Expr:
 
 @rule("arith.cmpi")
 def _cmpi(f: RegionReader, s: Statement) -> Expr:
-    return f.b.icmp(*f.operands(s), predicate=s.words[0])[0]
+    relation: Any = s.words[0]
+    return f.b.icmp(*f.operands(s), predicate=relation)[0]
 
 
 @rule("arith.cmpf")
 def _cmpf(f: RegionReader, s: Statement) -> Expr:
-    return f.b.fcmp(*f.operands(s), predicate=s.words[0])[0]
+    relation: Any = s.words[0]
+    return f.b.fcmp(*f.operands(s), predicate=relation)[0]
 
 
 @rule("arith.select")

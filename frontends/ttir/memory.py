@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tileir.builder import Expr
@@ -71,20 +72,26 @@ def _policy(s: Statement) -> dict[str, Any]:
 
 # Atomics --------------------------------------------------------------------------------------
 
-_ATOMIC = {"max": "smax", "min": "smin", "exch": "xchg"}
+_ATOMIC: Mapping[str, Any] = {"max": "smax", "min": "smin", "exch": "xchg"}
 _SCOPES = {"gpu": "gpu", "cta": "cta", "sys": "sys"}
+
+
+def _ordering(words: Sequence[str]) -> tuple[Any, Any]:
+    """The memory order, which the op checks, and the scope."""
+    order, scope = words
+    return order, _SCOPES[scope]
 
 
 @rule("tt.atomic_rmw")
 def _atomic_rmw(f: RegionReader, s: Statement) -> Expr:
-    op, sem, scope = s.words[:3]
-    return f.b.atomic_rmw(*f.operands(s), op=_ATOMIC.get(op, op), sem=sem, scope=_SCOPES[scope])
+    op, (sem, scope) = s.words[0], _ordering(s.words[1:3])
+    return f.b.atomic_rmw(*f.operands(s), op=_ATOMIC.get(op, op), sem=sem, scope=scope)
 
 
 @rule("tt.atomic_cas")
 def _atomic_cas(f: RegionReader, s: Statement) -> Expr:
-    sem, scope = s.words[:2]
-    return f.b.atomic_cas(*f.operands(s), sem=sem, scope=_SCOPES[scope])
+    sem, scope = _ordering(s.words[:2])
+    return f.b.atomic_cas(*f.operands(s), sem=sem, scope=scope)
 
 
 @rule("tt.atomic_load")
@@ -93,8 +100,8 @@ def _atomic_load(f: RegionReader, s: Statement) -> Expr:
     pointer, *mask = f.operands(s)
     bits = _integers(f, pointer)
     zero = f.b.constant(tile(_pointee(bits), shape_of(bits.type)), 0)
-    sem, scope = s.words[:2]
-    result = f.b.atomic_rmw(bits, zero, *mask, op="or", sem=sem, scope=_SCOPES[scope])
+    sem, scope = _ordering(s.words[:2])
+    result = f.b.atomic_rmw(bits, zero, *mask, op="or", sem=sem, scope=scope)
     return result if result.type is s.result else f.b.bitcast(result, s.result)
 
 
@@ -105,8 +112,8 @@ def _atomic_store(f: RegionReader, s: Statement) -> None:
     bits = _integers(f, pointer)
     kind = tile(_pointee(bits), shape_of(bits.type))
     whole = value if value.type is kind else f.b.bitcast(value, kind)
-    sem, scope = s.words[:2]
-    f.b.atomic_rmw(bits, whole, *mask, op="xchg", sem=sem, scope=_SCOPES[scope])
+    sem, scope = _ordering(s.words[:2])
+    f.b.atomic_rmw(bits, whole, *mask, op="xchg", sem=sem, scope=scope)
 
 
 @rule("tt.atomic_poll")
@@ -115,14 +122,14 @@ def _atomic_poll(f: RegionReader, s: Statement) -> Expr:
     pointer, expected, *limit = f.operands(s)
     if limit or any("timeout" in name for name in s.options):
         raise UnsupportedStatement("a poll that ends after a time is not read here")
-    sem, scope = s.words[:2]
+    sem, scope = _ordering(s.words[:2])
     b, shape = f.b, shape_of(pointer.type)
     zero = b.constant(tile(_pointee(pointer), shape), 0)
     kind = tile(I1, shape)
     again, done = b.block("poll", kind), b.block("polled")
     b.br(again(b.constant(kind, False)))
     b.enter(again)
-    value = b.atomic_rmw(pointer, zero, op="or", sem=sem, scope=_SCOPES[scope])
+    value = b.atomic_rmw(pointer, zero, op="or", sem=sem, scope=scope)
     seen = b.or_(again.parameters[0], b.icmp(value, expected, predicate="eq")[0])
     whole = seen.reshape(math.prod(shape)) if len(shape) > 1 else seen
     b.cond_br(b.reduce([whole], axis=0, combiner="and")[0] if shape else seen, done, again(seen))
@@ -169,7 +176,7 @@ def _dependency_launch(f: RegionReader, s: Statement) -> None:
 
 # Tensor descriptors ---------------------------------------------------------------------------
 
-_PADDINGS = {1: "zero", 2: "nan"}
+_PADDINGS: Mapping[int, Any] = {1: "zero", 2: "nan"}
 
 
 @rule("tt.make_tensor_descriptor")
@@ -199,7 +206,7 @@ def _descriptor_store(f: RegionReader, s: Statement) -> None:
     f.b.descriptor_store(descriptor, _whole(descriptor, value), indices)
 
 
-_REDUCTIONS = {
+_REDUCTIONS: Mapping[str, tuple[Any, Any]] = {
     "add": ("add", "fadd"), "min": ("smin", "fmin"), "max": ("smax", "fmax"), "and": ("and", ""),
     "or": ("or", ""), "xor": ("xor", ""),
 }  # fmt: skip

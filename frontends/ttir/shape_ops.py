@@ -138,7 +138,7 @@ def _dot_scaled(f: RegionReader, s: Statement) -> Expr:
     )  # fmt: skip
 
 
-def _format(s: Statement, side: str) -> str:
+def _format(s: Statement, side: str) -> Any:
     name: str = s.options[side]
     return {"fp16": "f16"}.get(name, name)
 

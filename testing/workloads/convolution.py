@@ -95,7 +95,7 @@ def channels_last(bp: int, bc: int, factor: Any = F16, *, of: tuple[int, int] = 
 
 
 def gathered(
-    bm: int, bn: int, bk: int, filter: Filter, factor: Any = F16, *, precision: str = "ieee"
+    bm: int, bn: int, bk: int, filter: Filter, factor: Any = F16, *, precision: Any = "ieee"
 ) -> Module:
     """`convolution(x, w, y, h, width, oh, ow, c, k)` on a grid of blocks of outputs, blocks of k
     and images: y [n, k, oh, ow] = x [n, c, h, width] * w [rows, columns, c, k]; tiles of `bm`
@@ -158,7 +158,7 @@ class _Taps:
 
 def tabled(
     bm: int, bn: int, bk: int, filter: Filter, factor: Any = F16, *, last: bool = False,
-    precision: str = "ieee",
+    precision: Any = "ieee",
 ) -> Module:  # fmt: skip
     """`convolution(x, w, y, increments, sides, h, width, oh, ow, size, depth, k)` on a grid as
     `gathered` has: y = x * w [depth, k], where element d of a sum is `increments[d]` elements from

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 import runpy
 import sys
 from collections.abc import Callable
@@ -34,6 +36,7 @@ from tileir.op import Op, lookup
 from tileir.signature import Var
 from tileir.types import AddressSpace, Descriptor
 
+ROOT = Path(__file__).resolve().parents[2]
 KINDS = {kind.mnemonic: kind for kind in derived()}
 ROW, REALS, FLAGS = tile(I32, (8,)), tile(F32, (8,)), tile(I1, (8,))
 MATRIX, SQUARE = tile(F16, (4, 8)), tile(F32, (4, 4))
@@ -232,3 +235,33 @@ def test_the_command_writes_the_stubs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "tileir.builder.stubs")
     runpy.run_module("tileir.builder.stubs", run_name="__main__")
     assert written == [("ops.pyi", stub())]
+
+
+def test_words_are_literals_in_the_stub() -> None:
+    """What a type checker refuses is what the builder refuses."""
+    module = ast.parse(stub())
+    written = {
+        node.target.id: set(ast.literal_eval(node.value.slice))
+        for node in module.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Subscript)
+    }
+    attributes = [(k, f) for k in derived() for f in k.schema if f.attribute and f.attribute.enum]
+    assert attributes
+    methods = {n.name: n for c in module.body if isinstance(c, ast.ClassDef) for n in c.body}
+    for kind, field in attributes:
+        enum = field.attribute.enum
+        assert written[enum.__name__] == {member.value for member in enum}
+        arguments = methods[method_name(kind.mnemonic)].args.kwonlyargs
+        (found,) = (a for a in arguments if a.arg == field.spelling)
+        assert ast.unparse(found.annotation).startswith(enum.__name__)
+
+
+@pytest.mark.parametrize("shown", [dir(Builder), dir(Builder())], ids=["class", "object"])
+def test_dir_shows_methods_of_ops_and_no_internals(shown: list[str]) -> None:
+    ops = {method_name(name) for name in KINDS if not name.startswith("gpu.")}
+    assert ops < set(shown)
+    assert not [name for name in shown if name.startswith("_") and not name.startswith("__")]
+    page = (ROOT / "docs/reference/builder.md").read_text()
+    others = {name for name in shown if not name.startswith("__")} - ops
+    assert not [name for name in sorted(others) if not re.search(rf"\b{name}\b", page)]
+    assert all(hasattr(Builder(), name) for name in others)

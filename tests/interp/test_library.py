@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tileir import LinkError, link, verify
+from tileir import LinkError, VerifyError, interpret, link, verify
+from tileir.builder import F32, Builder, pointer
 from tileir.std import function, names
 from tileir.textual import parse
 
@@ -240,5 +241,39 @@ def test_the_code_of_the_page_runs() -> None:
 def test_the_declarations_of_the_page_are_linked() -> None:
     text = PAGE.read_text().split("```\n", 2)[1]
     linked = link(parse(f"tir 1.0\n\n{text}"))
-    assert {"softmax", "topk.8"} <= linked.functions.keys()
+    assert {"std.softmax", "std.topk.8"} <= linked.functions.keys()
     assert not any(f.is_declaration for f in linked.functions.values())
+
+
+def test_a_function_of_the_program_is_never_taken_for_one_of_the_library() -> None:
+    """Of the same name and type, called by the program and by a function of the library."""
+    b = Builder()
+    with b.function("sigmoid", F32, x=F32) as (x,):
+        b.ret(x * 0 + 100)
+    with b.kernel("k", out=pointer(F32)) as (out,):
+        zero = b.constant(F32, 0.0)
+        out.store(b.library("sigmoid", zero))
+        (out + 1).store(b.call("sigmoid", zero))
+        (out + 2).store(b.library("silu", b.constant(F32, 1.0)))
+    module = b.module()
+    assert {"sigmoid", "std.sigmoid", "std.silu"} <= module.functions.keys()
+    found = np.zeros(3, np.float32)
+    interpret(link(module), "k", (1,), {"out": found})
+    np.testing.assert_allclose(found, [0.5, 100, 1 / (1 + np.exp(-1))], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "symbol", ["global f32 @std.x", "define void @std.x() {\nentry:\n  ret\n}"]
+)
+def test_names_of_the_library_are_its_own(symbol: str) -> None:
+    with pytest.raises(VerifyError, match="names begin with std") as caught:
+        parse(f"tir 1.0\n\n{symbol}\n")
+    assert caught.value.code == "TIR0308"
+
+
+@pytest.mark.parametrize("symbol", ["sigmoid", "sigmoid.f32", "std.sigmoid", "std.sigmoid.f32"])
+def test_declarations_with_and_without_the_prefix(symbol: str) -> None:
+    text = f"tir 1.0\n\ndeclare f32 @{symbol}(f32 %x)\n"
+    linked = link(parse(text))
+    assert not any(f.is_declaration for f in linked.functions.values())
+    assert str(parse(str(linked))) == str(linked)

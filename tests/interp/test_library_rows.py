@@ -191,4 +191,4 @@ def test_one_declaration_for_every_type() -> None:
         for _ in range(2):
             b.library("reverse", narrow)
             b.library("reverse", wide)
-    assert [n for n in b.module().functions if n != "k"] == ["reverse", "reverse.1"]
+    assert [n for n in b.module().functions if n != "k"] == ["std.reverse", "std.reverse.1"]

@@ -86,7 +86,7 @@ def test_arguments_by_name_and_a_kernel_by_name() -> None:
     assert x[0] == 1
     with pytest.raises(InterpretError) as caught:
         interpret(module(kernel()), "other", 1, [x, y, 0])
-    assert caught.value.code == "TIR0512"
+    assert caught.value.code == "TIR0707"
 
 
 CHECKS = """

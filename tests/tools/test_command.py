@@ -1,6 +1,7 @@
 """The command `tileir`, as a user sees it."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -185,3 +186,90 @@ def test_errors_have_colours_unless_the_user_wants_none(word, coloured, monkeypa
     monkeypatch.setattr(sys, "stderr", screen)
     assert main(["explain", "TIR9999"]) == 1
     assert ("\x1b[" in screen.getvalue()) == coloured
+
+
+RELU = str(Path(__file__).parents[2] / "examples/relu.tir")
+
+
+@pytest.mark.parametrize("command", ["run", "aot", "view", "tune", "tileir-opt"])
+def test_commands_that_compile_share_their_options(command, capsys):
+    words = {"view": ["view", "cfg"], "tileir-opt": []}.get(command, [command])
+    main_ = opt.main if command == "tileir-opt" else main
+    with pytest.raises(SystemExit) as stop:
+        main_([*words, RELU, "--option", "num_warps"])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert "an option is NAME=VALUE, not 'num_warps'" in said
+    assert all(word in said for word in ("--kernel", "--target SM", "--option NAME=VALUE"))
+
+
+def test_options_reach_what_runs_and_what_is_compiled(tmp_path, capsys):
+    file = tmp_path / "relu.ptx"
+    words = ["run", RELU, "--on", "simt", "--option", "num_warps=2", "--target", "sm_80"]
+    assert main([*words, "--ptx", str(file)]) == 0
+    assert ".reqntid 64\n" in file.read_text() and ".target sm_80\n" in file.read_text()
+    capsys.readouterr()
+    assert main(["run", RELU, "--on", "interpreter", "--option", "warps=2"]) == 1
+    assert "TIR0716" in capsys.readouterr().err
+
+
+def test_tables_are_json_for_programs(tmp_path, capsys):
+    assert main(["run", RELU, "--on", "simt", "--report", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["kernel"], found["on"], found["grid"]) == ("relu", "simt", [5, 13])
+    (result,) = found["results"]
+    assert (result["result"], result["error"], result["verdict"]) == ("a", 0.0, "ok")
+    loads = [row for row in found["report"] if row["op"] == "load"]
+    assert loads and all(row["sectors"] >= row["ideal"] > 0 for row in loads)
+    assert all(isinstance(row["sectors"], int) for row in found["report"])
+    path = tmp_path / "out.json"
+    assert main(["run", RELU, "--on", "interpreter", "--json", str(path)]) == 0
+    assert json.loads(path.read_text())["results"] == [result]
+    assert " ok\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["explain", "--json", "-"], "examples"),
+        (["aot", RELU, "--target", "sm_80", "-o", "OUT", "--json", "-"], "bytes"),
+        (["tileir-opt", "--list-passes", "--json", "-"], "passes"),
+        (["tileir-opt", RELU, "-p", "cse", "--timing", "--json", "OUT/x", "-o", "OUT/y"], "timing"),
+        (["tune", "--list", "--database", ":memory:", "--json", "-"], ""),
+    ],
+    ids=lambda words: " ".join(words[:2]).rpartition("/")[2] if isinstance(words, list) else "",
+)  # fmt: skip
+def test_every_table_has_json(words, key, tmp_path, capsys):
+    words = [word.replace("OUT", str(tmp_path)) for word in words]
+    assert (opt.main(words[1:]) if words[0] == "tileir-opt" else main(words)) == 0
+    shown = capsys.readouterr().out or (tmp_path / "x").read_text()
+    assert isinstance(json.loads(shown), (list, dict)) and key in shown
+
+
+def test_tune_compiles_with_the_options_given(capsys):
+    words = ["tune", RELU, "--database", ":memory:"]
+    assert main([*words, "--dry-run", "--processes", "1", "--option", "max_registers=64"]) == 0
+    assert main([*words, "--dry-run", "--option", "warps=2"]) == 1
+    assert "no option warps" in capsys.readouterr().err
+    assert main([*words, "--on", "cpu", "--option", "num_warps=2"]) == 1
+    assert "TIR0716" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("shell", "begins"), [("bash", "# AUTOM"), ("zsh", "#compdef"), ("tcsh", "#")]
+)
+@pytest.mark.parametrize("program", ["tileir", "tileir-opt"])
+def test_shells_complete_commands_and_options(shell, begins, program, capsys):
+    pytest.importorskip("shtab")
+    assert main(["completion", shell, "--program", program]) == 0
+    script = capsys.readouterr().out
+    assert script.startswith(begins)
+    options = ["option", "json", "target"]
+    assert all(word in script for word in options)
+    assert program == "tileir-opt" or all(name in script for name in COMMANDS)
+
+
+def test_completion_says_what_it_needs(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["completion", "bash"]) == 1
+    assert "TIR0906" in capsys.readouterr().err

@@ -54,7 +54,7 @@ def test_fills(fill, expected):
         ({"run_x": "f32[3]", "run_n": "1", "run_grid": True}, "TIR0903", "run.grid"),
         ({"run_x": "f32[3]", "run_n": "many"}, "TIR0903", "many"),
         ({"run_x": "f32[3]", "run_n": "1", "run_grid": (0,)}, "TIR0903", "run.grid"),
-        ({"run_x": "f32[3]", "run_n": "1", "run_kernel": "other"}, "TIR0902", "other"),
+        ({"run_x": "f32[3]", "run_n": "1", "run_kernel": "other"}, "TIR0707", "other"),
         ({"run_x": "f32[3]", "run_n": "1", "expect_y": "relu(x)"}, "TIR0903", "%y"),
         ({"run_x": "f32[3]", "run_n": "1", "expect_x": "x + 1"}, "TIR0903", "reference"),
         ({"run_x": "f32[3]", "run_n": "1", "expect_x": "relu(x)", "within_x": "a"}, "TIR0903", "a"),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import combinations, product
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.backend.shared_memory.conversion_staging import staging
 from tileir.backend.simt.counts import Counts
 from tileir.layout_tilings import blocked
+from tileir.testing.kernels import matmul
 from tileir.tools.inputs import draw, recipe
+from tileir.tools.view import PICTURES, drawn
 from tileir.tools.view.access import spans
 from tileir.tools.view.banks import wavefront_rows
 from tileir.tools.view.input import Subject
@@ -51,7 +54,7 @@ def test_sectors_shown_are_sectors_counted():
 def test_lanes_along_the_other_dimension_touch_what_the_layout_says():
     """Rows of 64 floats, lanes down a column: a sector each, 32 lines."""
     subject = Subject(module("transpose"))
-    for op, accesses in grouped(traced(subject), False).items():
+    for op, accesses in grouped(traced(subject)[0], False).items():
         found = turned(op, accesses)
         assert found.dim == 0
         first = found.addresses[0]
@@ -160,3 +163,41 @@ def test_a_buffer_that_a_loop_reads_lasts_to_its_end():
 
 def test_a_kernel_without_shared_memory_says_so():
     assert any("needs no shared memory" in t for t in texts(root("shared", "add")))
+
+
+# Warp-specialized kernels -------------------------------------------------------------------------
+
+
+def specialized(**metadata):
+    """A matmul of 128 by 128 by 64, whose loads and stores are TMA's and whose dots are wgmma."""
+    given = {
+        "run.grid": (4,), "run.x": "f16[128, 64] normal", "run.y": "f16[64, 128] normal",
+        "run.z": "f16[128, 128] zeros", "run.m": "128", "run.n": "128", "run.k": "64",
+    }  # fmt: skip
+    return matmul(64, 64, 64).evolve(metadata={**given, **metadata})
+
+
+@pytest.mark.parametrize("picture", sorted(PICTURES))
+def test_every_picture_of_a_warp_specialized_kernel(picture):
+    subject = Subject(specialized(), target="sm_90a", program=(1,))
+    if picture == "passes":
+        assert "stage pipelined" in drawn(picture, subject)
+        return
+    words = " ".join(filter(None, texts(ElementTree.fromstring(drawn(picture, subject)))))
+    shown = {
+        "access": "no thread of this kernel accesses global memory; "
+        "gpu.tma_load and gpu.tma_store do",
+        "banks": "gpu.local_store", "owners": "64x64", "warps": "gpu.wgmma",
+        "shared": "mbarrier_alloc", "cfg": "entry", "defuse": "dot",
+    }  # fmt: skip
+    assert shown[picture] in words
+
+
+def test_accesses_are_those_of_the_kernel_that_the_arguments_allow():
+    """Rows of 65 elements are no rows of a tensor map."""
+    metadata = {"run.x": "f16[128, 65] normal", "run.y": "f16[65, 127] normal"}
+    sizes = {"run.z": "f16[128, 127] zeros", "run.n": "127", "run.k": "65"}
+    subject = Subject(specialized(**metadata, **sizes), target="sm_90a")
+    assert any(op.mnemonic == "gpu.tma_load" for f in subject.laid_out_functions for op in f.ops)
+    words = texts(ElementTree.fromstring(drawn("access", subject)))
+    assert any("load f16<64, 64>" in line for line in words)

@@ -32,10 +32,9 @@ CODES: dict[str, tuple[str, str]] = {
         "A branch depends on an undefined value.",
     ),
     "TIR0507": (
-        "broken promise",
-        "The program promised what is not so: an assumption, a hint (`multiple_of`, "
-        "`contiguous`, `constant_run`), a parameter's `aligned`, `multiple_of` or `noalias`, or "
-        "a place never to be reached.",
+        "broken promise of a parameter",
+        "A parameter's `aligned`, `multiple_of` or `noalias` does not hold for the arguments "
+        "of the launch, or control came to `unreachable`. Promises of ops are TIR0554.",
     ),
     "TIR0508": (
         "access not permitted",
@@ -57,8 +56,9 @@ CODES: dict[str, tuple[str, str]] = {
         "size), scalars take numbers that their type holds.",
     ),
     "TIR0512": (
-        "nothing to run",
-        "The module has no such kernel, or calls a function that is declared and defined nowhere.",
+        "function without a definition",
+        "The module calls a function that it declares and nothing defines. Link the module "
+        "that defines it.",
     ),
     "TIR0513": (
         "calls nest too deeply",
@@ -70,9 +70,10 @@ CODES: dict[str, tuple[str, str]] = {
         "The condition of an `assert` is false or undefined in some lane.",
     ),
     "TIR0515": (
-        "no meaning here",
-        "Inline assembly, external functions and compiler-made ops have no meaning in the "
-        "interpreter.",
+        "no meaning in the interpreter",
+        "The op, or the function that it calls under a predicate that is a tile, has effects "
+        "that the interpreter has no meaning for. Inline assembly and external functions are "
+        "TIR0555.",
     ),
     "TIR0516": (
         "limit of ops",

@@ -38,7 +38,8 @@ CODES: dict[str, tuple[str, str]] = {
     "TIR0308": (
         "symbol name",
         "Functions and globals share one name space, and every symbol is filed under its own name, "
-        "which is text: without halves of surrogate pairs.",
+        "which is text: without halves of surrogate pairs. Names that begin with `std.` are of the "
+        "standard library.",
     ),
     "TIR0309": (
         "kernel called",

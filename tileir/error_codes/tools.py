@@ -50,10 +50,6 @@ CODES: dict[str, tuple[str, str]] = {
         "with 0 on it, or, for a crash reproducer, a pipeline that still fails on it as recorded. "
         "`tileir-opt bisect` compares results unless --command names one that can be run.",
     ),
-    "TIR0911": (
-        "no such kernel",
-        "`--kernel` names a kernel of the module, and is needed where there are several.",
-    ),
     "TIR0912": (
         "no such value to draw",
         "`tileir view --value %x` shows ops that define or read a value of that name; names are "

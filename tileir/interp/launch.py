@@ -143,7 +143,7 @@ def _kernel(module: Module, name: str | None) -> Function:
     try:
         return module.kernel(name)
     except KeyError as error:
-        raise InterpretError(Diagnostic("TIR0512", str(error.args[0]))) from None
+        raise InterpretError(Diagnostic("TIR0707", str(error.args[0]))) from None
 
 
 def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:

@@ -10,6 +10,7 @@ import attrs
 from tileir.ir import Module
 from tileir.passmanager.manager import Step
 from tileir.passmanager.pipeline import Node
+from tileir.passmanager.renumbering import renumber
 
 
 @attrs.frozen
@@ -17,7 +18,8 @@ class Printing:
     """Print what passes are given and give.
 
     `before` and `after` name the passes to print at (None: all of them); `changed` prints a diff
-    of what each pass changed. `render` gives the text of a module, `write` receives it.
+    of what each pass changed, in which values without names that stay keep their numbers. `render`
+    gives the text of a module, `write` receives it.
     """
 
     render: Callable[[Module], str]
@@ -42,7 +44,7 @@ class Printing:
 
     def _diff(self, step: Step, module: Module) -> str:
         old = self.render(step.before).splitlines(keepends=True)
-        new = self.render(module).splitlines(keepends=True)
+        new = renumber(old, self.render(module).splitlines(keepends=True))
         title = step.title
         return "".join(difflib.unified_diff(old, new, f"before {title}", f"after {title}"))
 

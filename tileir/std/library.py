@@ -18,6 +18,10 @@ _HEADER = re.compile(r"define linkonce (?P<results>[^@]*?) @(?P<name>\w+)\((?P<p
 _VARIABLE = re.compile(r"\$(\w+)")
 _SPLIT = re.compile(r",\s*(?![^<(]*[>)])")
 
+PREFIX = "std."
+"""What the symbols of the library begin with. A declaration without it is defined, too, where
+nothing else has that name: texts of the first release have such."""
+
 
 @attrs.frozen
 class Template:
@@ -51,6 +55,7 @@ class Template:
         """The text of a module that defines this function as `symbol`."""
         own = ".".join(re.findall(r"\w+", " ".join(bound.values()))) or "one"
         text = _VARIABLE.sub(lambda m: bound[m[1]], self.text.replace("$$", own))
+        text = re.sub(rf"@(\w+)(?=\.{re.escape(own)}\b)", rf"@{PREFIX}\1", text)
         return text.replace(f"@{self.name}(", f"@{symbol}(", 1)
 
 
@@ -72,14 +77,14 @@ def function(
     parameters: Sequence[str],
     symbol: str | None = None,
 ) -> Function:
-    """The library function `name` at the given types, called `symbol` (default: `name`). Results
-    that are None follow from the types of the parameters.
+    """The library function `name` at the given types, called `symbol` (default: `std.NAME`).
+    Results that are None follow from the types of the parameters.
 
     Raises LinkError (TIR0338) where there is none.
     """
     required = (results,) if isinstance(results, str) else results
     required = None if required is None else tuple(required)
-    result = _instance(symbol or name, required, tuple(parameters), name)
+    result = _instance(symbol or f"{PREFIX}{name}", required, tuple(parameters), name)
     if result is None:
         types = f"({', '.join(parameters)})"
         types = types if required is None else f"({', '.join(required)}) {types}"
@@ -95,7 +100,7 @@ def _instance(
     parameters: tuple[str, ...],
     name: str | None = None,
 ) -> Function | None:
-    base = name or symbol.partition(".")[0]
+    base = name or symbol.removeprefix(PREFIX).partition(".")[0]
     for template in _templates():
         bound = template.bind(results, parameters) if template.name == base else None
         if bound is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from tileir.analysis.clusters import ATTRIBUTE, PERSISTENT, SIZES
 from tileir.errors import Diagnostic, Location
 from tileir.field import is_text
-from tileir.ir import Function, Global, Module, Parameter, usual_space
+from tileir.ir import Function, Global, Linkage, Module, Parameter, usual_space
 from tileir.types import VOID, AddressSpace, Descriptor, Pointer, Scalar, Tile, element_of
 
 
@@ -20,6 +20,9 @@ def check_names(module: Module) -> Iterator[Diagnostic]:
         if symbol.name != name:
             message = f"@{symbol.name} is filed under the name @{name}"
             yield Diagnostic("TIR0308", message, symbol.location)
+        if name.startswith("std.") and not _is_of_library(symbol):
+            message = f"@{name} is not of the standard library, whose names begin with std."
+            yield Diagnostic("TIR0308", message, symbol.location)
         if not is_text(name):
             message = f"{name!r} has half of a surrogate pair, which no text can spell"
             yield Diagnostic("TIR0308", message, symbol.location)
@@ -27,6 +30,13 @@ def check_names(module: Module) -> Iterator[Diagnostic]:
         note = Diagnostic("TIR0308", "the global is here", module.globals[name].location)
         message = f"@{name} is both a function and a global"
         yield Diagnostic("TIR0308", message, module.functions[name].location, notes=(note,))
+
+
+def _is_of_library(symbol: Function | Global) -> bool:
+    """Whether `symbol` may be declared, or an instance, of a function of `tileir.std`."""
+    if not isinstance(symbol, Function):
+        return False
+    return symbol.is_declaration or symbol.linkage is Linkage.LINKONCE
 
 
 _WORD = re.compile(r"[A-Za-z_][\w.$-]*")

@@ -8,6 +8,8 @@ import importlib
 from typing import Protocol, cast
 
 from tileir.passmanager import run
+from tileir.tools.compiler_options import add_compiler_options
+from tileir.tools.executors import target_of
 from tileir.tools.files import read_module, write_file
 from tileir.tools.numbers import natural, positive
 from tileir.tools.view.input import Subject
@@ -39,11 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-command's arguments."""
     parser.add_argument("picture", metavar="PICTURE", choices=sorted(PICTURES), help=_LINES)
     parser.add_argument("file", metavar="FILE", help=".tir file, or - for standard input")
-    parser.add_argument("--kernel", help="kernel to show (default: the only one)")
     parser.add_argument("--value", type=_value, help="what to show: ops that define or read it")
-    parser.add_argument("--target", default="sm_90", help="GPU architecture (default: sm_90)")
+    add_compiler_options(parser)
     parser.add_argument(
-        "--num-warps", type=positive, metavar="N", help="default: chosen by the tiles"
+        "--num-warps", type=positive, metavar="N", help="the same as --option num_warps=N"
     )
     parser.add_argument(
         "--pipeline", metavar="PASSES", help="as for tileir-opt -p: what is drawn, or runs before"
@@ -62,8 +63,10 @@ def execute(options: argparse.Namespace) -> int:
     module, pipeline = read_module(options.file), options.pipeline
     if pipeline is not None and options.picture != "passes":
         module = run(module, pipeline).module
+    warps = {} if options.num_warps is None else {"num_warps": options.num_warps}
+    compiler = {**dict(options.option), **warps}
     subject = Subject(
-        module, options.kernel, options.target, options.num_warps, options.value, pipeline,
+        module, options.kernel, target_of(options.target), compiler, options.value, pipeline,
         options.program,
     )  # fmt: skip
     write_file(options.out, drawn(options.picture, subject).encode())

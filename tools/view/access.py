@@ -49,16 +49,27 @@ class Span:
 
 def picture(subject: Subject) -> str:
     """SVG of the accesses of global memory of the kernel's first warp, in one instance."""
-    trace, names = traced(subject), Names(subject.laid_out)
+    trace, subject = traced(subject)
+    names = subject.laid_out_names
     result = subject.about(grouped(trace, False).items(), lambda item: item[0], "access")
     sheet = Sheet(f"{subject.name}: addresses that the first warp touches")
     sheet.words(_HOW, "soft")
     sheet.legend([(lane_colour(i), f"lane {i}") for i in (0, 1, 2, 8, 16, 24, 31)])
     if not result:
-        sheet.words("this kernel does not access global memory")
+        sheet.words(
+            f"no thread of this kernel accesses global memory{by_units(subject, 'gpu.tma')}"
+        )
     for same in _alike(trace, result):
         _draw(sheet, trace, names, same)
     return sheet.done()
+
+
+def by_units(subject: Subject, *units: str) -> str:
+    """The ops of asynchronous units, whose names begin like `units`, that access memory without
+    addresses of threads; nothing where there are none."""
+    ops = (op.mnemonic for function in subject.laid_out_functions for op in function.ops)
+    names = sorted({name for name in ops if name.startswith(units)} - {"gpu.tma_wait"})
+    return f"; {' and '.join(names)} do, by boxes of tensors" if names else ""
 
 
 def spans(addresses: Sequence[int | None], size: int) -> dict[int, list[Span]]:

@@ -10,7 +10,7 @@ import attrs
 
 from tileir.backend.shared_memory.bank_conflicts import BANKS, WORD, phase_lanes
 from tileir.op import Op
-from tileir.tools.view.access import label
+from tileir.tools.view.access import by_units, label
 from tileir.tools.view.input import Subject
 from tileir.tools.view.naming import Names, counted, place
 from tileir.tools.view.svg import (
@@ -58,13 +58,15 @@ class Wavefront:
 
 def picture(subject: Subject) -> str:
     """SVG of the accesses of shared memory of the kernel's first warp, in one instance."""
-    trace, names = traced(subject), Names(subject.laid_out)
+    trace, subject = traced(subject)
+    names = subject.laid_out_names
     result = subject.about(grouped(trace, True).items(), lambda item: item[0], "shared access")
     sheet = Sheet(f"{subject.name}: bank conflicts of a warp")
     sheet.words(_HOW, "soft")
     sheet.legend([(lane_colour(i), f"lane {i}") for i in (0, 1, 2, 8, 16, 24, 31)])
     if not result:
-        sheet.words("this kernel does not access shared memory")
+        units = by_units(subject, "gpu.tma", "gpu.wgmma")
+        sheet.words(f"no thread of this kernel accesses shared memory{units}")
     for same in _alike(subject, result):
         _draw(sheet, names, same)
     return sheet.done()
@@ -130,7 +132,8 @@ def _alike(subject: Subject, found: Sequence[tuple[Op, list[Access]]]) -> list[l
 
 
 def _plain(subject: Subject, op: Op, accesses: Sequence[Access]) -> list[Access] | None:
-    moved = straightened(subject.laid_out, subject.staged.memory, op)
+    function = next(f for f in subject.laid_out_functions if op in set(f.ops))
+    moved = straightened(function, subject.staged.memory, op)
     if moved is None:
         return None
     result = [attrs.evolve(a, addresses=a.addresses.copy()) for a in accesses]

@@ -8,6 +8,8 @@ from difflib import SequenceMatcher
 
 import attrs
 
+from tileir.passmanager.renumbering import renumber
+
 _DEFINED = re.compile(r"\s*(?:@\S+\s+)?(%[\w.$-]+)")
 _WORD = re.compile(r"[\w.%#$@-]+|\s+|.")
 
@@ -20,23 +22,21 @@ class Pair:
     new: str | None
     old_number: int = 0
     new_number: int = 0
-
-    @property
-    def same(self) -> bool:
-        """Whether nothing changed."""
-        return self.old == self.new
+    same: bool = False
+    """Whether nothing changed but the numbers of values without names."""
 
 
 def pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[Pair]:
     """The lines of both texts in order. Changed lines that define the same value, or begin with
     the same word, stand next to each other."""
-    for same, i, j, k, n in _blocks(old, new):
+    renumbered = renumber(old, new)
+    for same, i, j, k, n in _blocks(old, renumbered):
         if same:
-            yield from _side_by_side(old, new, i, j, k, n)
+            yield from _side_by_side(old, new, i, j, k, n, same=True)
             continue
-        before, after = [_key(s) for s in old[i:j]], [_key(s) for s in new[k:n]]
-        for _, a, b, c, d in _blocks(before, after):
-            yield from _side_by_side(old, new, i + a, i + b, k + c, k + d)
+        before, after = [_key(s) for s in old[i:j]], [_key(s) for s in renumbered[k:n]]
+        for paired, a, b, c, d in _blocks(before, after):
+            yield from _side_by_side(old, new, i + a, i + b, k + c, k + d, paired=paired)
 
 
 def marked(old: str, new: str) -> tuple[list[tuple[bool, str]], list[tuple[bool, str]]]:
@@ -58,15 +58,14 @@ def _blocks(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[bool, int,
 
 
 def _side_by_side(
-    old: Sequence[str], new: Sequence[str], i: int, j: int, k: int, n: int
-) -> Iterator[Pair]:
-    """Lines one by one; those of the longer stretch that are left over alone. Stretches of which
-    none belongs to the other stand one below the other."""
-    together = (
-        min(j - i, n - k) if [_key(s) for s in old[i:j]] == [_key(s) for s in new[k:n]] else 0
-    )
+    old: Sequence[str], new: Sequence[str], i: int, j: int, k: int, n: int, *,
+    same: bool = False, paired: bool = True,
+) -> Iterator[Pair]:  # fmt: skip
+    """Lines one by one; those of the longer stretch that are left over alone. Stretches that are
+    not `paired` stand one below the other."""
+    together = min(j - i, n - k) if paired else 0
     for at in range(together):
-        yield Pair(old[i + at], new[k + at], i + at + 1, k + at + 1)
+        yield Pair(old[i + at], new[k + at], i + at + 1, k + at + 1, same)
     for at in range(i + together, j):
         yield Pair(old[at], None, at + 1)
     for at in range(k + together, n):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
 from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Function, Module
 from tileir.op import Op
+from tileir.ops.roles import Role
 from tileir.tools.view.naming import Names, concerns, same
 from tileir.values import Value
 
@@ -23,24 +24,25 @@ _T = TypeVar("_T")
 
 @attrs.frozen(slots=False, eq=False)
 class Subject:
-    """The kernel `kernel` of `module`, or its only one, for `target`; `value` is the name that
+    """The kernel `kernel` of `module`, or its only one, for `target` with `options` of the
+    compiler; `value` is the name that
     the picture is about (`%x`), `program` the instance that is run where one must be."""
 
     module: Module
     kernel: str | None = None
     target: str = "sm_90"
-    num_warps: int | None = None
+    options: Mapping[str, Any] = attrs.field(factory=dict)
     value: str | None = None
     pipeline: str | None = None
     program: tuple[int, ...] = (0,)
 
     @cached_property
     def function(self) -> Function:
-        """The kernel as it was read. Raises ToolError (TIR0911) where it is not there."""
+        """The kernel as it was read. Raises ToolError (TIR0707) where it is not there."""
         try:
             return self.module.kernel(self.kernel)
         except KeyError as error:
-            raise ToolError(Diagnostic("TIR0911", str(error.args[0]))) from None
+            raise ToolError(Diagnostic("TIR0707", str(error.args[0]))) from None
 
     @cached_property
     def staged(self) -> LoweredKernel:
@@ -48,31 +50,51 @@ class Subject:
         from tileir.backend.compile import Options, run_pipeline  # numpy, for those who draw
         from tileir.backend.target import target
 
-        machine, options = target(self.target), Options(num_warps=self.num_warps)
+        machine, options = target(self.target), Options.of(dict(self.options))
         return run_pipeline(self.module, machine, options, self.function.name)
+
+    def compiled_as(self, staged: LoweredKernel) -> Subject:
+        """The same, with `staged` for what `options` gave."""
+        if staged is self.staged:
+            return self
+        subject = attrs.evolve(self)
+        subject.__dict__["staged"] = staged
+        return subject
 
     @cached_property
     def laid_out(self) -> Function:
         """The kernel when its tiles have layouts and its barriers are in."""
         return self.staged.stages["barriers"].functions[self.function.name]
 
+    @cached_property
+    def laid_out_functions(self) -> tuple[Function, ...]:
+        """`laid_out`, and the functions that run on the warps of its roles."""
+        functions = self.staged.stages["barriers"].functions
+        roles = (functions[op.callee] for op in self.laid_out.ops if isinstance(op, Role))
+        return tuple(dict.fromkeys((self.laid_out, *roles)))
+
+    @cached_property
+    def laid_out_names(self) -> Names:
+        """The names of the values of `laid_out_functions`."""
+        return Names(*self.laid_out_functions)
+
     @property
     def name(self) -> str:
         """The kernel's, as pictures are headed."""
         return f"@{self.function.name}"
 
-    def named(self, function: Function) -> Value | None:
-        """The first value of `function` that is called `value`; None where none was asked for.
+    def named(self, *functions: Function) -> Value | None:
+        """The first value of `functions` that is called `value`; None where none was asked for.
 
         Raises ToolError (TIR0912) where there is none of that name."""
         if self.value is None:
             return None
-        known = Names(function).of
+        known = Names(*functions).of
         exact = (v for v, name in known.items() if name == self.value)
         copies = (v for v, name in known.items() if same(name, self.value))
         value = next(exact, None) or next(copies, None)
         if value is None:
-            message = f"@{self.function.name} has no value {self.value} where it is drawn"
+            message = f"{self.name} has no value {self.value} where it is drawn"
             close = difflib.get_close_matches(self.value, list(known.values()), 3)
             raise self._error(message + (f"; there is {' and '.join(close)}" if close else ""))
         return value
@@ -83,10 +105,10 @@ class Subject:
         Raises ToolError (TIR0912) where none does; `what` names what is drawn."""
         if self.value is None:
             return tuple(ops)
-        names = Names(self.laid_out)
+        names = self.laid_out_names
         result = tuple(x for x in ops if concerns(op_of(x), self.value, names))
         if not result:
-            self.named(self.laid_out)
+            self.named(*self.laid_out_functions)
             raise self._error(f"no {what} of @{self.function.name} is about {self.value}")
         return result
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-import attrs
-
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.textual.literals import format_bits
@@ -15,15 +13,11 @@ from tileir.types import Tile, Type, element_of
 from tileir.values import Constant, Operand, Value
 
 
-@attrs.frozen(eq=False)
 class Names:
-    """The names of `function`'s values, as its text has them."""
+    """The names of the values of `functions`, as their text has them."""
 
-    function: Function
-    of: dict[Value, str] = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "of", dict(value_names(self.function)))
+    def __init__(self, *functions: Function) -> None:
+        self.of: dict[Value, str] = {v: n for f in functions for v, n in value_names(f).items()}
 
     def operand(self, operand: Operand) -> str:
         """A value's name, or the literal."""

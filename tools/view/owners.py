@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from tileir.ir import Function
 from tileir.layout import Layout, Vector
 from tileir.tools.view.input import Subject
 from tileir.tools.view.loops import loops, nano_tile
@@ -41,12 +40,12 @@ _HOW = (
 def picture(subject: Subject) -> str:
     """SVG of each layout of the kernel with the largest tile that has it, or of the layout of
     the value asked for."""
-    function, required = subject.laid_out, subject.named(subject.laid_out)
+    required = subject.named(*subject.laid_out_functions)
     sheet = Sheet(f"{subject.name}: who holds which element")
     sheet.words(_HOW, "soft")
     if required is not None and not isinstance(required.type, Tile):
         sheet.words(f"{subject.value} is a scalar: every thread holds it")
-    result = _kinds(function)
+    result = _kinds(subject.laid_out_names)
     kinds = _whole(result) if required is None else _of(required.type, result)
     warps = max((kind.layout.size("warp") for kind in kinds), default=0)
     sheet.legend([(warp_colour(w), f"warp {w}") for w in range(min(warps, 8))])
@@ -60,9 +59,9 @@ def picture(subject: Subject) -> str:
     return sheet.done()
 
 
-def _kinds(function: Function) -> dict[Tile, list[str]]:
+def _kinds(names: Names) -> dict[Tile, list[str]]:
     """The largest tile of each layout, and the values that have it."""
-    names, result = Names(function), dict[Layout, Tile]()
+    result: dict[Layout, Tile] = {}
     values: dict[Layout, list[str]] = {}
     for value, name in names.of.items():
         kind = value.type

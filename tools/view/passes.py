@@ -80,7 +80,7 @@ class Change:
     @property
     def nothing(self) -> bool:
         """Whether nothing changed."""
-        return self.before is self.after or self.texts[0] == self.texts[1]
+        return self.before is self.after or all(pair.same for pair in pairs(*self.texts))
 
 
 def _lines(module: Module) -> list[str]:

@@ -4,11 +4,13 @@ for while it ran the lowering of a kernel."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
 
+from tileir.backend.executors import planned_launch
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.backend.simt import machine as simt
 from tileir.backend.simt.counts import LINE, SECTOR, Counted, Counts
@@ -99,17 +101,22 @@ class Trace:
         return "", address
 
 
-def traced(subject: Subject) -> Trace:
-    """Run program instance `subject.program` on the inputs that the module's metadata describes.
+def traced(subject: Subject) -> tuple[Trace, Subject]:
+    """Run program instance `subject.program` on the inputs that the module's metadata describes;
+    what it accessed, and the subject as it is compiled for these inputs.
 
     Raises ToolError: TIR0902 and TIR0903 where metadata are missing or make no sense, TIR0913
     where the instance is outside the grid or does what no program may.
     """
-    plan, done = recipe(subject.module, subject.function.name), subject.staged
+    plan = recipe(subject.module, subject.function.name)
     _check_program(subject, plan.grid)
     arguments, trace = draw(plan, 0), Trace()
     values = [arguments[str(p.name)] for p in subject.function.parameters]
-    machine = target(subject.target)
+    machine, blocks = target(subject.target), prod(plan.grid)
+    done, grid, passed = planned_launch(
+        subject.module, machine, subject.staged, dict(subject.options), plan.grid, values, blocks
+    )
+    subject = subject.compiled_as(done)
     names = [str(p.name) for p, v in zip(subject.function.parameters, values, strict=True)
              if isinstance(v, np.ndarray)]  # fmt: skip
 
@@ -119,13 +126,22 @@ def traced(subject: Subject) -> Trace:
 
     try:
         simt.run(
-            done.stages["barriers"], done.kernel, plan.grid, values, machine, done.memory,
-            done.num_warps, None, make, subject.program,
+            done.stages["barriers"], done.kernel, grid, passed, machine, done.memory,
+            done.num_warps, None, make, _block(subject.program, plan.grid, grid),
         )  # fmt: skip
     except AssertionError as error:
         message = f"instance {list(subject.program)} of {subject.name} fails: {error}"
         raise ToolError(Diagnostic("TIR0913", message, subject.function.location)) from None
-    return trace
+    return trace, subject
+
+
+def _block(program: Sequence[int], grid: Sequence[int], launched: Sequence[int]) -> tuple[int, ...]:
+    """The block of the grid `launched` that runs instance `program` of `grid`: where a persistent
+    kernel has a block for as many instances, counted along the grid, as `grid` has more."""
+    if tuple(launched) == tuple(grid):
+        return tuple(program)
+    (x, y, z), (width, height, _) = (*program, 0, 0)[:3], (*grid, 1, 1)[:3]
+    return ((x + width * (y + height * z)) % prod(launched),)
 
 
 def _check_program(subject: Subject, grid: Sequence[int]) -> None:
@@ -193,6 +209,14 @@ class _Traced(Counted, simt.SimtThread):
         naming = self.active & (np.arange(self.threads) % WARP < 8 * count)
         self.note("matrix", True, 16, offset.array.astype(np.int64) + constant, naming)
         return super().load_matrix(element, count, transposed, offset, constant)  # type: ignore[attr-defined]
+
+    def store_matrix(
+        self, element: Any, transposed: bool, offset: Any, constant: int, values: Any
+    ) -> None:
+        rows = 8 * len(values) * element.bytes // 4
+        naming = self.active & (np.arange(self.threads) % WARP < rows)
+        self.note("matrix", True, 16, offset.array.astype(np.int64) + constant, naming)
+        super().store_matrix(element, transposed, offset, constant, values)
 
     def add_shared(self, offset: Any, value: Any) -> None:
         self.note("atomic", True, 4, offset.array, self.active)

@@ -39,7 +39,7 @@ _HOW = (
 
 def picture(subject: Subject) -> str:
     """SVG of the op that defines the value asked for, or of the kernel's largest dot or op."""
-    names = Names(subject.laid_out)
+    names = subject.laid_out_names
     it = _chosen(subject, names)
     sheet = Sheet(f"{subject.name}: iterations of an op over warps")
     sheet.words(_HOW, "soft")
@@ -58,9 +58,10 @@ def picture(subject: Subject) -> str:
 def _chosen(subject: Subject, names: Names) -> Space | None:
     """The op of the value asked for, where it has a tile; else of those that dot, or that do
     most, the one with the most iterations."""
-    result = [s for s in map(space, subject.laid_out.ops) if s is not None]
+    ops = (op for function in subject.laid_out_functions for op in function.ops)
+    result = [s for s in map(space, ops) if s is not None]
     if subject.value is not None:
-        subject.named(subject.laid_out)
+        subject.named(*subject.laid_out_functions)
         about = [s for s in result if concerns(s.op, subject.value, names)]
         defines = [s for s in about if subject.value in names.results(s.op).split(", ")]
         return next(iter([*defines, *about]), None)
@@ -72,12 +73,13 @@ def _weight(it: Space) -> tuple[bool, int, bool]:
     elements = (v.type.element for v in it.op.results if isinstance(v.type, Tile))
     of_floats = any(isinstance(e, Scalar) and e.is_float for e in elements)
     computes = of_floats and it.op.elementwise and len(it.op.inputs) > 1
-    return it.op.mnemonic == "dot", it.tile.size * it.steps, computes
+    return it.op.mnemonic in ("dot", "gpu.wgmma"), it.tile.size * it.steps, computes
 
 
 def _statements(sheet: Sheet, subject: Subject, names: Names, it: Space) -> None:
     """The op after the ops that define what it reads."""
-    result = definitions(subject.laid_out)
+    (function,) = (f for f in subject.laid_out_functions if it.op in set(f.ops))
+    result = definitions(function)
     before = dict.fromkeys(result[v] for v in it.op.inputs if isinstance(v, Value) and v in result)
     ops = [*before, it.op]
     sheet.words("the op, and those that define what it reads", "head")

@@ -64,7 +64,7 @@ def _rounded(op: str, rounding: str, b: Builder, *operands: Expr) -> Expr:
     return getattr(b, op)(*operands, rounding=rounding)
 
 
-def _reciprocal(rounding: str, b: Builder, x: Expr) -> Expr:
+def _reciprocal(rounding: Any, b: Builder, x: Expr) -> Expr:
     return b.fdiv(number(x, 1.0), x, rounding=rounding)
 
 

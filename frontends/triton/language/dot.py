@@ -90,7 +90,7 @@ def dot_scaled(
     else:
         start = tensor.of(s.b, acc)
     scales = [None if x is None else x.expr for x in (lhs_scale, rhs_scale)]
-    words = [_WORDS.get(f, str(f)) for f in formats]
+    words: list[Any] = [_WORDS.get(f, str(f)) for f in formats]
     result = s.b.dot_scaled(
         a.expr, b.expr, start.expr, *scales, lhs=words[0], rhs=words[1],
         lhs_k_pack=packed[0], rhs_k_pack=packed[1],

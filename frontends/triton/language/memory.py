@@ -245,7 +245,7 @@ def make_tensor_descriptor(
 
 def described_tensor(
     b: Builder, base: Tensor, lengths: tuple[Tensor, ...], steps: tuple[Tensor, ...],
-    sizes: tuple[int, ...], padding: str,
+    sizes: tuple[int, ...], padding: Any,
 ) -> TensorDescriptor:  # fmt: skip
     """A descriptor of extents `lengths` (int32) and strides `steps` (int64), in elements."""
     kind = _pointee(base)
@@ -297,7 +297,7 @@ _REDUCTIONS: dict[str, Callable[[dtypes.DType], str | None]] = {
 """Atomic operations of memory and of descriptors, by the function's name."""
 
 
-def _descriptor_reduce(name: str, chosen: Callable[[dtypes.DType], str | None]) -> Builtin:
+def _descriptor_reduce(name: str, chosen: Callable[[dtypes.DType], Any]) -> Builtin:
     def apply(s: Scope, desc: TensorDescriptor, offsets: Any, value: Any) -> None:
         op = chosen(desc.dtype)
         if op is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,15 @@ def launched(name: str, grid: Any, on: str, *given: Any) -> list[Any]:
 
 def close(found: Any, wanted: Any, rtol: float = 1e-4) -> None:
     np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("file", sorted(HERE.glob("*.ttir")), ids=lambda file: file.stem)
+def test_a_text_of_others_names_its_origin_and_licence(file: Path) -> None:
+    origin, project, owner, licence = file.read_text().splitlines()[:4]
+    assert origin.startswith("// Compiled from ") and project.startswith("// of github.com/")
+    assert owner.startswith("// Copyright ")
+    found = re.fullmatch(r"// SPDX-License-Identifier: \S+ \((LICENSES/\S+\.txt)\)", licence)
+    assert found and (HERE / found[1]).stat().st_size > 1000
 
 
 @pytest.mark.parametrize("on", RUN)

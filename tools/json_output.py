@@ -1,0 +1,21 @@
+"""`--json PATH`: what a command prints as a table, for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tileir.tools.files import write_file
+
+
+def add_json(group: Any, what: str) -> None:
+    """Declare `--json`; `what` is written."""
+    group.add_argument(
+        "--json", metavar="PATH", help=f"write {what} as JSON; - is standard output, instead"
+    )
+
+
+def write_json(path: str | None, value: Any) -> None:
+    """Write `value` to the `path` of `--json`, where there is one. Raises ToolError (TIR0905)."""
+    if path is not None:
+        write_file(path, (json.dumps(value, indent=1) + "\n").encode())
