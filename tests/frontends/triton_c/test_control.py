@@ -51,8 +51,8 @@ def test_control_takes_the_way_of_c(body: str, n: int) -> None:
 
 @pytest.mark.parametrize("n", [-1, 3, 40])
 def test_the_alternative_of_a_tile_is_computed_where_the_condition_does_not_hold(n: int) -> None:
-    """Lanes of both alternatives are loaded where they are chosen, and nowhere else: what the others
-    would read is outside."""
+    """Lanes of both alternatives are loaded where they are chosen, and nowhere else: what the
+    others would read is outside."""
     body = """int i[16] = 0 ... 16;
       bool low[16] = i < n;
       int a[16] = low ? *(x + i) : *(y + i - 8);
