@@ -255,8 +255,8 @@ SUMMED = 1024
 
 def exact(x: Data, causal: bool, unit: float) -> dict[str, tuple[Any, Any]]:
     """The gradients at sampled rows of every head, and how far each may be off."""
-    given = (x.q, x.k, x.v, x.g)
-    return checks.gradients(given, sums(x, causal), rows_of(x), causal=causal, unit=unit)
+    inputs = (x.q, x.k, x.v, x.g)
+    return checks.gradients(inputs, statistics(x, causal), rows_of(x), causal=causal, unit=unit)
 
 
 def rows_of(x: Data) -> list[int]:
@@ -264,10 +264,10 @@ def rows_of(x: Data) -> list[int]:
     return checks.sample(x.t, CHECKED)
 
 
-def sums(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
+def statistics(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """For each query, in double precision: the logarithm of the sum of raised scores, and the sum
-    of the products of the result and its gradient."""
-    found: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
+    of the result times its gradient."""
+    logarithms, deltas = list[torch.Tensor](), list[torch.Tensor]()
     k, v = (y.repeat_interleave(x.group, 1).double() for y in (x.k, x.v))
     for start in range(0, x.t, SUMMED):
         part = slice(start, start + SUMMED)
@@ -275,21 +275,21 @@ def sums(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
         if causal:
             at = torch.arange(x.t, device="cuda")
             scores = scores.masked_fill(at > at[part, None], -math.inf)
-        found[0].append(scores.logsumexp(-1))
-        found[1].append(((scores.softmax(-1) @ v) * x.g[:, :, part].double()).sum(-1))
-    return torch.cat(found[0], 2), torch.cat(found[1], 2)
+        logarithms.append(scores.logsumexp(-1))
+        deltas.append(((scores.softmax(-1) @ v) * x.g[:, :, part].double()).sum(-1))
+    return torch.cat(logarithms, 2), torch.cat(deltas, 2)
 
 
 def far(x: Data, expected: dict[str, tuple[Any, Any]], names: tuple[str, ...]) -> str | None:
     """What is wrong with outputs; None where nothing is. They are poisoned again."""
     why: str | None = None
     for name in names:
-        found = getattr(x, name)
-        wrong = checks.fault(found[:, :, rows_of(x)], *expected[name])
-        if wrong is None and found.isnan().any():
+        output = getattr(x, name)
+        wrong = checks.fault(output[:, :, rows_of(x)], *expected[name])
+        if wrong is None and output.isnan().any():
             wrong = "rows are not written"
         why = why or (wrong and f"{name}: {wrong}")
-        found.fill_(math.nan)
+        output.fill_(math.nan)
     return why
 
 

@@ -1,7 +1,7 @@
 """The check of every benchmark: sampled rows of all outputs against a reference in f64.
 
     rows = checks.sample(extent)                           first, last and random rows
-    exact, bound = checks.product(a[rows], b[:, columns], checks.UNITS["f16"])
+    exact, bound = checks.matmul(a[rows], b[:, columns], checks.UNITS["f16"])
     why = checks.fault(result[rows][:, columns], exact, bound)      None where nothing is wrong
 
 A bound is relative: two roundings of the result, and the roundings of the terms that it is a sum
@@ -28,8 +28,8 @@ UNITS = {
 """The largest relative error of one rounding."""
 ACCUMULATED = 2.0**-23
 """That of the accumulation in tensor cores, which truncate, and of f32."""
-F8_SUMS = 2.0**-13
-"""That of sums of products of 8-bit floats, of which the tensor cores of an H100 keep 14 bits."""
+F8_ACCUMULATED = 2.0**-13
+"""That of accumulators of 8-bit floats, of which the tensor cores of an H100 keep 14 bits."""
 SPREAD = 8.0
 """How many times its root mean square the error of a sum of many roundings may be."""
 ROWS = 64
@@ -57,12 +57,12 @@ def some_rows(*arrays: Any, count: int = 1024) -> tuple[Any, ...]:
     return tuple(x[rows] for x in flat)
 
 
-def fault(found: Any, exact: Array, bound: Array) -> str | None:
-    """What is wrong with `found`; None where no element is off by more than `bound`, and all
+def fault(result: Any, exact: Array, bound: Array) -> str | None:
+    """What is wrong with `result`; None where no element is off by more than `bound`, and all
     together have the scale of `exact`. Raises ValueError for a bound that would accept zeros, or
     exchanged rows or columns."""
     _check_bound(exact, bound)
-    mine = host(found)
+    mine = host(result)
     if mine.shape != exact.shape:
         return f"a result of shape {mine.shape}, not {exact.shape}"
     if not np.isfinite(mine).all():
@@ -73,8 +73,8 @@ def fault(found: Any, exact: Array, bound: Array) -> str | None:
         place = tuple(map(int, worst))
         return f"{mine[worst]:.6g} in place of {exact[worst]:.6g} +- {bound[worst]:.3g} at {place}"
     scale = _scale(mine, exact)
-    if abs(scale - 1) > (room := _scale_room(exact, bound)):
-        return f"{scale:.6g} times what it should be, +- {room:.3g}"
+    if abs(scale - 1) > (most := _scale_error(exact, bound)):
+        return f"{scale:.6g} times what it should be, +- {most:.3g}"
     return None
 
 
@@ -84,7 +84,7 @@ def _scale(mine: Array, exact: Array) -> float:
     return float((mine * exact).sum()) / norm if norm else 1.0
 
 
-def _scale_room(exact: Array, bound: Array) -> float:
+def _scale_error(exact: Array, bound: Array) -> float:
     """How far the scale may be off: errors of elements are independent but for the roundings that
     are relative to an element, a quarter of which may be common to all."""
     norm = float((exact * exact).sum())
@@ -106,12 +106,12 @@ def _check_bound(exact: Array, bound: Array) -> None:
 def wrong_results(exact: Array) -> dict[str, Array]:
     """Results that every check has to refuse: zeros, and neighbours exchanged along each dimension,
     where that makes a difference."""
-    found = {"zeros": np.zeros_like(exact)}
+    wrong = {"zeros": np.zeros_like(exact)}
     for dim in range(exact.ndim):
         moved = np.roll(exact, 1, dim)
         if exact.shape[dim] > 1 and not np.array_equal(moved, exact):
-            found[f"what is moved along dimension {dim}"] = moved
-    return found
+            wrong[f"what is moved along dimension {dim}"] = moved
+    return wrong
 
 
 # References: the exact result and the bound -------------------------------------------------------
@@ -123,24 +123,24 @@ def rounded(exact: Any, unit: float, inner: float = 0.0) -> tuple[Array, Array]:
     return right, np.abs(right) * (2 * unit + inner)
 
 
-def product(
-    a: Any, b: Any, unit: float, inner: float = ACCUMULATED, factors: float = 0.0
+def matmul(
+    a: Any, b: Any, unit: float, inner: float = ACCUMULATED, operands: float = 0.0
 ) -> tuple[Array, Array]:
-    """A product of matrices [..., m, k] and [..., k, n]. `unit` rounds the result, `inner` each
-    sum, `factors` each element of both operands."""
+    """A matmul [..., m, k] and [..., k, n]. `unit` rounds the result, `inner` each
+    sum, `operands` each element of both operands."""
     left, right = host(a), host(b)
     exact = left @ right
-    if not (unit or inner or factors):
+    if not (unit or inner or operands):
         return exact, np.zeros_like(exact)
     terms = left.shape[-1]
     squares = np.sqrt(np.square(left) @ np.square(right))
-    sums = SPREAD * inner * np.sqrt(terms) * squares  # each partial sum is rounded
-    return exact, 2 * unit * np.abs(exact) + sums + SPREAD * factors * squares
+    accumulated = SPREAD * inner * np.sqrt(terms) * squares  # each partial sum is rounded
+    return exact, 2 * unit * np.abs(exact) + accumulated + SPREAD * operands * squares
 
 
 def near(exact: Any, off: float, scale: Any = None) -> tuple[Array, Array]:
     """A result whose errors are up to `off` of the element and of `scale`, the root mean square of
-    all unless given."""
+    all unless stated."""
     right = host(exact)
     size = np.sqrt(np.square(right).mean()) if scale is None else host(scale)
     return right, off * (np.abs(right) + size)
@@ -184,7 +184,7 @@ def attention(
 
 def gradients(
     inputs: tuple[Any, Any, Any, Any],
-    sums: tuple[Any, Any],
+    statistics: tuple[Any, Any],
     rows: list[int],
     *,
     causal: bool,
@@ -192,11 +192,11 @@ def gradients(
 ) -> dict[str, tuple[Array, Array]]:
     """The gradients of attention of q, k and v for that of its result, all `inputs`, by name and at
     sampled rows of all heads: dq at queries, dk and dv at keys, over the heads that share them.
-    `sums` are, by batch, head and query, the logarithm of the sum of raised scores, and the sum of
-    the products of the result and its gradient. Weights and their gradients are rounded to `unit`
-    before they are multiplied, and so are the results."""  # fmt: skip
+    `statistics` are, by batch, head and query, the logarithm of the sum of raised scores, and the
+    sum of the result times its gradient. Weights and their gradients are rounded to `unit` before
+    they are multiplied, and so are the results."""
     q, k, v, g = map(host, inputs)
-    total, delta = (host(x)[..., None] for x in sums)
+    total, delta = (host(x)[..., None] for x in statistics)
     group, size = q.shape[1] // k.shape[1], 1 / np.sqrt(q.shape[-1])
     keys, values = (np.repeat(x, group, 1) for x in (k, v))
     at = np.arange(q.shape[-2])
@@ -209,13 +209,10 @@ def gradients(
             p = np.where(at[which][None, :] > at[queries][:, None], 0.0, p)
         dp = g[..., queries, :] @ np.swapaxes(values[..., which, :], -1, -2)
         ds = p * (dp - delta[..., queries, :]) * size
-        return (
-            p,
-            ds,
-            unit * (np.abs(ds) + np.abs(p * dp) * size + np.abs(p * delta[..., queries, :]) * size),
-        )
+        terms = np.abs(p * dp) + np.abs(p * delta[..., queries, :])
+        return p, ds, unit * (np.abs(ds) + terms * size)
 
-    def made(left: Array, noise: Array, right: Array, heads: int) -> tuple[Array, Array]:
+    def contract(left: Array, noise: Array, right: Array, heads: int) -> tuple[Array, Array]:
         shared = (len(left), heads, -1, left.shape[-2], right.shape[-1])
         exact = (left @ right).reshape(shared).sum(2)
         squares = (np.square(noise) @ np.square(right)).reshape(shared).sum(2)
@@ -224,9 +221,9 @@ def gradients(
     _, ds, noise = weights(rows, slice(None))
     p, dt, other = (np.swapaxes(x, -1, -2) for x in weights(slice(None), rows))
     return {
-        "dq": made(ds, noise, keys, q.shape[1]),
-        "dk": made(dt, other, q, k.shape[1]),
-        "dv": made(p, 2 * unit * p, g, k.shape[1]),
+        "dq": contract(ds, noise, keys, q.shape[1]),
+        "dk": contract(dt, other, q, k.shape[1]),
+        "dv": contract(p, 2 * unit * p, g, k.shape[1]),
     }
 
 
@@ -241,4 +238,4 @@ def convolution(
     windows = [
         padded[n, stride * i : stride * i + r, stride * j : stride * j + s] for n, i, j in places
     ]
-    return product(np.stack(windows).reshape(len(places), -1), filters.reshape(r * s * c, k), unit)
+    return matmul(np.stack(windows).reshape(len(places), -1), filters.reshape(r * s * c, k), unit)

@@ -92,7 +92,7 @@ def _check(y: Any, c: Any, x: Any, a: Any, b: Any) -> None:
     """Refuse to time what is wrong."""
     for found, expected in (
         (y, checks.softmax(x, checks.UNITS["f32"])),
-        (c, checks.product(a, b, checks.UNITS["f16" if c.dtype == np.float16 else "f32"])),
+        (c, checks.matmul(a, b, checks.UNITS["f16" if c.dtype == np.float16 else "f32"])),
     ):
         wrong = checks.fault(found, *expected)
         assert wrong is None, wrong

@@ -253,12 +253,12 @@ def inputs(case: Case, size: tuple[int, int, int]) -> tuple[torch.Tensor, ...]:
 
 
 def reference(kind: str, a: torch.Tensor, b: torch.Tensor) -> Any:
-    """Sampled rows and columns, and there the product and how far a result may be off."""
+    """Sampled rows and columns, and there the matmul and how far a result may be off."""
     rows, columns = checks.sample(len(a)), checks.sample(b.shape[1], seed=1)
     unit = checks.UNITS["f32" if kind == "tf32" else kind]
     inner = 0.0 if kind == "i8" else checks.ACCUMULATED
     lost = 2 * checks.UNITS["tf32"] if kind == "tf32" else 0.0
-    return rows, columns, *checks.product(a[rows], b[:, columns], unit, inner, lost)
+    return rows, columns, *checks.matmul(a[rows], b[:, columns], unit, inner, lost)
 
 
 def wrong(call: Callable[..., None], case: Case, data: Any, expected: Any) -> str | None:

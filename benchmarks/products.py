@@ -160,16 +160,16 @@ def wrong(problem: Problem, call: Callable[..., None], data: Any, expected: Any)
 
 
 def exact(problem: Problem, a: torch.Tensor, b: torch.Tensor) -> Any:
-    """Sampled rows and columns, and there the product and how far a result may be off: factors of
-    tf32 lose their last bits, and sums of products of 8-bit floats have 14 bits."""
+    """Sampled rows and columns, and there the matmul and how far a result may be off: operands
+    of tf32 lose their last bits, and accumulators of 8-bit floats have 14 bits."""
     kind, rows = problem.kind, checks.sample(len(a))
-    factors = b if problem.transposed or kind in OTHERS else b.T
-    columns = checks.sample(len(factors), seed=1)
+    operand = b if problem.transposed or kind in OTHERS else b.T
+    columns = checks.sample(len(operand), seed=1)
     unit = checks.UNITS[{"f8": "bf16", "tf32": "f32"}.get(kind, kind)]
-    inner = {"i8": 0.0, "f8": checks.F8_SUMS}.get(kind, checks.ACCUMULATED)
+    inner = {"i8": 0.0, "f8": checks.F8_ACCUMULATED}.get(kind, checks.ACCUMULATED)
     lost = 2 * checks.UNITS["tf32"] if kind == "tf32" else 0.0
-    pair = checks.product(
-        a.float()[rows], checks.host(factors.float()[columns]).T, unit, inner, lost
+    pair = checks.matmul(
+        a.float()[rows], checks.host(operand.float()[columns]).T, unit, inner, lost
     )
     return rows, columns, *pair
 

@@ -176,9 +176,9 @@ def exact(task: str, a: Any, b: Any) -> Any:
     unit = checks.UNITS["f16"]
     if task.startswith("matmul"):
         rows, columns = checks.sample(len(a)), checks.sample(SHAPES[task][2][1], seed=1)
-        factors = b[columns].T if task == "matmul_nt" else b[:, columns]
+        operand = b[columns].T if task == "matmul_nt" else b[:, columns]
         place = np.ix_(rows, columns)
-        return place, *checks.product(a[rows], factors, unit)
+        return place, *checks.matmul(a[rows], operand, unit)
     images, h, w, _ = a.shape
     places = list(itertools.product(range(images), checks.sample(h, 8), checks.sample(w, 8)))
     index = tuple(map(list, zip(*places, strict=True)))

@@ -52,7 +52,7 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
         ("padding is present",
          "there = lowering.thread.constant(I1, 1) if inside is None else inside",
          "there = lowering.thread.constant(I1, 1)"),
-        ("flags of presence have no room", "        sizes.append(1)\n", "        pass\n"),
+        ("flags of presence have no bytes", "        sizes.append(1)\n", "        pass\n"),
         ("padding takes part where a predicate is given",
          "select(I1, inside, holds, lowering.thread.constant(I1, 0))",
          "select(I1, inside, holds, lowering.thread.constant(I1, 1))"),
@@ -73,7 +73,8 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
          "            return (left - right - one,)", "            return (left - right,)"),
         ("unsigned bounds admit what is negative",
          "return left, right - left - one", "return (right - left - one,)"),
-        ("extents are one less", "extent = room + start + number(1)", "extent = room + start"),
+        ("extents are one less",
+         "+ start + number(1)\n        if self", "+ start\n        if self"),
         ("an index below its bound is read",
          "if dimension.tile_dim in self.limits.starts:\n            return dimension\n"
          "        return",

@@ -31,8 +31,8 @@ def f32(x: Any) -> Any:
 def matmul(checks: Any, kind: str, depth: int) -> tuple[Any, Any, Any]:
     a, b = normal(kind, 48, depth), normal(kind, depth, 40, seed=1)
     out = "bf16" if kind == "f8" else kind
-    inner = checks.F8_SUMS if kind == "f8" else checks.ACCUMULATED
-    return *checks.product(a, b, checks.UNITS[out], inner), (f32(a) @ f32(b)).astype(TYPES[out])
+    inner = checks.F8_ACCUMULATED if kind == "f8" else checks.ACCUMULATED
+    return *checks.matmul(a, b, checks.UNITS[out], inner), (f32(a) @ f32(b)).astype(TYPES[out])
 
 
 def attend(checks: Any, kind: str, t: int, causal: bool, group: int = 1) -> tuple[Any, Any, Any]:
@@ -156,7 +156,7 @@ def test_a_bound_that_accepts_zeros_is_no_bound(checks: Any) -> None:
 
 def test_integers_are_exact(checks: Any) -> None:
     a, b = (np.random.default_rng(s).integers(-128, 128, (64, 64)) for s in (0, 1))
-    exact, bound = checks.product(a, b, 0.0, 0.0)
+    exact, bound = checks.matmul(a, b, 0.0, 0.0)
     assert checks.fault(a @ b, exact, bound) is None
     wrong = a @ b
     wrong[5, 7] += 1
