@@ -44,7 +44,7 @@ BRANCHES: dict[str, Callable[[int], Any]] = {
 
 @pytest.mark.parametrize("body", BRANCHES)
 @pytest.mark.parametrize("n", [-1, 0, 1, 2, 3, 4])
-@pytest.mark.sampled(1, by="body")
+@pytest.mark.sampled(20)
 def test_control_takes_the_way_of_c(body: str, n: int) -> None:
     expected = BRANCHES[body](n)
     assert left(body, n)[: len(expected)] == expected
