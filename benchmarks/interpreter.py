@@ -26,6 +26,7 @@ from typing import Any
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+import checks  # noqa: E402
 import numpy as np  # noqa: E402 - reads the environment
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -89,9 +90,12 @@ def _softmax(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _check(y: Any, c: Any, x: Any, a: Any, b: Any) -> None:
     """Refuse to time what is wrong."""
-    np.testing.assert_allclose(y, _softmax(x.astype(np.float64)), rtol=1e-5)
-    wide = a.astype(np.float64) @ b.astype(np.float64)
-    np.testing.assert_allclose(c, wide, rtol=1e-3, atol=1e-3)
+    for found, expected in (
+        (y, checks.softmax(x, checks.UNITS["f32"])),
+        (c, checks.matmul(a, b, checks.UNITS["f16" if c.dtype == np.float16 else "f32"])),
+    ):
+        wrong = checks.fault(found, *expected)
+        assert wrong is None, wrong
 
 
 def _plain() -> dict[str, Callable[[], Any]]:

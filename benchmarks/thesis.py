@@ -29,6 +29,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import checks
 import thesis_liger
 import torch
 from thesis_algorithms import SEARCHED, Algorithm, algorithms
@@ -210,9 +211,8 @@ def wrong(case: Case, calls: dict[str, Callable[..., torch.Tensor]]) -> dict[str
         except Exception as error:  # a peer may fail in its own ways
             found[name] = f"{type(error).__name__}: {str(error)[:160]}"
             continue
-        off = far(y, expected.sum() if y.ndim == 0 else expected, scale, case.tolerance)
-        if off > 1:
-            found[name] = f"off by {off:.3g} times the bound"
+        if why := fault(y, expected.sum() if y.ndim == 0 else expected, scale, case.tolerance):
+            found[name] = why
     return found
 
 
@@ -224,17 +224,15 @@ def magnitude(case: Case, exact: list[Any]) -> torch.Tensor | None:
     return None
 
 
-def far(
+def fault(
     found: torch.Tensor, expected: torch.Tensor, scale: torch.Tensor | None, tolerance: float
-) -> float:
-    """The largest error, in parts of what is allowed; infinite where there is a NaN."""
-    scale = (expected.abs().mean() if scale is None else scale).expand(expected.shape)
-    parts = (x.flatten().split(ROWS) for x in (found, expected, scale))
-    worst = 0.0
-    for mine, exact, size in zip(*parts, strict=True):
-        off = (mine.double() - exact).abs_() / (exact.abs() + size) / tolerance
-        worst = max(worst, off.nan_to_num(float("inf")).max().item())
-    return worst
+) -> str | None:
+    """What is wrong with a result; None where nothing is."""
+    if not found.isfinite().all():
+        return "elements are not written"
+    size = (expected.abs().mean() if scale is None else scale).expand(expected.shape)
+    mine, exact, sizes = checks.some_rows(found, expected, size)
+    return checks.fault(mine, *checks.near(exact, tolerance, sizes))
 
 
 def line(case: Case, schedules: dict[str, str], compiled: bool) -> dict[str, Any]:

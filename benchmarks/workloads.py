@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
+import checks
 import products
 import timing
 import torch
@@ -66,8 +67,8 @@ class Variant:
 @attrs.frozen(eq=False)
 class Case:
     """One line: `data()` are fresh random inputs, the output last; `expected` the output of them,
-    up to `off` of its largest number. `peers` are functions of the data; `wanted` the ratio asked
-    for, `flops` what the case computes."""
+    up to `off` of its elements and of their root mean square. `peers` are functions of the data;
+    `wanted` the ratio asked for, `flops` what the case computes."""
 
     name: str
     data: Callable[[], tuple[Any, ...]]
@@ -129,9 +130,10 @@ def wrong(case: Case, call: Call) -> str | None:
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:200]
     found = data[-1] if found is None else found
-    bound = case.off * max(1.0, expected.abs().max().item())
-    worst = (found.float() - expected.float()).abs().nan_to_num(math.inf).max().item()
-    return None if worst <= bound else f"off by {worst:.3g}, allowed {bound:.3g}"
+    if not found.isfinite().all():
+        return "elements are not written"
+    some, right = checks.some_rows(found, expected)
+    return checks.fault(some, *checks.near(right, case.off))
 
 
 def poison(output: torch.Tensor) -> None:

@@ -41,7 +41,7 @@ def _not_drawn(items):
     for item in items:
         if mark := item.get_closest_marker("sampled"):
             by = mark.kwargs.get("by")
-            value = item.callspec.indices[by] if by else None
+            value = repr(item.callspec.params[by]) if by else None
             families[item.nodeid.split("[")[0], value, mark.args[0]].append(item)
     for (_, _, count), cases in families.items():
         yield from sorted(cases, key=lambda case: zlib.crc32(case.name.encode()))[count:]

@@ -28,6 +28,16 @@ entry:
   ret %p
 }
 
+define i32 @greater(i32 %a, i32 %b) {
+entry:
+  %more, _ = icmp (i1, i1) %a, %b {predicate = sgt}
+  cond_br %more, first, second
+first:
+  ret %a
+second:
+  ret %b
+}
+
 define i8 @least(i8 %a, i8 %b) {
 entry:
   %p = smin i8 %a, %b
@@ -90,9 +100,9 @@ SHAPES = [((5,), 0), ((100,), 0), ((3, 40), 1), ((40, 3), 0), ((6, 5, 7), 1), ((
 
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("predicate", ["", "tile", "scalar"])
-@pytest.mark.parametrize("combiner", ["add", "smax", "@product", "@largest", "@least"])
+@pytest.mark.parametrize("combiner", ["add", "smax", "@product", "@largest", "@least", "@greater"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(30)
 def test_padding_and_lanes_left_out_take_no_part(
     shape: tuple[int, ...], axis: int, combiner: str, predicate: str, warps: int
 ) -> None:
@@ -100,7 +110,7 @@ def test_padding_and_lanes_left_out_take_no_part(
     module = parse(program(shape, axis, combiner, predicate, warps))
     kind = np.int8 if combiner == "@least" else np.int32
     x = np.random.default_rng(len(shape)).integers(-9, 10, shape).astype(kind) | 1
-    if combiner in ("smax", "@largest"):
+    if combiner in ("smax", "@largest", "@greater"):
         x = -np.abs(x)
     if combiner == "@least":
         x = np.abs(x)

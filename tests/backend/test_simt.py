@@ -8,7 +8,7 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.counts import Counts, OpCounters
 from tileir.backend.simt.memory import Memory
 from tileir.backend.simt.shadow import RaceError
-from tileir.errors import LaunchError
+from tileir.errors import LaunchError, TileirError
 
 THREADS = 64
 EVERY = np.ones(THREADS, bool)
@@ -41,6 +41,27 @@ def test_a_barrier_orders(memory):
     assert (read(memory, NEXT) == (np.arange(THREADS) + 1) % THREADS).all()
     memory.synchronize()
     write(memory)
+
+
+RACE = """tir 1.0
+
+define kernel void @k(f32* %o) {
+entry:
+  %z = splat f32*<8> %o
+  %r = make_range i32<8>
+  %f = sitofp f32<8> %r
+  store %z, %f
+  ret
+}
+"""
+
+
+def test_a_race_is_an_error_at_a_place():
+    with pytest.raises(TileirError) as caught:
+        SimtExecutor().launch(textual.parse(RACE, "k.tir"), None, 1, [np.zeros(8, np.float32)])
+    assert isinstance(caught.value, RaceError)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.location.line) == ("TIR0721", 8)
 
 
 def test_read_after_write(memory):

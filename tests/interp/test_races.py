@@ -261,9 +261,9 @@ def test_a_race_is_told_while_a_kernel_goes_on() -> None:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_races_are_what_releases_and_acquires_leave_unordered(seed: int) -> None:
-    """Against happens-before as it is defined: program order, a release before an acquire that reads
-    what it wrote, and what follows from both. What is reported is a race; and an access that races
-    with the last write, or a write that races with the last read, is reported."""
+    """Against happens-before as it is defined: program order, a release before an acquire that
+    reads what it wrote, and what follows from both. What is reported is a race; and an access that
+    races with the last write, or a write that races with the last read, is reported."""
     choose = random.Random(seed)
     found: list[Race] = []
     detector, here, sync = RaceDetector(found.append), region(), SyncMemory()

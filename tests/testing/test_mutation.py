@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from tileir.testing.mutation.areas import AREAS, files, judges
 from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import attempt
 from tileir.testing.mutation.operators import mutants
+from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
+from tileir.testing.mutation.planted_bugs_of_memory import BUGS_OF_MEMORY
 from tileir.testing.mutation.reach import Suite, chosen, reach
 from tileir.testing.mutation.results import Results
 
@@ -229,3 +232,14 @@ def test_every_area_has_files_and_every_file_tests(area: str) -> None:
 def test_seeded_bugs_fit_the_source() -> None:
     for change in seeded.changes(ROOT):
         compile(change.source, change.file, "exec")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", sorted({b.file for b in (*BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS)}))
+def test_a_planted_bug_is_noticed(file: str) -> None:
+    """One of each file, planted anew: its tests pass without it and fail with it."""
+    names = {b.name for b in (*BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS)}
+    bugs = [c for c in seeded.changes(ROOT) if c.file == file and c.name in names]
+    bug = min(bugs, key=lambda c: zlib.crc32(c.key.encode()))
+    assert attempt(None, ROOT, bug.tests, 900).status == "survived"
+    assert attempt(bug, ROOT, bug.tests, 900).status == "killed", bug.name

@@ -34,7 +34,9 @@ def determinant(rows: list[list[int]]) -> int:
         return 1
     (first, *rest) = rows
     minors = ([r[:k] + r[k + 1 :] for r in rest] for k in range(len(first)))
-    return sum((-1) ** k * n * determinant(m) for k, (n, m) in enumerate(zip(first, minors)))
+    return sum(
+        (-1) ** k * n * determinant(m) for k, (n, m) in enumerate(zip(first, minors, strict=True))
+    )
 
 
 def vertices(rows: list[Row], count: int) -> Iterator[list[Fraction]]:

@@ -1,4 +1,4 @@
-"""Conversions between all types, and numbers beside tensors, against numpy."""
+"""Conversions between all types, and numbers next to tensors, against numpy."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def given(kind: np.dtype[Any], to: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("kind", (*INTEGERS, *FLOATS), ids=str)
+@pytest.mark.sampled(2)
 def test_elements_are_converted_by_the_sign_of_the_type_they_have(kind: np.dtype[Any]) -> None:
     """An integer is widened, and becomes a float, by its own sign; a float becomes an integer by
     the sign of that."""
@@ -55,7 +56,7 @@ def test_elements_are_converted_by_the_sign_of_the_type_they_have(kind: np.dtype
 
 
 @triton.jit
-def beside(x, out, N: tl.constexpr, OP: tl.constexpr, NUMBER: tl.constexpr, LEFT: tl.constexpr):
+def next_to(x, out, N: tl.constexpr, OP: tl.constexpr, NUMBER: tl.constexpr, LEFT: tl.constexpr):
     v = tl.load(x + tl.arange(0, N))
     if OP == "mul":
         r = NUMBER * v if LEFT else v * NUMBER
@@ -69,9 +70,9 @@ def beside(x, out, N: tl.constexpr, OP: tl.constexpr, NUMBER: tl.constexpr, LEFT
     tl.store(out + 3, r.dtype.is_int_signed())
 
 
-def kind_beside(kind: np.dtype[Any], number: float, op: str) -> tuple[int, bool, bool, bool]:
+def kind_next_to(kind: np.dtype[Any], number: float, op: str) -> tuple[int, bool, bool, bool]:
     """Triton's rule: a number takes the tensor's type where that is of its rank or a higher one;
-    a float beside integers makes float32; quotients of integers and small floats are float32."""
+    a float next to integers makes float32; quotients of integers and small floats are float32."""
     is_float = kind.kind not in "iu"
     if op == "div":
         bits = 64 if kind.name == "float64" else 32
@@ -81,12 +82,15 @@ def kind_beside(kind: np.dtype[Any], number: float, op: str) -> tuple[int, bool,
     return kind.itemsize * 8, is_float, kind.name == "bfloat16", kind.kind == "i"
 
 
-@pytest.mark.parametrize("number", [2, 2.0])
+@pytest.mark.parametrize("kind", (*INTEGERS, *FLOATS), ids=str)
 @pytest.mark.parametrize("op", ["mul", "add", "div"])
-def test_a_number_takes_the_type_of_the_tensor_beside_it(op: str, number: float) -> None:
-    for kind in (*INTEGERS, *FLOATS):
-        for left in (False, True):
-            out = np.zeros(4, np.int32)
-            beside[(1,)](np.ones(8, kind), out, N=8, OP=op, NUMBER=number, LEFT=left)
-            found = int(out[0]), *map(bool, out[1:])
-            assert found == kind_beside(kind, number, op), (kind, left)
+@pytest.mark.parametrize("number", [2, 2.0])
+@pytest.mark.sampled(8)
+def test_a_number_takes_the_type_of_the_tensor_next_to_it(
+    op: str, number: float, kind: np.dtype[Any]
+) -> None:
+    for left in (False, True):
+        out = np.zeros(4, np.int32)
+        next_to[(1,)](np.ones(8, kind), out, N=8, OP=op, NUMBER=number, LEFT=left)
+        found = int(out[0]), *map(bool, out[1:])
+        assert found == kind_next_to(kind, number, op), left

@@ -44,6 +44,7 @@ BRANCHES: dict[str, Callable[[int], Any]] = {
 
 @pytest.mark.parametrize("body", BRANCHES)
 @pytest.mark.parametrize("n", [-1, 0, 1, 2, 3, 4])
+@pytest.mark.sampled(20)
 def test_control_takes_the_way_of_c(body: str, n: int) -> None:
     expected = BRANCHES[body](n)
     assert left(body, n)[: len(expected)] == expected
@@ -51,8 +52,8 @@ def test_control_takes_the_way_of_c(body: str, n: int) -> None:
 
 @pytest.mark.parametrize("n", [-1, 3, 40])
 def test_the_alternative_of_a_tile_is_computed_where_the_condition_does_not_hold(n: int) -> None:
-    """Lanes of both alternatives are loaded where they are chosen, and nowhere else: what the others
-    would read is outside."""
+    """Lanes of both alternatives are loaded where they are chosen, and nowhere else: what the
+    others would read is outside."""
     body = """int i[16] = 0 ... 16;
       bool low[16] = i < n;
       int a[16] = low ? *(x + i) : *(y + i - 8);
@@ -75,6 +76,7 @@ TYPES = {"char": np.int8, "unsigned char": np.uint8, "short": np.int16, "unsigne
 
 
 @pytest.mark.parametrize("name", TYPES)
+@pytest.mark.sampled(2)
 def test_values_are_converted_by_the_sign_of_their_own_type(name: str) -> None:
     kind: Any = TYPES[name]
     x = np.array([0, 1, 100, 127, 255, 128, 77, 200]).astype(np.uint8).astype(kind)
@@ -92,6 +94,7 @@ def test_values_are_converted_by_the_sign_of_their_own_type(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in TYPES if n not in ("float", "double")])
 @pytest.mark.parametrize("sign", ["<", "<=", ">", ">=", "==", "!="])
+@pytest.mark.sampled(6)
 def test_comparisons_follow_the_sign_after_promotion(name: str, sign: str) -> None:
     kind: Any = TYPES[name]
     bounds = np.iinfo(kind)
