@@ -69,11 +69,11 @@ def _roles(kernel: Function) -> dict[str, int]:
 
 
 def _strip_mine(module: Module, context: Context) -> PassResult:
-    from tileir.backend.strip_mine.strip_mine import strip_mine_function, strips
+    from tileir.backend.strip_mine.strip_mine import strip_mine_function, with_stage
 
     kernel = module.functions[context.kernel]
     outcome = strip_mine_function(kernel, warps=context.options.num_warps or 0)
-    return attrs.evolve(outcome, ir=strips(with_function(module, cast(Function, outcome.ir))))
+    return attrs.evolve(outcome, ir=with_stage(with_function(module, cast(Function, outcome.ir))))
 
 
 def _scalarize_pointer_steps(function: Function, context: Any) -> Any:
@@ -233,13 +233,13 @@ def _strip_mine_for_cpu(module: Module, context: Context) -> PassResult:
     """Chunks of values that have buffers are slices of these; a function that two loops need is
     computed once."""
     from tileir.backend.cpu.dots import buffered_tiles
-    from tileir.backend.strip_mine.strip_mine import strip_mine_function, strips
+    from tileir.backend.strip_mine.strip_mine import strip_mine_function, with_stage
 
     kernel = module.functions[context.kernel]
     outcome = strip_mine_function(
         kernel, warps=context.num_warps, sliced=buffered_tiles(kernel), functions=True
     )
-    return attrs.evolve(outcome, ir=strips(with_function(module, cast(Function, outcome.ir))))
+    return attrs.evolve(outcome, ir=with_stage(with_function(module, cast(Function, outcome.ir))))
 
 
 def _infer_nsw(function: Function, context: Context) -> Function:
