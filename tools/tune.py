@@ -172,11 +172,11 @@ def _wish(options: argparse.Namespace, meter: Meter) -> Wish:
     if not on_gpu:
         spaces = tuple(s for s in spaces if s != "compiler")
     target = meter.target if on_gpu else DEFAULT_TARGET
-    tried = dict(_tried(word) for word in options.tried)
+    tried = dict(_parse_choices(word) for word in options.tried)
     return Wish(options.arg, spaces, tried, target, options.seed, options.check)
 
 
-def _tried(word: str) -> tuple[str, tuple[Any, ...]]:
+def _parse_choices(word: str) -> tuple[str, tuple[Any, ...]]:
     name, equals, choices = word.partition("=")
     if not equals or not choices_in(choices):
         raise ToolError(Diagnostic("TIR0915", f"--try {word}: not NAME=VALUE,VALUE"))
@@ -184,12 +184,12 @@ def _tried(word: str) -> tuple[str, tuple[Any, ...]]:
 
 
 def _search(options: argparse.Namespace) -> Any:
-    given: dict[str, Any] = {}
+    options_of_search: dict[str, Any] = {}
     if options.launches is not None:
-        given["launches"] = options.launches
+        options_of_search["launches"] = options.launches
     if options.search == "local":
-        given["seed"] = options.seed
-    return SEARCHES[options.search](**given)
+        options_of_search["seed"] = options.seed
+    return SEARCHES[options.search](**options_of_search)
 
 
 @contextmanager
@@ -220,11 +220,11 @@ def _merge(database: Database, path: str) -> None:
 
 def _list(database: Database) -> None:
     for family in database.families():
-        known = database.known(family)
-        best = min((o for o in known if o.good), key=lambda o: o.seconds or 0.0, default=None)
+        outcomes = database.known(family)
+        best = min((o for o in outcomes if o.good), key=lambda o: o.seconds or 0.0, default=None)
         result = "nothing measured" if best is None else f"{duration(best.seconds)}  {best.name}"
         head = f"@{family.kernel} {family.shape} on {family.device}, driver {family.driver}"
-        sys.stdout.write(f"{head}, {len(known)} outcomes: {result}\n")
+        sys.stdout.write(f"{head}, {len(outcomes)} outcomes: {result}\n")
 
 
 def _json(result: Result) -> bytes:
@@ -235,9 +235,9 @@ def _json(result: Result) -> bytes:
         for o in (*result.outcomes, *result.left_out)
     ]  # fmt: skip
     spent = result.spent
-    found = {
+    fields = {
         "best": dict(result.best.point), "seconds": result.best.seconds, "outcomes": rows,
         "wall": spent.wall, "survey": spent.survey, "compiling": spent.compiling,
         "device": result.family.device, "shape": result.family.shape,
     }  # fmt: skip
-    return json.dumps(found, indent=1).encode()
+    return json.dumps(fields, indent=1).encode()
