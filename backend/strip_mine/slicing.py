@@ -289,11 +289,9 @@ class ChunkEmitter:
         chunk_index = self.chunk_index()
         if isinstance(chunk_index, Constant):
             return index(int(chunk_index.value) - buffers.first)
-        return (
-            self.add(Sub(chunk_index, index(buffers.first))).result
-            if buffers.first
-            else chunk_index
-        )
+        if not buffers.first:
+            return chunk_index
+        return self.add(Sub(chunk_index, index(buffers.first))).result
 
     def chunk_index(self) -> Operand:
         """The index of this chunk among those of its size."""
