@@ -144,7 +144,9 @@ def _through_stages(
     if started.applied:
         options = attrs.evolve(options, num_warps=None)
     context = Context(machine, options, name, max_registers=options.max_registers)
-    run = StageRun(started.module, name, context, recorder=recorder)
+    run = StageRun(
+        started.module, name, context, recorder=recorder, roles_of=lambda context: context.roles
+    )
     run.remarks += started.remarks
     run.through(GPU)
     context, memory = run.context, plan_with_roles(run.module, name, tuple(run.context.roles))

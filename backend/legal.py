@@ -15,13 +15,12 @@ _MAP_BYTES = 128
 """Bytes of a tensor map, which is aligned to 64 (CUDA Driver API, CUtensorMap)."""
 
 
-def check_legal(module: Module, kernel: str, machine: Target) -> None:
-    """Raises `InfeasibleError` where `kernel` takes more of `machine` than it has (TIR0708), or
-    more than a limit allows (TIR1601)."""
-    reached = within(module, kernel)
+def check_legal(reached: Module, kernel: str, machine: Target) -> None:
+    """Check the part of a module that `kernel` reaches (`within`). Raises `InfeasibleError` where
+    it exceeds what `machine` has (TIR0708), or a limit (TIR1601)."""
     check_globals(reached)
     check_constants(reached, machine)
-    check_parameters(module.functions[kernel], machine)
+    check_parameters(reached.functions[kernel], machine)
 
 
 def within(module: Module, kernel: str) -> Module:

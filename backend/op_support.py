@@ -136,7 +136,9 @@ def supports(
     """
     from tileir.backend.codegen.lowering import third_party_rules
     from tileir.backend.codegen.rules import rules
-    from tileir.backend.legalize.expand import DISGUISED  # rules are loaded when something is asked
+    from tileir.backend.legalize.expand import (
+        EXPANDED_OPS,
+    )  # rules are loaded when something is asked
 
     if not isinstance(element, Scalar | Pointer | None):
         raise TypeError(f"an element type is needed, as F32, not {element!r}")
@@ -144,7 +146,7 @@ def supports(
     for limit in LIMITS:
         if _fits(limit, mnemonic, element, attributes) and not limit.native(machine):
             return Support(limit.how, limit.by)
-    if mnemonic in DISGUISED:
+    if mnemonic in EXPANDED_OPS:
         return Support(SupportLevel.EMULATED, "addresses and masks")
     known = mnemonic in rules() or mnemonic in third_party_rules()
     return Support(SupportLevel.NATIVE if known else SupportLevel.NONE)

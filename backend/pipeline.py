@@ -44,14 +44,24 @@ class Context:
 
 
 def _legalize(module: Module, context: Context) -> tuple[PassResult, Context]:
-    from tileir.backend.legal import check_legal, within
+    from tileir.backend.legal import check_legal
+
+    legal, reached = _legalize_kernel(module, context)
+    check_legal(reached, context.kernel, context.target)
+    return PassResult(legal), attrs.evolve(context, roles=_roles(legal.functions[context.kernel]))
+
+
+def _legalize_kernel(module: Module, context: Context) -> tuple[Module, Module]:
+    """`module` with the kernel legalized, and the part of it that the kernel reaches. Raises
+    `CompileError` (TIR0712) for foreign code that is not permitted."""
+    from tileir.backend.legal import within
     from tileir.backend.legalize.link_inline import legalize
     from tileir.backend.permission import check_permitted
 
     legal = legalize(module, context.kernel)
-    check_permitted(within(legal, context.kernel), context.options.permit)
-    check_legal(legal, context.kernel, context.target)
-    return PassResult(legal), attrs.evolve(context, roles=_roles(legal.functions[context.kernel]))
+    reached = within(legal, context.kernel)
+    check_permitted(reached, context.options.permit)
+    return legal, reached
 
 
 def _roles(kernel: Function) -> dict[str, int]:
@@ -68,11 +78,15 @@ def _roles(kernel: Function) -> dict[str, int]:
 
 
 def _strip_mine(module: Module, context: Context) -> PassResult:
-    from tileir.backend.strip_mine.strip_mine import strip_mine_function, strips
+    return _strip_mine_kernel(module, context.kernel, warps=context.options.num_warps or 0)
 
-    kernel = module.functions[context.kernel]
-    outcome = strip_mine_function(kernel, warps=context.options.num_warps or 0)
-    return attrs.evolve(outcome, ir=strips(with_function(module, cast(Function, outcome.ir))))
+
+def _strip_mine_kernel(module: Module, name: str, **options: Any) -> PassResult:
+    """`module` with kernel `name` strip-mined under `options` of `strip_mine_function`."""
+    from tileir.backend.strip_mine.strip_mine import strip_mine_function, with_stage
+
+    outcome = strip_mine_function(module.functions[name], **options)
+    return attrs.evolve(outcome, ir=with_stage(with_function(module, cast(Function, outcome.ir))))
 
 
 def _scalarize_pointer_steps(function: Function, context: Any) -> Any:
@@ -244,29 +258,23 @@ def _plan_host(module: Module, context: Context) -> Module:
 
 def _legalize_for_cpu(module: Module, context: Context) -> Module:
     from tileir.backend.cpu.memory_limits import check_memory
-    from tileir.backend.legal import check_globals, within
-    from tileir.backend.legalize.link_inline import legalize
-    from tileir.backend.permission import check_permitted
+    from tileir.backend.legal import check_globals
 
-    legal = legalize(module, context.kernel)
-    reached = within(legal, context.kernel)
-    check_permitted(reached, context.options.permit)
+    legal, reached = _legalize_kernel(module, context)
     check_globals(reached)
     check_memory(reached)
     return legal
 
 
 def _strip_mine_for_cpu(module: Module, context: Context) -> PassResult:
-    """Chunks of values that have buffers are slices of these; a function that two loops need is
+    """Chunks of values in buffers are slices of the buffers; a math function that two loops need is
     computed once."""
     from tileir.backend.cpu.dots import buffered_tiles
-    from tileir.backend.strip_mine.strip_mine import strip_mine_function, strips
 
-    kernel = module.functions[context.kernel]
-    outcome = strip_mine_function(
-        kernel, warps=context.num_warps, sliced=buffered_tiles(kernel), functions=True
+    sliced = buffered_tiles(module.functions[context.kernel])
+    return _strip_mine_kernel(
+        module, context.kernel, warps=context.num_warps, sliced=sliced, functions=True
     )
-    return attrs.evolve(outcome, ir=strips(with_function(module, cast(Function, outcome.ir))))
 
 
 def _infer_nsw(function: Function, context: Context) -> Function:

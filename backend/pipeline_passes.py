@@ -32,6 +32,6 @@ def gpu_pipeline(
 def cpu_pipeline(module: Module, recorder: Recorder, *, kernel: str = "") -> Module:
     """Run the stages of the CPU backend (`tileir.backend.pipeline.CPU`): what native code is
     written from. Raises CompileError."""
-    from tileir.backend.cpu.compile import lowered
+    from tileir.backend.cpu.compile import lower
 
-    return lowered(module, kernel or None, recorder=recorder).module
+    return lower(module, kernel or None, recorder=recorder).module

@@ -26,6 +26,11 @@ class Scope(Enum):
     """The kernel, then each role."""
 
 
+def no_roles(context: Any) -> tuple[str, ...]:
+    """The roles of a context that names none."""
+    return ()
+
+
 def always(subject: Any, context: Any) -> bool:
     """A stage that every kernel passes through."""
     return True
@@ -53,7 +58,8 @@ class Stage:
 class StageRun(Generic[_C]):
     """A module on its way through tables of stages.
 
-    `roles` are the functions that the kernel starts as roles. `recorder`, a
+    `roles` are the functions that the kernel starts as roles, and `roles_of` those that the context
+    names, which a stage may set. `recorder`, a
     `tileir.passmanager.Recorder`, verifies, times and reports every stage; without one nothing
     is paid for that.
     """
@@ -65,6 +71,7 @@ class StageRun(Generic[_C]):
     recorder: Any = None
     remarks: list[Diagnostic] = attrs.field(factory=list)
     snapshots: dict[str, Module] = attrs.field(factory=dict)
+    roles_of: Callable[[_C], Iterable[str]] = no_roles
 
     def through(self, stages: Iterable[Stage]) -> None:
         """Run `stages` in order. Raises what a stage raises; with a recorder also `PassError`,
@@ -88,10 +95,8 @@ class StageRun(Generic[_C]):
         if scope is Scope.MODULE:
             return (None,)
         kernel = () if scope is Scope.ROLES else (self.kernel,)
-        return kernel if scope is Scope.KERNEL else (*kernel, *self._roles())
-
-    def _roles(self) -> Iterable[str]:
-        return self.roles or getattr(self.context, "roles", ())
+        roles = self.roles or self.roles_of(self.context)
+        return kernel if scope is Scope.KERNEL else (*kernel, *roles)
 
     def _apply(self, stage: Stage, name: str | None, subject: Any) -> None:
         def change() -> PassResult:

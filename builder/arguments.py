@@ -62,11 +62,11 @@ class MethodSignature:
         self, builder: Builder, arguments: tuple[Any, ...], named: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Values for the fields of `kind`. Raises BuildError."""
-        given = self._given(arguments, named)
+        by_name = self._given(arguments, named)
         values = {
-            field.name: _field_value(builder, self, field, given[field.name])
+            field.name: _field_value(builder, self, field, by_name[field.name])
             for field in self.kind.schema
-            if field.name in given
+            if field.name in by_name
         }
         self._type_numbers(values)
         return values
@@ -75,14 +75,14 @@ class MethodSignature:
         """Fields of operands given in order, Exprs or bare, and of the result type; those that
         are left out at the end are None."""
         fields: dict[str, Any] = {}
-        given = iter(operands)
+        items = iter(operands)
         for field in self.positional:
             if field.kind in SEVERAL:
-                fields[field.name] = tuple([_bare(item) for item in next(given, ())])
+                fields[field.name] = tuple([_bare(item) for item in next(items, ())])
             elif field.kind is FieldKind.RESULT_TYPE:
                 fields[field.name] = type
             else:
-                fields[field.name] = _bare(next(given, None))
+                fields[field.name] = _bare(next(items, None))
         return fields
 
     def member(self, name: str, value: Any) -> Any:
@@ -122,8 +122,8 @@ class MethodSignature:
         for field in self.kind.schema:
             for index, item in enumerate(_each(values.get(field.name))):
                 pattern = field.pattern_at(index)
-                if pattern is not None and (known := _type_of(item)) is not None:
-                    pattern.match(known, bound)
+                if pattern is not None and (item_type := _type_of(item)) is not None:
+                    pattern.match(item_type, bound)
         for field in self.kind.schema:
             if field.kind in READING and field.name in values:
                 values[field.name] = self._typed(field, values[field.name], bound)
@@ -195,63 +195,63 @@ def as_number(item: object) -> int | float | bool | None:
 # Fields ------------------------------------------------------------------------------------
 
 
-def _field_value(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> Any:
-    return _CONVERT[field.kind](builder, plan, field, given)
+def _field_value(builder: Builder, plan: MethodSignature, field: Field, value: Any) -> Any:
+    return _CONVERT[field.kind](builder, plan, field, value)
 
 
-def _operand(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> Operand | Number:
-    if isinstance(given, Wrapped):
-        return given.value
-    if isinstance(given, (Value, Constant, Undef)):
-        return given
-    number = as_number(given)
+def _operand(builder: Builder, plan: MethodSignature, field: Field, value: Any) -> Operand | Number:
+    if isinstance(value, Wrapped):
+        return value.value
+    if isinstance(value, (Value, Constant, Undef)):
+        return value
+    number = as_number(value)
     if number is None:
-        message = f"wants a value or a number for {keyword_of(field)}, not {given!r}"
+        message = f"wants a value or a number for {keyword_of(field)}, not {value!r}"
         raise plan.misuse(message)
     return Number(number)
 
 
-def _optional(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> Any:
-    return None if given is None else _operand(builder, plan, field, given)
+def _optional(builder: Builder, plan: MethodSignature, field: Field, value: Any) -> Any:
+    return None if value is None else _operand(builder, plan, field, value)
 
 
-def _operands(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> tuple[Any, ...]:
-    if isinstance(given, (Wrapped, Value, Constant, Undef)) or not isinstance(given, Iterable):
-        given = (given,)
-    return tuple([_operand(builder, plan, field, item) for item in cast(Iterable[Any], given)])
+def _operands(builder: Builder, plan: MethodSignature, field: Field, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, (Wrapped, Value, Constant, Undef)) or not isinstance(value, Iterable):
+        value = (value,)
+    return tuple([_operand(builder, plan, field, item) for item in cast(Iterable[Any], value)])
 
 
-def _pairs(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> tuple[Any, ...]:
+def _pairs(builder: Builder, plan: MethodSignature, field: Field, value: Any) -> tuple[Any, ...]:
     flat: list[Any] = []
-    for item in cast(Iterable[Any], given):
+    for item in cast(Iterable[Any], value):
         flat.extend(cast(Any, item) if isinstance(item, (tuple, list)) else (item,))
     return _operands(builder, plan, field, flat)
 
 
-def _symbol(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> str:
-    name = given if isinstance(given, str) else getattr(given, "name", None)
+def _symbol(builder: Builder, plan: MethodSignature, field: Field, value: Any) -> str:
+    name = value if isinstance(value, str) else getattr(value, "name", None)
     if not isinstance(name, str):
-        raise plan.misuse(f"wants the name of a symbol for {keyword_of(field)}, not {given!r}")
+        raise plan.misuse(f"wants the name of a symbol for {keyword_of(field)}, not {value!r}")
     return name
 
 
-def _result_type(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> Any:
+def _result_type(builder: Builder, plan: MethodSignature, field: Field, value: Any) -> Any:
     if field.pattern is None:  # the types of all results
-        return (given,) if isinstance(given, TYPES) else tuple(given)
-    if not isinstance(given, TYPES):
-        raise plan.misuse(f"wants a type for {keyword_of(field)}, not {given!r}")
-    return given
+        return (value,) if isinstance(value, TYPES) else tuple(value)
+    if not isinstance(value, TYPES):
+        raise plan.misuse(f"wants a type for {keyword_of(field)}, not {value!r}")
+    return value
 
 
-def _attribute(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> Any:
+def _attribute(builder: Builder, plan: MethodSignature, field: Field, value: Any) -> Any:
     kind = field.attribute
     if kind is None:
-        return given
-    if kind.enum is not None and isinstance(given, str):
-        return word(kind.enum, given)
-    if kind.form == "float" and isinstance(given, int) and not isinstance(given, bool):
-        return float(given)
-    return tuple(cast(Any, given)) if isinstance(given, list) else given
+        return value
+    if kind.enum is not None and isinstance(value, str):
+        return word(kind.enum, value)
+    if kind.form == "float" and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return tuple(cast(Any, value)) if isinstance(value, list) else value
 
 
 def word(enum: type[Enum], text: str) -> Enum | str:
@@ -264,8 +264,8 @@ def word(enum: type[Enum], text: str) -> Enum | str:
         return text
 
 
-def _as_given(builder: Builder, plan: MethodSignature, field: Field, given: Any) -> Any:
-    return given
+def _as_given(builder: Builder, plan: MethodSignature, field: Field, value: Any) -> Any:
+    return value
 
 
 _CONVERT: dict[FieldKind, Callable[[Any, MethodSignature, Field, Any], Any]] = {
@@ -293,11 +293,11 @@ def _bare(item: Any) -> Any:
     return item.value if isinstance(item, Wrapped) else item
 
 
-def typed(given: Any, what: str) -> Type:
+def typed(value: Any, what: str) -> Type:
     """`given`, which is the type of `what`. Raises BuildError where it is no type."""
-    if not isinstance(given, TYPES):
-        raise mistake("TIR0803", f"{what} needs a type, as F32, not {given!r}")
-    return given
+    if not isinstance(value, TYPES):
+        raise mistake("TIR0803", f"{what} needs a type, as F32, not {value!r}")
+    return value
 
 
 def _each(value: Any) -> tuple[Any, ...]:

@@ -46,9 +46,9 @@ def known_block(block_ref: Any) -> BlockRef:
     return block_ref
 
 
-def target_of(given: BlockRef | Target) -> tuple[OpenBlock, tuple[Operand, ...]]:
+def target_of(destination: BlockRef | Target) -> tuple[OpenBlock, tuple[Operand, ...]]:
     """Block and operands of a branch. Raises BuildError where they do not fit."""
-    target = given if isinstance(given, Target) else Target(known_block(given))
+    target = destination if isinstance(destination, Target) else Target(known_block(destination))
     block, result = target.to.block, [operand_of(a) for a in target.arguments]
     if len(result) != len(block.parameters):
         message = f"{block.label} takes {len(block.parameters)} arguments, not {len(result)}"

@@ -75,13 +75,13 @@ class Builder(Core, DerivedOps):
         """Settings of the function being built: `b.configure(num_warps=8)`. Those of the header
         are given as members or by the words of the text format: `inline="noinline"`."""
         function = self.current
-        given = {
+        options = {
             "visibility": _member(Visibility, visibility),
             "linkage": _member(Linkage, linkage),
             "inline": _member(Inline, inline),
             "alignment": alignment,
         }
-        changes: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
+        changes: dict[str, Any] = {name: v for name, v in options.items() if v is not None}
         merged = {**function.header.attributes, **attributes}
         function.header = function.header.evolve(attributes=merged, **changes)
 
@@ -101,8 +101,8 @@ class Builder(Core, DerivedOps):
     ) -> str:
         """A global array; `initial` is one number per element, or one for all. Its name."""
         self.claim(name)
-        given: Any = (initial,) if isinstance(initial, (int, float)) else initial
-        literals = None if given is None else tuple(literal(element, n) for n in given)
+        values: Any = (initial,) if isinstance(initial, (int, float)) else initial
+        literals = None if values is None else tuple(literal(element, n) for n in values)
         self._globals[name] = Global(
             name,
             element,
@@ -201,11 +201,11 @@ class Builder(Core, DerivedOps):
 
     def break_(self) -> None:
         """Leave the innermost loop."""
-        leave_loop(self, again=False)
+        leave_loop(self, continues=False)
 
     def continue_(self) -> None:
         """Continue with the next iteration of the innermost loop."""
-        leave_loop(self, again=True)
+        leave_loop(self, continues=True)
 
     def var(self, initial: Any, type: Type | None = None, *, name: str | None = None) -> Var:
         """A variable. A number needs `type` unless it is an i32, an f32 or an i1."""
@@ -233,14 +233,14 @@ class Builder(Core, DerivedOps):
                 f"arguments of @{callee}", arguments, [p.type for p in target.parameters]
             )
         operands = tuple(_operand(item) for item in result)
-        made = self._made(lambda: Call(types, callee, operands, location=self.here()))
-        return wrapped(self, self.emit(made).results)
+        call_op = self._made(lambda: Call(types, callee, operands, location=self.here()))
+        return wrapped(self, self.emit(call_op).results)
 
     def _fitted(
-        self, what: str, given: Sequence[Any], types: Sequence[Type]
+        self, what: str, values: Sequence[Any], types: Sequence[Type]
     ) -> tuple[Operand, ...]:
         """`given` as operands of `types`. Raises BuildError."""
-        result = [operand_of(item) for item in given]
+        result = [operand_of(item) for item in values]
         if len(result) == len(types):
             pairs = zip(result, types, strict=True)
             result = [literal(t, x) if isinstance(x, (int, float)) else x for x, t in pairs]
@@ -324,15 +324,15 @@ class Builder(Core, DerivedOps):
         """Quotient of signed integers, rounded up."""
         return arithmetic.binary(self, x, y, "sdiv", None, rounding="ceil")
 
-    def _check_options(self, given: Mapping[str, Any]) -> None:
+    def _check_options(self, options: Mapping[str, Any]) -> None:
         """Refuse what no branch has as an attribute."""
-        known = [f.name for f in Branch.fields(FieldKind.ATTRIBUTE)]
-        for name in given:
-            if name not in known:
+        names = [f.name for f in Branch.fields(FieldKind.ATTRIBUTE)]
+        for name in options:
+            if name not in names:
                 raise mistake(
-                    "TIR0803", f"a loop has no option {name}; there are: {', '.join(known)}"
+                    "TIR0803", f"a loop has no option {name}; there are: {', '.join(names)}"
                 )
-        self._made(lambda: Branch(Successor(""), **given, location=self.caller()))
+        self._made(lambda: Branch(Successor(""), **options, location=self.caller()))
 
     def _made(self, make: Callable[[], Any]) -> Any:
         try:
@@ -341,10 +341,10 @@ class Builder(Core, DerivedOps):
             raise blamed(error, self.caller()) from None
 
 
-def _types(given: Type | Sequence[Type] | None) -> tuple[Type, ...]:
-    if given is None or given is VOID:
+def _types(types: Type | Sequence[Type] | None) -> tuple[Type, ...]:
+    if types is None or types is VOID:
         return ()
-    items: Sequence[Any] = given if isinstance(given, (tuple, list)) else (given,)
+    items: Sequence[Any] = types if isinstance(types, (tuple, list)) else (types,)
     return tuple([typed(item, "a result") for item in items])
 
 

@@ -29,8 +29,8 @@ class Places:
         thread begins with, which stands for its own caller."""
         if frame is None:
             return self.caller()
-        known = self._known.get((id(frame.f_code), frame.f_lasti))
-        return known[1] if known is not None else self.caller()
+        cached = self._known.get((id(frame.f_code), frame.f_lasti))
+        return cached[1] if cached is not None else self.caller()
 
     def caller(self) -> Location:
         """File, line and column of the innermost call from outside the builder."""
@@ -40,10 +40,10 @@ class Places:
                 break
             frame = frame.f_back
         key = (id(frame.f_code), frame.f_lasti)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = (frame.f_code, _location(frame))
-        return known[1]
+        cached = self._known.get(key)
+        if cached is None:
+            cached = self._known[key] = (frame.f_code, _location(frame))
+        return cached[1]
 
 
 def _location(frame: FrameType) -> Location:

@@ -171,14 +171,14 @@ class Else:
         self.builder.enter_block(self.join)
 
 
-def leave_loop(builder: Builder, again: bool) -> None:
+def leave_loop(builder: Builder, continues: bool) -> None:
     """Branch out of the innermost loop, or to its next iteration."""
     f = builder.current
     if not f.loops:
-        word = "continue_" if again else "break_"
+        word = "continue_" if continues else "break_"
         raise mistake("TIR0806", f"{word} stands in no loop")
     loop = f.loops[-1]
-    if not again:
+    if not continues:
         builder.jump(loop.exit)
         return
     if loop.again is None:
@@ -186,9 +186,9 @@ def leave_loop(builder: Builder, again: bool) -> None:
     builder.jump(loop.again)
 
 
-def condition_of(given: Any) -> Operand:
+def condition_of(value: Any) -> Operand:
     """A scalar i1. Raises BuildError for anything else."""
-    operand = operand_of(given)
+    operand = operand_of(value)
     if isinstance(operand, (bool, int)) and operand in (0, 1):
         return Constant(I1, int(operand))
     if isinstance(operand, (int, float)) or operand.type is not I1:
@@ -197,9 +197,9 @@ def condition_of(given: Any) -> Operand:
     return operand
 
 
-def _bounds(builder: Builder, given: tuple[Any, Any, Any]) -> tuple[Operand, Operand, Operand]:
+def _bounds(builder: Builder, bounds: tuple[Any, Any, Any]) -> tuple[Operand, Operand, Operand]:
     """Low, high and step as scalars of one integer type; i32 where all are numbers."""
-    result = [operand_of(x) for x in given]
+    result = [operand_of(x) for x in bounds]
     element: Element = I32
     valued = [x for x in result if not isinstance(x, (int, float))]
     if valued:

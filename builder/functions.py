@@ -98,7 +98,9 @@ class OpenFunction:
         """End the current block with a terminator. Raises BuildError where there is none."""
         self.settle()
         block = self.open_block()
-        result = {name: Edge(block, target, given) for name, (target, given) in edges.items()}
+        result = {
+            name: Edge(block, target, arguments) for name, (target, arguments) in edges.items()
+        }
         for edge in result.values():
             if edge.target.sealed:
                 message = f"block {edge.target.label} is complete: no branch can be added to it"
@@ -148,10 +150,10 @@ class OpenFunction:
         return block is self.graph.entry or bool(block.entering)
 
 
-def parameters_of(given: Mapping[str, Type | Argument], location: Location | None) -> Any:
+def parameters_of(types: Mapping[str, Type | Argument], location: Location | None) -> Any:
     """Parameters by keyword: the name, and a type or an `arg(...)`."""
     parameters: list[Parameter] = []
-    for name, what in given.items():
+    for name, what in types.items():
         spec = what if isinstance(what, Argument) else Argument(what)
         type_ = typed(spec.type, f"parameter {name}")
         parameters.append(Parameter(Value(type_, name), spec.attributes, location))

@@ -223,8 +223,10 @@ def wrapped(builder: Builder, results: tuple[Value, ...]) -> Any:
 
 def _named(op: Op, names: Any) -> Op:
     """`op` with its results named."""
-    given = (names,) if isinstance(names, str) else tuple(names)
-    if len(given) != len(op.results):
-        raise mistake("TIR0803", f"{op.mnemonic} has {len(op.results)} results, not {len(given)}")
-    results = tuple(Value(v.type, n) for v, n in zip(op.results, given, strict=True))
+    result_names = (names,) if isinstance(names, str) else tuple(names)
+    if len(result_names) != len(op.results):
+        raise mistake(
+            "TIR0803", f"{op.mnemonic} has {len(op.results)} results, not {len(result_names)}"
+        )
+    results = tuple(Value(v.type, n) for v, n in zip(op.results, result_names, strict=True))
     return op.evolve(results=results)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tileir.builder.expr import Expr
 
 
-def index(x: Expr, given: Any) -> Expr:
+def index(x: Expr, subscript: Any) -> Expr:
     """Numpy indexing by `None`, `:` and `...` alone: tiles have no addressable elements."""
-    items: tuple[Any, ...] = cast(Any, given) if isinstance(given, tuple) else (given,)
+    items: tuple[Any, ...] = cast(Any, subscript) if isinstance(subscript, tuple) else (subscript,)
     items = _without_ellipsis(items, len(x.shape))
     shape: list[int] = []
     rest = list(x.shape)
@@ -83,10 +83,10 @@ def reshape(x: Expr, shape: tuple[int, ...]) -> Expr:
 def _inferred(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     if shape.count(-1) != 1:
         return shape
-    known = -math.prod(shape)
-    if known <= 0 or size % known:
+    known_size = -math.prod(shape)
+    if known_size <= 0 or size % known_size:
         raise mistake("TIR0807", f"{size} elements cannot be reshaped to {shape}")
-    return tuple(size // known if n == -1 else n for n in shape)
+    return tuple(size // known_size if n == -1 else n for n in shape)
 
 
 def arange(builder: Builder, start: int, stop: int | None) -> Expr:

@@ -91,7 +91,7 @@ _POLICIES: dict[str, Policy] = {
     ),
     "rematerialize": Policy({"product-loop": 32, "range": 8, "store": 8}, idempotent=True),
     "strip-mine": Policy(
-        {"wide": 32, "walk": 8}, exact=True, pipeline="strip-mine{warps=1,limit=2,piece=1}"
+        {"wide": 32, "walk": 8}, exact=True, pipeline="strip-mine{warps=1,limit=2,chunk=1}"
     ),
     "assign-layouts": Policy({"call": 0}, _UNDEF, stage="layouts"),
     "remove-conversions": Policy(

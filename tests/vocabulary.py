@@ -120,7 +120,8 @@ ALLOWED = (
         "*",
         r"(?i)rounds? (to|up|down|half|toward|away|once|twice|every|each|the)"
         r"|round_(up|down|to|half)"
-        r"|\.rnd|round-?_?\s?trips?|round robin|_round_f|numpy.round",
+        r"|\.rnd|round-?_?\s?trips?|round[ -]robin|_round_f|numpy.round|round_(tf32|magnitude)"
+        r"|FRound|_rounds_down|rounds operands",
         "rounding of numbers; round trips",
     ),
     Allowed("factor", "*", r"(?i)(scale|scaling|split|unroll\w*|time|by a) factors?", "a number"),
@@ -139,7 +140,14 @@ ALLOWED = (
     Allowed("product", "tileir/ops/arith.py", ".", "products of numbers"),
     Allowed("product", "tileir/ops/floats.py", ".", "products of numbers"),
     Allowed("product", "tileir/ops/math.py", ".", "products of numbers"),
-    Allowed("slot", "*", r"__slots__|^slots$|slots=(True|False)", "Python's slots of a class"),
+    Allowed("slot", "*", r"__slots__|^slots$|slots=(True|False)|weakref_slot", "slots of a class"),
+    Allowed("factor", "tileir/analysis/polynomial.py", ".", "coefficients of a polynomial"),
+    Allowed("factor", "tileir/ops/warpgroup.py", ".", "the multiplier of an accumulator"),
+    Allowed("factor", "*", r"(?i)prime.?factors?|left factor", "factors of numbers and layouts"),
+    Allowed("sum", "*", r"^(two|fast)_sum$", "error-free transformations (Dekker, Knuth)"),
+    Allowed("product", "*", r"^two_product$", "an error-free transformation (Dekker)"),
+    Allowed("product", "tileir/machine/matmul.py", ".", "exact products of numbers"),
+    Allowed("sums", "tileir/machine/*.py", ".", "sums of numbers"),
 )
 
 

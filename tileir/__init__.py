@@ -107,7 +107,7 @@ __all__ = [
     "verify",
 ]
 
-_HOMES = {
+_MODULES = {
     "errors": (
         "BuildError", "CompileError", "DefectError", "Diagnostic", "InfeasibleError",
         "InterpretError", "LaunchError", "LinkError", "Location", "ParseError", "PassError",
@@ -118,7 +118,7 @@ _HOMES = {
     "linker": ("link",),
     "op": ("Op",),
 }  # fmt: skip
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE = {name: module for module, names in _MODULES.items() for name in names}
 _PARTS = ("backend", "builder", "frontends", "testing", "textual", "tools")
 
 # A Python started in a checkout finds this folder before any installed one, its parts next to it.
@@ -131,10 +131,10 @@ def __getattr__(name: str) -> Any:
     """Public names and parts are imported on first use, so that a tool pays for what it uses."""
     if name in _PARTS:
         return _part(name)
-    home = _HOME.get(name)
-    if home is None:
+    module = _MODULE.get(name)
+    if module is None:
         raise AttributeError(f"module 'tileir' has no attribute {name!r}")
-    result = getattr(importlib.import_module(f"tileir.{home}"), name)
+    result = getattr(importlib.import_module(f"tileir.{module}"), name)
     globals()[name] = result
     return result
 

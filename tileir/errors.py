@@ -18,7 +18,7 @@ def escaped(text: str) -> str:
     """`text` with control characters as Python's escapes, so that a terminal shows them all."""
     if text.isascii() and text.isprintable():
         return text
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class Severity(Enum):

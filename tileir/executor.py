@@ -162,8 +162,8 @@ def executor(name: str = "interpreter") -> Executor:
         return Interpreter()
     for entry in entry_points(group=GROUP, name=name):
         return _load(entry)
-    known = ", ".join(executors())
-    raise LaunchError(Diagnostic("TIR0539", f"no executor {name}; there are: {known}"))
+    names = ", ".join(executors())
+    raise LaunchError(Diagnostic("TIR0539", f"no executor {name}; there are: {names}"))
 
 
 def on_host(module: Module, kernel: str | None = None) -> str:

@@ -16,12 +16,12 @@ def extents_of(grid: Any) -> tuple[int, int, int]:
     """The three extents of `grid`: a number, or one to three of them in order, the others 1.
     Raises ValueError for what is no grid, and LaunchError (TIR0710) for one beyond `LIMITS`."""
     try:
-        given: tuple[Any, ...] = tuple(grid)
+        extents: tuple[Any, ...] = tuple(grid)
     except TypeError:  # a number
-        given = (grid,)
-    if not 1 <= len(given) <= 3 or not all(map(_extent, given)):
+        extents = (grid,)
+    if not 1 <= len(extents) <= 3 or not all(map(_extent, extents)):
         raise ValueError(f"a grid is 1 to 3 numbers that are not negative, not {grid!r}")
-    x, y, z = (*map(index, given), 1, 1)[:3]
+    x, y, z = (*map(index, extents), 1, 1)[:3]
     for axis, extent, limit in zip("xyz", (x, y, z), LIMITS, strict=True):
         if extent > limit:
             message = f"a grid has at most {limit} instances along {axis}, not {extent}"

@@ -262,12 +262,12 @@ def compose(outer: Layout, inner: Layout) -> Layout | None:
             atoms[axis].append(image)
     repeats = list[Repeat]()
     for axis, digit in _ordered_digits(inner):
-        made = _repeat(outer, axis, digit)
-        if made is None:
+        repeat = _repeat(outer, axis, digit)
+        if repeat is None:
             return None
-        repeats.append(made)
+        repeats.append(repeat)
     result = layout(outer.rank, *(tuple(atoms[a]) for a in AXES), repeats=tuple(repeats))
-    return result if _agrees(result, outer, inner) else None
+    return result if _is_composition(result, outer, inner) else None
 
 
 def _image(outer: Layout, step: int, inner: Layout) -> Vector | None:
@@ -293,17 +293,17 @@ def _repeat(outer: Layout, axis: str, digit: Digit) -> Repeat | None:
     return None
 
 
-def _agrees(found: Layout, outer: Layout, inner: Layout) -> bool:
+def _is_composition(composition: Layout, outer: Layout, inner: Layout) -> bool:
     """Whether every digit of the composition moves as its factors say."""
     for axis in AXES:
         steps = [1 << i for i in range(len(inner.atom(axis)))]
         steps += [d.weight * (d.count - 1) for d in inner.digits(axis)]
-        if axis == "register" and found.size(axis) != inner.size(axis):
+        if axis == "register" and composition.size(axis) != inner.size(axis):
             return False
         for step in steps:
             (index,) = inner.coordinate(**{axis: step})
             if index >= outer.size("register"):
                 return False
-            if found.coordinate(**{axis: step}) != outer.coordinate(index):
+            if composition.coordinate(**{axis: step}) != outer.coordinate(index):
                 return False
     return True

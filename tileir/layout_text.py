@@ -75,8 +75,8 @@ class _Reader:
             count = self.integer(_MOST_COUNT)
             self.expect("@")
             word = self.next("a dimension")
-            known = word.isdigit() and len(word) < 9
-            dim = None if word == "none" else int(word) if known else rank
+            is_number = word.isdigit() and len(word) < 9
+            dim = None if word == "none" else int(word) if is_number else rank
             if axis not in AXES or count < 1 or (dim is not None and dim >= rank):
                 raise _error(f"no repetition: {axis} {count} @ {word}")
             yield Repeat(axis, count, dim)

@@ -207,7 +207,7 @@ def used_globals(module: Module) -> Mapping[str, Global]:
     if not module.globals:
         return {}
     named = {name for f in module.functions.values() for op in f.ops for name in _symbols(op)}
-    return {name: found for name, found in module.globals.items() if name in named}
+    return {name: variable for name, variable in module.globals.items() if name in named}
 
 
 def _symbols(op: Op) -> Iterator[str]:
@@ -215,9 +215,9 @@ def _symbols(op: Op) -> Iterator[str]:
         yield getattr(op, field.name)
 
 
-def size_of(found: Global) -> int:
+def size_of(variable: Global) -> int:
     """Bytes of a global."""
-    return found.count * cast(Any, found.element).bytes
+    return variable.count * cast(Any, variable.element).bytes
 
 
 def _mistake(message: str) -> CompileError:

@@ -143,11 +143,15 @@ def _pick_global(old: Global, new: Global) -> Global | Diagnostic:
         return _clash("TIR0333", message, new.location, old.location)
     weak = old.linkage is Linkage.WEAK, new.linkage is Linkage.WEAK
     if weak == (True, False) and not new.external:
-        return _aligned(new, old)
+        return _with_stricter_alignment(new, old)
     if new.initial is None or new.initial == old.initial or weak == (False, True):
-        return _aligned(old, new) if not old.external else _aligned(new, old)
+        return (
+            _with_stricter_alignment(old, new)
+            if not old.external
+            else _with_stricter_alignment(new, old)
+        )
     if old.initial is None or weak == (True, True):
-        return _aligned(new if old.initial is None else old, old)
+        return _with_stricter_alignment(new if old.initial is None else old, old)
     message = f"@{new.name} has two different initial values"
     return _clash("TIR0334", message, new.location, old.location)
 
@@ -156,7 +160,7 @@ def _kind(symbol: Global) -> Hashable:
     return symbol.element, symbol.count, symbol.constant, symbol.space
 
 
-def _aligned(chosen: Global, other: Global) -> Global:
+def _with_stricter_alignment(chosen: Global, other: Global) -> Global:
     """`chosen` with the stricter alignment of the two, defined where one of them is."""
     alignment = max(chosen.alignment, other.alignment)
     external = chosen.external and other.external

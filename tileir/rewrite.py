@@ -92,8 +92,8 @@ class Walk:
             raise PassError(Diagnostic("TIR0608", message, op.location))
         replacement = _normal(op, answer)
         if len(replacement.values) != len(op.results):
-            given = f"{len(replacement.values)} values for {len(op.results)} results"
-            raise TypeError(f"{op.mnemonic}: a rule answers with {given}")
+            counts = f"{len(replacement.values)} values for {len(op.results)} results"
+            raise TypeError(f"{op.mnemonic}: a rule answers with {counts}")
         for new in replacement.ops:
             self._emit(new, depth)
         for result, value in zip(op.results, replacement.values, strict=True):

@@ -110,9 +110,9 @@ class Var:
     scalar: bool | None = None
 
     def match(self, type: Type, bound: Bindings) -> str | None:
-        known = bound.setdefault(self.name, type)
-        if known is not type:
-            return str(known)
+        binding = bound.setdefault(self.name, type)
+        if binding is not type:
+            return str(binding)
         if element_of(type) not in self.allowed or self.scalar is isinstance(type, Tile):
             return str(self)
         return None
@@ -225,9 +225,9 @@ class OneOf:
     kinds: tuple[type, ...]
 
     def match(self, type: Type, bound: Bindings) -> str | None:
-        known = bound.setdefault(self.name, type)
-        if known is not type:
-            return str(known)
+        binding = bound.setdefault(self.name, type)
+        if binding is not type:
+            return str(binding)
         return None if isinstance(type, self.kinds) else str(self)
 
     def build(self, bound: Mapping[str, Type]) -> Type | None:

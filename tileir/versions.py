@@ -89,8 +89,8 @@ def _needed(field: Field, value: Any) -> tuple[Version, Any]:
     assert field.attribute is not None
     if type(value) is type(field.default) and value == field.default:
         return FIRST, value
-    known = field.attribute.since.get(value, FIRST) if isinstance(value, Enum) else FIRST
-    return max(field.since, known), value
+    since = field.attribute.since.get(value, FIRST) if isinstance(value, Enum) else FIRST
+    return max(field.since, since), value
 
 
 def _newer_type(

@@ -42,27 +42,27 @@ def verdicts(recipe: Recipe, before: Mapping[str, Any], after: Mapping[str, Any]
 
 
 def _verdict(
-    kernel: Function, name: str, expected: Expectation, before: Mapping[str, Any], found: Any
+    kernel: Function, name: str, expected: Expectation, before: Mapping[str, Any], actual: Any
 ) -> Verdict:
     function = REFERENCES.get(expected.reference)
     if function is None:
-        known = ", ".join(REFERENCES)
-        raise _bad(f"expect.{name}: no reference {expected.reference!r} among {known}")
+        references = ", ".join(REFERENCES)
+        raise _bad(f"expect.{name}: no reference {expected.reference!r} among {references}")
     try:
         required = np.asarray(function(*(_argument(a, before) for a in expected.arguments)))
-        required = np.broadcast_to(required, found.shape)
+        required = np.broadcast_to(required, actual.shape)
     except (AttributeError, TypeError, ValueError) as error:
         raise _bad(f"expect.{name}: {expected.reference} does not fit: {error}") from None
     element = _element(kernel, name)
     within = 16 * spacing_of(element) if expected.within is None else expected.within
     text = f"{expected.reference}({', '.join(expected.arguments)})"
-    return Verdict(name, str(element), found.shape, text, largest_error(found, required), within)
+    return Verdict(name, str(element), actual.shape, text, largest_error(actual, required), within)
 
 
-def largest_error(found: Any, required: Any) -> float:
+def largest_error(actual: Any, required: Any) -> float:
     """Largest difference of two arrays, absolute up to magnitude 1 and relative above. Equal
     infinities and NaNs on both sides do not differ; an empty array has no error."""
-    a, b = np.asarray(found, np.float64), np.asarray(required, np.float64)
+    a, b = np.asarray(actual, np.float64), np.asarray(required, np.float64)
     with np.errstate(invalid="ignore"):
         error = np.abs(a - b) / np.maximum(1.0, np.abs(b))
     error[(a == b) | (np.isnan(a) & np.isnan(b))] = 0.0

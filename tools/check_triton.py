@@ -82,10 +82,10 @@ def grouped(lines: Sequence[Mapping[str, Any]]) -> list[Finding]:
         together.setdefault((place or line["kernel"], line["code"]), []).append(line)
     return [
         Finding(
-            place, code, found[0]["message"], found[0]["kernel"], found[0]["test"],
-            tuple(found[0]["notes"]), len(found),
+            place, code, same[0]["message"], same[0]["kernel"], same[0]["test"],
+            tuple(same[0]["notes"]), len(same),
         )
-        for (place, code), found in together.items()
+        for (place, code), same in together.items()
     ]  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def _option(text: str) -> tuple[str, Any]:
     name, sign, word = text.partition("=")
     if not sign:
         raise argparse.ArgumentTypeError(f"an option is NAME=VALUE, not {text!r}")
-    known = {"true": True, "false": False, "none": None}
-    if word.lower() in known:
-        return name, known[word.lower()]
+    literals = {"true": True, "false": False, "none": None}
+    if word.lower() in literals:
+        return name, literals[word.lower()]
     return name, int(word) if _NUMBER.fullmatch(word) else tuple(word.split(","))

@@ -31,11 +31,11 @@ def needless(function: Function, memory: SharedMemoryPlan, events: Events, site:
     barrier before and up to the next one, ops that may touch the same bytes touch the same for
     all data. Between two barriers of one rule only the op itself is at work."""
     data, (op, index) = _data(function), site
-    if (op, index + 1) in events and _fixed(op, data):
+    if (op, index + 1) in events and _is_fixed(op, data):
         return True
     uses = uses_of(function, memory)
-    return all(_fixed(x, data) for x in function.ops if x.successors) and all(
-        not _may_conflict(uses, a, b) or (_fixed(a, data) and _fixed(b, data))
+    return all(_is_fixed(x, data) for x in function.ops if x.successors) and all(
+        not _may_conflict(uses, a, b) or (_is_fixed(a, data) and _is_fixed(b, data))
         for at, event in enumerate(events)
         if event == site
         for a in _until(reversed(events[:at]))
@@ -63,7 +63,7 @@ def _may_conflict(uses: MemoryUses, a: Op, b: Op) -> bool:
     )
 
 
-def _fixed(op: Op, data: set[Value]) -> bool:
+def _is_fixed(op: Op, data: set[Value]) -> bool:
     return not any(isinstance(v, Value) and v in data for v in _deciding(op))
 
 
@@ -72,7 +72,7 @@ def _data(function: Function) -> set[Value]:
     given."""
     values: set[Value] = set()
     _close(function, values)
-    if not all(_fixed(op, values) for op in function.ops if op.successors):
+    if not all(_is_fixed(op, values) for op in function.ops if op.successors):
         values.update(v for block in function.blocks.values() for v in block.parameters)
         _close(function, values)
     return values

@@ -93,7 +93,7 @@ def _argument(parameter: Parameter, text: str, generator: np.random.Generator) -
         raise _bad(f'run.{parameter.name} must be "{kind.pointee}[SHAPE] FILL", not {text!r}')
     shape = tuple(int(n) for n in result[2].replace(",", " ").split())
     try:
-        return _filled(scalar(result[1]), shape, result[3], (result[4], result[5]), generator)
+        return _fill_array(scalar(result[1]), shape, result[3], (result[4], result[5]), generator)
     except (MemoryError, ValueError) as error:
         raise _bad(f"run.{parameter.name} cannot be drawn: {error}") from None
 
@@ -105,7 +105,7 @@ def _number(kind: Scalar, text: str) -> int | float:
         raise _bad(f"{text!r} is no {kind}") from None
 
 
-def _filled(
+def _fill_array(
     element: Scalar,
     shape: tuple[int, ...],
     fill: str | None,

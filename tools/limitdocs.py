@@ -95,11 +95,11 @@ def page() -> str:
         for t in TARGETS.values()
     ]  # fmt: skip
     lines.append(_FIXED)
-    lines += [_row(*row) for row in _fixed()]
+    lines += [_row(*row) for row in _fixed_limits()]
     return "\n".join((*lines, _ISOLATION))
 
 
-def _fixed() -> tuple[tuple[str, str, str], ...]:
+def _fixed_limits() -> tuple[tuple[str, str, str], ...]:
     return (
         ("errors of one text", f"{lexer.MAX_ERRORS}", "the others are left out"),
         ("levels of pointers, dimensions of a tile", f"{types.MAX_DEPTH}", "`TIR0017`"),

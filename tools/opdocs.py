@@ -67,14 +67,14 @@ def example(op: type[Op]) -> Example | None:
     result = _EXAMPLE.match(last)
     if result is None:
         return None
-    return Example(result[1], _split(result[2]) if result[2] else _implied(result[1]))
+    return Example(result[1], _split(result[2]) if result[2] else _implied_parameters(result[1]))
 
 
 def _split(parameters: str) -> tuple[str, ...]:
     return tuple(p.lstrip(", ") for p in re.findall(r"[^%]+%\w+", parameters))
 
 
-def _implied(text: str) -> tuple[str, ...]:
+def _implied_parameters(text: str) -> tuple[str, ...]:
     """`TYPE %a` for each operand of a text whose operands all have the result's type."""
     result = _RESULT.match(text)
     if result is None:
@@ -131,8 +131,8 @@ def _section(op: type[Op]) -> str:
 
 
 def _listing(shown: Example) -> list[str]:
-    given = f"; given {', '.join(shown.parameters)}" if shown.parameters else ""
-    return [f"{shown.text}  {given}".rstrip()]
+    parameters = f"; given {', '.join(shown.parameters)}" if shown.parameters else ""
+    return [f"{shown.text}  {parameters}".rstrip()]
 
 
 def _fields(op: type[Op]) -> Iterator[str]:

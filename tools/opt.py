@@ -64,8 +64,8 @@ def execute(options: argparse.Namespace) -> int:
 
         return check(text, options)
     parts = split(text) if options.split_input else [text]
-    outputs = [_processed(part, options) for part in parts]
-    write_file(options.output, b"".join(_joined(outputs, options.emit)))
+    outputs = [_process(part, options) for part in parts]
+    write_file(options.output, b"".join(_join(outputs, options.emit)))
     return 0
 
 
@@ -103,7 +103,7 @@ def transformed(text: str, options: argparse.Namespace) -> tuple[Module, list[ob
     return run_pipeline(module, pipeline, options)
 
 
-def _processed(text: str, options: argparse.Namespace) -> bytes:
+def _process(text: str, options: argparse.Namespace) -> bytes:
     module, _ = transformed(text, options)
     if options.emit == "tir":
         from tileir.textual import print_module
@@ -114,7 +114,7 @@ def _processed(text: str, options: argparse.Namespace) -> bytes:
     return emitted(module, options)
 
 
-def _joined(outputs: list[bytes], emit: str) -> list[bytes]:
+def _join(outputs: list[bytes], emit: str) -> list[bytes]:
     between = f"{SPLIT}\n".encode() if emit == "tir" else b""
     return [part for output in outputs for part in (between, output)][1:]
 

@@ -74,17 +74,17 @@ def _result(module: Module, seed: int) -> dict[str, tuple[Any, float]] | str:
     }
 
 
-def _same(found: Any, expected: Any, within: float | None) -> bool:
-    if isinstance(found, str) or isinstance(expected, str):
-        return bool(found == expected)
+def _same(actual: Any, expected: Any, within: float | None) -> bool:
+    if isinstance(actual, str) or isinstance(expected, str):
+        return bool(actual == expected)
     return all(
-        _close(found[name][0], value, 16 * spacing if within is None else within)
-        if spacing else bool((found[name][0] == value).all())
+        _close(actual[name][0], value, 16 * spacing if within is None else within)
+        if spacing else bool((actual[name][0] == value).all())
         for name, (value, spacing) in expected.items()
     )  # fmt: skip
 
 
-def _close(found: Any, expected: Any, within: float) -> bool:
+def _close(actual: Any, expected: Any, within: float) -> bool:
     from tileir.tools.check import largest_error
 
-    return largest_error(found, expected) <= within
+    return largest_error(actual, expected) <= within

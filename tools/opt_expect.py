@@ -34,11 +34,11 @@ class Expectation:
     written: int
     """The line of the comment."""
 
-    def fits(self, found: Diagnostic) -> bool:
-        line = found.location.line if found.location else None
+    def fits(self, diagnostic: Diagnostic) -> bool:
+        line = diagnostic.location.line if diagnostic.location else None
         placed = self.line is None or self.line == line
-        text = f"[{found.code}] {found.message}"
-        return placed and self.severity == found.severity.value and self.text in text
+        text = f"[{diagnostic.code}] {diagnostic.message}"
+        return placed and self.severity == diagnostic.severity.value and self.text in text
 
 
 def check(text: str, options: argparse.Namespace) -> int:

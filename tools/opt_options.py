@@ -73,7 +73,7 @@ def pass_list() -> str:
         lines.append(f"{pass_type.name} ({pass_type.level})")
         lines.append(f"    {pass_type.summary}")
         lines.extend(
-            f"    {{{o.name}={str(o.default).lower()}}}: {o.type.__name__}{_tried(o.choices)}"
+            f"    {{{o.name}={str(o.default).lower()}}}: {o.type.__name__}{_choices(o.choices)}"
             for o in pass_type.options
         )
     return "\n".join([*lines, "", f"default = {','.join(PIPELINE)}", ""])
@@ -96,5 +96,5 @@ def pass_records() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _tried(choices: tuple[Any, ...]) -> str:
+def _choices(choices: tuple[Any, ...]) -> str:
     return f", tuned over {', '.join(str(c).lower() for c in choices)}" if choices else ""

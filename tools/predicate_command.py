@@ -35,8 +35,8 @@ def by_command(command: str, *, timeout: float | None = None, quiet: bool = Fals
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "module.tir")
             path.write_text(print_module(module))
-            given = [word.replace("{}", str(path)) for word in words]
-            return _exits_well(given, timeout, quiet)
+            argv = [word.replace("{}", str(path)) for word in words]
+            return _exits_well(argv, timeout, quiet)
 
     return holds
 

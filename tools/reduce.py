@@ -46,20 +46,20 @@ def execute(options: argparse.Namespace) -> int:
 
     module = read_module(options.file)
     candidate, predicate, restore = _question(module, options)
-    best = _reduced(candidate, predicate, options)
+    best = _reduce(candidate, predicate, options)
     sys.stderr.write(f"{op_count(module)} ops -> {op_count(best)} ops\n")
     _write(restore(best), options)
     return 0
 
 
-def _reduced(module: Module, predicate: Predicate, options: argparse.Namespace) -> Module:
+def _reduce(module: Module, predicate: Predicate, options: argparse.Namespace) -> Module:
     from tileir.testing.reduction import reduce
 
     best = module
 
-    def report(progress: Progress, found: Module) -> None:
+    def report(progress: Progress, smaller: Module) -> None:
         nonlocal best
-        best = found
+        best = smaller
         _show(progress)
 
     try:

@@ -29,7 +29,7 @@ def rows(counts: Any) -> list[Row]:
         key = (_line(op), op.mnemonic)
         result[key] = [a + b for a, b in zip(result.get(key, [0] * 10), numbers, strict=True)]
     return [
-        Row((str(line) if line else "-", name, *map(_shown, numbers)), _good(numbers))
+        Row((str(line) if line else "-", name, *map(_format, numbers)), _good(numbers))
         for (line, name), numbers in sorted(result.items())
     ]
 
@@ -38,7 +38,7 @@ def _line(op: Op) -> int:
     return 0 if op.location is None else op.location.line
 
 
-def _shown(number: int) -> str:
+def _format(number: int) -> str:
     return str(number) if number else ""
 
 

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Run, check, print the table; 1 where a result is not what was expected."""
-    module = _linked(read_module(options.file))
+    module = _link(read_module(options.file))
     plan = recipe(module, options.kernel)
     before = draw(plan, options.seed)
     counts = _counts(options)
@@ -64,7 +64,7 @@ def execute(options: argparse.Namespace) -> int:
     extra: dict[str, Any] = {} if counts is None else {"counts": counts}
     if options.time_limit is not None:
         extra["time_limit"] = options.time_limit
-    name, after = _launched(module, plan, before, options, extra)
+    name, after = _launch(module, plan, before, options, extra)
     seconds = perf_counter() - start
     judged = verdicts(plan, before, after)
     tables = {"results": _results(judged)}
@@ -84,7 +84,7 @@ def execute(options: argparse.Namespace) -> int:
     return 0 if all(verdict.good for verdict in judged) else 1
 
 
-def _linked(module: Module) -> Module:
+def _link(module: Module) -> Module:
     """The module with the functions of the standard library that it declares."""
     if not any(function.is_declaration for function in module.functions.values()):
         return module
@@ -107,7 +107,7 @@ def _counts(options: argparse.Namespace) -> Any:
     return Counts()
 
 
-def _launched(
+def _launch(
     module: Module, plan: Recipe, before: Mapping[str, Any], options: argparse.Namespace,
     extra: Mapping[str, Any],
 ) -> tuple[str, dict[str, Any]]:  # fmt: skip
@@ -159,10 +159,10 @@ def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
         raise
     if options.remarks:
         sys.stderr.write(rendered(compiled.remarks))
-    return _written(compiled, options.ptx)
+    return _write_ptx(compiled, options.ptx)
 
 
-def _written(compiled: CompiledKernel, path: str | None) -> str:
+def _write_ptx(compiled: CompiledKernel, path: str | None) -> str:
     """Where the PTX went: to `path`, else to the user's cache where that can be written."""
     where = path or usual_path(compiled)
     try:

@@ -29,13 +29,13 @@ def safe(options: argparse.Namespace) -> Generator[None, None, None]:
     """Run the body under the limits that `options` state, code generation isolated unless they
     say otherwise. Raises `CompileError` (TIR1602) for limits that do not exist."""
     with isolated(not getattr(options, "no_isolate", False)):
-        given = dict(getattr(options, "limit", ()))
-        if not given:
+        stated = dict(getattr(options, "limit", ()))
+        if not stated:
             yield
             return
         from tileir.limits import defaults  # the IR, which some commands do without
 
-        with defaults(**given):
+        with defaults(**stated):
             yield
 
 

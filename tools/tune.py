@@ -190,11 +190,11 @@ def _wish(options: argparse.Namespace, meter: Meter) -> Wish:
     if not on_gpu:
         spaces = tuple(s for s in spaces if s != "compiler")
     target = meter.target if on_gpu else DEFAULT_TARGET
-    tried = dict(_tried(word) for word in options.tried)
+    tried = dict(_parse_choices(word) for word in options.tried)
     return Wish(options.arg, spaces, tried, target, options.seed, options.check)
 
 
-def _tried(word: str) -> tuple[str, tuple[Any, ...]]:
+def _parse_choices(word: str) -> tuple[str, tuple[Any, ...]]:
     name, equals, choices = word.partition("=")
     if not equals or not choices_in(choices):
         raise ToolError(Diagnostic("TIR0915", f"--try {word}: not NAME=VALUE,VALUE"))
@@ -202,12 +202,12 @@ def _tried(word: str) -> tuple[str, tuple[Any, ...]]:
 
 
 def _search(options: argparse.Namespace) -> Any:
-    given: dict[str, Any] = {}
+    options_of_search: dict[str, Any] = {}
     if options.launches is not None:
-        given["launches"] = options.launches
+        options_of_search["launches"] = options.launches
     if options.search == "local":
-        given["seed"] = options.seed
-    return SEARCHES[options.search](**given)
+        options_of_search["seed"] = options.seed
+    return SEARCHES[options.search](**options_of_search)
 
 
 @contextmanager

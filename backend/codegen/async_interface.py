@@ -38,7 +38,7 @@ class WgmmaStep:
     the first ones, in bytes of shared memory, or in registers for an A in registers. `first`: its
     accumulator starts at zero."""
 
-    sums: int
+    accumulator: int
     a: int
     b: int
     first: bool

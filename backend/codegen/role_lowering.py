@@ -29,7 +29,9 @@ def within(lowering: Lowering, op: Any, thread: Any) -> Lowering:
         lowering.scratch, lowering.rules, op.warps, alone=by_one(function),
     )  # fmt: skip
     for parameter, argument in zip(function.parameters, op.arguments, strict=True):
-        inner.values[parameter.value] = [thread.taken(x) for x in lowering.fragment(argument)]
+        inner.values[parameter.value] = [
+            thread.slice_threads(x) for x in lowering.fragment(argument)
+        ]
         origin = lowering.origin(argument)
         if origin is not None:
             inner.bound[parameter.value] = origin

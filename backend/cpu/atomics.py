@@ -35,14 +35,14 @@ class Atomics(Memory):
             x = self.lane_of(element, value, lane)
             how = (_EXTREMES | _SMALL if element in (F16, BF16) else _EXTREMES).get(name)
             if how is not None:
-                return self._retried(how, element, place, x)
+                return self._retry(how, element, place, x)
             word = _ORDERS[order.semantics]
             return self.emit(f"atomicrmw {name} {place}, {scalar_type(element)} {x} {word}")
 
         return self._each_lane(element, one)
 
-    def _retried(self, how: tuple[str, str], element: Element, place: str, x: str) -> str:
-        """A combination of floats by compare-and-exchange."""
+    def _retry(self, how: tuple[str, str], element: Element, place: str, x: str) -> str:
+        """An atomic operation on floats by a compare-and-swap loop."""
         plain, bits = scalar_type(element), f"i{element.bits}"
         text = f"load atomic {bits}, {place} monotonic, align {element.bytes}"
         first, before = self.emit(text), self.label
@@ -158,16 +158,16 @@ class Atomics(Memory):
         self.line(f"br i1 {runs}, label %{inside}, label %{latch}")
         self.start(inside)
         x = one(lane)
-        held_now = carried
+        next_result = carried
         if element is not None:
-            held_now = self.emit(
+            next_result = self.emit(
                 f"insertelement <{WIDTH} x {kind}> {carried}, {kind} {x}, i32 {lane}"
             )
         last = self.label
         self.line(f"br label %{latch}")
         self.start(latch)
         whole = f"<{WIDTH} x {kind}>"
-        self.line(f"{joined} = phi {whole} [ {carried}, %{head} ], [ {held_now}, %{last} ]")
+        self.line(f"{joined} = phi {whole} [ {carried}, %{head} ], [ {next_result}, %{last} ]")
         following = self.emit(f"add i32 {lane}, 1")
         more = self.emit(f"icmp ult i32 {following}, {WIDTH}")
         self.line(f"br i1 {more}, label %{head}, label %{done}")

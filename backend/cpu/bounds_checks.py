@@ -92,7 +92,9 @@ class BoundsChecked(Atomics, HostCallbacks):
             out_of_bounds = self.fresh_label("apart")
             self.line(f"br i1 {near}, label %{after}, label %{out_of_bounds}")
             self.start(out_of_bounds)
-        if isinstance(pointer, VectorValue) or (isinstance(pointer, AffineValue) and pointer.given):
+        if isinstance(pointer, VectorValue) or (
+            isinstance(pointer, AffineValue) and pointer.condition
+        ):
             places = self._number(vector_type(kind), self.wide(kind, pointer), vector_type(I64))
             name, at = "each", f"{vector_type(I64)} {places}"
         else:
@@ -112,11 +114,12 @@ class BoundsChecked(Atomics, HostCallbacks):
     def _near(
         self, guard: Guard, size: int, pointer: Lanes, kind: Pointer, writes: bool
     ) -> str:  # fmt: skip
-        """Whether all lanes surely access what they may; '' where that takes checking each."""
+        """The condition that all lanes access memory in bounds; '' where each lane must be
+        checked."""
         if guard.record is None or isinstance(pointer, VectorValue):
             return ""
         base, step, offset = (pointer, 0, "") if isinstance(pointer, str) else (
-            pointer.base, pointer.step, pointer.given)  # fmt: skip
+            pointer.base, pointer.step, pointer.condition)  # fmt: skip
         low, reach = self._number(scalar_type(kind), base, "i64"), abs(step) * (WIDTH - 1)
         if step < 0:
             low = self.emit(f"sub i64 {low}, {reach}")

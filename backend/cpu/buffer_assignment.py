@@ -27,8 +27,9 @@ CPU_DOT, SLICE = "cpu.dot", "cpu.slice"
 
 @attrs.frozen
 class OperandForm:
-    """How dots read an operand: as elements of `work`, with integers converted by their sign and
-    f32 rounded to TF32 if requested; `panels`: as operand B; `turned`: transposed."""
+    """How dots read an operand: as elements of `work`. `signed` is the signedness of integers,
+    `tf32` whether f32 is rounded to TF32, `panels` whether it is operand B in panels of columns,
+    and `transposed` whether it is read transposed."""
 
     work: Element
     signed: bool
@@ -42,8 +43,8 @@ class BufferAssignment:
     """The buffer number of accumulators, the operand forms of values, and the ops with unused
     results, since operands are packed from the sources of these ops."""
 
-    sums: Mapping[Value, int]
-    factors: Mapping[Value, tuple[OperandForm, ...]]
+    accumulators: Mapping[Value, int]
+    operand_forms: Mapping[Value, tuple[OperandForm, ...]]
     unread: frozenset[Op]
 
 
@@ -117,14 +118,14 @@ def _accumulators(function: Function, dots: list[Op]) -> dict[Value, int]:
     pairs = [(op.results[0], op.inputs[2]) for op in dots if op.results[0] in classes.members]
     for one, other in pairs:
         classes.join(one, other)
-    while any(classes.join(a, p) or classes.join(p, a) for p, a in _passed(function)):
+    while any(classes.join(a, p) or classes.join(p, a) for p, a in _edge_arguments(function)):
         """Until nothing changes: what an edge joins, another may go on from."""
     numbers = {id(group): i for i, group in enumerate(classes.members.values())}
     return {v: numbers[id(group)] for v, group in classes.members.items()}
 
 
-def _passed(function: Function) -> Iterator[tuple[Value, Value]]:
-    """Parameters of blocks that are tiles, with what edges pass them."""
+def _edge_arguments(function: Function) -> Iterator[tuple[Value, Value]]:
+    """Block parameters that are tiles, each with an argument that an edge passes."""
     for label in cfg(function).order:
         for edge in function.blocks[label].successors:
             parameters = function.blocks[edge.label].parameters

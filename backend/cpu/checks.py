@@ -19,7 +19,7 @@ RECORD, REGION = 6, 5
 """Words of each."""
 
 _PARAMETERS = (
-    "i64 %size, ptr %record, i32 %held, i1 %write, i64 %site, ptr %launch, "
+    "i64 %size, ptr %record, i32 %active, i1 %write, i64 %site, ptr %launch, "
     "i32 %px, i32 %py, i32 %pz"
 )
 _STEPS = ", ".join(f"i64 {lane}" for lane in range(WIDTH))
@@ -34,7 +34,7 @@ def _spread(name: str) -> str:
 
 
 def _put(kind: str, value: str, offset: int) -> str:
-    place = f"%slot{offset}"
+    place = f"%lanes{offset}"
     return (
         f"  {place} = getelementptr i8, ptr %buffer, i64 {offset * VALUE_BYTES}\n"
         f"  store {kind} {value}, ptr {place}, align 8"
@@ -77,12 +77,12 @@ no:
 """Whether bytes from `offset` of a region with bytes between elements are all of elements."""
 
 _BETWEEN = """define internal i32 @outside.elements(
-  <32 x i64> %at, i64 %size, ptr %dims, i64 %count, i32 %held
+  <32 x i64> %at, i64 %size, ptr %dims, i64 %count, i32 %active
 ) noinline cold #0 {
 entry:
   br label %loop
 loop:
-  %bits = phi i32 [ %held, %entry ], [ %rest, %look ]
+  %bits = phi i32 [ %active, %entry ], [ %rest, %look ]
   %found = phi i32 [ 0, %entry ], [ %more, %look ]
   %some = icmp ne i32 %bits, 0
   br i1 %some, label %look, label %done
@@ -98,7 +98,7 @@ look:
 done:
   ret i32 %found
 }"""
-"""The lanes of those `held` that access bytes between elements."""
+"""The lanes among those of mask `%active` that access bytes between elements."""
 
 _EACH = f"""define internal i1 @beyond.each(<32 x i64> %at, {_PARAMETERS}) noinline cold #0 {{
 entry:
@@ -111,7 +111,7 @@ entry:
   br i1 %denied, label %end, label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %on ]
-  %bad = phi i32 [ %held, %entry ], [ %left, %on ]
+  %bad = phi i32 [ %active, %entry ], [ %left, %on ]
   %other = icmp ult i64 %i, %count
   %open = icmp ne i32 %bad, 0
   %goes = and i1 %other, %open
@@ -151,7 +151,7 @@ on:
   %next = add i64 %i, 1
   br label %loop
 end:
-  %wrong = phi i32 [ %held, %entry ], [ %bad, %loop ]
+  %wrong = phi i32 [ %active, %entry ], [ %bad, %loop ]
   %some = icmp ne i32 %wrong, 0
   br i1 %some, label %report, label %done
 report:

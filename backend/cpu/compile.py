@@ -127,14 +127,14 @@ class CpuKernel:
 
         def part(first: int, last: int) -> None:
             if not calls.launch.stops(first):
-                room = PrivateBuffer(self.private)
-                packed = (ctypes.c_uint64 * (len(values) + 1))(*values, room.address)
+                buffer = PrivateBuffer(self.private)
+                packed = (ctypes.c_uint64 * (len(values) + 1))(*values, buffer.address)
                 begin = time.perf_counter_ns()
                 run(words, packed, first, last, *extents)
                 spent[0] += time.perf_counter_ns() - begin
 
         total, spent = prod(extents), [0]
-        with calls.launch.watched():
+        with calls.launch.watching():
             alone = total * self._pace[0] < _ALONE
             workers = 1 if alone else threads or processors()
             parallel_for(part, total, workers, lambda: calls.launch.stop_at(-1))
@@ -192,7 +192,7 @@ def compile(
 
     Raises `CompileError`: TIR0706 for an op that no CPU runs, TIR0707 for a missing kernel.
     """
-    run = lowered(module, kernel, permit=permit, recorder=recorder)
+    run = lower(module, kernel, permit=permit, recorder=recorder)
     code = emit(run.module, run.kernel, SharedMemoryPlan.of(run.function), CPU, checked)
     return CpuKernel(
         run.module, run.kernel, code.text, code.sites, opt_level, checked, code.private,
@@ -200,7 +200,7 @@ def compile(
     )  # fmt: skip
 
 
-def lowered(
+def lower(
     module: Module, kernel: str | None, *, permit: tuple[str, ...] = (), recorder: Any = None
 ) -> StageRun[Context]:
     """The kernel after the stages of `STAGES`. Raises `CompileError` as `compile` does."""

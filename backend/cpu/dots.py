@@ -44,19 +44,19 @@ class BufferSlice(ExtractSlice):
 
 
 def layout_free_dots(function: Function) -> Function:
-    """`function` with every `dot` as one without wishes for layouts."""
+    """`function` with every `dot` replaced by one that requests no layouts."""
     return rewrite(function, {"dot": lambda op, _: _as(CpuDot, op)})
 
 
 def buffered_tiles(function: Function) -> frozenset[Value]:
     """The accumulators of `function` that are in buffers."""
-    return frozenset(assign_buffers(layout_free_dots(function)).sums)
+    return frozenset(assign_buffers(layout_free_dots(function)).accumulators)
 
 
 def direct_slices(function: Function) -> Function:
     """`function`, whose dots are `layout_free_dots`, with slices of tiles in buffers replaced by
     ops that read them there."""
-    accumulators = assign_buffers(function).sums
+    accumulators = assign_buffers(function).accumulators
 
     def direct(op: Any, walk: Walk) -> Any:
         return _as(BufferSlice, op) if op.value in accumulators and op.strides is None else op
@@ -103,7 +103,7 @@ def _dot(lowering: Any, op: Any) -> list[Fragment]:
     ]
     for register, x in enumerate(values):
         lowering.settle(op.result, register, x)
-    lowering.settled(op.result)
+    lowering.finish_operands(op.result)
     return [values]
 
 
@@ -128,7 +128,7 @@ def _load(lowering: Any, op: Any) -> list[Fragment]:
         for register, x in zip(group, parts, strict=True):
             lowering.settle(op.result, register, x)
         values += parts
-    lowering.settled(op.result)
+    lowering.finish_operands(op.result)
     return [values]
 
 

@@ -19,7 +19,7 @@ from tileir.backend.codegen.lowering import Rule
 from tileir.backend.codegen.rules import rules
 from tileir.backend.cpu.checks import FUNCTIONS as CHECKS
 from tileir.backend.cpu.dots import RULES as OWN
-from tileir.backend.cpu.globals import globals_of
+from tileir.backend.cpu.globals import globals_of, used_globals
 from tileir.backend.cpu.host_callbacks import Site
 from tileir.backend.cpu.lane_values import scalar_type
 from tileir.backend.cpu.launch import HELPERS
@@ -33,7 +33,6 @@ from tileir.backend.cpu.lowering import (
 )
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.legal import within
 from tileir.backend.nvptx.emit import expanded_size, global_text, reachable_functions
 from tileir.backend.nvptx.text import global_name
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
@@ -73,7 +72,7 @@ def emit(
     declarations: dict[str, None] = {}
     _check_globals(module)
     variables = globals_of(module, kernel)
-    definitions = [global_text(g, "") for g in within(module, kernel).globals.values()]
+    definitions = [global_text(g, "") for g in used_globals(module, kernel)]
     private = 0
     whole = [function, *reachable_functions(module, function)]
     calls = expanded_size(whole) > limits.current().operations

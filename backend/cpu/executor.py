@@ -33,7 +33,7 @@ class CpuExecutor:
         if importlib.util.find_spec("llvmlite") is None or may_spin_wait(module):
             return False
         try:
-            return bool(_compiled(module, kernel).code)
+            return bool(_compile_cached(module, kernel).code)
         except TileirError:
             return False
 
@@ -57,7 +57,7 @@ class CpuExecutor:
         threads, output = options.pop("threads", None), options.pop("output", None)
         launching = {n: options.pop(n) for n in ("memory", "time_limit") if n in options}
         extents = extents_of(grid)
-        compiled = _compiled(module, kernel, **options)
+        compiled = _compile_cached(module, kernel, **options)
         function = module.functions[compiled.kernel]
         values = expanded(function, ordered(module, compiled.kernel, arguments))
         spans = Span.each(v for v in values if _is_copied(v, compiled.checked))
@@ -85,7 +85,7 @@ class CpuExecutor:
         return measured_here(CpuMeter(), candidates, arguments, remember=remember)
 
 
-def _compiled(module: Module, kernel: str | None, **options: Any) -> CpuKernel:
+def _compile_cached(module: Module, kernel: str | None, **options: Any) -> CpuKernel:
     """`compile` of `tileir.backend.cpu`, once for a module and options."""
     kernels, key = _kernels(module), (kernel, *sorted(options.items()))
     if key not in kernels:

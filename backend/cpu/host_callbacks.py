@@ -134,7 +134,7 @@ class HostCallbacks(Numbers):
         if word.startswith("div.full"):
             return self.binary("fdiv", F32, values[0], values[1])
         if match := re.fullmatch(r"mul\.hi\.([su])(32|64)", word):
-            return self._high_product(match[1] == "s", result, values)
+            return self._mul_high(match[1] == "s", result, values)
         apply = ptx(word, DTYPES[str(result)])
 
         def answer(_: Calls, inputs: list[Array], active: Array) -> Array:
@@ -143,7 +143,7 @@ class HostCallbacks(Numbers):
 
         return self.ask(Site(tuple(_dtype(e) for e, _ in operands), answer), operands, result)
 
-    def _high_product(self, signed: bool, element: Element, values: list[Lanes]) -> Lanes:
+    def _mul_high(self, signed: bool, element: Element, values: list[Lanes]) -> Lanes:
         wide, bits = f"i{2 * element.bits}", element.bits
         a, b = (
             self.cast("sext" if signed else "zext", f"i{bits}", wide, element,
@@ -182,7 +182,7 @@ class HostCallbacks(Numbers):
 
     def say(self, parts: Sequence[str | Number]) -> None:
         texts = [p if isinstance(p, str) else (p.hexadecimal, p.unsigned) for p in parts]
-        shown = [_shown(self, p) for p in parts if not isinstance(p, str)]
+        shown = [_as_64_bits(self, p) for p in parts if not isinstance(p, str)]
 
         def answer(calls: Calls, inputs: list[Array], active: Array) -> None:
             calls.say([_line(texts, inputs, lane) for lane in active.tolist()])
@@ -241,8 +241,8 @@ def _dtype(element: Element) -> Any:
     return np.int64 if isinstance(element, Pointer) else DTYPES[element.name]
 
 
-def _shown(thread: Numbers, part: Number) -> tuple[Element, Lanes]:
-    """A number in 64 bits."""
+def _as_64_bits(thread: Numbers, part: Number) -> tuple[Element, Lanes]:
+    """A number converted to 64 bits, as `print` passes it to the host."""
     element = part.element
     if isinstance(element, Pointer):
         kind, pointer = (

@@ -15,7 +15,7 @@ from tileir.backend.cpu.lane_values import (
     stored_type,
     vector_type,
 )
-from tileir.backend.cpu.values import Values, chosen
+from tileir.backend.cpu.values import Values, lane_mask
 from tileir.types import I32, I64, Element, Pointer
 
 _FOLDED: Mapping[str, Callable[[int, int], int]] = {
@@ -38,22 +38,22 @@ class Integers(Values):
         if element not in (I32, I64) or isinstance(a, VectorValue) or isinstance(b, VectorValue):
             return None
         if isinstance(a, str) and isinstance(b, str):
-            return self._folded(name, element, a, b)
+            return self._fold(name, element, a, b)
         if name in ("and", "lshr"):
             return _of_lane(name, a, b)
         x, y = self._as_linear(element, a), self._as_linear(element, b)
         step = _step(name, x, y)
         if step is None:
             return None
-        base = self.shared(name, element, x.base, y.base)
+        base = self.uniform_op(name, element, x.base, y.base)
         long = ""
         if (
             x.long
             and y.long
             and ("nsw" in flags or (number(x.base) is not None and number(y.base) is not None))
         ):
-            long = self.shared(name, I64, x.long, y.long)
-        term = self.both(x.given or None, y.given or None)
+            long = self.uniform_op(name, I64, x.long, y.long)
+        term = self.both(x.condition or None, y.condition or None)
         slow: Callable[[], str] | None = None
         if term is not None:
             slow = lambda: self._slowly(name, element, x, y)  # noqa: E731
@@ -61,10 +61,10 @@ class Integers(Values):
             return base
         return AffineValue(base, step, long, str(term or ""), slow)
 
-    def _folded(self, name: str, element: Element, a: str, b: str) -> str | None:
+    def _fold(self, name: str, element: Element, a: str, b: str) -> str | None:
         x, y = number(a), number(b)
         if name in _FOLDED and x is not None and y is not None:
-            return _wrapped(_FOLDED[name](x, y), element.bits)
+            return _wrap(_FOLDED[name](x, y), element.bits)
         if name in ("add", "sub", "shl") and y == 0:
             return a
         if name == "add" and x == 0:
@@ -73,9 +73,9 @@ class Integers(Values):
             return b if x == 1 else a
         return None
 
-    def shared(self, name: str, element: Element, a: str, b: str) -> str:
-        """`name` of two operands that all lanes share."""
-        shared = self._folded(name, element, a, b)
+    def uniform_op(self, name: str, element: Element, a: str, b: str) -> str:
+        """Operation `name` of two uniform operands."""
+        shared = self._fold(name, element, a, b)
         return (
             shared if shared is not None else self.emit(f"{name} {scalar_type(element)} {a}, {b}")
         )
@@ -97,18 +97,18 @@ class Integers(Values):
         """A linear integer in another width; None where it is not linear there."""
         if (source, target) == (I64, I32) and name == "trunc":
             base = number(a.base)
-            short = self.emit(f"trunc i64 {a.base} to i32") if base is None else _wrapped(base, 32)
-            slow = (lambda: self._cast_slowly(name, I64, I32, a)) if a.given else None
-            return AffineValue(short, a.step, "", a.given, slow)
+            short = self.emit(f"trunc i64 {a.base} to i32") if base is None else _wrap(base, 32)
+            slow = (lambda: self._cast_slowly(name, I64, I32, a)) if a.condition else None
+            return AffineValue(short, a.step, "", a.condition, slow)
         if (source, target) != (I32, I64) or name not in ("sext", "zext"):
             return None
         constant = number(a.long) if a.long else None
         if name == "zext" and (constant is None or constant < 0 or constant + _LAST * a.step < 0):
             return None
         if a.long:
-            slow = (lambda: self._cast_slowly(name, I32, I64, a)) if a.given else None
-            return AffineValue(a.long, a.step, a.long, a.given, slow)
-        fits = self.both(self._fits(a), a.given or None)
+            slow = (lambda: self._cast_slowly(name, I32, I64, a)) if a.condition else None
+            return AffineValue(a.long, a.step, a.long, a.condition, slow)
+        fits = self.both(self._fits(a), a.condition or None)
         long = self.emit(f"sext i32 {a.base} to i64")
         return AffineValue(
             long, a.step, long, str(fits), lambda: self._cast_slowly(name, I32, I64, a)
@@ -132,7 +132,7 @@ class Integers(Values):
         parts: list[tuple[int, int]] = []
         for x in (a, b):
             base = number(x) if isinstance(x, str) else number(x.base)
-            if base is None or (isinstance(x, AffineValue) and x.given):
+            if base is None or (isinstance(x, AffineValue) and x.condition):
                 return None
             parts.append((base, 0 if isinstance(x, str) else x.step))
         signed = predicate[0] != "u"
@@ -142,7 +142,7 @@ class Integers(Values):
         )  # fmt: skip
         if len(ones) in (0, WIDTH):
             return "true" if ones else "false"
-        return chosen(ones)
+        return lane_mask(ones)
 
     # Addresses ----------------------------------------------------------------------------------
 
@@ -151,26 +151,33 @@ class Integers(Values):
         moved = index if width is I64 else self.convert("sext", width, I64, index)
         if isinstance(moved, str) and number(moved) == 0:
             return pointer
-        return self.moved(kind, pointer, moved, stored_type(kind.pointee), kind.pointee.bytes)
+        return self.offset_pointer(
+            kind, pointer, moved, stored_type(kind.pointee), kind.pointee.bytes
+        )
 
     def convert(self, name: str, source: Element, target: Element, a: Lanes) -> Lanes:
         """As the thread interface says."""
         raise NotImplementedError
 
-    def moved(self, kind: Pointer, pointer: Lanes, index: Lanes, unit: str, size: int) -> Lanes:
-        """The pointer `index` units of `size` bytes on; the index is an i64."""
+    def offset_pointer(
+        self, kind: Pointer, pointer: Lanes, index: Lanes, unit: str, size: int
+    ) -> Lanes:
+        """`pointer` plus `index` (i64) units of `size` bytes."""
         if isinstance(pointer, VectorValue) or isinstance(index, VectorValue):
-            return VectorValue(self._moved_slowly(kind, pointer, index, unit))
+            return VectorValue(self._offset_pointer_slowly(kind, pointer, index, unit))
         start, by = self._as_linear(I64, pointer), self._as_linear(I64, index)
         text = f"getelementptr {unit}, {scalar_type(kind)} {start.base}, i64 {by.base}"
         base = start.base if number(by.base) == 0 else self.emit(text)
-        step, term = start.step + size * by.step, self.both(start.given or None, by.given or None)
+        step, term = (
+            start.step + size * by.step,
+            self.both(start.condition or None, by.condition or None),
+        )
         if step == 0 and term is None:
             return base
-        slow = (lambda: self._moved_slowly(kind, pointer, index, unit)) if term else None
+        slow = (lambda: self._offset_pointer_slowly(kind, pointer, index, unit)) if term else None
         return AffineValue(base, step, "", str(term or ""), slow)
 
-    def _moved_slowly(self, kind: Pointer, pointer: Lanes, index: Lanes, unit: str) -> str:
+    def _offset_pointer_slowly(self, kind: Pointer, pointer: Lanes, index: Lanes, unit: str) -> str:
         start, by = f"{scalar_type(kind)} {pointer}", f"i64 {index}"
         if not isinstance(pointer, str):
             start = f"{vector_type(kind)} {self.wide(kind, pointer)}"
@@ -197,7 +204,7 @@ def _step(name: str, x: AffineValue, y: AffineValue) -> int | None:
 
 def _of_lane(name: str, a: Lanes, b: Lanes) -> Lanes | None:
     """Fields of the lane's index that are all of it, or nothing."""
-    if not isinstance(a, AffineValue) or not isinstance(b, str) or a.given:
+    if not isinstance(a, AffineValue) or not isinstance(b, str) or a.condition:
         return None
     field = number(b)
     if (a.base, a.step) != ("0", 1) or field is None:
@@ -208,10 +215,10 @@ def _of_lane(name: str, a: Lanes, b: Lanes) -> Lanes | None:
 
 
 def _at(part: tuple[int, int], lane: int, bits: int, signed: bool) -> int:
-    value = int(_wrapped(part[0] + part[1] * lane, bits))
+    value = int(_wrap(part[0] + part[1] * lane, bits))
     return value if signed or value >= 0 else value + (1 << bits)
 
 
-def _wrapped(value: int, bits: int) -> str:
+def _wrap(value: int, bits: int) -> str:
     half = 1 << (bits - 1)
     return str((value + half) % (2 * half) - half)

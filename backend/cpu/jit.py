@@ -42,7 +42,7 @@ class Code:
     def optimized(self) -> str:
         """LLVM IR as optimised."""
         binding, level = loaded(), self.opt_level
-        return str(_optimised(binding, _machine(binding, level), self.text, level))
+        return str(_optimize(binding, _machine(binding, level), self.text, level))
 
 
 def load(
@@ -58,9 +58,9 @@ def load(
     code = None if store is None else store.get(key)
     if code is None:
         if task is not None:
-            code = isolation.run(task, generated, text, opt_level)
+            code = isolation.run(task, generate, text, opt_level)
         else:
-            code = generated(text, opt_level)
+            code = generate(text, opt_level)
         if store is not None:
             with suppress(CompileError):  # a folder that cannot be written to
                 store.put(key, code)
@@ -75,22 +75,22 @@ def load(
     return Code(run, list_globals, text, opt_level, engine)
 
 
-def generated(text: str, opt_level: int) -> bytes:
+def generate(text: str, opt_level: int) -> bytes:
     """Object code of the module `text`. Raises as `load`."""
     binding = loaded()
     machine = _machine(binding, opt_level)
-    return machine.emit_object(_optimised(binding, machine, text, opt_level))
+    return machine.emit_object(_optimize(binding, machine, text, opt_level))
 
 
 def _key(binding: Any, text: str, opt_level: int) -> str:
     """What machine code depends on."""
     machine = binding.get_process_triple(), binding.get_host_cpu_name()
     features = binding.get_host_cpu_features().flatten()
-    given = ("cpu", *machine, features, *map(str, binding.llvm_version_info), str(opt_level), text)
-    return hashlib.sha256("\0".join(given).encode()).hexdigest()
+    parts = ("cpu", *machine, features, *map(str, binding.llvm_version_info), str(opt_level), text)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _optimised(binding: Any, machine: Any, text: str, opt_level: int) -> Any:
+def _optimize(binding: Any, machine: Any, text: str, opt_level: int) -> Any:
     """LLVM's module of `text`, optimised."""
     try:
         module = binding.parse_assembly(text)
@@ -104,18 +104,18 @@ def _optimised(binding: Any, machine: Any, text: str, opt_level: int) -> Any:
     tuning.slp_vectorization = tuning.loop_vectorization = False
     builder = binding.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
-    optimized = without_partial_masks(made := str(module))
-    if optimized != made:
+    optimized = without_partial_masks(generate := str(module))
+    if optimized != generate:
         module = binding.parse_assembly(optimized)
     return module
 
 
 def _machine(binding: Any, opt_level: int) -> Any:
-    found = binding.Target.from_triple(binding.get_process_triple())
+    target = binding.Target.from_triple(binding.get_process_triple())
     features = binding.get_host_cpu_features()
     if "x86" in binding.get_process_triple() and not features.get("f16c"):
         message = "this CPU lacks F16C, which conversions of f16 need"
         raise CompileError(Diagnostic("TIR0704", message))
-    return found.create_target_machine(
+    return target.create_target_machine(
         cpu=binding.get_host_cpu_name(), features=features.flatten(), opt=opt_level, jit=True
     )

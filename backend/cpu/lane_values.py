@@ -38,14 +38,14 @@ class AffineValue:
     """`base + step * lane`, in the arithmetic of its type, which wraps.
 
     `long` is an i64 of which the base is the low part, such that no lane's value wraps, '' if
-    unknown. `given` is an i1, uniform over the lanes, under which the form is valid, '' for always;
-    otherwise `slow` computes the vector.
+    unknown. `condition` is an i1, uniform over the lanes, under which the form is valid, '' if it
+    always is; otherwise `slow` computes the vector.
     """
 
     base: str
     step: int
     long: str = ""
-    given: str = ""
+    condition: str = ""
     slow: Callable[[], str] | None = None
 
     def __str__(self) -> str:
@@ -87,6 +87,6 @@ def is_literal(operand: str) -> bool:
     return operand[0] not in "%@" and "(" not in operand
 
 
-def listed(kind: str, values: list[int]) -> str:
+def constant_vector(kind: str, values: list[int]) -> str:
     """A constant vector of integers."""
     return f"<{', '.join(f'{kind} {v}' for v in values)}>"

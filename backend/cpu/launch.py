@@ -146,8 +146,8 @@ class Launch:
             raise LaunchError(Diagnostic("TIR0725", message))
 
     @contextmanager
-    def watched(self) -> Generator[None]:
-        """The launch is looked at while the body runs."""
+    def watching(self) -> Generator[None]:
+        """Watch the launch for a timeout or an interrupt while the body runs."""
         watch = _watches[0]
         watch.add(self)
         try:

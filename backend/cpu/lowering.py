@@ -48,23 +48,23 @@ class CpuLowering(Lowering):
     def lower(self, op: Op) -> list[Fragment]:
         if op in assign_buffers(self.function).unread:
             return [[]]
-        with self._guarded(op):
-            lowered = self._lower_checked(op)
+        with self._guarding(op):
+            lower = self._lower_checked(op)
         self._write_edges()
         if op.mnemonic not in STORING:
-            for value, fragment in zip(op.results, lowered, strict=True):
+            for value, fragment in zip(op.results, lower, strict=True):
                 self._settle_all(value, fragment)
         machine: Any = self.thread
         return [
             fragment
             if isinstance(value.type, Tile)
             else [machine.shared_by_all(scalar_of(value.type), x) for x in fragment]
-            for value, fragment in zip(op.results, lowered, strict=True)
+            for value, fragment in zip(op.results, lower, strict=True)
         ]
 
     def lower_inlined(self, op: Op) -> list[Fragment]:
         """The fragments of the results of an op of a function of scalars, on all lanes' values."""
-        with self._guarded(op):
+        with self._guarding(op):
             return self._lower_checked(op)
 
     def _lower_checked(self, op: Op) -> list[Fragment]:
@@ -79,7 +79,7 @@ class CpuLowering(Lowering):
             raise CompileError(Diagnostic("TIR0706", message, op.location)) from error
 
     @contextmanager
-    def _guarded(self, op: Op) -> Generator[None]:
+    def _guarding(self, op: Op) -> Generator[None]:
         machine: Any = self.thread
         outer = machine.guard
         machine.guard = self._guard(op) if self.checked else None
@@ -126,7 +126,7 @@ class CpuLowering(Lowering):
 
     def accumulator_buffer(self, operand: Operand) -> Matrix | None:
         """The buffer of an accumulator; None for values in registers."""
-        number = assign_buffers(self.function).sums.get(operand)  # type: ignore[arg-type]
+        number = assign_buffers(self.function).accumulators.get(operand)  # type: ignore[arg-type]
         if number is None:
             return None
         if number not in self._accumulators:
@@ -140,7 +140,7 @@ class CpuLowering(Lowering):
         value, source_form = source_of(self.function, operand, form)
         if isinstance(value, Value):
             return self._place(value, source_form).read
-        place = self._placed(value, source_form)
+        place = self._allocate(value, source_form)
         for register, x in enumerate(self.fragment(value)):
             self._put(place, value, source_form, register, x)
         place.finish(self.thread)
@@ -149,10 +149,10 @@ class CpuLowering(Lowering):
     def _place(self, value: Value, form: OperandForm) -> PackedOperand:
         matrix = self._operand_buffers.get((value, form))
         if matrix is None:
-            matrix = self._operand_buffers[value, form] = self._placed(value, form)
+            matrix = self._operand_buffers[value, form] = self._allocate(value, form)
         return matrix
 
-    def _placed(self, operand: Operand, form: OperandForm) -> PackedOperand:
+    def _allocate(self, operand: Operand, form: OperandForm) -> PackedOperand:
         kind: Any = operand.type
         return allocate_packed(
             self.thread, kind, form.work, panels=form.panels, turned=form.transposed
@@ -160,20 +160,20 @@ class CpuLowering(Lowering):
 
     def settle(self, value: Value, register: int, x: Any) -> None:
         """Write a register of `value` to its buffers."""
-        for form in assign_buffers(self.function).factors.get(value, ()):
+        for form in assign_buffers(self.function).operand_forms.get(value, ()):
             self._put(self._place(value, form), value, form, register, x)
         buffer = self.accumulator_buffer(value)
         if buffer is not None:
             buffer.put(self, value.type, register, x)  # type: ignore[arg-type]
 
-    def settled(self, value: Value) -> None:
-        """All registers of `value` have been put."""
-        for form in assign_buffers(self.function).factors.get(value, ()):
+    def finish_operands(self, value: Value) -> None:
+        """Complete the operand buffers of `value`, all of whose registers are written."""
+        for form in assign_buffers(self.function).operand_forms.get(value, ()):
             self._place(value, form).finish(self.thread)
 
     def settle_whole(self, value: Value) -> None:
         """Write all of `value`, which is complete, to its operand buffers."""
-        for form in assign_buffers(self.function).factors.get(value, ()):
+        for form in assign_buffers(self.function).operand_forms.get(value, ()):
             place = self._place(value, form)
             for register, x in enumerate(self.fragment(value)):
                 self._put(place, value, form, register, x)
@@ -187,10 +187,10 @@ class CpuLowering(Lowering):
 
     def _settle_all(self, value: Value, fragment: Fragment) -> None:
         buffers = assign_buffers(self.function)
-        if value in buffers.factors or value in buffers.sums:
+        if value in buffers.operand_forms or value in buffers.accumulators:
             for register, x in enumerate(fragment):
                 self.settle(value, register, x)
-            self.settled(value)
+            self.finish_operands(value)
 
     # Control flow -------------------------------------------------------------------------------
 
@@ -234,7 +234,7 @@ class CpuLowering(Lowering):
             label = self.thread.fresh_label("edge")
             self._waiting.append((label, successor))
             return f"label %{label}"
-        return self._noted(successor, self._passed(successor))
+        return self._note_edge(successor, self._phi_operands(successor))
 
     def _moving(self, successor: Successor) -> list[tuple[Value, Operand]]:
         """Parameters in buffers, with arguments outside of them."""
@@ -246,8 +246,8 @@ class CpuLowering(Lowering):
             and self.accumulator_buffer(p) is not self.accumulator_buffer(a)
         ]
 
-    def _passed(self, successor: Successor) -> list[str]:
-        """The operands for the phis of a block."""
+    def _phi_operands(self, successor: Successor) -> list[str]:
+        """The operands that an edge passes to the phis of its block."""
         machine: Any = self.thread
         handles: list[str] = []
         parameters = self.function.blocks[successor.label].parameters
@@ -258,7 +258,7 @@ class CpuLowering(Lowering):
                 handles += [machine.wide(scalar_of(kind), x) if tiled else x for x in fragment]
         return handles
 
-    def _noted(self, successor: Successor, handles: list[str]) -> str:
+    def _note_edge(self, successor: Successor, handles: list[str]) -> str:
         self._edges.setdefault(successor.label, []).append((self.thread.label, handles))
         return f"label %{self._labels[successor.label]}"
 
@@ -266,7 +266,7 @@ class CpuLowering(Lowering):
         """The blocks of edges that store: all is read before anything is written."""
         for label, successor in self._waiting:
             self.thread.start(label)
-            handles = self._passed(successor)
+            handles = self._phi_operands(successor)
             stored = [
                 (p, None if is_zero(a) else self.fragment(a)) for p, a in self._moving(successor)
             ]
@@ -276,7 +276,7 @@ class CpuLowering(Lowering):
                     buffer.clear(self.thread)
                 else:
                     buffer.put_all(self, parameter.type, fragment)
-            self.thread.line(f"br {self._noted(successor, handles)}")
+            self.thread.line(f"br {self._note_edge(successor, handles)}")
         self._waiting.clear()
 
     def _phis(self, block: Block) -> list[str]:
@@ -326,10 +326,10 @@ def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:
         fits = machine.inlined_ops + size <= _INLINED_OPS and not stays
         if len(function.blocks) == 1 and fits and not (shared and calls):
             machine.inlined_ops += size
-            return _inlined(outer, function, [x for _, x in operands])
+            return _inline(outer, function, [x for _, x in operands])
         if shared:
             inputs: Any = [(t, x) for t, x in operands]
-            return list(_called(machine, function, results, inputs))
+            return list(_call(machine, function, results, inputs))
         return _lane_by_lane(machine, function, results, operands)
 
     return call
@@ -340,7 +340,7 @@ _INLINED_OPS = 20_000
 each call the next twice would double it otherwise, level by level."""
 
 
-def _inlined(outer: CpuLowering, function: Function, operands: Sequence[Lanes]) -> list[Lanes]:
+def _inline(outer: CpuLowering, function: Function, operands: Sequence[Lanes]) -> list[Lanes]:
     machine: Any = outer.thread
     inner = CpuLowering(
         outer.module, function, outer.target, machine, AccessWidths(function), {}, outer.rules,
@@ -355,7 +355,7 @@ def _inlined(outer: CpuLowering, function: Function, operands: Sequence[Lanes]) 
     return [inner.scalar(v) for v in block.terminator.inputs]
 
 
-def _called(
+def _call(
     machine: CpuThread, function: Function, results: Sequence[Type],
     operands: Sequence[tuple[Type, str]],
 ) -> list[str]:  # fmt: skip
@@ -402,7 +402,7 @@ def _lane_by_lane(
         ]
         active = machine.lane_of(I1, runs[0][1], lane)
         values = machine.when(
-            active, elements, lambda: list(_called(machine, function, results, inputs))
+            active, elements, lambda: list(_call(machine, function, results, inputs))
         )
         return [
             VectorValue(machine.emit(

@@ -3,8 +3,8 @@
 A mask that keeps the first 8 or 16 lanes of another mask is `kmovb %k1, %k2` or `kmovw`, which
 clears the bits above. Where both masks are spilled, the register allocator treats it as a copy and
 stores the first mask twice (LLVM 22.1, docs/explanation/cpu.md): inactive lanes access memory. LLVM
-selects it for shuffles with zeros, which its optimiser creates from `and`. This module turns them
-back into `and`.
+selects it for shuffles with zeros, which its optimiser creates from `and`. This module replaces
+them by `and`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _SHUFFLE = re.compile(
 def without_partial_masks(text: str) -> str:
     """LLVM IR with `and` in place of shuffles that clear lanes of a mask and keep the others in
     place."""
-    return _SHUFFLE.sub(_replaced, text) if " x i1> " in text else text
+    return _SHUFFLE.sub(_replacement, text) if " x i1> " in text else text
 
 
-def _replaced(match: re.Match[str]) -> str:
+def _replacement(match: re.Match[str]) -> str:
     indent, name, count, mask, other, lanes = match.groups()
     width, kept = int(count), list[int]()
     zeros = ["false"] * width if other == "zeroinitializer" else re.findall(r"i1 (\w+)", other)

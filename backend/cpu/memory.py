@@ -80,12 +80,12 @@ class Memory(Numbers):
 
     def _place(self, offset: Lanes) -> Lanes:
         """The address of a byte of shared memory, whose offsets never wrap."""
-        if isinstance(offset, AffineValue) and not offset.given:
+        if isinstance(offset, AffineValue) and not offset.condition:
             long = offset.long or self.emit(f"sext i32 {offset.base} to i64")
             index: Lanes = AffineValue(long, offset.step, long)
         else:
             index = self.convert("sext", I32, I64, offset)
-        return self.moved(_SHARED, "%shared", index, "i8", 1)
+        return self.offset_pointer(_SHARED, "%shared", index, "i8", 1)
 
     # Loads --------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class Memory(Numbers):
         """Under which condition ('': always) lanes' addresses follow one another in steps of
         `stride` bytes, and the first; None: never."""
         if isinstance(pointer, AffineValue):
-            return (pointer.given, pointer.base) if pointer.step == stride else None
+            return (pointer.condition, pointer.base) if pointer.step == stride else None
         assert isinstance(pointer, VectorValue)
         kind = _pointer(space)
         first = self.emit(f"extractelement <{WIDTH} x {kind}> {pointer}, i32 0")
@@ -165,11 +165,11 @@ class Memory(Numbers):
         if active is None:
             row = self.emit(f"load {whole}, {place}, align {size}")
         else:
-            name = f"@llvm.masked.load.{_mangled(number, kind)}.p{space}"
+            name = f"@llvm.masked.load.{_mangle(number, kind)}.p{space}"
             self.declare(
                 f"declare {whole} {name}({_pointer(space)}, i32, <{number} x i1>, {whole})"
             )
-            mask = self._widened(self.mask(active), count)
+            mask = self._repeat_lanes(self.mask(active), count)
             row = self.emit(
                 f"call {whole} {name}({place}, i32 {size}, <{number} x i1> {mask}, "
                 f"{whole} zeroinitializer)"
@@ -177,7 +177,7 @@ class Memory(Numbers):
         if count == 1:
             return [row]
         return [
-            self._shuffled(whole, row, row, [i + count * lane for lane in range(WIDTH)])
+            self._shufflevector(whole, row, row, [i + count * lane for lane in range(WIDTH)])
             for i in range(count)
         ]
 
@@ -211,14 +211,14 @@ class Memory(Numbers):
             return start
         return self.emit(f"getelementptr i8, {vector_type(kind)} {start}, i64 {offset}")
 
-    def _widened(self, mask: str, count: int) -> str:
-        """A mask with every lane `count` times."""
+    def _repeat_lanes(self, mask: str, count: int) -> str:
+        """A mask with every lane repeated `count` times."""
         if count == 1:
             return mask
         lanes = [i // count for i in range(WIDTH * count)]
-        return self._shuffled(vector_type(I1), mask, mask, lanes)
+        return self._shufflevector(vector_type(I1), mask, mask, lanes)
 
-    def _shuffled(self, kind: str, a: str, b: str, lanes: Sequence[int]) -> str:
+    def _shufflevector(self, kind: str, a: str, b: str, lanes: Sequence[int]) -> str:
         which = ", ".join(f"i32 {lane}" for lane in lanes)
         return self.emit(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{which}>")
 
@@ -286,23 +286,23 @@ class Memory(Numbers):
     ) -> None:
         count = len(values)
         number, place = WIDTH * count, f"{_pointer(space)} {first}"
-        row, whole = self._interleaved(kind, values), f"<{number} x {kind}>"
+        row, whole = self._interleave(kind, values), f"<{number} x {kind}>"
         if active is None:
             self.line(f"store {whole} {row}, {place}, align {size}")
             return
-        name = f"@llvm.masked.store.{_mangled(number, kind)}.p{space}"
+        name = f"@llvm.masked.store.{_mangle(number, kind)}.p{space}"
         self.declare(f"declare void {name}({whole}, {_pointer(space)}, i32, <{number} x i1>)")
-        mask = self._widened(self.mask(active), count)
+        mask = self._repeat_lanes(self.mask(active), count)
         self.line(f"call void {name}({whole} {row}, {place}, i32 {size}, <{number} x i1> {mask})")
 
-    def _interleaved(self, kind: str, values: list[str]) -> str:
-        """One vector of every lane's values; their number is a power of two."""
+    def _interleave(self, kind: str, values: list[str]) -> str:
+        """One vector with the values interleaved by lane; their number is a power of two."""
         if len(values) == 1:
             return values[0]
-        even, odd = (self._interleaved(kind, values[i::2]) for i in (0, 1))
+        even, odd = (self._interleave(kind, values[i::2]) for i in (0, 1))
         number = WIDTH * len(values) // 2
         lanes = [i // 2 + (number if i % 2 else 0) for i in range(2 * number)]
-        return self._shuffled(f"<{number} x {kind}>", even, odd, lanes)
+        return self._shufflevector(f"<{number} x {kind}>", even, odd, lanes)
 
     def _scatter(
         self, kind: str, size: int, pointer: Lanes, values: list[str], active: Lanes | None,
@@ -344,7 +344,7 @@ class Memory(Numbers):
             return x.text
         whole = f"<{WIDTH} x {kind}>"
         one = self.emit(f"insertelement {whole} poison, {kind} {x}, i64 0")
-        return self._shuffled(whole, one, one, [0] * WIDTH)
+        return self._shufflevector(whole, one, one, [0] * WIDTH)
 
 
 def _nothing(body: Callable[[], None]) -> Callable[[], Sequence[str]]:
@@ -364,12 +364,12 @@ def _pointer(space: int) -> str:
 def _lane_by_lane(does: str, kind: str, size: int, space: int) -> tuple[str, str, str]:
     """What LLVM calls `does` of elements aligned to `size`, the function around it, and the
     attributes of that: what CPUs have no instruction for stays a function."""
-    type = _mangled(WIDTH, kind)
+    type = _mangle(WIDTH, kind)
     way = "#1" if kind in _NARROW else "#2"
     return f"@llvm.masked.{does}.{type}.v{WIDTH}p{space}", f"@{does}.{type}.p{space}.{size}", way
 
 
-def _mangled(number: int, kind: str) -> str:
+def _mangle(number: int, kind: str) -> str:
     """The suffix of a vector type."""
     if kind.startswith("ptr"):
         space = kind.removeprefix("ptr").strip().removeprefix("addrspace(").removesuffix(")")

@@ -132,7 +132,7 @@ def _rows_text(kernel: Kernel, n: int, before: str, start: str, after: str) -> l
             f"  %ia{n}.{k} = insertelement {whole} poison, {kind} %xa{n}.{k}, i64 0",
             f"  %va{n}.{k} = shufflevector {whole} %ia{n}.{k}, {whole} poison, "
             f"<{kernel.columns} x i32> zeroinitializer",
-            *_added(kernel, n, k),
+            *_multiply_add(kernel, n, k),
         ]
     text += [
         f"  %kn{n} = add i64 %k{n}, 1",
@@ -145,8 +145,8 @@ def _rows_text(kernel: Kernel, n: int, before: str, start: str, after: str) -> l
     return text
 
 
-def _added(kernel: Kernel, n: int, k: int) -> list[str]:
-    """The accumulator of row `k` plus the product of this step."""
+def _multiply_add(kernel: Kernel, n: int, k: int) -> list[str]:
+    """Accumulator `n` of row `k` plus A times B of this step of K."""
     whole = kernel.whole
     if kernel.element.is_integer:
         return [

@@ -1,7 +1,7 @@
 """Arithmetic of the thread interface on the lanes of a CPU's vectors.
 
-Floats of 16 bits are computed in f32 (rounding f32 sums, products, quotients and roots of 16-bit
-floats again is correct), and rounded by `rounding.py`.
+Operations on 16-bit floats are computed in f32 and rounded by `rounding.py`. Rounding twice is
+correct for add, mul, div and sqrt of 16-bit floats.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Numbers(Integers):
         return result if single else VectorValue(result)
 
     def scaled(self, element: Element, a: Lanes, power: Lanes) -> Lanes | None:
-        """By AVX-512's `vscalef`; LLVM has a call for each lane where there is none."""
+        """`a` times 2 to `power`, by `vscalef` of AVX-512; None without AVX-512, where LLVM would
+        emit a call per lane."""
         if registers().bytes < 64:
             return None
         n = power if element is F32 else self.convert("trunc", I64, I32, power)
@@ -158,7 +159,7 @@ class Numbers(Integers):
             if moved is not None:
                 return moved
         if name.endswith(".sat"):
-            return self._saturated(name, source, target, a)
+            return self._saturate(name, source, target, a)
         if scalar_type(source) == scalar_type(target):
             return a
         return self.cast(name, scalar_type(source), scalar_type(target), source, a)
@@ -169,7 +170,7 @@ class Numbers(Integers):
             return self.emit(f"{word} {old} {a} to {new}")
         return VectorValue(self.emit(f"{word} <32 x {old}> {self.wide(source, a)} to <32 x {new}>"))
 
-    def _saturated(self, name: str, source: Element, target: Element, a: Lanes) -> Lanes:
+    def _saturate(self, name: str, source: Element, target: Element, a: Lanes) -> Lanes:
         single = isinstance(a, str)
         old, new = (scalar_type(t) if single else vector_type(t) for t in (source, target))
         lanes = "" if single else "v32"
@@ -190,7 +191,7 @@ class Numbers(Integers):
 
     def _to_small(self, name: str, source: Element, target: Element, a: Lanes) -> Lanes:
         if name != "fptrunc":
-            a, source = self._counted(name, source, a), F64
+            a, source = self._to_f64(name, source, a), F64
         if source is F64:
             a = self._odd(a)
         if target is F16:
@@ -204,7 +205,7 @@ class Numbers(Integers):
         high = self.binary("lshr", I32, kept, "16")
         return self.cast("trunc", "i32", "i16", I32, high)
 
-    def _counted(self, name: str, source: Element, a: Lanes) -> Lanes:
+    def _to_f64(self, name: str, source: Element, a: Lanes) -> Lanes:
         """An integer as an f64; one of more than 53 bits rounded to odd."""
         if source.bits <= 32:
             return self.convert(name, source, F64, a)

@@ -100,7 +100,7 @@ class Bounds:
         records_of = tuple(None if x is None else _record(x, grouped[id(x)]) for x in owns)
         every = Region("", 0, 0)
         everything = Record(every, (*present, *more))
-        memory, addresses = _written(records_of, everything)
+        memory, addresses = _encode(records_of, everything)
         return Bounds(records_of, everything, memory, addresses)
 
     def fault(self, record: int | None, at: int, size: int, writes: bool) -> tuple[str, str]:
@@ -112,7 +112,7 @@ class Bounds:
         own = regions.own if record is not None else hit
         if own is None:
             return "TIR0501", f"{at:#x}, which is in no array of the launch"
-        place = f"byte {_signed(at - own.first)} of {own.name}"
+        place = f"byte {_to_signed(at - own.first)} of {own.name}"
         if hit is None:
             return "TIR0501", f"{place}, which has {own.size}"
         if writes and not (own.writable and hit.writable):
@@ -120,7 +120,7 @@ class Bounds:
         return "TIR0501", f"{place}, which is between its elements"
 
 
-def _signed(distance: int) -> int:
+def _to_signed(distance: int) -> int:
     return (distance + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -148,19 +148,19 @@ def _record(own: Region, group: list[Region]) -> Record:
     return Record(own, (own, *(x for x in group if x is not own)))
 
 
-def _written(
+def _encode(
     record_list: Sequence[Record | None], everything: Record
 ) -> tuple[Any, tuple[int, int]]:
     """Records, their regions and dimensions as words, one after the other, with their addresses."""
-    listed = [*record_list, everything]
-    regions = [r for x in listed if x is not None for r in x.regions]
-    start = RECORD * len(listed)
+    constant_vector = [*record_list, everything]
+    regions = [r for x in constant_vector if x is not None for r in x.regions]
+    start = RECORD * len(constant_vector)
     rows = start + REGION * (len(regions) + 1)
     dims = sum(2 * len(r.dims) + 1 for r in regions)
     words: Any = (ctypes.c_uint64 * (rows + dims + 1))()
     base = ctypes.addressof(words)
     head, table, tail = list[int](), list[int](), list[int]()
-    for x in listed:
+    for x in constant_vector:
         if x is None:
             head += _NOTHING
             continue

@@ -75,14 +75,14 @@ class CpuThread(BoundsChecked, Private):
             return a
         whole = self.wide(element, a)
         lanes = [lane ^ mask for lane in range(WIDTH)]
-        return VectorValue(self._shuffled(vector_type(element), whole, whole, lanes))
+        return VectorValue(self._shufflevector(vector_type(element), whole, whole, lanes))
 
     def shuffle_index(self, element: Element, a: Lanes, lane: Lanes) -> Lanes:
         if isinstance(a, str) or isinstance(lane, str):
             index = lane if isinstance(lane, str) else "0"
             return self.lane_of(element, a, str(self.binary("and", I32, index, "31")))
         if element is I1:
-            return self._picked(a, lane)
+            return self._select_bits(a, lane)
         kind, place = f"<{WIDTH} x {stored_type(element)}>", self.fresh()
         generic = Pointer(element, AddressSpace.GENERIC)
         self.at_entry.append(f"  {place} = alloca {kind}, align 64")
@@ -91,7 +91,7 @@ class CpuThread(BoundsChecked, Private):
         (value,) = self._load(element, 1, at, None, 0, False)
         return value
 
-    def _picked(self, a: Lanes, lane: Lanes) -> Lanes:
+    def _select_bits(self, a: Lanes, lane: Lanes) -> Lanes:
         """Bits of a mask by lane."""
         bits = self.emit(f"bitcast {vector_type(I1)} {self.wide(I1, a)} to i{WIDTH}")
         shifted = self.binary("lshr", I32, bits, self.binary("and", I32, lane, "31"))

@@ -23,7 +23,7 @@ _SHARES = 4
 
 def processors() -> int:
     """How many processors this thread may run on."""
-    return len(_allowed()) or os.cpu_count() or 1
+    return len(_allowed_processors()) or os.cpu_count() or 1
 
 
 def parallel_for(
@@ -76,7 +76,7 @@ class _Pool:
 
     def keep_off_this_processor(self) -> None:
         """Let the threads run where this one may, but for the processor it is on."""
-        allowed = _allowed()
+        allowed = _allowed_processors()
         others = allowed - {_current()} or allowed
         for thread, affinity in tuple(self._affinities.items()):
             if others and affinity != others:
@@ -93,7 +93,7 @@ def _pool(workers: int) -> _Pool:
 os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def _allowed() -> frozenset[int]:
+def _allowed_processors() -> frozenset[int]:
     """The processors that this thread may run on; none where the system does not say."""
     if not hasattr(os, "sched_getaffinity"):
         return frozenset()

@@ -45,7 +45,7 @@ def _text(name: str, kind: str, size: int) -> str:
             f"  %v0.{k} = load {whole}, ptr %p{k}, align {size}",
         ]
     for stage in range(BLOCK.bit_length() - 1):
-        lines += _exchanged(whole, stage)
+        lines += _exchange(whole, stage)
     last = BLOCK.bit_length() - 1
     for k in r:
         lines += [
@@ -70,8 +70,8 @@ def _text(name: str, kind: str, size: int) -> str:
     return "\n".join(lines)
 
 
-def _exchanged(whole: str, stage: int) -> list[str]:
-    """One bit of the row's number against that of the lane's."""
+def _exchange(whole: str, stage: int) -> list[str]:
+    """One stage of the butterfly: exchange bit `stage` of the row index and of the lane index."""
     step, lines = 1 << stage, list[str]()
     for k in range(BLOCK):
         low, high = k & ~step, k | step

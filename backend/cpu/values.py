@@ -10,8 +10,8 @@ from tileir.backend.cpu.lane_values import (
     Lanes,
     VectorValue,
     constant,
+    constant_vector,
     is_literal,
-    listed,
     number,
     scalar_type,
     vector_type,
@@ -53,17 +53,17 @@ class Values(Body):
         )
 
     def _spread(self, element: Element, x: AffineValue) -> str:
-        if x.given:
+        if x.condition:
             assert x.slow is not None
             return x.slow()
         kind, steps = scalar_type(element), [x.step * lane for lane in range(WIDTH)]
         if isinstance(element, Pointer):
-            offsets = listed("i64", steps)
+            offsets = constant_vector("i64", steps)
             return self.emit(f"getelementptr i8, {kind} {x.base}, <{WIDTH} x i64> {offsets}")
         first = number(x.base)
         if first is not None:
-            return listed(kind, [_wrapped(first + s, element.bits) for s in steps])
-        spread = listed(kind, [_wrapped(s, element.bits) for s in steps])
+            return constant_vector(kind, [_wrap(first + s, element.bits) for s in steps])
+        spread = constant_vector(kind, [_wrap(s, element.bits) for s in steps])
         return self.emit(f"add {vector_type(element)} {self.wide(element, x.base)}, {spread}")
 
     def lane_of(self, element: Element, x: Lanes, lane: str) -> str:
@@ -94,7 +94,7 @@ class Values(Body):
             and a.ones
             and b.ones is not None
         ):
-            return chosen(a.ones & b.ones)
+            return lane_mask(a.ones & b.ones)
         kind = vector_type(I1)
         return VectorValue(self.emit(f"and {kind} {self.wide(I1, a)}, {self.wide(I1, b)}"))
 
@@ -124,7 +124,7 @@ class Values(Body):
         then: Callable[[], Sequence[str]],
         otherwise: Callable[[], Sequence[str]],
     ) -> list[str]:
-        """Operands of LLVM types `kinds`, by one of two pieces of code."""
+        """Values of LLVM types `kinds`, computed by one of two branches."""
         ways = [self.fresh_label("then"), self.fresh_label("else")]
         after = self.fresh_label("after")
         self.line(f"br i1 {condition}, label %{ways[0]}, label %{ways[1]}")
@@ -141,11 +141,11 @@ class Values(Body):
         ]
 
 
-def chosen(ones: frozenset[int]) -> VectorValue:
+def lane_mask(ones: frozenset[int]) -> VectorValue:
     """The constant mask of lanes `ones`."""
-    return VectorValue(listed("i1", [int(lane in ones) for lane in range(WIDTH)]), ones)
+    return VectorValue(constant_vector("i1", [int(lane in ones) for lane in range(WIDTH)]), ones)
 
 
-def _wrapped(value: int, bits: int) -> int:
+def _wrap(value: int, bits: int) -> int:
     half = 1 << (bits - 1)
     return (value + half) % (2 * half) - half

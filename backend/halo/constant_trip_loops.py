@@ -1,4 +1,4 @@
-"""Loops that run a known number of times, and the numbers that scalars take in them."""
+"""Loops with constant trip counts, and the values of scalars in each of their iterations."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tileir.rewrite import Replace, Walk
 from tileir.types import element_of
 from tileir.values import Constant, Operand, Value, constant
 
-_MOST = 1024
-"""Rounds that are gone through one by one at most."""
+_MAX_ITERATIONS = 1024
+"""The most iterations whose values are enumerated."""
 
 
 @attrs.frozen
 class IterationSpace:
-    """`loops` around a block, outermost first, and how often each runs whatever happens."""
+    """`loops` around a block, outermost first, and their constant trip counts."""
 
     loops: tuple[Loop, ...] = ()
     counts: tuple[int, ...] = ()
@@ -36,20 +36,24 @@ class IterationSpace:
         return tuple(loop.header for loop in self.loops)
 
 
-def rounds(function: Function, root: Loop, label: str) -> IterationSpace | None:
-    """The loops from `root` down to the innermost around block `label`, where the block runs
-    once in each of their rounds, of which there are a known number; else None."""
-    around = list(_around(function, root, label))
-    counts = [trip_count(function, loop) for loop in around]
+def iteration_space(function: Function, root: Loop, label: str) -> IterationSpace | None:
+    """The loops from `root` down to the innermost one around block `label`; None unless their trip
+    counts are constants and the block executes once in each of their iterations."""
+    nest = list(_around(function, root, label))
+    counts = [trip_count(function, loop) for loop in nest]
     tree = dominance(function)
-    found: list[int] = []
-    for loop, trips in zip(around, counts, strict=True):
+    trip_counts: list[int] = []
+    for loop, trips in zip(nest, counts, strict=True):
         if trips is None or not trips.count or loop.latch is None:
             return None
         if not tree.dominates(label, loop.latch) or (trips.tested_first and label == loop.header):
             return None
-        found.append(trips.count)
-    return IterationSpace(tuple(around), tuple(found)) if prod(found) <= _MOST else None
+        trip_counts.append(trips.count)
+    return (
+        IterationSpace(tuple(nest), tuple(trip_counts))
+        if prod(trip_counts) <= _MAX_ITERATIONS
+        else None
+    )
 
 
 def _around(function: Function, root: Loop, label: str) -> Iterator[Loop]:
@@ -58,54 +62,55 @@ def _around(function: Function, root: Loop, label: str) -> Iterator[Loop]:
     return (loop for loop in sorted(inner, key=lambda x: x.depth) if loop.depth >= root.depth)
 
 
-def numbers(
-    function: Function, around: IterationSpace, wanted: Iterable[Symbol]
+def values_per_iteration(
+    function: Function, space: IterationSpace, symbols: Iterable[Symbol]
 ) -> list[dict[Symbol, int]] | None:
-    """What the `wanted` symbols, which the loops change, are in every round; None where that
-    depends on more than the round."""
-    moving = [s for s in wanted if not isinstance(s, Iteration)]
+    """The values of `symbols`, which vary in the loops, in every iteration; None where they depend
+    on more than the iteration."""
+    moving = [s for s in symbols if not isinstance(s, Iteration)]
     if not all(isinstance(s, Value) for s in moving):
         return None
     values = [s for s in moving if isinstance(s, Value)]
-    starts = _starts(function, around)
-    order = _computed(function, values, starts)
+    starts = _starts(function, space)
+    order = _backward_slice(function, values, starts)
     if order is None:
         return None
-    found: list[dict[Symbol, int]] = []
-    for at in product(*map(range, around.counts)):
-        which = dict(zip(around.headers, at, strict=True))
+    rows: list[dict[Symbol, int]] = []
+    for at in product(*map(range, space.counts)):
+        position = dict(zip(space.headers, at, strict=True))
         env: dict[Value, Operand] = {
-            v: constant(v.type, start + step * which[header])
+            v: constant(v.type, start + step * position[header])
             for v, (header, start, step) in starts.items()
         }
         if not all(_evaluate(op, env) for op in order):
             return None
-        round_: dict[Symbol, int] = {Iteration(h): n for h, n in which.items()}
-        found.append(round_ | {v: _integer(env[v]) for v in values})
-    return found
+        row: dict[Symbol, int] = {Iteration(h): n for h, n in position.items()}
+        rows.append(row | {v: _integer(env[v]) for v in values})
+    return rows
 
 
-def _starts(function: Function, around: IterationSpace) -> dict[Value, tuple[str, int, int]]:
-    """By induction variable its loop, the number it starts with, and its step."""
-    found: dict[Value, tuple[str, int, int]] = {}
-    for loop in around.loops:
+def _starts(function: Function, space: IterationSpace) -> dict[Value, tuple[str, int, int]]:
+    """The loop header, initial value and step of each induction variable."""
+    starts: dict[Value, tuple[str, int, int]] = {}
+    for loop in space.loops:
         for variable in induction_variables(function, loop):
             start, stride = variable.start, variable.stride
             if isinstance(start, Constant) and stride is not None:
-                found[variable.value] = (loop.header, int(start.value), stride)
-    return found
+                starts[variable.value] = (loop.header, int(start.value), stride)
+    return starts
 
 
-def _computed(
-    function: Function, values: Sequence[Value], known: Mapping[Value, object]
+def _backward_slice(
+    function: Function, values: Sequence[Value], available: Mapping[Value, object]
 ) -> list[Op] | None:
-    """The ops that compute `values` from what is `known` and from literals, in order."""
-    made = definitions(function)
+    """The ops that compute `values` from `available` values and literals, in order; None where
+    they depend on other values."""
+    op_of = definitions(function)
     order: dict[Op, None] = {}
 
     def reach(value: Value, depth: int) -> bool:
-        op = made.get(value)
-        if value in known or op in order:
+        op = op_of.get(value)
+        if value in available or op in order:
             return True
         if op is None or op.effects not in (Effects.PURE, Effects.TRAP) or depth > 64:
             return False
@@ -120,7 +125,7 @@ def _computed(
 
 
 def _evaluate(op: Op, env: dict[Value, Operand]) -> bool:
-    """Enter the results of `op`; False where it has none that are known."""
+    """Add the results of `op` to `env`; False where it does not fold to constants."""
     answer = fold_op(op.remap(env), Walk({}))
     if not isinstance(answer, Replace) or answer.ops:
         return False

@@ -1,4 +1,4 @@
-"""Writing the copy of a union into shared memory, and the windows that read it."""
+"""Emission of the copy of a footprint to shared memory, and of the windows that read it."""
 
 from __future__ import annotations
 
@@ -31,56 +31,61 @@ _LANES = 32
 
 @attrs.define
 class Staging:
-    """The ops that copy a union into a slot of shared memory of `room` columns. `again`: the copy
-    may run more than once, so that what was read before has to be read by all."""
+    """The ops that copy a footprint into a shared buffer whose rows have `padded_width` columns.
+    With `is_repeated` the copy may run more than once: a barrier before it then waits for all
+    reads of the earlier copy."""
 
     function: Function
-    union: Footprint
+    footprint: Footprint
     base: Operand
-    asked: Sequence[Condition]
-    room: int
-    again: bool
+    conditions: Sequence[Condition]
+    padded_width: int
+    is_repeated: bool
     ops: list[Op] = attrs.field(factory=list)
-    allot: SharedAlloc = attrs.field(init=False)
-    """The slot, which the copy fills: an op of its own, for before all loops."""
+    allocation: SharedAlloc = attrs.field(init=False)
+    """The buffer that the copy fills. It is not in `ops`, since it belongs before all loops."""
 
     def __attrs_post_init__(self) -> None:
         element = cast(Element, element_of(self.sample.results[0].type))
-        place, slot = Pointer(element, AddressSpace.SHARED), (1, self.union.height, self.room)
-        self.allot = SharedAlloc(place, shape=slot, location=self.location)
+        type_, shape = (
+            Pointer(element, AddressSpace.SHARED),
+            (1, self.footprint.height, self.padded_width),
+        )
+        self.allocation = SharedAlloc(type_, shape=shape, location=self.location)
 
     @property
     def buffer(self) -> Value:
-        return self.allot.results[0]
+        return self.allocation.results[0]
 
     @property
     def sample(self) -> Load:
-        """A load that the copy takes its options from."""
-        return self.union.windows[0].read.op
+        """A load whose cache options the copy takes."""
+        return self.footprint.windows[0].read.op
 
     @property
     def location(self) -> Location | None:
         return self.sample.location
 
-    def write(self) -> list[Op]:
-        """The copy, with the barriers around it."""
-        numbers = PolynomialEmitter(self.function, I64, self.ops)
-        start = self._made(GetElementPtr(self.base, numbers.write(self.union.origin)))
+    def emit(self) -> list[Op]:
+        """The ops of the copy, with the barriers around it."""
+        emitter = PolynomialEmitter(self.function, I64, self.ops)
+        start = self._append(GetElementPtr(self.base, emitter.emit(self.footprint.origin)))
         parts = [
-            FootprintPart(numbers, self.union, start, *at) for at in parts_of(self.union.width)
+            FootprintPart(emitter, self.footprint, start, *at)
+            for at in parts_of(self.footprint.width)
         ]
-        loaded = [(part.first, self._load(part)) for part in parts]
-        if self.again:
+        chunks = [(part.first, self._load(part)) for part in parts]
+        if self.is_repeated:
             self.ops.append(Barrier(location=self.location))
-        for first, value in loaded:
+        for first, value in chunks:
             self.ops.append(self._store(first, value))
         self.ops.append(Barrier(location=self.location))
         return self.ops
 
     def _load(self, part: FootprintPart) -> Value:
-        pointer, mask, fill = part.pointer(), part.mask(self.asked), self.fill()
+        pointer, mask, fill = part.pointer(), part.mask(self.conditions), self.fill()
         other = None if fill is None or mask is None else constant_like(fill, part.shape)
-        copied = Load(
+        load = Load(
             pointer,
             mask,
             other,
@@ -88,26 +93,26 @@ class Staging:
             eviction=self.sample.eviction,
             location=self.location,
         )
-        return self._made(copied)
+        return self._append(load)
 
     def _store(self, first: int, value: Value) -> Op:
         return LocalStore(
             value, self.buffer, constant(I32, 0), offsets=(0, first), location=self.location
         )
 
-    def _made(self, op: Op) -> Value:
+    def _append(self, op: Op) -> Value:
         self.ops.append(op)
         return op.results[0]
 
     def fill(self) -> Constant | None:
-        """What windows hold where their masks are false, as far as they say one literal."""
-        others = [w.read.op.other for w in self.union.windows]
+        """The literal of lanes that the mask excludes, if a window has one."""
+        others = [w.read.op.other for w in self.footprint.windows]
         return next((x for x in others if isinstance(x, Constant)), None)
 
 
 def parts_of(width: int) -> Iterator[tuple[int, int]]:
-    """First columns and widths of parts that leave few lanes of a warp without an element: what
-    is a power of two, or a multiple of a warp, wide, and the halo that is left."""
+    """First columns and widths of the parts of a row of `width` elements, so that few lanes of a
+    warp are idle: a power of two or a multiple of 32 columns, and the rest of the halo."""
     whole = width // _LANES * _LANES or 1 << (width.bit_length() - 1)
     padded = -(-width // _LANES) * _LANES if width > _LANES else 1 << (width - 1).bit_length()
     if 4 * (padded - width) <= width:
@@ -117,32 +122,32 @@ def parts_of(width: int) -> Iterator[tuple[int, int]]:
         yield whole, width - whole
 
 
-def room(union: Footprint, element: Element) -> int:
-    """Columns of a slot in which lanes that read neighbours, row after row of their tile, meet in
-    as few banks as they can."""
-    first, size = union.windows[0], element.bytes
-    places = list(islice(product(*map(range, first.read.shape)), _LANES))
+def padded_width(footprint: Footprint, element: Element) -> int:
+    """The columns of a row of the buffer, padded so that the reads of a warp have the fewest bank
+    conflicts."""
+    first, size = footprint.windows[0], element.bytes
+    lanes = list(islice(product(*map(range, first.read.shape)), _LANES))
     steps = [[first.lane(d)[axis] for d in range(len(first.read.shape))] for axis in (0, 1)]
-    at = [[sum(map(mul, place, step)) for step in steps] for place in places]
+    positions = [[sum(map(mul, place, step)) for step in steps] for place in lanes]
 
     def cost(width: int) -> int:
-        pitch = SharedTile(element, (union.height, width), 1, 0).pitch
-        return wavefronts([row * pitch + column * size for row, column in at], size)
+        pitch = SharedTile(element, (footprint.height, width), 1, 0).pitch
+        return wavefronts([row * pitch + column * size for row, column in positions], size)
 
-    widths = range(union.width, union.width + BANKS * WORD // size)
+    widths = range(footprint.width, footprint.width + BANKS * WORD // size)
     return min(widths, key=cost)
 
 
-def constant_like(found: Constant, shape: tuple[int, ...]) -> Constant:
-    """The literal at another shape."""
-    return Constant(tile(cast(Element, element_of(found.type)), shape), found.bits)
+def constant_like(literal: Constant, shape: tuple[int, ...]) -> Constant:
+    """`literal` as a tile of `shape`."""
+    return Constant(tile(cast(Element, element_of(literal.type)), shape), literal.bits)
 
 
 def window_ops(
-    function: Function, window: Window, buffer: Value, asked: Sequence[Condition],
+    function: Function, window: Window, buffer: Value, conditions: Sequence[Condition],
     fill: Constant | None,
 ) -> list[Op]:  # fmt: skip
-    """The ops that take the place of a window's load and define its result."""
+    """The ops that replace the load of a window and define its result."""
     op, ops = window.read.op, list[Op]()
     row, column = (_start(function, window, axis, ops) for axis in (0, 1))
     rank = len(window.read.shape)
@@ -151,20 +156,26 @@ def window_ops(
         buffer, constant(I32, 0), row, column, op.results[0].type, rows=rows, columns=columns,
         location=op.location,
     )  # fmt: skip
-    held = isinstance(op.other, Constant) and fill is not None and op.other.bits == fill.bits
-    if op.other is None or isinstance(op.other, Undef) or (held and not needs_select(asked)):
+    fill_matches = (
+        isinstance(op.other, Constant) and fill is not None and op.other.bits == fill.bits
+    )
+    if (
+        op.other is None
+        or isinstance(op.other, Undef)
+        or (fill_matches and not needs_select(conditions))
+    ):
         return [*ops, attrs.evolve(read, results=op.results)]
     assert op.mask is not None
-    chosen = Select(op.mask, read.results[0], op.other, location=op.location)
-    return [*ops, read, attrs.evolve(chosen, results=op.results)]
+    select = Select(op.mask, read.results[0], op.other, location=op.location)
+    return [*ops, read, attrs.evolve(select, results=op.results)]
 
 
 def _start(function: Function, window: Window, axis: int, ops: list[Op]) -> Operand:
-    """The row, or column, at which the window begins in this round."""
+    """The row (column, if `axis` is 1) of element 0 of the window in this iteration, as an i32."""
     moving: dict[tuple[Symbol, ...], int] = {
         (symbol,): step[axis]
         for symbol, step in window.steps.items()
         if step[axis] and not isinstance(symbol, Lane)
     }
     first = {(): window.first[axis]} if window.first[axis] else {}
-    return PolynomialEmitter(function, I32, ops).write(Polynomial({**moving, **first}))
+    return PolynomialEmitter(function, I32, ops).emit(Polynomial({**moving, **first}))

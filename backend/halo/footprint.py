@@ -1,9 +1,10 @@
-"""What several windows of one buffer cover together: rows and columns, and where each lies.
+"""The footprint of several windows of one buffer: its rows and columns, and the position of each
+window in it.
 
-An address is `base` + `origin` + `rows` r + `columns` c in elements: lanes and rounds of loops step
-through r and c, which are counted from the least that is read. Where no two things that are stepped
-by belong together, as with a row stride that is only known at run time, rows are told from columns
-by that; among numbers, the larger steps are between rows.
+The address of an element is `base` + `origin` + `rows` r + `columns` c, in elements. Lanes and
+iterations of loops step through r and c, which begin at 0. `rows` and `columns` are generators of
+all steps. A row stride that is only known at run time is a generator of its own; among constant
+steps, the larger ones are between rows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from typing import TypeAlias
 import attrs
 
 from tileir.analysis.polynomial import Lane, Polynomial, Symbol, number
-from tileir.backend.halo.split_forms import SplitForm, common_generators, divided, multiple, scaled
+from tileir.backend.halo.split_forms import (
+    SplitForm,
+    common_generators,
+    divide_exactly,
+    quotient_by,
+    scale,
+)
 from tileir.ops.memory import Load
 from tileir.types import shape_of
 
@@ -28,14 +35,14 @@ _PARTS = (1, 2, 3, 4)
 
 @attrs.frozen
 class WindowLoad:
-    """A load in rounds of loops: where it reads relative to the buffer's pointer, and the numbers
-    of what moves in each round."""
+    """A load in loops: its offset from the base pointer, in elements, and the values of the varying
+    symbols in each iteration."""
 
     op: Load
     form: SplitForm
-    rounds: Sequence[Mapping[Symbol, int]]
+    iterations: Sequence[Mapping[Symbol, int]]
     fixed: Mapping[Symbol, int]
-    """What is one number in all rounds, which `form` does not count among what moves."""
+    """Symbols with one value in all iterations; `form` has that value folded in."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -44,22 +51,22 @@ class WindowLoad:
 
 @attrs.frozen
 class Window:
-    """A load as a window of the union: `steps` through rows and columns by symbol, the place
-    where all that moves is 0, and the places of element 0 in all rounds."""
+    """A load as a window of the footprint: the steps in rows and columns of each symbol, the
+    position where all varying symbols are 0, and the positions of element 0 in all iterations."""
 
     read: WindowLoad
     steps: Mapping[Symbol, Step]
     first: Step
-    places: frozenset[Step]
+    origins: frozenset[Step]
 
     def lane(self, dim: int) -> Step:
-        """Rows and columns from one element to the next along `dim`."""
+        """The step in rows and columns from one element to the next along `dim`."""
         return self.steps.get(Lane(dim), _NOWHERE)
 
 
 @attrs.frozen
 class Footprint:
-    """`height` x `width` elements that `windows` cover, each element by one at least."""
+    """`height` x `width` elements, each of which is covered by at least one of `windows`."""
 
     origin: Polynomial
     rows: Polynomial
@@ -69,82 +76,89 @@ class Footprint:
     windows: tuple[Window, ...]
 
     @property
-    def loaded(self) -> int:
-        """Elements of all windows that differ in where they are; what is the same element along
-        a whole dimension of a tile counts once."""
-        return sum(_elements(steps) * len(places) for steps, places in self._by_steps().items())
+    def elements_read(self) -> int:
+        """The number of elements that all windows read. Windows at one position count once, and so
+        does an element that is repeated along a whole dimension of a tile."""
+        return sum(
+            _distinct_elements(steps) * len(origins) for steps, origins in self._by_steps().items()
+        )
 
     def _by_steps(self) -> dict[tuple[tuple[int, Step], ...], set[Step]]:
-        found: dict[tuple[tuple[int, Step], ...], set[Step]] = {}
+        origins: dict[tuple[tuple[int, Step], ...], set[Step]] = {}
         for window in self.windows:
             extents = enumerate(window.read.shape)
-            found.setdefault(tuple((n, window.lane(d)) for d, n in extents), set()).update(
-                window.places
+            origins.setdefault(tuple((n, window.lane(d)) for d, n in extents), set()).update(
+                window.origins
             )
-        return found
+        return origins
 
 
-def union(reads: Sequence[WindowLoad]) -> Footprint | None:
-    """The smallest union of `reads`, which read through one pointer; None where they do not
-    cover rows and columns without gaps."""
-    found = [u for rows, columns in _units(reads) if (u := _union(reads, rows, columns))]
-    return min(found, key=lambda u: u.height * u.width, default=None)
+def footprint_of(reads: Sequence[WindowLoad]) -> Footprint | None:
+    """The smallest footprint of `reads`, which have one base pointer; None where they do not cover
+    rows and columns without gaps."""
+    footprints = [
+        u for rows, columns in _unit_candidates(reads) if (u := _footprint(reads, rows, columns))
+    ]
+    return min(footprints, key=lambda u: u.height * u.width, default=None)
 
 
-def _elements(steps: tuple[tuple[int, Step], ...]) -> int:
+def _distinct_elements(steps: tuple[tuple[int, Step], ...]) -> int:
     return prod(extent for extent, step in steps if any(step))
 
 
-def _units(reads: Sequence[WindowLoad]) -> Iterator[tuple[Polynomial, Polynomial]]:
-    """What one row and one column may be apart."""
+def _unit_candidates(reads: Sequence[WindowLoad]) -> Iterator[tuple[Polynomial, Polynomial]]:
+    """Candidates for the distances between rows and between columns."""
     steps = [step for read in reads for step in read.form.steps.values()]
-    apart = [Polynomial({m: c}) for shift in _shifts(reads) for m, c in shift.terms.items()]
-    steps += [step for step in apart if step.constant is None]
-    for rows, columns in _pairs(steps):
+    distances = [Polynomial({m: c}) for shift in _shifts(reads) for m, c in shift.terms.items()]
+    steps += [step for step in distances if step.constant is None]
+    for rows, columns in _generator_pairs(steps):
         for parts in ((i, j) for i in _PARTS for j in _PARTS):
-            halves = divided(rows, parts[0]), divided(columns, parts[1])
-            if halves[0] is not None and halves[1] is not None and (rows.terms or parts[0] == 1):
-                yield halves[0], halves[1]
+            units = divide_exactly(rows, parts[0]), divide_exactly(columns, parts[1])
+            if units[0] is not None and units[1] is not None and (rows.terms or parts[0] == 1):
+                yield units[0], units[1]
 
 
 def _shifts(reads: Sequence[WindowLoad]) -> list[Polynomial]:
     return [read.form.rest - reads[0].form.rest for read in reads]
 
 
-def _pairs(steps: Sequence[Polynomial]) -> Iterator[tuple[Polynomial, Polynomial]]:
+def _generator_pairs(steps: Sequence[Polynomial]) -> Iterator[tuple[Polynomial, Polynomial]]:
     sizes = sorted({abs(s.constant) for s in steps if s.constant})
-    named = common_generators(s for s in steps if s.constant is None)
-    none = number(0)
-    if not named and sizes:
-        yield none, number(gcd(*sizes))
+    symbolic = common_generators(s for s in steps if s.constant is None)
+    zero = number(0)
+    if not symbolic and sizes:
+        yield zero, number(gcd(*sizes))
         for cut in range(1, len(sizes)):
             yield number(gcd(*sizes[cut:])), number(gcd(*sizes[:cut]))
-    elif len(named) == 1:
+    elif len(symbolic) == 1:
         if sizes:
-            yield named[0], number(gcd(*sizes))
+            yield symbolic[0], number(gcd(*sizes))
         else:
-            yield none, named[0]
-    elif len(named) == 2 and not sizes:
-        yield named[0], named[1]
-        yield named[1], named[0]
+            yield zero, symbolic[0]
+    elif len(symbolic) == 2 and not sizes:
+        yield symbolic[0], symbolic[1]
+        yield symbolic[1], symbolic[0]
 
 
-def _union(reads: Sequence[WindowLoad], rows: Polynomial, columns: Polynomial) -> Footprint | None:
-    """The union in rows and columns so far apart; None where something reads between them."""
-    found: list[Window] = []
+def _footprint(
+    reads: Sequence[WindowLoad], rows: Polynomial, columns: Polynomial
+) -> Footprint | None:
+    """The footprint for these distances of rows and columns; None where an address is between
+    them, or where the windows leave gaps."""
+    windows: list[Window] = []
     for read, shift in zip(reads, _shifts(reads), strict=True):
         window = _window(read, shift, rows, columns)
         if window is None:
             return None
-        found.append(window)
-    taken = [_taken(w) for w in found]
-    low = [min(place[d] for w in found for place in w.places) for d in (0, 1)]
-    windows = tuple(_moved(w, (-low[0], -low[1])) for w in found)
-    extents = _covered(windows, taken)
+        windows.append(window)
+    offsets = [_relative_offsets(w) for w in windows]
+    low = [min(place[d] for w in windows for place in w.origins) for d in (0, 1)]
+    moved = tuple(_translate(w, (-low[0], -low[1])) for w in windows)
+    extents = _covered_extents(moved, offsets)
     if extents is None:
         return None
-    origin = reads[0].form.rest + scaled(rows, low[0]) + scaled(columns, low[1])
-    return Footprint(origin, rows, columns, *extents, windows)
+    origin = reads[0].form.rest + scale(rows, low[0]) + scale(columns, low[1])
+    return Footprint(origin, rows, columns, *extents, moved)
 
 
 def _window(
@@ -152,30 +166,30 @@ def _window(
 ) -> Window | None:
     steps: dict[Symbol, Step] = {}
     for symbol, step in read.form.steps.items():
-        found = _place(step, rows, columns)
-        if found is None or (isinstance(symbol, Lane) and (all(found) or min(found) < 0)):
+        position = _row_and_column(step, rows, columns)
+        if position is None or (isinstance(symbol, Lane) and (all(position) or min(position) < 0)):
             return None
-        steps[symbol] = found
-    first = _place(shift, rows, columns)
+        steps[symbol] = position
+    first = _row_and_column(shift, rows, columns)
     if first is None:
         return None
     moves = [s for s in steps if not isinstance(s, Lane)]
-    places = frozenset(
+    origins = frozenset(
         (
             first[0] + sum(steps[s][0] * at[s] for s in moves),
             first[1] + sum(steps[s][1] * at[s] for s in moves),
         )
-        for at in read.rounds
+        for at in read.iterations
     )
-    return Window(read, steps, first, places)
+    return Window(read, steps, first, origins)
 
 
-def _place(form: Polynomial, rows: Polynomial, columns: Polynomial) -> Step | None:
-    """How many `rows` and `columns` make `form`."""
+def _row_and_column(form: Polynomial, rows: Polynomial, columns: Polynomial) -> Step | None:
+    """`form` as a number of rows and columns; None where it is no such sum."""
     count = _count_rows(form, rows)
     if count is None:
         return None
-    rest = multiple(form - scaled(rows, count), columns)
+    rest = quotient_by(form - scale(rows, count), columns)
     return None if rest is None else (count, rest)
 
 
@@ -190,31 +204,39 @@ def _count_rows(form: Polynomial, rows: Polynomial) -> int | None:
     return None if left else count
 
 
-def _moved(window: Window, by: Step) -> Window:
-    places = frozenset((r + by[0], c + by[1]) for r, c in window.places)
-    first = (window.first[0] + by[0], window.first[1] + by[1])
-    return attrs.evolve(window, first=first, places=places)
+def _translate(window: Window, offset: Step) -> Window:
+    origins = frozenset((r + offset[0], c + offset[1]) for r, c in window.origins)
+    first = (window.first[0] + offset[0], window.first[1] + offset[1])
+    return attrs.evolve(window, first=first, origins=origins)
 
 
-def _taken(window: Window) -> tuple[set[int], set[int]]:
-    """Rows and columns of a window whose element 0 is at (0, 0)."""
-    found: tuple[set[int], set[int]] = ({0}, {0})
+def _relative_offsets(window: Window) -> tuple[set[int], set[int]]:
+    """The rows and the columns of a window whose element 0 is at (0, 0)."""
+    offsets: tuple[set[int], set[int]] = ({0}, {0})
     for dim, extent in enumerate(window.read.shape):
         for axis, step in enumerate(window.lane(dim)):
             if step:
-                found[axis].update([n + step * i for n in found[axis] for i in range(extent)])
-    return found
+                offsets[axis].update([n + step * i for n in offsets[axis] for i in range(extent)])
+    return offsets
 
 
-def _covered(windows: Sequence[Window], taken: Sequence[tuple[set[int], set[int]]]) -> Step | None:
-    """Rows and columns that windows cover from (0, 0); None where they leave one out."""
-    held: dict[int, int] = {}
-    for window, (rows, columns) in zip(windows, taken, strict=True):
+def _covered_extents(
+    windows: Sequence[Window], offsets: Sequence[tuple[set[int], set[int]]]
+) -> Step | None:
+    """The numbers of rows and columns that windows cover from (0, 0); None where there are gaps."""
+    columns_of_row: dict[int, int] = {}
+    for window, (rows, columns) in zip(windows, offsets, strict=True):
         bits = sum(1 << c for c in columns)
-        for at_row, at_column in window.places:
+        for at_row, at_column in window.origins:
             for row in rows:
-                held[row + at_row] = held.get(row + at_row, 0) | bits << at_column
-    whole = max(held.values())
+                columns_of_row[row + at_row] = (
+                    columns_of_row.get(row + at_row, 0) | bits << at_column
+                )
+    whole = max(columns_of_row.values())
     width = whole.bit_length()
-    full = whole == (1 << width) - 1 and all(row == whole for row in held.values())
-    return (len(held), width) if full and max(held) == len(held) - 1 else None
+    full = whole == (1 << width) - 1 and all(row == whole for row in columns_of_row.values())
+    return (
+        (len(columns_of_row), width)
+        if full and max(columns_of_row) == len(columns_of_row) - 1
+        else None
+    )

@@ -1,11 +1,10 @@
-"""Which elements of a union are read: the masks of its windows, told by rows and columns.
+"""The mask of a footprint: the masks of its windows in terms of rows and columns.
 
-A comparison of a mask is one of two things. Either it says the same of an element whichever window
-reads it (`inside the image`): then it is a comparison of the element's row and column. Or it looks
-at the index along one dimension of the tile alone (`inside the output`): then an element is read
-if any index that reaches it passes, and the index that passes most easily decides. Every window
-must make all comparisons, or make others that imply them; so no element is loaded that no window
-would have loaded.
+A comparison in a mask is one of two kinds. A `HalfPlane` depends only on the position of the
+element, whichever window reads it (`inside the image`). An `IndexBound` depends only on the index
+along one dimension of the tile (`inside the output`): an element is then read if any index that
+maps to it passes, and the most permissive of these indices decides. Every window must make each
+comparison, or others that imply it. No element is then loaded that no window would have loaded.
 """
 
 from __future__ import annotations
@@ -21,14 +20,21 @@ from tileir.analysis.affine_forms import Affine, Bound
 from tileir.analysis.polynomial import Iteration, Lane, Polynomial, ProgramIndex, Symbol, number
 from tileir.analysis.ranges import Ranges
 from tileir.backend.halo.footprint import Footprint, Window
-from tileir.backend.halo.split_forms import Moving, SplitForm, divided, scaled, settled, split_form
+from tileir.backend.halo.split_forms import (
+    SplitForm,
+    Varies,
+    divide_exactly,
+    fold_fixed,
+    scale,
+    split_form,
+)
 from tileir.op import Op
 from tileir.values import Operand, Value
 
 
 @attrs.frozen
 class HalfPlane:
-    """`rows` r + `columns` c + `rest` >= 0 of the element in row r and column c of the union."""
+    """`rows` r + `columns` c + `rest` >= 0 for the element in row r and column c."""
 
     rows: Polynomial
     columns: Polynomial
@@ -37,8 +43,8 @@ class HalfPlane:
 
 @attrs.frozen
 class IndexBound:
-    """`step` i + `rest` >= 0 of the index i along dimension `dim` of the windows. The index that
-    decides for a row (a column, if `axis` is 1) r is max(r - `reach`, r mod `apart`) / `stride`,
+    """`step` i + `rest` >= 0 for the index i along dimension `dim` of the windows. The deciding
+    index of a row r (a column, if `axis` is 1) is max(r - `reach`, r mod `modulus`) / `stride`,
     rounded up; with a positive step, min(r / `stride`, `last`), rounded down."""
 
     dim: int
@@ -47,66 +53,74 @@ class IndexBound:
     axis: int
     stride: int
     reach: int
-    apart: int
+    modulus: int
     last: int
 
 
 Condition: TypeAlias = HalfPlane | IndexBound
 
 
-def conditions(
-    union: Footprint, forms: AffineForms, bounds: Ranges, moving: Moving, updates: frozenset[Op]
+def common_conditions(
+    footprint: Footprint, forms: AffineForms, bounds: Ranges, varies: Varies, updates: frozenset[Op]
 ) -> list[Condition] | None:
-    """What all windows ask together; None where they ask different things, or something else."""
-    asked = [_asked(w, forms, moving, updates) for w in union.windows]
-    own = [one for one in asked if one is not None]
-    if len(own) < len(asked):
+    """The conditions that all windows of a footprint have in common; None where their masks differ
+    or have another form."""
+    per_window = [_mask_comparisons(w, forms, varies, updates) for w in footprint.windows]
+    comparisons_by_window = [comparison for comparison in per_window if comparison is not None]
+    if len(comparisons_by_window) < len(per_window):
         return None
-    found: list[Condition] = []
-    for window, comparisons in zip(union.windows, own, strict=True):
-        for one in comparisons:
-            kind = next(_shared(one, window, union, own, bounds), None)
+    shared: list[Condition] = []
+    for window, comparisons in zip(footprint.windows, comparisons_by_window, strict=True):
+        for comparison in comparisons:
+            kind = next(
+                _conditions_of_all(comparison, window, footprint, comparisons_by_window, bounds),
+                None,
+            )
             if kind is None:
                 return None
-            if kind not in found:
-                found.append(kind)
-    return found if _separate(found) else None
+            if kind not in shared:
+                shared.append(kind)
+    return shared if _are_separable(shared) else None
 
 
-def _shared(
-    one: SplitForm,
+def _conditions_of_all(
+    comparison: SplitForm,
     window: Window,
-    union: Footprint,
-    asked: Sequence[Sequence[SplitForm]],
+    footprint: Footprint,
+    comparisons_by_window: Sequence[Sequence[SplitForm]],
     bounds: Ranges,
 ) -> Iterator[Condition]:
-    """What a comparison of `window` may be that all windows make, or imply by those they make."""
-    for kind in (_inside(one, window), _index(one, window, union)):
+    """The conditions equivalent to a comparison of `window` that the masks of all windows imply."""
+    for kind in (
+        _as_half_plane(comparison, window),
+        _as_index_bound(comparison, window, footprint),
+    ):
         if kind is not None and all(
-            _implied(_of_window(kind, other), comparisons, bounds)
-            for other, comparisons in zip(union.windows, asked, strict=True)
+            _is_implied(_in_window(kind, other), comparisons, bounds)
+            for other, comparisons in zip(footprint.windows, comparisons_by_window, strict=True)
         ):
             yield kind
 
 
-def _asked(
-    window: Window, forms: AffineForms, moving: Moving, updates: frozenset[Op]
+def _mask_comparisons(
+    window: Window, forms: AffineForms, varies: Varies, updates: frozenset[Op]
 ) -> list[SplitForm] | None:
-    """The comparisons of a window's mask, as what must be 0 or more."""
+    """The comparisons of the mask of `window`, as forms that must be at least 0; None where a
+    comparison is not affine."""
     mask: Operand | None = window.read.op.mask
     if mask is None:
         return []
-    found = forms.bounds(mask)
-    if found is None:
+    bounds = forms.bounds(mask)
+    if bounds is None:
         return None
-    made = [_positive(bound, updates) for bound in found]
-    split = [split_form(form, moving) for form in made if form is not None]
-    whole = [settled(part, window.read.fixed) for part in split if part is not None]
-    return whole if len(whole) == len(found) else None
+    at_least_zero = [_nonnegative_form(bound, updates) for bound in bounds]
+    split = [split_form(form, varies) for form in at_least_zero if form is not None]
+    settled_forms = [fold_fixed(part, window.read.fixed) for part in split if part is not None]
+    return settled_forms if len(settled_forms) == len(bounds) else None
 
 
-def _positive(bound: Bound, updates: frozenset[Op]) -> Polynomial | None:
-    """The form that is 0 or more where `bound` holds."""
+def _nonnegative_form(bound: Bound, updates: frozenset[Op]) -> Polynomial | None:
+    """The form that is at least 0 exactly where `bound` holds; None where there is none."""
     left, right = bound.left, bound.right
     if (left.assuming | right.assuming) - updates:
         return None
@@ -127,30 +141,32 @@ def _difference(relation: str, left: Affine, right: Affine) -> Polynomial | None
             return None
 
 
-def _inside(asked: SplitForm, window: Window) -> HalfPlane | None:
-    """A comparison as one of rows and columns; None where it looks at anything else."""
-    factors = [number(0), number(0)]
+def _as_half_plane(comparison: SplitForm, window: Window) -> HalfPlane | None:
+    """A comparison as a half plane; None where it depends on more than row and column."""
+    coefficients = [number(0), number(0)]
     for axis in (0, 1):
         for symbol, step in window.steps.items():
             if step[axis] and not step[1 - axis]:
-                found = divided(asked.steps.get(symbol, number(0)), step[axis])
-                if found is None:
+                coefficient = divide_exactly(comparison.steps.get(symbol, number(0)), step[axis])
+                if coefficient is None:
                     return None
-                factors[axis] = found
-    for symbol in (*window.steps, *asked.steps):
+                coefficients[axis] = coefficient
+    for symbol in (*window.steps, *comparison.steps):
         step = window.steps.get(symbol, (0, 0))
-        expected = scaled(factors[0], step[0]) + scaled(factors[1], step[1])
-        if asked.steps.get(symbol, number(0)) != expected:
+        expected = scale(coefficients[0], step[0]) + scale(coefficients[1], step[1])
+        if comparison.steps.get(symbol, number(0)) != expected:
             return None
-    first = scaled(factors[0], window.first[0]) + scaled(factors[1], window.first[1])
-    return HalfPlane(factors[0], factors[1], asked.rest - first)
+    first = scale(coefficients[0], window.first[0]) + scale(coefficients[1], window.first[1])
+    return HalfPlane(coefficients[0], coefficients[1], comparison.rest - first)
 
 
-def _index(asked: SplitForm, window: Window, union: Footprint) -> IndexBound | None:
-    """A comparison of one index of the tile; None where it looks at anything else."""
-    if len(asked.steps) != 1:
+def _as_index_bound(
+    comparison: SplitForm, window: Window, footprint: Footprint
+) -> IndexBound | None:
+    """A comparison as a bound of one index of the tile; None where it depends on more."""
+    if len(comparison.steps) != 1:
         return None
-    ((symbol, form),) = asked.steps.items()
+    ((symbol, form),) = comparison.steps.items()
     size = form.constant
     if not isinstance(symbol, Lane) or size is None:
         return None
@@ -158,122 +174,130 @@ def _index(asked: SplitForm, window: Window, union: Footprint) -> IndexBound | N
     if not any(step):
         return None
     axis = 0 if step[0] else 1
-    others = {n for w in union.windows for n in _others(w, dim, axis)}
-    apart = gcd(*others) if step[axis] == 1 else 1
+    others = {n for w in footprint.windows for n in _offsets_along(w, dim, axis)}
+    modulus = gcd(*others) if step[axis] == 1 else 1
     last = window.read.shape[dim] - 1
-    made = IndexBound(dim, size, asked.rest, axis, step[axis], max(others), apart or 1, last)
-    return made if _exact(made, union) else None
+    bound = IndexBound(
+        dim, size, comparison.rest, axis, step[axis], max(others), modulus or 1, last
+    )
+    return bound if _is_exact(bound, footprint) else None
 
 
-def _exact(made: IndexBound, union: Footprint) -> bool:
-    """Whether the index that decides is that which reaches a row, or column, and passes most
-    easily, for all of them."""
-    extent = (union.height, union.width)[made.axis]
+def _is_exact(bound: IndexBound, footprint: Footprint) -> bool:
+    """Whether the deciding index of every row (or column) is the most permissive index that maps
+    to it."""
+    extent = (footprint.height, footprint.width)[bound.axis]
     reached: dict[int, set[int]] = {at: set() for at in range(extent)}
-    if not _alike(union) or not _independent(union):
+    if not _have_one_shape(footprint) or not _origins_form_a_grid(footprint):
         return False
-    for window in union.windows:
-        others = _others(window, made.dim, made.axis)
-        for index in range(made.last + 1):
+    for window in footprint.windows:
+        others = _offsets_along(window, bound.dim, bound.axis)
+        for index in range(bound.last + 1):
             for other in others:
-                reached[made.stride * index + other].add(index)
+                reached[bound.stride * index + other].add(index)
     return all(
-        found and decides(made, at) == _easiest(made, found) for at, found in reached.items()
+        indices and deciding_index(bound, at) == _most_permissive(bound, indices)
+        for at, indices in reached.items()
     )
 
 
-def _alike(union: Footprint) -> bool:
-    """Whether all windows are tiles of one shape that step alike."""
-    shape = union.windows[0].read.shape
-    lanes = [[w.lane(dim) for dim in range(len(shape))] for w in union.windows]
-    return all(w.read.shape == shape for w in union.windows) and all(x == lanes[0] for x in lanes)
+def _have_one_shape(footprint: Footprint) -> bool:
+    """Whether all windows have one shape and the same steps per lane."""
+    shape = footprint.windows[0].read.shape
+    lanes = [[w.lane(dim) for dim in range(len(shape))] for w in footprint.windows]
+    return all(w.read.shape == shape for w in footprint.windows) and all(
+        x == lanes[0] for x in lanes
+    )
 
 
-def _independent(union: Footprint) -> bool:
-    """Whether windows are at every row in which one is and every column in which one is."""
-    places = {place for window in union.windows for place in window.places}
-    rows, columns = ({place[d] for place in places} for d in (0, 1))
-    return len(places) == len(rows) * len(columns)
+def _origins_form_a_grid(footprint: Footprint) -> bool:
+    """Whether the positions of the windows are all pairs of some rows and some columns."""
+    origins = {place for window in footprint.windows for place in window.origins}
+    rows, columns = ({place[d] for place in origins} for d in (0, 1))
+    return len(origins) == len(rows) * len(columns)
 
 
-def _others(window: Window, dim: int, axis: int) -> set[int]:
-    """What places and other dimensions of a window add along an axis."""
-    found = {place[axis] for place in window.places}
+def _offsets_along(window: Window, dim: int, axis: int) -> set[int]:
+    """The offsets along `axis` that the positions and the other dimensions of a window add."""
+    offsets = {place[axis] for place in window.origins}
     for other, extent in enumerate(window.read.shape):
         step = window.lane(other)[axis]
         if other != dim and step:
-            found = {n + step * i for n in found for i in range(extent)}
-    return found
+            offsets = {n + step * i for n in offsets for i in range(extent)}
+    return offsets
 
 
-def _easiest(made: IndexBound, indices: Iterable[int]) -> int:
-    return max(indices) if made.step > 0 else min(indices)
+def _most_permissive(bound: IndexBound, indices: Iterable[int]) -> int:
+    return max(indices) if bound.step > 0 else min(indices)
 
 
-def decides(made: IndexBound, at: int) -> int:
-    """The index that decides for row, or column, `at`."""
-    if made.step > 0:
-        return min(at // made.stride, made.last)
-    return -(-max(at - made.reach, at % made.apart) // made.stride)
+def deciding_index(bound: IndexBound, position: int) -> int:
+    """The deciding index of row (or column) `position`."""
+    if bound.step > 0:
+        return min(position // bound.stride, bound.last)
+    return -(-max(position - bound.reach, position % bound.modulus) // bound.stride)
 
 
-def _separate(found: Sequence[Condition]) -> bool:
-    """Whether an element that passes every comparison is read by one index that passes all: at
-    most one dimension along each axis is looked at, and from one side."""
-    indices = [c for c in found if isinstance(c, IndexBound)]
+def _are_separable(conditions: Sequence[Condition]) -> bool:
+    """Whether one index satisfies all bounds of an element that satisfies each of them: at most one
+    dimension per axis is bounded, and from one side."""
+    indices = [c for c in conditions if isinstance(c, IndexBound)]
     sides = {(c.axis, c.dim, c.step > 0) for c in indices}
     return len({axis for axis, _, _ in sides}) == len(sides)
 
 
-def _of_window(kind: Condition, window: Window) -> SplitForm:
-    """A condition as comparison of what moves in `window`."""
+def _in_window(kind: Condition, window: Window) -> SplitForm:
+    """A condition in terms of the varying symbols of `window`."""
     if isinstance(kind, IndexBound):
         return SplitForm({Lane(kind.dim): number(kind.step)}, kind.rest)
     steps = {
-        symbol: scaled(kind.rows, step[0]) + scaled(kind.columns, step[1])
+        symbol: scale(kind.rows, step[0]) + scale(kind.columns, step[1])
         for symbol, step in window.steps.items()
     }
-    first = scaled(kind.rows, window.first[0]) + scaled(kind.columns, window.first[1])
+    first = scale(kind.rows, window.first[0]) + scale(kind.columns, window.first[1])
     return SplitForm({s: p for s, p in steps.items() if p.terms}, kind.rest + first)
 
 
-def _implied(wanted: SplitForm, asked: Sequence[SplitForm], bounds: Ranges) -> bool:
-    """Whether `wanted` is 0 or more wherever all that is `asked` is."""
-    if _never_negative((wanted.rest, *wanted.steps.values()), wanted.steps, bounds):
+def _is_implied(form: SplitForm, comparisons: Sequence[SplitForm], bounds: Ranges) -> bool:
+    """Whether `form` is at least 0 wherever all `comparisons` are."""
+    if _never_negative((form.rest, *form.steps.values()), form.steps, bounds):
         return True
-    for one in asked:
-        spare = (wanted.rest - one.rest).constant
-        if one.steps == wanted.steps and spare is not None and spare >= 0:
+    for comparison in comparisons:
+        spare = (form.rest - comparison.rest).constant
+        if comparison.steps == form.steps and spare is not None and spare >= 0:
             return True
     return False
 
 
 def _never_negative(
-    forms: Iterable[Polynomial], moving: Mapping[Symbol, Polynomial], bounds: Ranges
+    forms: Iterable[Polynomial], varies: Mapping[Symbol, Polynomial], bounds: Ranges
 ) -> bool:
-    """Whether sums of `forms` times what moves have no negative term."""
-    return all(_natural(s, bounds) for s in moving) and all(
-        factor >= 0 and all(_natural(s, bounds) for s in monomial)
+    """Whether `forms` and the varying symbols have no negative coefficient or symbol."""
+    return all(_is_nonnegative(s, bounds) for s in varies) and all(
+        coefficient >= 0 and all(_is_nonnegative(s, bounds) for s in monomial)
         for form in forms
-        for monomial, factor in form.terms.items()
+        for monomial, coefficient in form.terms.items()
     )
 
 
-def _natural(symbol: Symbol, bounds: Ranges) -> bool:
+def _is_nonnegative(symbol: Symbol, bounds: Ranges) -> bool:
     if isinstance(symbol, Value):
         return bounds.of(symbol)[0] >= 0
     return isinstance(symbol, (Lane, Iteration, ProgramIndex))
 
 
-def needs_select(found: Sequence[Condition]) -> bool:
-    """Whether a window holds elements that its own mask leaves out."""
-    return any(isinstance(c, IndexBound) for c in found)
+def needs_select(conditions: Sequence[Condition]) -> bool:
+    """Whether the staged elements of a window include some that its own mask excludes."""
+    return any(isinstance(c, IndexBound) for c in conditions)
 
 
-def along(found: Sequence[Condition]) -> Iterator[tuple[int | None, Condition]]:
-    """Conditions with the axis that alone decides them; None where both do."""
-    for one in found:
-        if isinstance(one, IndexBound):
-            yield one.axis, one
+def with_axes(conditions: Sequence[Condition]) -> Iterator[tuple[int | None, Condition]]:
+    """Conditions with the one axis they depend on; None where they depend on both."""
+    for condition in conditions:
+        if isinstance(condition, IndexBound):
+            yield condition.axis, condition
         else:
-            yield (0 if not one.columns.terms else 1 if not one.rows.terms else None), one
+            yield (
+                (0 if not condition.columns.terms else 1 if not condition.rows.terms else None),
+                condition,
+            )

@@ -1,4 +1,4 @@
-"""Sums of products, apart by what moves: lanes, rounds of loops, and values within them."""
+"""Polynomials split by the symbols that vary: lanes, iterations of loops, and values in them."""
 
 from __future__ import annotations
 
@@ -10,89 +10,90 @@ import attrs
 
 from tileir.analysis.polynomial import Monomial, Polynomial, Symbol
 
-Moving: TypeAlias = Callable[[Symbol], bool]
+Varies: TypeAlias = Callable[[Symbol], bool]
 
 
 @attrs.frozen
 class SplitForm:
-    """`rest` plus the sum of `steps[s]` times s over the symbols s that move."""
+    """`rest` plus the sum of `steps[s]` * s over the varying symbols s."""
 
     steps: Mapping[Symbol, Polynomial]
     rest: Polynomial
 
 
-def split_form(form: Polynomial, moving: Moving) -> SplitForm | None:
-    """`form` apart by what moves; None where two things that move are multiplied."""
+def split_form(form: Polynomial, varies: Varies) -> SplitForm | None:
+    """`form` split by its varying symbols; None where two of them are multiplied."""
     steps: dict[Symbol, dict[Monomial, int]] = {}
     rest: dict[Monomial, int] = {}
-    for monomial, factor in form.terms.items():
-        found = [s for s in monomial if moving(s)]
-        if len(found) > 1:
+    for monomial, coefficient in form.terms.items():
+        variables = [s for s in monomial if varies(s)]
+        if len(variables) > 1:
             return None
-        if found:
-            others = tuple(s for s in monomial if s is not found[0])
-            steps.setdefault(found[0], {})[others] = factor
+        if variables:
+            others = tuple(s for s in monomial if s is not variables[0])
+            steps.setdefault(variables[0], {})[others] = coefficient
         else:
-            rest[monomial] = factor
+            rest[monomial] = coefficient
     return SplitForm({s: Polynomial(p) for s, p in steps.items()}, Polynomial(rest))
 
 
-def settled(parts: SplitForm, fixed: Mapping[Symbol, int]) -> SplitForm:
-    """`parts` with symbols that are always one number among what does not move."""
-    steps = {s: step for s, step in parts.steps.items() if s not in fixed}
-    moved = (scaled(step, fixed[s]) for s, step in parts.steps.items() if s in fixed)
-    return SplitForm(steps, sum(moved, parts.rest))
+def fold_fixed(form: SplitForm, fixed: Mapping[Symbol, int]) -> SplitForm:
+    """`form` with the symbols of `fixed`, which have one value, folded into the rest."""
+    steps = {s: step for s, step in form.steps.items() if s not in fixed}
+    constants = (scale(step, fixed[s]) for s, step in form.steps.items() if s in fixed)
+    return SplitForm(steps, sum(constants, form.rest))
 
 
 def common_generators(forms: Iterable[Polynomial]) -> list[Polynomial]:
-    """Of the forms that are multiples of one another, what all are multiples of; 0 is left out."""
-    found: list[Polynomial] = []
+    """A common divisor for each group of forms that are rational multiples of one another; zero
+    forms are left out."""
+    generators: list[Polynomial] = []
     for form in forms:
-        for index, other in enumerate(found):
-            shared = _shared(form, other)
-            if shared is not None:
-                found[index] = shared
+        for index, other in enumerate(generators):
+            generator = _common_generator(form, other)
+            if generator is not None:
+                generators[index] = generator
                 break
         else:
             if form.terms:
-                found.append(form)
-    return found
+                generators.append(form)
+    return generators
 
 
-def _shared(a: Polynomial, b: Polynomial) -> Polynomial | None:
-    """The largest form that both are multiples of; None where neither is a multiple, in
-    fractions, of the other."""
+def _common_generator(a: Polynomial, b: Polynomial) -> Polynomial | None:
+    """The largest form that divides both; None where they are no rational multiples of each
+    other."""
     if a.terms.keys() != b.terms.keys():
         return b if not a.terms else None
     sizes = gcd(*a.terms.values()), gcd(*b.terms.values())
-    plain, other = divided(a, sizes[0]), divided(b, sizes[1])
+    plain, other = divide_exactly(a, sizes[0]), divide_exactly(b, sizes[1])
     assert plain is not None and other is not None
-    if plain not in (other, scaled(other, -1)):
+    if plain not in (other, scale(other, -1)):
         return None
-    return scaled(plain, gcd(*sizes))
+    return scale(plain, gcd(*sizes))
 
 
-def divided(form: Polynomial, by: int) -> Polynomial | None:
-    """`form` / `by`, where that leaves no fractions."""
-    if not by or any(c % by for c in form.terms.values()):
+def divide_exactly(form: Polynomial, divisor: int) -> Polynomial | None:
+    """`form` / `divisor`; None where a coefficient is no multiple of `divisor`."""
+    if not divisor or any(c % divisor for c in form.terms.values()):
         return None
-    return Polynomial({m: c // by for m, c in form.terms.items()})
+    return Polynomial({m: c // divisor for m, c in form.terms.items()})
 
 
-def scaled(form: Polynomial, by: int) -> Polynomial:
-    """`form` times `by`."""
-    return Polynomial({m: c * by for m, c in form.terms.items()} if by else {})
+def scale(form: Polynomial, times: int) -> Polynomial:
+    """`form` * `times`."""
+    return Polynomial({m: c * times for m, c in form.terms.items()} if times else {})
 
 
-def multiple(form: Polynomial, of: Polynomial) -> int | None:
-    """How many times `of`, which is not 0, makes `form`; None where none does."""
+def quotient_by(form: Polynomial, of: Polynomial) -> int | None:
+    """The integer n with n * `of` = `form`, or None. `of` is not 0."""
     if not form.terms:
         return 0
-    monomial, factor = next(iter(of.terms.items()))
-    times, left = divmod(form.terms.get(monomial, 0), factor)
-    return None if left or scaled(of, times) != form else times
+    monomial, coefficient = next(iter(of.terms.items()))
+    times, left = divmod(form.terms.get(monomial, 0), coefficient)
+    return None if left or scale(of, times) != form else times
 
 
 def symbols(forms: Iterable[Polynomial]) -> set[Symbol]:
-    """What occurs in `forms`."""
+    """The symbols of `forms`."""
     return {s for form in forms for monomial in form.terms for s in monomial}

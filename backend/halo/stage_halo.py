@@ -1,4 +1,4 @@
-"""Overlapping windows of one buffer, staged once with their halo."""
+"""Staging of the footprint of overlapping windows, with its halo, in shared memory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from tileir.analysis.polynomial import Iteration, Lane, Symbol
 from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks
 from tileir.backend.codegen.emit.shared_tile import SharedTile
-from tileir.backend.halo.constant_trip_loops import IterationSpace, numbers, rounds
-from tileir.backend.halo.emit_staging import Staging, room, window_ops
-from tileir.backend.halo.footprint import Footprint, WindowLoad, union
-from tileir.backend.halo.footprint_masks import Condition, IndexBound, conditions
-from tileir.backend.halo.split_forms import Moving, settled, split_form, symbols
+from tileir.backend.halo.constant_trip_loops import (
+    IterationSpace,
+    iteration_space,
+    values_per_iteration,
+)
+from tileir.backend.halo.emit_staging import Staging, padded_width, window_ops
+from tileir.backend.halo.footprint import Footprint, WindowLoad, footprint_of
+from tileir.backend.halo.footprint_masks import Condition, IndexBound, common_conditions
+from tileir.backend.halo.split_forms import Varies, fold_fixed, split_form, symbols
 from tileir.backend.transforms.polynomial_emitter import writable
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
@@ -34,20 +38,22 @@ from tileir.values import Value
 
 @pass_("stage-halo")
 def stage_halo(module: Module, *, shared: int = 24576, gain: int = 2) -> PassResult:
-    """Copy what overlapping windows cover into shared memory once, and read windows there.
+    """Copy the footprint of overlapping windows to shared memory once, and read the windows there.
 
-    Where a loop over the taps of a filter, or a filter written out, loads the elements of one
-    buffer again and again, a block's loads cover a tile and its halo. One load fetches these,
-    coalesced, masked as the windows are; a barrier makes them seen by all. `shared` is the bytes
-    that may be used, `gain` how many times more elements windows must read than they cover.
+    A loop over the taps of a filter, or an unrolled filter, loads most elements of a buffer several
+    times: the loads of a block cover a tile and its halo. This pass loads them once, coalesced and
+    masked as the windows are, and a barrier makes them visible to all threads. `shared` is the
+    limit of shared memory in bytes, `gain` the least ratio of elements that the windows read to
+    elements that they cover.
 
-    Addresses must be sums of what moves, in rows and columns that the windows cover without gaps;
-    the loops around, of a known number of rounds; nothing in them may write the buffer; and every
-    window must ask the same of an element, or of an index of its tile (`masks.py`), so that no
-    element is loaded that was not loaded before. All other loads stay as they are.
+    Addresses must be affine in lanes and iterations, in rows and columns that the windows cover
+    without gaps. The loops must have constant trip counts, and nothing in them may write the
+    buffer. The masks of all windows must make the same condition on the position of an element, or
+    on an index of the tile (`footprint_masks.py`), so that no element is loaded that was not loaded
+    before. All other loads stay as they are.
 
     before:
-        define kernel void @sums(f32* noalias %x, f32* noalias %y, i32 %n) {
+        define kernel void @box_filter(f32* noalias %x, f32* noalias %y, i32 %n) {
         entry:
           %i = make_range i32<64>
           %xs = splat f32*<64> %x
@@ -74,7 +80,7 @@ def stage_halo(module: Module, *, shared: int = 24576, gain: int = 2) -> PassRes
     after:
         stage "halo"
 
-        define kernel void @sums(f32* noalias %x, f32* noalias %y, i32 %n) {
+        define kernel void @box_filter(f32* noalias %x, f32* noalias %y, i32 %n) {
         entry:
           %i = make_range i32<64>
           %0 = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 1, 68]}
@@ -119,41 +125,41 @@ def stage_halo(module: Module, *, shared: int = 24576, gain: int = 2) -> PassRes
           ret
         }
     """
-    found = {name: stage_function_halo(f, shared, gain) for name, f in module.functions.items()}
-    remarks = tuple(r for outcome in found.values() for r in outcome.remarks)
-    count = sum(outcome.statistics.get("unions staged", 0) for outcome in found.values())
+    outcomes = {name: stage_function_halo(f, shared, gain) for name, f in module.functions.items()}
+    remarks = tuple(r for outcome in outcomes.values() for r in outcome.remarks)
+    count = sum(outcome.statistics.get("footprints staged", 0) for outcome in outcomes.values())
     if not count:
         return PassResult(module, remarks)
-    functions = {name: cast(Function, outcome.ir) for name, outcome in found.items()}
+    functions = {name: cast(Function, outcome.ir) for name, outcome in outcomes.items()}
     changed = module.evolve(functions=functions, stage="halo")
-    return PassResult(changed, remarks, {"unions staged": count})
+    return PassResult(changed, remarks, {"footprints staged": count})
 
 
 def stage_function_halo(function: Function, shared: int = 24576, gain: int = 2) -> PassResult:
-    """The same for one function."""
+    """As `stage_halo`, for one function."""
     remarks: list[Diagnostic] = []
     count, before = 0, function
-    while (work := _first(function, shared, gain)) is not None:
-        remarks.append(work.remark())
-        shared -= work.bytes
-        function = work.apply()
+    while (candidate := _first_candidate(function, shared, gain)) is not None:
+        remarks.append(candidate.remark())
+        shared -= candidate.bytes
+        function = candidate.apply()
         count += 1
     if function is before:
         return PassResult(function)
-    return PassResult(dce(function), tuple(remarks), {"unions staged": count})
+    return PassResult(dce(function), tuple(remarks), {"footprints staged": count})
 
 
 @attrs.frozen
 class Region:
-    """Where windows are read: a loop, or from op `start` on in block `label`."""
+    """Where windows are read: `loop`, or block `label` from op number `start` on."""
 
     function: Function
     label: str
     loop: Loop | None = None
     start: int = 0
 
-    def moving(self, which: Symbol) -> bool:
-        """Whether a symbol is not the same throughout the region, or is a lane."""
+    def varies(self, which: Symbol) -> bool:
+        """Whether a symbol is a lane or has several values in the region."""
         if isinstance(which, Lane) or self.loop is None:
             return isinstance(which, Lane)
         if isinstance(which, Iteration):
@@ -162,54 +168,66 @@ class Region:
             isinstance(which, Value) and defining_blocks(self.function)[which] in self.loop.blocks
         )
 
-    def reached(self, value: Value) -> bool:
-        """Whether `value` is defined before the region."""
-        home = defining_blocks(self.function)[value]
+    def is_available(self, value: Value) -> bool:
+        """Whether the definition of `value` dominates the region."""
+        block = defining_blocks(self.function)[value]
         if self.loop is not None:
-            before = home not in self.loop.blocks
-            return before and dominance(self.function).dominates(home, self.loop.header)
-        if home != self.label:
-            return dominance(self.function).dominates(home, self.label)
-        later = self.function.blocks[home].ops[self.start :]
+            before = block not in self.loop.blocks
+            return before and dominance(self.function).dominates(block, self.loop.header)
+        if block != self.label:
+            return dominance(self.function).dominates(block, self.label)
+        later = self.function.blocks[block].ops[self.start :]
         return all(value not in op.results for op in later)
 
     @property
-    def again(self) -> bool:
-        """Whether control may come back to it."""
+    def is_repeated(self) -> bool:
+        """Whether the region is in a loop, so that it may run more than once."""
         depth = loops(self.function).depth(self.label)
         return depth > (self.loop is not None)
 
 
 @attrs.frozen
 class StagingCandidate:
-    """A union that is worth staging."""
+    """A footprint that is worth staging. `bytes` is the size of its shared buffer."""
 
     region: Region
-    union: Footprint
+    footprint: Footprint
     base: Value
-    asked: Sequence[Condition]
-    room: int
+    conditions: Sequence[Condition]
+    padded_width: int
     bytes: int
 
     def remark(self) -> Diagnostic:
-        """What is done, at the first load."""
-        size, op = f"{self.union.height} x {self.union.width}", self.union.windows[0].read.op
+        """The remark on the staging, at the location of the first load."""
+        size, op = (
+            f"{self.footprint.height} x {self.footprint.width}",
+            self.footprint.windows[0].read.op,
+        )
         message = f"load: {size} elements are staged in shared memory once, and windows of them"
-        return remark("TIR0758", f"{message} read {self.union.loaded} there", op.location)
+        return remark(
+            "TIR0758", f"{message} read {self.footprint.elements_read} there", op.location
+        )
 
     def apply(self) -> Function:
-        """The function with the copy, and windows in place of loads."""
+        """The function with the copy, and with its loads replaced by windows."""
         function, region = self.region.function, self.region
-        staging = Staging(function, self.union, self.base, self.asked, self.room, region.again)
-        copy = staging.write()
+        staging = Staging(
+            function,
+            self.footprint,
+            self.base,
+            self.conditions,
+            self.padded_width,
+            region.is_repeated,
+        )
+        copy = staging.emit()
         reads: dict[Op, list[Op]] = {
-            w.read.op: window_ops(function, w, staging.buffer, self.asked, staging.fill())
-            for w in self.union.windows
+            w.read.op: window_ops(function, w, staging.buffer, self.conditions, staging.fill())
+            for w in self.footprint.windows
         }
-        if region.again:
-            function = _at_entry(function, staging.allot)
+        if region.is_repeated:
+            function = _at_entry(function, staging.allocation)
         else:
-            copy = [staging.allot, *copy]
+            copy = [staging.allocation, *copy]
         if region.loop is None:
             first = function.blocks[region.label].ops[region.start]
             reads[first] = [*copy, *reads[first]]
@@ -227,14 +245,14 @@ class StagingCandidate:
 
 
 def _at_entry(function: Function, op: Op) -> Function:
-    """`function` with `op` before everything else."""
+    """`function` with `op` at the start of its entry block."""
     block = function.entry
     first = attrs.evolve(block, ops=(op, *block.ops))
     return function.with_blocks({**function.blocks, block.label: first})
 
 
 def _before(function: Function, loop: Loop, ops: Sequence[Op]) -> Function:
-    """`function` with `ops` run before `loop`."""
+    """`function` with `ops` in the preheader of `loop`."""
     label = loop.preheader
     if label is None:
         function, label = add_preheader(function, loop.header, loop.blocks)
@@ -243,19 +261,20 @@ def _before(function: Function, loop: Loop, ops: Sequence[Op]) -> Function:
     return function.with_blocks({**function.blocks, label: moved})
 
 
-def _first(function: Function, shared: int, gain: int) -> StagingCandidate | None:
-    """The first union that is worth staging, from outer loops to inner ones and to blocks."""
-    loads = {label: list(_plain(function, label)) for label in function.blocks}
+def _first_candidate(function: Function, shared: int, gain: int) -> StagingCandidate | None:
+    """The first footprint that is worth staging: outer loops first, then inner ones, then
+    blocks."""
+    loads = {label: list(_stageable_loads(function, label)) for label in function.blocks}
     for region, inside in _regions(function, loads):
         for group in _groups(region, inside):
-            work = _work(region, group, shared, gain)
-            if work is not None:
-                return work
+            candidate = _candidate(region, group, shared, gain)
+            if candidate is not None:
+                return candidate
     return None
 
 
-def _plain(function: Function, label: str) -> Iterator[Load]:
-    """Loads of tiles of numbers that nothing but their mask tells about."""
+def _stageable_loads(function: Function, label: str) -> Iterator[Load]:
+    """Loads of numeric tiles that are neither predicated nor volatile."""
     for op in function.blocks[label].ops:
         if isinstance(op, Load) and isinstance(op.pointer.type, Tile):
             kind = element_of(op.results[0].type)
@@ -274,19 +293,19 @@ def _regions(
         counted = inside and trip_count(function, loop)
         if counted and counted.count:
             yield Region(function, header, loop), inside
-    for label, found in loads.items():
-        if len(found) > 1 or any(map(_may_overlap, found)):
-            yield Region(function, label), [(label, op) for op in found]
+    for label, in_block in loads.items():
+        if len(in_block) > 1 or any(map(_may_overlap, in_block)):
+            yield Region(function, label), [(label, op) for op in in_block]
 
 
 def _may_overlap(op: Load) -> bool:
-    """Whether elements of a tile may be the same element of the buffer, as those of a window for
-    each output are."""
+    """Whether several elements of the tile may be one element of the buffer, as in a tile of
+    windows per output."""
     return sum(extent > 1 for extent in shape_of(op.pointer.type)) > 1
 
 
-def _from(region: Region, group: Sequence[WindowLoad]) -> Region:
-    """A region that is part of a block from the first load of `group` on."""
+def _start_at_first_load(region: Region, group: Sequence[WindowLoad]) -> Region:
+    """`region`, if it is part of a block, from the first load of `group` on."""
     if region.loop is not None:
         return region
     ops = region.function.blocks[region.label].ops
@@ -294,97 +313,108 @@ def _from(region: Region, group: Sequence[WindowLoad]) -> Region:
 
 
 def _groups(region: Region, inside: Sequence[tuple[str, Load]]) -> Iterator[list[WindowLoad]]:
-    """Reads through one pointer: all of them, then each by itself."""
+    """Groups of loads with one base pointer: all of them, then each alone."""
     forms, updates = affine(region.function), _updates(region.function)
     by_base: dict[Value, list[WindowLoad]] = {}
     for label, op in inside:
         form = forms.of(op.pointer)
-        if form is None or form.base is None or region.moving(form.base):
+        if form is None or form.base is None or region.varies(form.base):
             continue
-        read = _read(region, label, op, forms, updates)
+        read = _window_load(region, label, op, forms, updates)
         if read is not None:
             by_base.setdefault(form.base, []).append(read)
-    for found in by_base.values():
-        yield found
-        if len(found) > 1:
-            yield from ([read] for read in found)
+    for group in by_base.values():
+        yield group
+        if len(group) > 1:
+            yield from ([read] for read in group)
 
 
 def _updates(function: Function) -> frozenset[Op]:
-    """Ops that move induction variables and do not wrap."""
+    """Updates of induction variables that do not wrap."""
     exact = ranges(function).exact
-    found: list[Op] = []
+    updates: list[Op] = []
     for loop in loops(function).by_header.values():
         counted = trip_count(function, loop)
         for variable in induction_variables(function, loop):
             op = variable.update
-            promised = "nsw" in getattr(getattr(op, "overflow", None), "value", "")
-            ended = counted is not None and counted.count is not None and counted.of == variable
-            if promised or op in exact or ended:
-                found.append(op)
-    return frozenset(found)
+            is_nsw = "nsw" in getattr(getattr(op, "overflow", None), "value", "")
+            is_bounded = (
+                counted is not None and counted.count is not None and counted.of == variable
+            )
+            if is_nsw or op in exact or is_bounded:
+                updates.append(op)
+    return frozenset(updates)
 
 
-def _read(
+def _window_load(
     region: Region, label: str, op: Load, forms: AffineForms, updates: frozenset[Op]
 ) -> WindowLoad | None:
-    """A load as one that reads through rows and columns; None where its address is no sum of
-    what moves, or its rounds are not known."""
-    around = (
-        IterationSpace() if region.loop is None else rounds(region.function, region.loop, label)
+    """A load as a window; None where its address is not affine in lanes and iterations, or where
+    its iterations are not constants."""
+    space = (
+        IterationSpace()
+        if region.loop is None
+        else iteration_space(region.function, region.loop, label)
     )
     form = forms.of(op.pointer)
-    if around is None or form is None or form.assuming - updates:
+    if space is None or form is None or form.assuming - updates:
         return None
-    parts = split_form(form.offset, region.moving)
+    parts = split_form(form.offset, region.varies)
     if parts is None:
         return None
-    wanted: list[Symbol] = [s for s in parts.steps if not isinstance(s, Lane)]
-    found = numbers(region.function, around, wanted)
-    if found is None:
+    variables: list[Symbol] = [s for s in parts.steps if not isinstance(s, Lane)]
+    values = values_per_iteration(region.function, space, variables)
+    if values is None:
         return None
-    held = {s: {at[s] for at in found} for s in wanted}
-    fixed: dict[Symbol, int] = {s: min(numbers) for s, numbers in held.items() if len(numbers) == 1}
-    return WindowLoad(op, settled(parts, fixed), found, fixed)
+    values_of = {s: {at[s] for at in values} for s in variables}
+    fixed: dict[Symbol, int] = {s: min(taken) for s, taken in values_of.items() if len(taken) == 1}
+    return WindowLoad(op, fold_fixed(parts, fixed), values, fixed)
 
 
-def _work(
+def _candidate(
     region: Region, group: Sequence[WindowLoad], shared: int, gain: int
 ) -> StagingCandidate | None:
-    """The union of `group`, if there is one that is worth staging and may be staged."""
+    """The footprint of `group`, if there is one that is worth staging and may be staged."""
     function, first = region.function, group[0].op
-    found = union(group)
-    if found is None:
+    footprint = footprint_of(group)
+    if footprint is None:
         return None
-    covered = found.height * found.width
-    if found.loaded <= covered or found.loaded < gain * covered:
+    covered = footprint.height * footprint.width
+    if footprint.elements_read <= covered or footprint.elements_read < gain * covered:
         return None
     element = cast(Element, element_of(first.results[0].type))
-    sizes = (found.width, room(found, element))
-    fitting = [w for w in sizes if _bytes(element, found.height, w) <= shared]
+    sizes = (footprint.width, padded_width(footprint, element))
+    fitting = [w for w in sizes if _bytes(element, footprint.height, w) <= shared]
     if not fitting:
         return None
-    region = _from(region, group)
-    if not _unchanged(region, group):
+    region = _start_at_first_load(region, group)
+    if not _is_unchanged(region, group):
         return None
     forms, updates = affine(function), _updates(function)
-    moving: Moving = region.moving
-    asked = conditions(found, forms, ranges(function), moving, updates)
+    varies: Varies = region.varies
+    conditions = common_conditions(footprint, forms, ranges(function), varies, updates)
     base = forms.of(first.pointer)
-    if asked is None or base is None or base.base is None or not region.reached(base.base):
+    if (
+        conditions is None
+        or base is None
+        or base.base is None
+        or not region.is_available(base.base)
+    ):
         return None
-    if not all(writable(function, s, region.reached) for s in _needed(found, asked)):
+    if not all(
+        writable(function, s, region.is_available) for s in _needed_symbols(footprint, conditions)
+    ):
         return None
-    size = _bytes(element, found.height, fitting[-1])
-    return StagingCandidate(region, found, base.base, asked, fitting[-1], size)
+    size = _bytes(element, footprint.height, fitting[-1])
+    return StagingCandidate(region, footprint, base.base, conditions, fitting[-1], size)
 
 
 def _bytes(element: Element, height: int, width: int) -> int:
     return SharedTile(element, (height, width), 1, 0).bytes
 
 
-def _unchanged(region: Region, group: Sequence[WindowLoad]) -> bool:
-    """Whether nothing in the region may write what is read."""
+def _is_unchanged(region: Region, group: Sequence[WindowLoad]) -> bool:
+    """Whether no op of the region may write the memory that `group` reads."""
     facts, function = aliases(region.function), region.function
     ops: Sequence[Op]
     if region.loop is not None:
@@ -395,9 +425,13 @@ def _unchanged(region: Region, group: Sequence[WindowLoad]) -> bool:
     return not any(facts.may_change(op, read.op) for op in ops for read in group)
 
 
-def _needed(found: Footprint, asked: Sequence[Condition]) -> set[Symbol]:
-    """What the copy is computed from."""
-    forms = [found.origin, found.rows, found.columns]
-    for one in asked:
-        forms += [one.rest] if isinstance(one, IndexBound) else [one.rows, one.columns, one.rest]
+def _needed_symbols(footprint: Footprint, conditions: Sequence[Condition]) -> set[Symbol]:
+    """The symbols that the copy is computed from."""
+    forms = [footprint.origin, footprint.rows, footprint.columns]
+    for condition in conditions:
+        forms += (
+            [condition.rest]
+            if isinstance(condition, IndexBound)
+            else [condition.rows, condition.columns, condition.rest]
+        )
     return symbols(forms)

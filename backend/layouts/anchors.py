@@ -36,7 +36,7 @@ class AnchorLayouts:
     _widths: dict[tuple[Vector, Vector], int] = attrs.field(init=False, factory=dict)
     _orders: dict[Vector, dict[Vector, int]] = attrs.field(init=False, factory=dict)
     _reduced: set[Vector] = attrs.field(init=False, factory=set)
-    _made: dict[tuple[Vector, Vector], Layout] = attrs.field(init=False, factory=dict)
+    _cached_layouts: dict[tuple[Vector, Vector], Layout] = attrs.field(init=False, factory=dict)
     _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
     _nesting: Nesting | None = attrs.field(init=False, default=None)
 
@@ -60,8 +60,8 @@ class AnchorLayouts:
         shape, order, _ = self._wish(op)
         return self._layout(shape, order)
 
-    def preferred(self, tile: Tile) -> Layout:
-        """The layout of a tile of this shape that nothing else decides."""
+    def default_layout(self, tile: Tile) -> Layout:
+        """The layout of a tile of this shape that no op requests."""
         orders = self._orders.get(tile.shape)
         order = max(orders, key=lambda o: orders[o]) if orders else row_major(len(tile.shape))
         return self._layout(tile.shape, order)
@@ -83,9 +83,9 @@ class AnchorLayouts:
     def _layout(self, shape: Vector, order: Vector) -> Layout:
         """As wide as the accesses, as long as every thread still owns an element. Tiles that are
         reduced may be owned by fewer warps, which then need no barrier."""
-        if (shape, order) not in self._made:
-            self._made[shape, order] = self._tiling(shape, order)
-        return self._made[shape, order]
+        if (shape, order) not in self._cached_layouts:
+            self._cached_layouts[shape, order] = self._tiling(shape, order)
+        return self._cached_layouts[shape, order]
 
     def _tiling(self, shape: Vector, order: Vector) -> Layout:
         nesting = self._nesting
@@ -101,10 +101,10 @@ class AnchorLayouts:
     def _wish(self, op: Op) -> tuple[Vector, Vector, int]:
         """Shape of an access, its dimensions fastest first, and elements per thread access."""
         if op not in self._wishes:
-            self._wishes[op] = self._wished(op)
+            self._wishes[op] = self._requested_layout(op)
         return self._wishes[op]
 
-    def _wished(self, op: Op) -> tuple[Vector, Vector, int]:
+    def _requested_layout(self, op: Op) -> tuple[Vector, Vector, int]:
         pointer = op.inputs[0]
         shape = shape_of(pointer.type)
         fast = contiguous_dim(op, self.contiguity)

@@ -125,7 +125,7 @@ class _Assignment:
         """Each operand of `op` with the layout it is needed in when the result has `layout`."""
         needs: list[tuple[Operand, Layout | None]] = []
         for index, operand in enumerate(op.inputs):
-            needs.append((operand, self._needed(op, index, operand, layout)))
+            needs.append((operand, self._required_layout(op, index, operand, layout)))
         if op.predicate is not None:
             shape = shape_of(op.predicate.type)
             like = next((n for v, n in needs if shape and shape_of(v.type) == shape), layout)
@@ -141,7 +141,9 @@ class _Assignment:
             for argument, parameter in zip(edge.arguments, parameters, strict=True)
         ]
 
-    def _needed(self, op: Op, index: int, operand: Operand, layout: Layout | None) -> Layout | None:
+    def _required_layout(
+        self, op: Op, index: int, operand: Operand, layout: Layout | None
+    ) -> Layout | None:
         if not _is_tile(operand):
             return None
         name = op.mnemonic
@@ -155,12 +157,12 @@ class _Assignment:
             return layout
         anchor = self.anchors.of(op)
         if anchor is not None:
-            return layout if op in self.free else self._stored(op) or anchor
+            return layout if op in self.free else self._layout_of_stored_value(op) or anchor
         if (dot_layout := self.dots.operand(op, index)) is not None:
             return dot_layout
         if name == "reshape" and layout is not None and operand in self.cheap:
             same = layout.reshape(shape_of(op.results[0].type), operand.type.shape)
-            return same or self.anchors.preferred(operand.type)
+            return same or self.anchors.default_layout(operand.type)
         if name == "scan":
             return layout
         if (
@@ -171,12 +173,12 @@ class _Assignment:
             return half
         alike = name in HALVES and operand.type is op.inputs[0].type
         if alike or name in ("reduce", "histogram", "inline_asm"):
-            return self._source(op) or self.anchors.preferred(operand.type)
+            return self._source(op) or self.anchors.default_layout(operand.type)
         if type(operand) is Value and operand in self.layout_of:
             return self.layout_of[operand]
-        return self.anchors.preferred(operand.type)
+        return self.anchors.default_layout(operand.type)
 
-    def _stored(self, op: Op) -> Layout | None:
+    def _layout_of_stored_value(self, op: Op) -> Layout | None:
         """The layout of the value that an op stores, where storing from it is as good."""
         if op.results:
             return None
@@ -236,7 +238,7 @@ class _Assignment:
                 arguments = tuple([self._operand(*next(needed), ops) for _ in edge.arguments])
                 changes[field.name] = Successor(edge.label, arguments)
         new = attrs.evolve(op, **changes, results=())
-        provided = _provided(new)
+        provided = _layout_from_operands(new)
         named = tuple(
             self._result(new_result, old, provided or self.layout_of.get(old, layout))
             for new_result, old in zip(new.results, op.results, strict=True)
@@ -261,7 +263,7 @@ class _Assignment:
             return
         planned = cast(Layout, self.layout_of.get(old, layout))
         if isinstance(value.type, Tile) and value.type.layout != planned:
-            value = self._converted(value, planned, ops)
+            value = self._append_conversion(value, planned, ops)
         self.layout_variants[old, planned] = value
 
     def _convert(self, old: Value, label: str, ops: list[Op]) -> None:
@@ -274,11 +276,11 @@ class _Assignment:
         depth = self.around.depth(label)
         for layout, labels in self.asked.get(old, {}).items():
             if layout != assigned and any(self.around.depth(other) >= depth for other in labels):
-                self.layout_variants[old, layout] = self._converted(
+                self.layout_variants[old, layout] = self._append_conversion(
                     self.layout_variants[old, assigned], layout, ops
                 )
 
-    def _converted(self, value: Value, layout: Layout, ops: list[Op]) -> Value:
+    def _append_conversion(self, value: Value, layout: Layout, ops: list[Op]) -> Value:
         from tileir.ops.gpu import ConvertLayout  # elementwise kernels need none
 
         op = ConvertLayout(value, layout=layout)
@@ -294,7 +296,9 @@ class _Assignment:
             if converted is None:
                 assert layout is not None
                 source = self.layout_variants[operand, self.layout_of[operand]]
-                converted = self.here[operand, layout] = self._converted(source, layout, ops)
+                converted = self.here[operand, layout] = self._append_conversion(
+                    source, layout, ops
+                )
             return converted
         kind = operand.type if layout is None else _laid_out(operand.type, layout)
         if isinstance(operand, Constant):
@@ -308,7 +312,7 @@ def _follows(name: str, index: int) -> bool:
     return name == "inline_asm" or (name == "gather" and index == 1)
 
 
-def _provided(op: Op) -> Layout | None:
+def _layout_from_operands(op: Op) -> Layout | None:
     """The layout of the results of an op whose operands decide it."""
     if op.mnemonic != "reduce":
         return None

@@ -30,9 +30,9 @@ def conditional_row_max(function: Function) -> Function:
     (`gpu.conditional_row_max`), as in online softmax.
 
     The scaled row maximum, if it exceeds a bound, is the value of one of the lanes; if no lane
-    exceeds the bound, neither does the row. Rows lie within warps, over several lanes. The factor
-    that rescales the accumulator, selected by the same condition, is computed under the condition
-    as well.
+    exceeds the bound, neither does the row. Each row must be owned by several lanes of one warp.
+    The scale factor of the accumulator, selected by the same condition, is computed under the
+    condition as well.
 
     before:
         stage "layouts"
@@ -66,18 +66,18 @@ def conditional_row_max(function: Function) -> Function:
     search = _Search(function, definitions(function), uses(function))
     replacements: dict[Value, Replace] = {}
     for op in function.ops:
-        raised = search.raised(op) if isinstance(op, Select) else None
-        if raised is not None:
-            level, scale = raised.results
-            replacements[level] = Replace((level,), (raised,))
+        conditional_max = search.conditional_max(op) if isinstance(op, Select) else None
+        if conditional_max is not None:
+            level, scale = conditional_max.results
+            replacements[level] = Replace((level,), (conditional_max,))
             replacements[scale] = Replace((scale,))
     if not replacements:
         return function
 
-    def chosen(op: Op, _: Walk) -> Answer:
+    def replace(op: Op, _: Walk) -> Answer:
         return replacements.get(op.results[0], op)
 
-    return dce(rewrite(function, {Select.mnemonic: chosen}))
+    return dce(rewrite(function, {Select.mnemonic: replace}))
 
 
 @attrs.frozen
@@ -88,8 +88,9 @@ class _Search:
     defining_ops: Mapping[Value, Op]
     read: Mapping[Value, tuple[Op, ...]]
 
-    def raised(self, choice: Select) -> ConditionalRowMax | None:
-        """What `choice` becomes, with what depends on its condition."""
+    def conditional_max(self, choice: Select) -> ConditionalRowMax | None:
+        """The conditional row maximum that replaces `choice` and the other selects on its
+        condition; None where it has another form."""
         test, most, then_value = self._op(choice.condition), choice.otherwise, choice.then
         if not (isinstance(test, FCmp) and test.predicate_ is FloatPredicate.OGT):
             return None

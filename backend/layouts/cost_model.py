@@ -176,13 +176,19 @@ class ComponentLayouts:
         if root not in self.chosen:
             self.chosen[root] = None
             self.chosen[root] = self._cheapest(root, cast(Tile, tile_type_of(value.type)))
-        return self.chosen[root] or self.anchors.preferred(cast(Tile, tile_type_of(value.type)))
+        return self.chosen[root] or self.anchors.default_layout(
+            cast(Tile, tile_type_of(value.type))
+        )
 
     def _cheapest(self, root: Value, tile: Tile) -> Layout:
-        votes = [*self.votes.get(root, ()), *self._derived(root), *self._asked(root)]
+        votes = [
+            *self.votes.get(root, ()),
+            *self._preferences_of_reductions(root),
+            *self._preferences_of_users(root),
+        ]
         candidates = dict.fromkeys(v.layout for v in votes)
         if not candidates:
-            return self._requested_by_users(root) or self.anchors.preferred(tile)
+            return self._requested_by_users(root) or self.anchors.default_layout(tile)
         return min(candidates, key=lambda c: sum(self._cost(v, c) for v in votes))
 
     def _cost(self, vote: LayoutPreference, layout: Layout) -> int:
@@ -191,25 +197,26 @@ class ComponentLayouts:
         served = vote.store is not None and self.anchors.serves(vote.store, layout)
         return 0 if served else vote.cost
 
-    def _derived(self, root: Value) -> Iterable[LayoutPreference]:
-        """What follows from the operands of reductions and reshapes, unless they wait for this."""
+    def _preferences_of_reductions(self, root: Value) -> Iterable[LayoutPreference]:
+        """Preferences derived from the operands of reductions and reshapes whose layout is already
+        known."""
         for op, weight in self.reductions.get(root, ()):
             layout = self._after(op)
             result = cast(Tile, op.results[0].type)
             if layout is not None:
                 yield LayoutPreference(layout, weight * result.size * result.element.bytes)
 
-    def _asked(self, root: Value) -> Iterable[LayoutPreference]:
-        """What is asked of free loads, through ops that move nothing."""
+    def _preferences_of_users(self, root: Value) -> Iterable[LayoutPreference]:
+        """Preferences of the users of free loads, through layout-only ops."""
         if not self._is_free(root):
             return
         for value in (root, *(v for v in list(self.parents) if self._root(v) is root)):
-            demanded = self._demanded(value)
+            demanded = self._layout_demanded_by_users(value)
             if demanded is not None:
                 yield LayoutPreference(demanded, cast(Tile, root.type).size)
                 return
 
-    def _demanded(self, value: Value) -> Layout | None:
+    def _layout_demanded_by_users(self, value: Value) -> Layout | None:
         """The layout in which the values computed from `value` are used."""
         for op in uses(self.function).get(value, ()):
             demand = self._demand(op, cast(Tile, value.type)) if op.results else None
@@ -220,13 +227,17 @@ class ComponentLayouts:
     def _demand(self, op: Op, operand: Tile) -> Layout | None:
         result = op.results[0]
         if result in self.cheap:
-            demanded = self._demanded(result)
+            demanded = self._layout_demanded_by_users(result)
             moved = demanded is not None and is_layout_only(op)
             return operand_layout(op, operand, cast(Layout, demanded)) if moved else demanded
         follows = op.elementwise or op in self.free
         if not self._counts(result) or not (follows or op.mnemonic == "reshape"):
             return None
-        if follows and self._is_free(result) and (demanded := self._demanded(result)) is not None:
+        if (
+            follows
+            and self._is_free(result)
+            and (demanded := self._layout_demanded_by_users(result)) is not None
+        ):
             return demanded
         if result not in self.fixed and self.chosen.get(self._root(result), result) is None:
             return None
@@ -274,7 +285,7 @@ class ComponentLayouts:
         tile = cast(Tile, source.type)
         if op.mnemonic != "reduce" and not self._is_decided(source, ()):
             return None  # it follows this one
-        assigned = self.anchors.preferred(tile)
+        assigned = self.anchors.default_layout(tile)
         if self._counts(source):
             value = cast(Value, source)
             if value not in self.fixed and self.chosen.get(self._root(value), assigned) is None:

@@ -99,9 +99,9 @@ def _divisors(n: int) -> Iterator[int]:
 
 def _by_mma(shape: _Shape, mma: MmaInstruction) -> DotLayouts:
     return DotLayouts(
-        _assembled(shape, mma.a(), ("m", "k"), (mma.m, mma.k)),
-        _assembled(shape, mma.b(), ("k", "n"), (mma.k, mma.n)),
-        _assembled(shape, mma.c(), ("m", "n"), (mma.m, mma.n)),
+        _warp_layout(shape, mma.a(), ("m", "k"), (mma.m, mma.k)),
+        _warp_layout(shape, mma.b(), ("k", "n"), (mma.k, mma.n)),
+        _warp_layout(shape, mma.c(), ("m", "n"), (mma.m, mma.n)),
         mma,
     )
 
@@ -111,8 +111,10 @@ def _by_fma(shape: _Shape, cut: Nesting) -> DotLayouts:
     in their row read the same elements of B."""
     (tall, wide), (rows, columns) = cut.nano, cut.lanes
     nano = (*_bits(wide, 1, 1), *_bits(tall, 1, 0))
-    across, down = _bits(columns, wide, 1), _bits(rows, tall, 0)
-    c = _assembled(shape, (nano, (*across[:1], *down, *across[1:])), ("m", "n"), cut.micro)
+    along_columns, along_rows = _bits(columns, wide, 1), _bits(rows, tall, 0)
+    c = _warp_layout(
+        shape, (nano, (*along_columns[:1], *along_rows, *along_columns[1:])), ("m", "n"), cut.micro
+    )
     return DotLayouts(*operand_layouts(c, shape.k), c, None)
 
 
@@ -127,10 +129,10 @@ def operand_layouts(c: Layout, k: int) -> tuple[Layout, Layout]:
     row, column = c.rank - 2, c.rank - 1
     a = c.slice(column).expand_dims(column)
     b = c.slice(row).expand_dims(row)
-    return _deepened(a, column, k), _deepened(b, row, k)
+    return _repeat_along(a, column, k), _repeat_along(b, row, k)
 
 
-def _deepened(it: Layout, dim: int, count: int) -> Layout:
+def _repeat_along(it: Layout, dim: int, count: int) -> Layout:
     """`it`, of extent 1 along `dim`, repeated along it in registers."""
     first = min(4, count & -count)
     steps = [tuple((1 << i) * (d == dim) for d in range(it.rank)) for i in range(2)]
@@ -139,7 +141,7 @@ def _deepened(it: Layout, dim: int, count: int) -> Layout:
     return layout(it.rank, low + it.register, it.lane, it.warp, it.block, repeats=repeats)
 
 
-def _assembled(
+def _warp_layout(
     shape: _Shape, atom: tuple[Any, Any], names: tuple[str, str], block: Vector
 ) -> Layout:
     """The layout of warps with blocks that repeat in registers. Along the dimensions of C warps own
@@ -186,7 +188,7 @@ class DotLayoutMap:
 def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
     """The operand and result layouts of the dots of `function`."""
     defining_ops = definitions(function)
-    chained = set(_chained(function, defining_ops))
+    chained = set(_dots_in_chains(function, defining_ops))
     dots: dict[Op, DotLayouts] = {}
     memo: dict[Op, bool] = {}
     values: dict[Value, Layout] = {}
@@ -210,7 +212,7 @@ def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
     return DotLayoutMap(dots, memo, {**values, **group_layouts}, grouped)
 
 
-def _chained(function: Function, defining_ops: Mapping[Value, Op]) -> Iterator[Op]:
+def _dots_in_chains(function: Function, defining_ops: Mapping[Value, Op]) -> Iterator[Op]:
     """Dots whose result, element by element, is the A of another, and those others."""
     for op in function.ops:
         if op.mnemonic != "dot":

@@ -51,19 +51,19 @@ def nesting_of(function: Function) -> Nesting | None:
     parts = [m // n if m % n == 0 else 0 for m, n in zip(micro, nano, strict=False)]
     if len(micro) != len(nano) or prod(parts) != _LANES:
         what = f"micro-tiles {list(micro)} of nano-tiles {list(nano)}"
-        raise _refused(function, f"{what} are not shared by the {_LANES} lanes of a warp")
+        raise _error(function, f"{what} are not shared by the {_LANES} lanes of a warp")
     return Nesting(micro, nano)
 
 
 def _vector(function: Function, value: object) -> Vector:
     extents = (value,) if isinstance(value, int) else value
     if not isinstance(extents, tuple) or not extents:
-        raise _refused(function, f"micro and nano are numbers per dimension, not {value!r}")
+        raise _error(function, f"micro and nano are numbers per dimension, not {value!r}")
     whole = tuple(n for n in extents if isinstance(n, int) and n > 0 and n & (n - 1) == 0)
     if len(whole) != len(extents):
-        raise _refused(function, f"micro and nano are powers of two, not {value!r}")
+        raise _error(function, f"micro and nano are powers of two, not {value!r}")
     return whole
 
 
-def _refused(function: Function, message: str) -> CompileError:
+def _error(function: Function, message: str) -> CompileError:
     return CompileError(Diagnostic("TIR0708", message, function.location))

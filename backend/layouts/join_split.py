@@ -1,5 +1,5 @@
-"""Layouts of tiles of two halves, in which joining, splitting and concatenating only rename
-registers: a digit of the register number selects the half."""
+"""Layouts in which join, split and cat only rename registers: a digit of the register number
+selects the half of the tile."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from tileir.op import Op
 from tileir.types import Tile
 
 
-def joined(half: Layout) -> Layout:
-    """The layout of two tiles of layout `half` side by side along a new last dimension."""
+def join_layout(half: Layout) -> Layout:
+    """The layout of two tiles of layout `half` joined along a new last dimension."""
     return _with_registers(half.expand_dims(half.rank), half.rank)
 
 
-def unjoined(whole: Layout) -> Layout | None:
-    """The layout of each half of a tile whose last dimension, of extent 2, only registers move
-    along; None where threads do."""
+def split_layout(whole: Layout) -> Layout | None:
+    """The layout of each half of a tile split along its last dimension, of extent 2; None where the
+    halves are owned by different threads."""
     last = whole.rank - 1
     if whole.extents[last] != 2 or not _by_registers(whole, last, 1):
         return None
     return whole.slice(last)
 
 
-def stacked(half: Layout, axis: int) -> Layout:
-    """The layout of two tiles of layout `half` one after the other along `axis`."""
+def cat_layout(half: Layout, axis: int) -> Layout:
+    """The layout of two tiles of layout `half` concatenated along `axis`."""
     return _with_registers(half, axis)
 
 
-def unstacked(whole: Layout, axis: int, extent: int) -> Layout | None:
-    """The layout of each half of a tile of two halves of `extent` along `axis`, where one register
-    bit moves from one to the other; None where there is none."""
+def part_layout(whole: Layout, axis: int, extent: int) -> Layout | None:
+    """The layout of each half of a concatenation of two tiles of `extent` along `axis`; None where
+    no register bit selects the half."""
     if whole.extents[axis] != 2 * extent or not _by_registers(whole, axis, extent):
         return None
     step = tuple(extent if d == axis else 0 for d in range(whole.rank))
@@ -61,26 +61,26 @@ def _by_registers(whole: Layout, axis: int, step: int) -> bool:
 def result_layout(op: Op, layout: Layout) -> Layout | None:
     """The layout of the result of a join, split or concatenation whose first operand has layout
     `layout`, so that nothing moves."""
-    any_: Any = op
+    attributes: Any = op
     if op.mnemonic == "join":
-        return joined(layout)
+        return join_layout(layout)
     if op.mnemonic == "split":
-        return unjoined(layout)
-    low, high = any_.low.type.shape, any_.high.type.shape
-    fits = low == high and layout.extents[any_.axis] == low[any_.axis]
-    return stacked(layout, any_.axis) if fits else None
+        return split_layout(layout)
+    low, high = attributes.low.type.shape, attributes.high.type.shape
+    fits = low == high and layout.extents[attributes.axis] == low[attributes.axis]
+    return cat_layout(layout, attributes.axis) if fits else None
 
 
 def operand_layout_of(op: Op, result: Layout) -> Layout | None:
     """The layout that operands of such an op need when its result has layout `result`; None where
     the elements change hands."""
-    any_: Any = op
+    attributes: Any = op
     if op.mnemonic == "join":
-        return unjoined(result)
+        return split_layout(result)
     if op.mnemonic == "split":
-        return joined(result)
-    low, high = any_.low.type.shape, any_.high.type.shape
-    return unstacked(result, any_.axis, low[any_.axis]) if low == high else None
+        return join_layout(result)
+    low, high = attributes.low.type.shape, attributes.high.type.shape
+    return part_layout(result, attributes.axis, low[attributes.axis]) if low == high else None
 
 
 def stays(op: Op) -> bool:

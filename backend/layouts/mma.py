@@ -20,8 +20,8 @@ Vectors = tuple[Vector, ...]
 class MmaInstruction:
     """One instruction: C [m, n] += A [m, k] B [k, n].
 
-    `factor` is the element type of the fragments of A and B, `sum` that of the accumulator; `kind`
-    is PTX's name of the operand type.
+    `operand` is the element type of the fragments of A and B, `accumulator` that of C; `kind` is
+    PTX's name of the operand type.
     """
 
     m: int

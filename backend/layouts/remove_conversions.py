@@ -56,11 +56,11 @@ def remove_conversions(function: Function) -> Function:
           ret
         }
     """
-    rewritten = rewrite(function, {ConvertLayout.mnemonic: _converted})
+    rewritten = rewrite(function, {ConvertLayout.mnemonic: _simplify_conversion})
     return function if rewritten is function else dce(rewritten)
 
 
-def _converted(op: Op, walk: Walk) -> Answer:
+def _simplify_conversion(op: Op, walk: Walk) -> Answer:
     source: Operand = cast(Any, op).source
     target: Layout = cast(Any, op).layout
     if cast(Tile, source.type).layout == target:

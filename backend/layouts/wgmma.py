@@ -78,7 +78,7 @@ class WgmmaInstruction:
         return f"wgmma.mma_async.sync.aligned.{shape}.{types}"
 
     @property
-    def sums(self) -> int:
+    def accumulator_count(self) -> int:
         """Accumulator elements of a thread."""
         return self.n // 2
 
@@ -98,12 +98,12 @@ def warpgroup(op: Any, num_warps: int, fast: tuple[int, int] = (1, 1)) -> WgmmaI
     total = cast(Element, element_of(op.c.type))
     alike = left is right or {left, right} == {F8E4M3, F8E5M2}
     if total not in _ADDED.get(left, ()) or not alike:
-        raise _refused(op, f"no wgmma of {left} and {right} in {total}")
+        raise _unsupported(op, f"no wgmma of {left} and {right} in {total}")
     names = _name(left, op.lhs_signed), _name(right, op.rhs_signed)
     by_rows = op.trans_a != (fast[0] == 0)
     turned = (by_rows and not isinstance(op.a.type, Tile), op.trans_b == (fast[1] == 0))
     if left.bits != 16 and any(turned):
-        raise _refused(op, f"{left} must be in shared memory with K contiguous")
+        raise _unsupported(op, f"{left} must be in shared memory with K contiguous")
     _, wide = warpgroup_grid(op, num_warps)
     n = _columns(op, shape_of(op.c.type)[1] // wide, left)
     return WgmmaInstruction(n, *names, total, turned)
@@ -114,14 +114,16 @@ def warpgroup_grid(op: Any, num_warps: int) -> tuple[int, int]:
     CompileError (TIR0706)."""
     m, n = shape_of(op.results[0].type)
     if num_warps % 4:
-        raise _refused(op, f"{num_warps} warps are no warpgroups of 4")
+        raise _unsupported(op, f"{num_warps} warps are no warpgroups of 4")
     if m % ROWS:
-        raise _refused(op, f"{m} rows are no multiple of {ROWS}")
+        raise _unsupported(op, f"{m} rows are no multiple of {ROWS}")
     groups = num_warps // 4
     along = max(g for g in range(1, groups + 1) if groups % g == 0 and m // ROWS % g == 0)
     if n % (groups // along * COLUMNS):
         side = groups // along
-        raise _refused(op, f"{n} columns are no multiple of {COLUMNS} for each of {side} groups")
+        raise _unsupported(
+            op, f"{n} columns are no multiple of {COLUMNS} for each of {side} groups"
+        )
     return along, groups // along
 
 
@@ -166,7 +168,7 @@ def _columns(op: Any, n: int, element: Element) -> int:
         if n % count == 0 and _fits(n // count, element):
             return n // count
         count += 1
-    raise _refused(op, f"{n} columns of {element} are no multiple of {COLUMNS}")
+    raise _unsupported(op, f"{n} columns of {element} are no multiple of {COLUMNS}")
 
 
 def _fits(n: int, element: Element) -> bool:
@@ -178,5 +180,5 @@ def _name(element: Any, signed: bool) -> str:
     return _NAMES[element] if element is not I8 else "s8" if signed else "u8"
 
 
-def _refused(op: Op, why: str) -> CompileError:
+def _unsupported(op: Op, why: str) -> CompileError:
     return CompileError(Diagnostic("TIR0706", f"{op.mnemonic}: {why}", op.location))

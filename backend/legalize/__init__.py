@@ -1,1 +1,1 @@
-"""Ops that are others in disguise."""
+"""Legalization: linking, inlining and decomposition of ops without lowering rules."""

@@ -1,4 +1,5 @@
-"""Tensor descriptors as base, extents and strides; their accesses as addresses under masks."""
+"""Decomposition of tensor descriptors into base, extents and strides, and of their accesses into
+masked pointer accesses."""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ Mask: TypeAlias = Operand
 
 
 @attrs.frozen(eq=False)
-class Parts:
-    """A descriptor: scalars, extents (at least 0) and strides as i64."""
+class ExpandedDescriptor:
+    """A descriptor as scalars: the base pointer, extents (i64, at least 0), and strides (i64, in
+    elements). `padding` is `zero` or `nan`."""
 
     base: Operand
     extents: tuple[Operand, ...]
@@ -33,13 +35,13 @@ class Parts:
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """What is carried along an edge."""
+        """The scalars that replace the descriptor as an argument."""
         return (self.base, *self.extents, *self.strides)
 
 
 def expand_descriptors(function: Function, *, maps: bool = False) -> Function:
-    """`function` without descriptors; itself where it has none. With `maps` those that parameters
-    hold stay, which are tensor maps.
+    """`function` without descriptors; itself where it has none. With `maps`, parameters that are
+    descriptors stay: they are tensor maps.
 
     before:
         %d = make_descriptor tensor_desc<f32<8>> %p, [%n, i64 1]
@@ -56,7 +58,7 @@ def expand_descriptors(function: Function, *, maps: bool = False) -> Function:
 class _Expansion:
     def __init__(self, function: Function, maps: bool) -> None:
         self.function, self.maps = function, maps
-        self.parts: dict[Value, Parts] = {}
+        self.expansions: dict[Value, ExpandedDescriptor] = {}
 
     def run(self) -> Function:
         padding = _paddings(self.function)
@@ -64,45 +66,45 @@ class _Expansion:
         from tileir.analysis.cfg import cfg  # the order in which definitions come before uses
 
         order = cfg(self.function).order
-        parameters = [p for old in self.function.parameters for p in self._taken_apart(old)]
-        made = {label: self._block(self.function.blocks[label], heads) for label in order}
-        blocks = {n: made.get(n, b) for n, b in self.function.blocks.items()}
+        parameters = [p for old in self.function.parameters for p in self._expand_parameter(old)]
+        expanded = {label: self._block(self.function.blocks[label], heads) for label in order}
+        blocks = {n: expanded.get(n, b) for n, b in self.function.blocks.items()}
         changed = self.function.with_blocks(blocks)
-        same = len(parameters) == len(changed.parameters)
-        return changed if same else changed.evolve(parameters=tuple(parameters))
+        has_same_parameters = len(parameters) == len(changed.parameters)
+        return changed if has_same_parameters else changed.evolve(parameters=tuple(parameters))
 
-    def _taken_apart(self, parameter: Parameter) -> list[Parameter]:
-        """A parameter, or base, extents and strides of one that is a descriptor; what lies
-        outside it reads as zero."""
+    def _expand_parameter(self, parameter: Parameter) -> list[Parameter]:
+        """A parameter, or base, extents and strides of a descriptor. Elements outside the tensor
+        are read as zero."""
         kind = parameter.type
         if self.maps or not isinstance(kind, Descriptor):
             return [parameter]
-        parts = self._parts(parameter.value, kind, "zero")
-        first = attrs.evolve(parameter, value=parts.base)
-        return [first, *(Parameter(v) for v in parts.operands[1:] if isinstance(v, Value))]
+        expansion = self._new_expansion(parameter.value, kind, "zero")
+        first = attrs.evolve(parameter, value=expansion.base)
+        return [first, *(Parameter(v) for v in expansion.operands[1:] if isinstance(v, Value))]
 
-    def _parts(self, value: Value, kind: Descriptor, padding: str) -> Parts:
+    def _new_expansion(self, value: Value, kind: Descriptor, padding: str) -> ExpandedDescriptor:
         rank = len(kind.block.shape)
         base = Value(pointer(kind.block.element), value.name)
         numbers = tuple([Value(I64) for _ in range(2 * rank)])
-        self.parts[value] = Parts(base, numbers[:rank], numbers[rank:], padding)
-        return self.parts[value]
+        self.expansions[value] = ExpandedDescriptor(base, numbers[:rank], numbers[rank:], padding)
+        return self.expansions[value]
 
     def _head(self, block: Block, padding: Mapping[Value, str]) -> tuple[Value, ...]:
-        """The parameters of `block`, those that are descriptors taken apart."""
-        found: list[Value] = []
+        """The parameters of `block`, with descriptors replaced by their scalars."""
+        head: list[Value] = []
         for value in block.parameters:
             if not isinstance(value.type, Descriptor):
-                found.append(value)
+                head.append(value)
                 continue
-            parts = self._parts(value, value.type, padding.get(value, "zero"))
-            found += [v for v in parts.operands if isinstance(v, Value)]
-        return tuple(found)
+            expansion = self._new_expansion(value, value.type, padding.get(value, "zero"))
+            head += [v for v in expansion.operands if isinstance(v, Value)]
+        return tuple(head)
 
     def _block(self, block: Block, heads: Mapping[str, tuple[Value, ...]]) -> Block:
         ops: list[Op] = []
         for op in block.ops:
-            ops += self._expanded(op)
+            ops += self._expand_op(op)
         head = heads[block.label]
         if (
             head == block.parameters
@@ -112,48 +114,52 @@ class _Expansion:
             return block
         return attrs.evolve(block, parameters=head, ops=ops)
 
-    def _expanded(self, op: Any) -> list[Op]:
+    def _expand_op(self, op: Any) -> list[Op]:
         if op.mnemonic == "make_descriptor":
-            return self._made(op)
+            return self._expand_make(op)
         if op.is_terminator:
-            return [self._edges(op)]
+            return [self._expand_edges(op)]
         rule = _ACCESSES.get(op.mnemonic)
         if rule is None:
             return [op]
-        make = OpBuilder(op)
-        rule(make, op, self.parts[op.descriptor])
-        return make.ops
+        builder = OpBuilder(op)
+        rule(builder, op, self.expansions[op.descriptor])
+        return builder.ops
 
-    def _made(self, op: Any) -> list[Op]:
-        make = OpBuilder(op)
-        extents = [_extent(make, n) for n in op.dimensions[::2]]
-        strides = [make.wide(n) for n in op.dimensions[1::2]]
-        self.parts[op.result] = Parts(op.base, tuple(extents), tuple(strides), op.padding.value)
-        return make.ops
+    def _expand_make(self, op: Any) -> list[Op]:
+        builder = OpBuilder(op)
+        extents = [_extent(builder, n) for n in op.dimensions[::2]]
+        strides = [builder.to_i64(n) for n in op.dimensions[1::2]]
+        self.expansions[op.result] = ExpandedDescriptor(
+            op.base, tuple(extents), tuple(strides), op.padding.value
+        )
+        return builder.ops
 
-    def _edges(self, op: Any) -> Op:
-        """A terminator whose arguments that are descriptors are taken apart."""
+    def _expand_edges(self, op: Any) -> Op:
+        """A terminator, with descriptors among its arguments replaced by their scalars."""
         changes = {
-            field.name: Successor(edge.label, self._arguments(edge))
+            field.name: Successor(edge.label, self._expand_arguments(edge))
             for field in op.fields()
             if isinstance(edge := getattr(op, field.name), Successor)
             and any(isinstance(a.type, Descriptor) for a in edge.arguments)
         }
         return op.evolve(**changes) if changes else op
 
-    def _arguments(self, edge: Successor) -> tuple[Operand, ...]:
-        found: list[Operand] = []
+    def _expand_arguments(self, edge: Successor) -> tuple[Operand, ...]:
+        arguments: list[Operand] = []
         for argument in edge.arguments:
-            parts = self.parts.get(argument) if isinstance(argument, Value) else None
-            found += (argument,) if parts is None else parts.operands
-        return tuple(found)
+            expansion = self.expansions.get(argument) if isinstance(argument, Value) else None
+            arguments += (argument,) if expansion is None else expansion.operands
+        return tuple(arguments)
 
 
 def _paddings(function: Function) -> dict[Value, str]:
-    """The padding of every block parameter that is a descriptor: that of what reaches it."""
+    """The padding of every descriptor; block parameters have that of their arguments."""
     makers: list[Any] = [op for op in function.ops if op.mnemonic == "make_descriptor"]
-    known: dict[Value, str] = {op.result: op.padding.value for op in makers}
-    known.update((p.value, "zero") for p in function.parameters if isinstance(p.type, Descriptor))
+    padding_of: dict[Value, str] = {op.result: op.padding.value for op in makers}
+    padding_of.update(
+        (p.value, "zero") for p in function.parameters if isinstance(p.type, Descriptor)
+    )
     changed = True
     while changed:
         changed = False
@@ -161,58 +167,61 @@ def _paddings(function: Function) -> dict[Value, str]:
             for edge in block.successors:
                 target = function.blocks[edge.label]
                 for value, argument in zip(target.parameters, edge.arguments, strict=True):
-                    word = known.get(argument) if isinstance(argument, Value) else None
-                    if word is not None and known.get(value) is None:
-                        known[value] = word
+                    padding = padding_of.get(argument) if isinstance(argument, Value) else None
+                    if padding is not None and padding_of.get(value) is None:
+                        padding_of[value] = padding
                         changed = True
-    return known
+    return padding_of
 
 
-def _extent(make: OpBuilder, n: Operand) -> Operand:
-    """An extent as i64; a negative one holds nothing, like 0."""
+def _extent(builder: OpBuilder, n: Operand) -> Operand:
+    """An extent as i64; negative extents become 0."""
     if isinstance(n, Constant):
         return constant(I64, max(0, int(n.value)))
-    return make.add(SMax(make.wide(n), constant(I64, 0)))
+    return builder.add(SMax(builder.to_i64(n), constant(I64, 0)))
 
 
 # Accesses -------------------------------------------------------------------------------------
 
 
-def _block_positions(make: OpBuilder, op: Any) -> list[tuple[Operand, int]]:
-    """Positions along every dimension, each a tile of one dimension."""
-    found: list[tuple[Operand, int]] = []
+def _block_positions(builder: OpBuilder, op: Any) -> list[tuple[Operand, int]]:
+    """Positions in the tensor along every dimension, each an i64 tile of one dimension."""
+    positions: list[tuple[Operand, int]] = []
     for dim, (index, extent) in enumerate(zip(op.indices, op.block().shape, strict=True)):
-        start = make.spread(make.wide(index), (extent,))
-        found.append((make.add(Add(start, make.range(extent))), dim))
-    return found
+        start = builder.splat(builder.to_i64(index), (extent,))
+        positions.append((builder.add(Add(start, builder.range(extent))), dim))
+    return positions
 
 
-def _row_positions(make: OpBuilder, op: Any) -> list[tuple[Operand, int]]:
+def _row_positions(builder: OpBuilder, op: Any) -> list[tuple[Operand, int]]:
     width = op.block().shape[1]
-    start = make.spread(make.wide(op.column), (width,))
-    return [(make.wide(op.index), 0), (make.add(Add(start, make.range(width))), 1)]
+    start = builder.splat(builder.to_i64(op.column), (width,))
+    return [(builder.to_i64(op.index), 0), (builder.add(Add(start, builder.range(width))), 1)]
 
 
-def _places(
-    make: OpBuilder, parts: Parts, positions: list[tuple[Operand, int]], whole: Tile
+def _pointers_and_mask(
+    builder: OpBuilder,
+    expansion: ExpandedDescriptor,
+    positions: list[tuple[Operand, int]],
+    whole: Tile,
 ) -> tuple[Value, Mask]:
-    """Pointers to the elements of `whole`, and which of them lie in the tensor."""
+    """Pointers to the elements of a tile of type `whole`, and the mask of those in bounds."""
     offset: Operand | None = None
     inside: Operand | None = None
     for at, dim in positions:
         (count,) = at.type.shape  # type: ignore[union-attr]
-        limit = make.spread(parts.extents[dim], (count,))
-        here = ICmp(at, limit, predicate_=IntegerPredicate.ULT)
-        make.ops.append(attrs.evolve(here, location=make.source.location))
-        held = make.along(make.ops[-1].results[0], dim, whole.shape)
-        stride = parts.strides[dim]
+        limit = builder.splat(expansion.extents[dim], (count,))
+        comparison = ICmp(at, limit, predicate_=IntegerPredicate.ULT)
+        builder.ops.append(attrs.evolve(comparison, location=builder.source.location))
+        in_bounds = builder.broadcast_from_axis(builder.ops[-1].results[0], dim, whole.shape)
+        stride = expansion.strides[dim]
         if not (isinstance(stride, Constant) and stride.bits == 1):
-            at = make.add(Mul(at, make.spread(stride, (count,))))
-        moved = make.along(at, dim, whole.shape)
-        offset = moved if offset is None else make.add(Add(offset, moved))
-        inside = held if inside is None else make.add(And(inside, held))
+            at = builder.add(Mul(at, builder.splat(stride, (count,))))
+        term = builder.broadcast_from_axis(at, dim, whole.shape)
+        offset = term if offset is None else builder.add(Add(offset, term))
+        inside = in_bounds if inside is None else builder.add(And(inside, in_bounds))
     assert offset is not None and inside is not None
-    return make.add(GetElementPtr(make.spread(parts.base, whole.shape), offset)), inside
+    return builder.add(GetElementPtr(builder.splat(expansion.base, whole.shape), offset)), inside
 
 
 def _padding(whole: Tile, word: str) -> Operand:
@@ -221,31 +230,37 @@ def _padding(whole: Tile, word: str) -> Operand:
     return constant(whole, float("nan"))
 
 
-def _load(make: OpBuilder, op: Any, parts: Parts) -> None:
+def _load(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
     whole = op.block()
-    pointers, inside = _places(make, parts, _block_positions(make, op), whole)
-    make.last(Load(pointers, inside, _padding(whole, parts.padding)))
+    pointers, inside = _pointers_and_mask(builder, expansion, _block_positions(builder, op), whole)
+    builder.add_final(Load(pointers, inside, _padding(whole, expansion.padding)))
 
 
-def _store(make: OpBuilder, op: Any, parts: Parts) -> None:
-    pointers, inside = _places(make, parts, _block_positions(make, op), op.block())
-    make.last(Store(pointers, op.value, inside))
+def _store(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
+    pointers, inside = _pointers_and_mask(
+        builder, expansion, _block_positions(builder, op), op.block()
+    )
+    builder.add_final(Store(pointers, op.value, inside))
 
 
-def _reduce(make: OpBuilder, op: Any, parts: Parts) -> None:
-    pointers, inside = _places(make, parts, _block_positions(make, op), op.block())
-    make.last(AtomicRMW(pointers, op.value, inside, op=op.op, sem=op.sem, scope=op.scope))
+def _reduce(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
+    pointers, inside = _pointers_and_mask(
+        builder, expansion, _block_positions(builder, op), op.block()
+    )
+    builder.add_final(AtomicRMW(pointers, op.value, inside, op=op.op, sem=op.sem, scope=op.scope))
 
 
-def _gather(make: OpBuilder, op: Any, parts: Parts) -> None:
+def _gather(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
     whole = op.rows()
-    pointers, inside = _places(make, parts, _row_positions(make, op), whole)
-    make.last(Load(pointers, inside, _padding(whole, parts.padding)))
+    pointers, inside = _pointers_and_mask(builder, expansion, _row_positions(builder, op), whole)
+    builder.add_final(Load(pointers, inside, _padding(whole, expansion.padding)))
 
 
-def _scatter(make: OpBuilder, op: Any, parts: Parts) -> None:
-    pointers, inside = _places(make, parts, _row_positions(make, op), op.rows())
-    make.last(Store(pointers, op.value, inside))
+def _scatter(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
+    pointers, inside = _pointers_and_mask(
+        builder, expansion, _row_positions(builder, op), op.rows()
+    )
+    builder.add_final(Store(pointers, op.value, inside))
 
 
 _ACCESSES: dict[str, Any] = {

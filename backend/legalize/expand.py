@@ -1,7 +1,7 @@
-"""Ops that are others in disguise: tensor descriptors as addresses and masks, scaled products as
-products of what their factors stand for, scans by a function under a predicate as scans of pairs.
+"""Decomposition of ops that have no lowering rules: accesses by tensor descriptors, scaled dots,
+and predicated scans by a function.
 
-Module to module, before layouts, so that nothing behind it knows these ops.
+It runs before layouts are assigned; later stages never see these ops.
 """
 
 from __future__ import annotations
@@ -9,37 +9,38 @@ from __future__ import annotations
 from tileir.ir import Function, Module
 from tileir.types import Descriptor
 
-DISGUISED = frozenset(
+EXPANDED_OPS = frozenset(
     {"make_descriptor", "descriptor_load", "descriptor_store", "descriptor_reduce",
      "descriptor_gather", "descriptor_scatter", "dot_scaled"}
 )  # fmt: skip
-"""Ops that no lowering rule sees."""
+"""Ops that are always decomposed; `scan` is decomposed only if it is predicated."""
 
 
 def expand(module: Module, kernel: str) -> Module:
-    """`module` with the ops of `kernel` expanded, and its parameters that are descriptors as base,
-    extents and strides; itself where there are none."""
+    """`module` with such ops of `kernel` decomposed, and its descriptor parameters replaced by
+    base, extents and strides; `module` itself where there are none."""
     function = module.functions[kernel]
-    described = any(isinstance(p.type, Descriptor) for p in function.parameters)
-    if not described and not any(_concerns(op.mnemonic) for op in function.ops):
+    has_descriptors = any(isinstance(p.type, Descriptor) for p in function.parameters)
+    if not has_descriptors and not any(_may_be_expanded(op.mnemonic) for op in function.ops):
         return module
     from tileir.backend.legalize.descriptors import expand_descriptors  # as below
 
-    return _expanded(module, expand_descriptors(function))
+    return _expand_scaled_and_scans(module, expand_descriptors(function))
 
 
 def expand_role(module: Module, name: str) -> Module:
-    """The same for a function that a kernel starts as a role, whose descriptors are tensor maps."""
+    """As `expand`, for a function that a kernel starts as a role. Its descriptor parameters stay:
+    they are tensor maps."""
     function = module.functions[name]
-    if not any(_concerns(op.mnemonic) for op in function.ops):
+    if not any(_may_be_expanded(op.mnemonic) for op in function.ops):
         return module
     from tileir.backend.legalize.descriptors import expand_descriptors  # as below
 
-    return _expanded(module, expand_descriptors(function, maps=True))
+    return _expand_scaled_and_scans(module, expand_descriptors(function, maps=True))
 
 
-def _expanded(module: Module, function: Function) -> Module:
-    # What few kernels have takes time to load.
+def _expand_scaled_and_scans(module: Module, function: Function) -> Module:
+    # Loaded on use: few kernels have these ops.
     from tileir.backend.legalize.scaled_dots import expand_scaled
     from tileir.backend.legalize.scans import expand_scans
 
@@ -49,5 +50,5 @@ def _expanded(module: Module, function: Function) -> Module:
     return expand_scans(module, function.name)
 
 
-def _concerns(mnemonic: str) -> bool:
-    return mnemonic in DISGUISED or mnemonic == "scan"
+def _may_be_expanded(mnemonic: str) -> bool:
+    return mnemonic in EXPANDED_OPS or mnemonic == "scan"

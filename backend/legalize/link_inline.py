@@ -1,5 +1,5 @@
-"""What is done to a module before layouts: calls of functions on tiles inlined, ops that are
-others in disguise expanded, predicates lowered to masks and selects."""
+"""Legalization of a module before layouts are assigned: library functions are linked, calls are
+inlined, ops without lowering rules are decomposed, and predicates become masks and selects."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tileir.types import Tile
 
 
 def legalize(module: Module, kernel: str) -> Module:
-    """`module` with nothing in `kernel` that lowering rules do not know, library functions that
-    it declares linked in.
+    """`module` with `kernel` legalized: every op of it has a lowering rule, and the library
+    functions that it declares are linked.
 
     Raises LinkError, PassError and `CompileError` (TIR0513: calls that nest too deeply).
     """
@@ -23,14 +23,15 @@ def legalize(module: Module, kernel: str) -> Module:
     expanded = expand(linked_and_inlined(module), kernel)
     for name in roles_of(expanded.functions[kernel]):
         expanded = expand_role(expanded, name)
-    return _unpredicated(expanded)
+    return _lower_predicates(expanded)
 
 
 def linked_and_inlined(module: Module) -> Module:
-    """`module` with library functions linked in, calls inlined, and combiners of scalars alone.
-    Raises LinkError, PassError and `CompileError`."""
+    """`module` with library functions linked, calls inlined, and unused tiles removed from
+    combiners. Raises LinkError, PassError, and `CompileError` (TIR0706) for a combiner that
+    computes with tiles."""
     declared = any(function.is_declaration for function in module.functions.values())
-    return _of_scalars(_inlined(_linked(module) if declared else module))
+    return _remove_tiles_from_combiners(_inline(_link(module) if declared else module))
 
 
 def roles_of(kernel: Function) -> list[str]:
@@ -38,16 +39,16 @@ def roles_of(kernel: Function) -> list[str]:
     return [cast(Any, op).callee for op in kernel.ops if op.mnemonic == "gpu.role"]
 
 
-# What follows is loaded for the modules that need it: most kernels have none of it.
+# These passes are loaded on use: most kernels need none of them.
 
 
-def _linked(module: Module) -> Module:
+def _link(module: Module) -> Module:
     from tileir.linker import link
 
     return link(module)
 
 
-def _inlined(module: Module) -> Module:
+def _inline(module: Module) -> Module:
     if not any(op.mnemonic == "call" for f in module.functions.values() for op in f.ops):
         return module
     from tileir.passmanager import run
@@ -55,25 +56,25 @@ def _inlined(module: Module) -> Module:
     return run(module, "inline", verify=False).module
 
 
-def _of_scalars(module: Module) -> Module:
-    """Combiners without the tiles that nobody reads: kernels make some to ask for a type."""
+def _remove_tiles_from_combiners(module: Module) -> Module:
+    """`module` with unused tiles removed from combiners: frontends create some to query a type."""
     if len(module.functions) == 1:
         return module
-    found: dict[str, Op] = {}
+    users: dict[str, Op] = {}
     for op in (op for f in module.functions.values() for op in f.ops):
         name = getattr(op, "combiner", None)
         if isinstance(name, str) and has_tiles(module.functions[name]):
-            found[name] = op
-    if not found:
+            users[name] = op
+    if not users:
         return module
     from tileir.passes.dce import dce
 
-    swept = {name: dce(module.functions[name]) for name in found}
-    for name, op in found.items():
-        if has_tiles(swept[name]):
-            message = f"@{name} combines elements, and cannot be compiled with tiles in it"
+    without_tiles = {name: dce(module.functions[name]) for name in users}
+    for name, op in users.items():
+        if has_tiles(without_tiles[name]):
+            message = f"@{name} is a combiner of scalars: it must not compute with tiles"
             raise CompileError(Diagnostic("TIR0706", message, op.location))
-    return module.with_functions({**module.functions, **swept})
+    return module.with_functions({**module.functions, **without_tiles})
 
 
 def has_tiles(function: Function) -> bool:
@@ -82,7 +83,7 @@ def has_tiles(function: Function) -> bool:
     return any(isinstance(t, Tile) for t in (*(p.type for p in function.parameters), *results))
 
 
-def _unpredicated(module: Module) -> Module:
+def _lower_predicates(module: Module) -> Module:
     ops = (op for function in module.functions.values() for op in function.ops)
     if all(op.predicate is None and op.mnemonic != "psi" for op in ops):
         return module

@@ -1,5 +1,5 @@
-"""Scans by a function under a predicate: a flag says which elements count, and the combiner leaves
-out those that do not."""
+"""Decomposition of predicated scans by a function: the predicate becomes a flag per element, and
+the combiner skips elements whose flag is false."""
 
 from __future__ import annotations
 
@@ -19,42 +19,44 @@ from tileir.values import Operand, Value
 
 
 def expand_scans(module: Module, kernel: str) -> Module:
-    """`module` without scans by a function under a predicate in `kernel`."""
-    made: dict[str, Function] = {}
+    """`module` with the predicated scans by a function in `kernel` decomposed."""
+    combiners: dict[str, Function] = {}
     function = module.functions[kernel]
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
         blocks[label] = block
         if any(map(_is_guarded, block.ops)):
-            parts = [_flagged(op, module, made) if _is_guarded(op) else [op] for op in block.ops]
+            parts = [
+                _expand_scan(op, module, combiners) if _is_guarded(op) else [op] for op in block.ops
+            ]
             blocks[label] = attrs.evolve(block, ops=[op for part in parts for op in part])
-    if not made:
+    if not combiners:
         return module
     changed = function.with_blocks(blocks)
-    return module.with_functions({**module.functions, kernel: changed, **made})
+    return module.with_functions({**module.functions, kernel: changed, **combiners})
 
 
 def _is_guarded(op: Any) -> bool:
     return op.mnemonic == "scan" and op.predicate is not None and isinstance(op.combiner, str)
 
 
-def _flagged(op: Any, module: Module, made: dict[str, Function]) -> list[Op]:
+def _expand_scan(op: Any, module: Module, combiners: dict[str, Function]) -> list[Op]:
     name = f"{op.combiner}.where"
-    if name not in made:
-        made[name] = _where(module.functions[op.combiner], name)
-    make = OpBuilder(op)
+    if name not in combiners:
+        combiners[name] = _guarded_combiner(module.functions[op.combiner], name)
+    builder = OpBuilder(op)
     shape = shape_of(op.values[0].type)
     flag = op.predicate
     if not shape_of(flag.type):
-        flag = make.spread(flag, shape)
-    found = Scan((*op.values, flag), axis=op.axis, combiner=name, reverse=op.reverse)
-    results = (*op.results, found.results[-1])
-    make.ops.append(attrs.evolve(found, results=results, location=op.location))
-    return make.ops
+        flag = builder.splat(flag, shape)
+    scan = Scan((*op.values, flag), axis=op.axis, combiner=name, reverse=op.reverse)
+    results = (*op.results, scan.results[-1])
+    builder.ops.append(attrs.evolve(scan, results=results, location=op.location))
+    return builder.ops
 
 
-def _where(combiner: Function, name: str) -> Function:
-    """The combiner of pairs of values and a flag."""
+def _guarded_combiner(combiner: Function, name: str) -> Function:
+    """The combiner of values with flags, which skips values whose flag is false."""
     count = len(combiner.parameters) // 2
     kinds = [element_of(p.type) for p in combiner.parameters[:count]]
     low = [Value(k) for k in (*kinds, I1)]
@@ -62,13 +64,13 @@ def _where(combiner: Function, name: str) -> Function:
     call = Call(tuple(kinds), combiner.name, (*low[:count], *high[:count]))
     both = And(low[-1], high[-1])
     ops: list[Op] = [call, both]
-    found: list[Operand] = []
+    results: list[Operand] = []
     for a, b, combined in zip(low, high, call.results, strict=False):
-        one = Select(high[-1], b, a)
-        ops += [one, Select(both.result, combined, one.result)]
-        found.append(ops[-1].result)
+        select = Select(high[-1], b, a)
+        ops += [select, Select(both.result, combined, select.result)]
+        results.append(ops[-1].result)
     either = Or(low[-1], high[-1])
-    ops += [either, Return((*found, either.result))]
+    ops += [either, Return((*results, either.result))]
     parameters = [Parameter(v) for v in (*low, *high)]
     block = Block("entry", ops=ops)
     return Function(name, parameters, (*kinds, I1), {"entry": block})

@@ -179,7 +179,9 @@ class LlvmHopper(LlvmMemory):
         self, kind: WgmmaInstruction, steps: Sequence[WgmmaStep], a: Handle | Sequence[Handle],
         b: Handle, c: Sequence[Handle] | None,
     ) -> list[Handle]:  # fmt: skip
-        count = kind.sums * sum(p.first for p in steps) // _per_register(kind.accumulator)
+        count = (
+            kind.accumulator_count * sum(p.first for p in steps) // _per_register(kind.accumulator)
+        )
         moves = ""
         if isinstance(a, str):
             left = [("l", "i64", a)]
@@ -273,8 +275,8 @@ def _instruction(
     A, `counts[1]`, and the descriptor of B; A may be `described`, too. Accumulators start at zero
     unless `adding`."""
     results, left = counts
-    first = step.sums // _per_register(kind.accumulator)
-    d = _braced(first, kind.sums // _per_register(kind.accumulator))
+    first = step.accumulator // _per_register(kind.accumulator)
+    d = _braced(first, kind.accumulator_count // _per_register(kind.accumulator))
     moves, names = "", list[str]()
     for name, number, offset in (("da", results, step.a), ("db", results + left, step.b)):
         if name == "da" and not described:

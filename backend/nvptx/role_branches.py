@@ -113,7 +113,7 @@ class _RoleThread(LlvmThread):
         self._mine = re.compile(rf"%{self._prefix}\d+")
         """Names of the role's own values; those of the kernel are there before it begins."""
 
-    def taken(self, handle: Handle) -> Handle:
+    def slice_threads(self, handle: Handle) -> Handle:
         """A value of the kernel's threads."""
         return handle
 

@@ -27,7 +27,7 @@ def byte_ranges(function: Function) -> dict[Value, Reach]:
             reaches[parameter.value] = (0, kind.pointee.bytes)
     for label in cfg(function).order:
         for op in function.blocks[label].ops:
-            reach = _moved(op, reaches, bounds)
+            reach = _range_of_pointer(op, reaches, bounds)
             if reach is not None:
                 reaches[op.results[0]] = reach
     return reaches
@@ -38,7 +38,7 @@ def ranges_disjoint(a: Reach | None, b: Reach | None) -> bool:
     return a is not None and b is not None and (a[1] <= b[0] or b[1] <= a[0])
 
 
-def _moved(op: Any, ranges: dict[Value, Reach], bounds: Ranges) -> Reach | None:
+def _range_of_pointer(op: Any, ranges: dict[Value, Reach], bounds: Ranges) -> Reach | None:
     if op.moves_elements or op.is_identity:
         return _of(op.inputs[0], ranges)
     if op.mnemonic != "getelementptr":

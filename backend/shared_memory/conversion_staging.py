@@ -97,7 +97,7 @@ class Staging:
 @cache
 def staging(source: Layout, target: Layout, shape: Vector, size: int) -> Staging:
     """The passage of a tile of elements of `size` bytes from `source` to `target`."""
-    candidates = [s for s in (_boxed(source, target, shape, size),) if s is not None]
+    candidates = [s for s in (_swizzled_staging(source, target, shape, size),) if s is not None]
     if candidates and _lanes_in_boxes(candidates[0]):
         return candidates[0]
     candidates += _rows(source, target, shape, size)
@@ -132,7 +132,7 @@ def _offsets(it: Staging, side: Side, group: tuple[int, ...]) -> list[int | None
 # Boxes ------------------------------------------------------------------------------------------
 
 
-def _boxed(source: Layout, target: Layout, shape: Vector, size: int) -> Staging | None:
+def _swizzled_staging(source: Layout, target: Layout, shape: Vector, size: int) -> Staging | None:
     from tileir.backend.shared_memory.swizzle import swizzle
 
     extents = zip(source.atom_extents, target.atom_extents, strict=True)
@@ -213,7 +213,7 @@ def _rows(source: Layout, target: Layout, shape: Vector, size: int) -> Iterator[
     fasts = {_fastest(source), _fastest(target), len(shape) - 1}
     for fast, pad in product(sorted(fasts), _PADS):
         if pad % size == 0 and (pad == 0 or len(shape) > 1):
-            yield _padded(source, target, shape, size, fast, pad)
+            yield _padded_staging(source, target, shape, size, fast, pad)
 
 
 def _fastest(it: Layout) -> int:
@@ -222,7 +222,7 @@ def _fastest(it: Layout) -> int:
     return next((d for d, x in enumerate(first) if x), it.rank - 1)
 
 
-def _padded(
+def _padded_staging(
     source: Layout, target: Layout, shape: Vector, size: int, fast: int, pad: int
 ) -> Staging:
     strides, step = [0] * len(shape), size
@@ -242,13 +242,17 @@ def _runs(
     from tileir.backend.shared_memory.swizzle import WIDEST
 
     wide = 1
-    while wide * 2 * size <= WIDEST and _aligned(it, shape, strides, size, fast, wide * 2):
+    while wide * 2 * size <= WIDEST and _has_aligned_vectors(
+        it, shape, strides, size, fast, wide * 2
+    ):
         wide *= 2
     count = it.size("register")
     return tuple(tuple(range(r, r + wide)) for r in range(0, count, wide))
 
 
-def _aligned(it: Layout, shape: Vector, strides: Vector, size: int, fast: int, wide: int) -> bool:
+def _has_aligned_vectors(
+    it: Layout, shape: Vector, strides: Vector, size: int, fast: int, wide: int
+) -> bool:
     """Whether registers by `wide` are neighbours at aligned offsets in every thread."""
     count = it.size("register")
     if count % wide or shape[fast] % wide or any(s % (wide * size) for s in strides if s != size):

@@ -74,7 +74,7 @@ class BarrierState:
             set(self.shared), set(self.near), touched, self.fenced, set(self.acquired)
         )
 
-    def accessed(self, but_by_thread_0: bool) -> bool:
+    def has_global_access(self, but_by_thread_0: bool) -> bool:
         """Whether a thread accessed global memory, other than thread 0 where that is left out."""
         entries = (e for entries_of_base in self.touched.values() for e in entries_of_base)
         return any(not (but_by_thread_0 and only_thread_zero(e.access)) for e in entries)
@@ -179,7 +179,7 @@ class Hazards:
             set(since.shared), set(since.near), {}, since.fenced, set(since.acquired)
         )
         for base, entries in since.touched.items():
-            entered.touched[base] = {self._entered(e, source, label) for e in entries}
+            entered.touched[base] = {self._in_next_iteration(e, source, label) for e in entries}
         return entered
 
     def before(self, op: Op, since: BarrierState) -> SyncScope:
@@ -193,9 +193,9 @@ class Hazards:
         if since.fenced and (mine or releases(op)):
             return SyncScope.BLOCK
         by_thread_0 = bool(mine) and all(map(only_thread_zero, mine))
-        if releases(op) and since.accessed(but_by_thread_0=by_thread_0):
+        if releases(op) and since.has_global_access(but_by_thread_0=by_thread_0):
             return SyncScope.BLOCK
-        if (mine or releases(op)) and self._acquired(since, but_by_thread_0=by_thread_0):
+        if (mine or releases(op)) and self._has_acquire(since, but_by_thread_0=by_thread_0):
             return SyncScope.BLOCK
         scope = SyncScope.WARP if op in since.near else SyncScope.NONE
         for access in mine:
@@ -228,7 +228,7 @@ class Hazards:
         if acquires(op) and op in self.uses.accesses:
             since.acquired.add(op)
 
-    def _acquired(self, since: BarrierState, *, but_by_thread_0: bool) -> bool:
+    def _has_acquire(self, since: BarrierState, *, but_by_thread_0: bool) -> bool:
         """Whether a thread acquired something, which others do not know yet, other than thread 0
         where that is left out."""
         accesses = self.uses.accesses
@@ -281,7 +281,7 @@ class Hazards:
 
         return addresses(self.function)
 
-    def _entered(self, entry: PendingAccess, source: str, label: str) -> PendingAccess:
+    def _in_next_iteration(self, entry: PendingAccess, source: str, label: str) -> PendingAccess:
         """The access as seen from the iteration that begins."""
         form = None if entry.step is None else self._at(entry.access).form
         if form is None or self._addresses.stays(form, label):

@@ -82,11 +82,11 @@ def _in_order(
 ) -> list[int]:
     placed: dict[int, int] = {}
     for i in order:
-        placed[i] = first_fit(allocations[i], _taken(allocations, conflicts[i], placed))
+        placed[i] = first_fit(allocations[i], _occupied_ranges(allocations, conflicts[i], placed))
     return [placed[i] for i in range(len(allocations))]
 
 
-def _taken(
+def _occupied_ranges(
     allocations: Sequence[Allocation], others: Collection[int], placed: Mapping[int, int]
 ) -> list[tuple[int, int]]:
     return [(placed[i], placed[i] + allocations[i].size) for i in others if i in placed]
@@ -102,7 +102,9 @@ def _lowest_first(allocations: Sequence[Allocation], conflicts: Conflicts) -> li
         placed[i] = fits.pop(i)
         for j in conflicts[i]:
             if j in fits:
-                fits[j] = first_fit(allocations[j], _taken(allocations, conflicts[j], placed))
+                fits[j] = first_fit(
+                    allocations[j], _occupied_ranges(allocations, conflicts[j], placed)
+                )
     return [placed[i] for i in range(len(allocations))]
 
 

@@ -28,7 +28,7 @@ def loads_by_first_owner(function: Function) -> frozenset[Op]:
         for op in reversed(function.blocks[label].ops):
             tile = op.mnemonic == "load" and isinstance(op.results[0].type, Tile)
             changing = bool(op.results) and getattr(op, "volatile", False)
-            if changing or (tile and _unneeded(op, needed)):
+            if changing or (tile and _is_unneeded(op, needed)):
                 loads.add(op)
             needed.update(_broadcast_loads(op, needed))
     return frozenset(loads)
@@ -37,7 +37,7 @@ def loads_by_first_owner(function: Function) -> frozenset[Op]:
 def _broadcast_loads(op: Op, needed: set[Value]) -> Iterator[Value]:
     """Operands of `op` that all their owners need."""
     alone = op.mnemonic == "store" or (
-        _unneeded(op, needed)
+        _is_unneeded(op, needed)
         and (op.mnemonic == "load" or (op.elementwise and op.effects is Effects.PURE))
     )
     layouts = {v.type.layout for v in (*op.operands, *op.results) if isinstance(v.type, Tile)}
@@ -45,5 +45,5 @@ def _broadcast_loads(op: Op, needed: set[Value]) -> Iterator[Value]:
         yield from (v for v in op.operands if isinstance(v, Value))
 
 
-def _unneeded(op: Op, needed: set[Value]) -> bool:
+def _is_unneeded(op: Op, needed: set[Value]) -> bool:
     return bool(op.results) and not any(v in needed for v in op.results)

@@ -117,7 +117,7 @@ def _conversion(op: Any) -> int:
     return conversion_bytes(op.source.type, op.layout)
 
 
-def _placed(tile: Tile) -> int:
+def _placement_bytes(tile: Tile) -> int:
     from tileir.backend.codegen.conversion_plan import placement
 
     return placement(tile).bytes
@@ -125,11 +125,11 @@ def _placed(tile: Tile) -> int:
 
 def _operand(op: Any) -> int:
     """The range holds the first operand, a tile."""
-    return _placed(op.inputs[0].type)
+    return _placement_bytes(op.inputs[0].type)
 
 
 def _result(op: Any) -> int:
-    return _placed(op.results[0].type)
+    return _placement_bytes(op.results[0].type)
 
 
 def _reshape(op: Any) -> int:
@@ -149,7 +149,7 @@ def _atomic(op: Any) -> int:
     layout = kind.layout
     free = layout.free_bits("lane") or layout.free_bits("warp")
     idle = any(not any(d.step) for axis in ("lane", "warp") for d in layout.digits(axis))
-    return _placed(kind) if free or idle else 0
+    return _placement_bytes(kind) if free or idle else 0
 
 
 def _volatile(op: Any) -> int:
@@ -179,7 +179,7 @@ def _dot(op: Any) -> int:
 
 def _unsplat(op: Any) -> int:
     tile = op.value.type
-    return 0 if all(n == 1 for n in tile.layout.extents) else _placed(tile)
+    return 0 if all(n == 1 for n in tile.layout.extents) else _placement_bytes(tile)
 
 
 def _histogram(op: Any) -> int:
@@ -205,7 +205,7 @@ NEEDS: dict[str, Callable[[Any], int]] = {
     "cat": lambda op: 0 if stays(op) else _result(op),
     "gather": _operand,
     "extract_slice": _operand,
-    "insert_slice": lambda op: _placed(op.small.type),
+    "insert_slice": lambda op: _placement_bytes(op.small.type),
     "dot": _dot,
     "scan": _scan,
     "unsplat": _unsplat,

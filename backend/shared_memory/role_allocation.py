@@ -26,7 +26,7 @@ def allocate_with_roles(module: Module, kernel: str, roles: Sequence[str], limit
         if size := SharedMemoryPlan.of(function).size:
             first = -(-end // _ALIGNMENT) * _ALIGNMENT
             end = first + size
-            function = _moved(function, first, end)
+            function = _offset_ranges(function, first, end)
         functions[name] = function
     if end > limit:
         message = f"{end} bytes of shared memory are needed, and there are {limit}"
@@ -44,7 +44,7 @@ def plan_with_roles(module: Module, kernel: str, roles: Sequence[str]) -> Shared
     return SharedMemoryPlan(offsets, sizes, plans[0].size)
 
 
-def _moved(function: Function, first: int, end: int) -> Function:
+def _offset_ranges(function: Function, first: int, end: int) -> Function:
     """`function` with its ranges from byte `first` on."""
     blocks = {
         label: attrs.evolve(block, ops=tuple(_with_range(op, first) for op in block.ops))

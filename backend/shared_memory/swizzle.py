@@ -100,7 +100,7 @@ def _attempt(
     split: _Split, source: Columns, target: Columns, bits: int, size: int
 ) -> Swizzle | None:
     """The offsets with these vectors; None where a lane would break one up."""
-    low = _filled([*split.both, *split.alone], source, target, bits, size)
+    low = _fill_word([*split.both, *split.alone], source, target, bits, size)
     sides = ((split.low(True), source), (split.low(False), target))
     reached = [_together(low, vector, side, size) for vector, side in sides]
     rest = _rest(reached, low, sides, bits)
@@ -118,7 +118,7 @@ def _attempt(
     return Swizzle(whole, len(split.low(True)), len(split.low(False)))
 
 
-def _filled(
+def _fill_word(
     low: list[int], source: Columns, target: Columns, bits: int, size: int
 ) -> tuple[int, ...]:
     """`low` with further bits until it fills a bank's word: elements of one word never conflict."""

@@ -75,7 +75,7 @@ def required_sync(a: GlobalAccess, b: GlobalAccess, warps: int | None, step: int
     if a.form is None or b.form is None or a.form.terms != b.form.terms:
         return SyncScope.BLOCK
     count = warps or 1
-    return _across_iterations(a, b, count, step) if step else _same_iteration(a, b, count)
+    return _later_iterations(a, b, count, step) if step else _same_iteration(a, b, count)
 
 
 def only_thread_zero(a: GlobalAccess) -> bool:
@@ -83,7 +83,7 @@ def only_thread_zero(a: GlobalAccess) -> bool:
     return a.who is AccessingThreads.FIRST and not isinstance(a.type, Tile)
 
 
-def _across_iterations(a: GlobalAccess, b: GlobalAccess, warps: int, step: int) -> SyncScope:
+def _later_iterations(a: GlobalAccess, b: GlobalAccess, warps: int, step: int) -> SyncScope:
     scope = SyncScope.NONE
     for iterations in range(1, _MAX_ITERATIONS):
         form = attrs.evolve(a.place, start=a.place.start - iterations * step)

@@ -29,11 +29,11 @@ def _u(a: Array) -> Array:
     return a if a.dtype == bool else a.view(_UNSIGNED[a.dtype.itemsize])
 
 
-def _unsigned(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+def _on_unsigned(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
     return lambda a, b: function(_u(a), _u(b)).astype(_u(a).dtype).view(a.dtype)
 
 
-def _truncated(a: Array, b: Array) -> Array:
+def _divide_toward_zero(a: Array, b: Array) -> Array:
     """Signed quotient towards zero."""
     quotient = np.floor_divide(a, b)
     rest = a - quotient * b
@@ -54,10 +54,10 @@ def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
 
 _BINARY: Mapping[str, Callable[[Array, Array], Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwise_and,
-    "or": np.bitwise_or, "xor": np.bitwise_xor, "udiv": _unsigned(np.floor_divide),
-    "urem": _unsigned(np.remainder), "sdiv": _truncated,
-    "srem": lambda a, b: a - _truncated(a, b) * b, "shl": np.left_shift,
-    "lshr": _unsigned(np.right_shift), "ashr": np.right_shift,
+    "or": np.bitwise_or, "xor": np.bitwise_xor, "udiv": _on_unsigned(np.floor_divide),
+    "urem": _on_unsigned(np.remainder), "sdiv": _divide_toward_zero,
+    "srem": lambda a, b: a - _divide_toward_zero(a, b) * b, "shl": np.left_shift,
+    "lshr": _on_unsigned(np.right_shift), "ashr": np.right_shift,
     "fadd": _wide(np.add), "fsub": _wide(np.subtract), "fmul": _wide(np.multiply),
     "fdiv": _wide(np.divide), "frem": _wide(np.fmod),
 }  # fmt: skip
@@ -69,7 +69,7 @@ _OF_BITS: Mapping[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
-def _ordered(a: Array, b: Array, largest: bool) -> Array:
+def _extreme_of_numbers(a: Array, b: Array, largest: bool) -> Array:
     """Minimum or maximum of numbers, -0.0 below 0.0."""
     below = (a < b) | ((a == b) & np.signbit(a) & ~np.signbit(b))
     return np.where(below, b, a) if largest else np.where(below, a, b)
@@ -77,7 +77,7 @@ def _ordered(a: Array, b: Array, largest: bool) -> Array:
 
 def _extreme(largest: bool, numbers: bool) -> Callable[[Array, Array], Array]:
     def apply(a: Array, b: Array) -> Array:
-        result = _ordered(a, b, largest)
+        result = _extreme_of_numbers(a, b, largest)
         left, right = np.isnan(a), np.isnan(b)
         if numbers:
             return np.where(left, b, np.where(right, a, result))
@@ -98,8 +98,8 @@ def _zeros_above(a: Array) -> Array:
 
 
 _INTRINSICS: Mapping[str, Callable[..., Array]] = {
-    "smin": np.minimum, "smax": np.maximum, "umin": _unsigned(np.minimum),
-    "umax": _unsigned(np.maximum), "abs": np.abs,
+    "smin": np.minimum, "smax": np.maximum, "umin": _on_unsigned(np.minimum),
+    "umax": _on_unsigned(np.maximum), "abs": np.abs,
     "ctpop": lambda a: np.array([int(x).bit_count() for x in _u(a)], a.dtype),
     "ctlz": _zeros_above, "fma": fma, "fabs": np.abs, "copysign": np.copysign,
     "minimum": _extreme(False, False), "maximum": _extreme(True, False),
@@ -216,7 +216,7 @@ class Numbers:
         if name == "bitcast":
             return self.as_handle(x.view(new), target)
         with np.errstate(all="ignore"):
-            return self.as_handle(_converted(name, x, new, target), target)
+            return self.as_handle(_convert(name, x, new, target), target)
 
     def instruction(self, text: str, result: Element, operands: Sequence[tuple[Any, Any]]) -> Any:
         word = text.split()[0]
@@ -225,7 +225,7 @@ class Numbers:
                 ptx(word, self.dtype(result))(*(x.array for _, x in operands)), result
             )
 
-    def combined(self, name: str, element: Element, a: Array, b: Array) -> Array:
+    def atomic_result(self, name: str, element: Element, a: Array, b: Array) -> Array:
         """What an atomic access writes."""
         if name == "xchg":
             return b
@@ -250,7 +250,7 @@ def _float_compare(predicate: str, x: Array, y: Array) -> Array:
     return result | unordered if predicate[0] == "u" else result & ~unordered
 
 
-def _converted(name: str, x: Array, new: Any, target: Element) -> Array:
+def _convert(name: str, x: Array, new: Any, target: Element) -> Array:
     if name in ("zext", "uitofp", "inttoptr"):
         return (_u(x) if x.dtype != bool else x).astype(new)
     if name in ("sext", "sitofp") and x.dtype == bool:
@@ -261,7 +261,7 @@ def _converted(name: str, x: Array, new: Any, target: Element) -> Array:
         kind = _UNSIGNED[np.dtype(new).itemsize] if name == "fptoui" else new
         return np.trunc(x.astype(np.float64)).astype(kind).view(new)
     if name.endswith(".sat"):
-        return _saturated(name, x, new)
+        return _saturate(name, x, new)
     if name == "fptrunc" and new == ml_dtypes.bfloat16 and x.dtype == np.float64:
         return _odd(x).astype(new)
     return x.astype(new)
@@ -277,7 +277,7 @@ def _odd(x: Array) -> Array:
     return (toward.view(np.int32) | lost).view(np.float32)
 
 
-def _saturated(name: str, x: Array, new: Any) -> Array:
+def _saturate(name: str, x: Array, new: Any) -> Array:
     if new is np.bool_:
         return x >= 1 if name.startswith("fptoui") else x <= -1
     kind = _UNSIGNED[np.dtype(new).itemsize] if name.startswith("fptoui") else new
@@ -297,20 +297,20 @@ def ptx(word: str, dtype: Any) -> Callable[..., Array]:
         name = match[1] if match[1] == "fma" else f"f{match[1]}"
         return partial(KERNELS[name], rounding=match[2], ftz=bool(match[3]))
     if word == "fma.rn.sat.f32":
-        return lambda a, b, c: _saturate(fma(a, b, c))
+        return lambda a, b, c: _clamp_to_unit(fma(a, b, c))
     if match := re.fullmatch(r"mul\.hi\.([su])(32|64)", word):
-        return _high_product(match[1] == "s")
+        return _mul_high(match[1] == "s")
     if match := re.fullmatch(r"cvt\.(r[zmp])\.(f16|f32)\.(f32|f64)", word):
         return _cut(match[1], np.float16 if match[2] == "f16" else np.float32)
     raise AssertionError(f"no meaning for {word}")
 
 
-def _saturate(x: Array) -> Array:
+def _clamp_to_unit(x: Array) -> Array:
     """Clamped to 0 and 1; NaN becomes 0."""
     return np.where(x > 0, np.minimum(x, x.dtype.type(1)), x.dtype.type(0))
 
 
-def _high_product(signed: bool) -> Callable[[Array, Array], Array]:
+def _mul_high(signed: bool) -> Callable[[Array, Array], Array]:
     def apply(a: Array, b: Array) -> Array:
         bits = a.dtype.itemsize * 8
         x, y = (a, b) if signed else (_u(a), _u(b))

@@ -99,7 +99,7 @@ class GlobalView:
     @staticmethod
     def of(traffic: Traffic, view: AgentClock, shadows: Sequence[Shadow]) -> GlobalView:
         """As the role of `view`, a view of shared memory, does."""
-        return GlobalView(traffic, AgentClock(traffic, view.agent, view.known), shadows)
+        return GlobalView(traffic, AgentClock(traffic, view.agent, view.clocks), shadows)
 
     def _flat(self, parts: Sequence[tuple[int, Array]]) -> Array:
         """Bytes of buffers as bytes of all."""
@@ -129,9 +129,9 @@ class GlobalView:
         self.traffic.wrote(self.view.agent, self.view.clock, at, threads=True)
         self.traffic.added[at] = True
 
-    def meet(self) -> None:
-        """Threads make an access that orders memory: it comes after what others did before
-        theirs."""
+    def order_with_others(self) -> None:
+        """Threads make an ordering access: it happens after earlier ones of
+        other threads."""
         self.view.join(self.traffic.released)
         self.view.publish(self.traffic.released)
 

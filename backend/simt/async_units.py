@@ -23,7 +23,7 @@ from tileir.backend.simt.scheduler import (
 )
 from tileir.backend.simt.tensor_maps import Tensor
 from tileir.backend.simt.wgmma import PendingAccumulator, Work
-from tileir.backend.simt.wgmma_operands import swizzled
+from tileir.backend.simt.wgmma_operands import swizzle_address
 from tileir.types import I32, Element
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -44,8 +44,8 @@ class SimtAsyncUnits:
 
     # Which threads --------------------------------------------------------------------------
 
-    def taken(self, handle: Any, first: int, count: int) -> Any:
-        """A value of the kernel's threads as threads from `first` on have it."""
+    def slice_threads(self, handle: Any, first: int, count: int) -> Any:
+        """The part of a value of all threads that `count` threads from `first` on have."""
         if not hasattr(handle, "array"):
             return handle
         return self.handle(handle.array[first : first + count])  # type: ignore[attr-defined]
@@ -155,7 +155,7 @@ class SimtAsyncUnits:
             raise WaitingError(lambda: barrier.phase % 2 != asked, barrier.why)
         view, clock = self.role_state.view, self.memory.clock
         view.join(barrier.phase_clocks)
-        join(view.given, barrier.released_clocks)
+        join(view.copy_clocks, barrier.released_clocks)
         clock.block = max(clock.block, barrier.epochs.get(view.agent, 0))
 
     # Copies ---------------------------------------------------------------------------------
@@ -169,9 +169,9 @@ class SimtAsyncUnits:
         start = [self._uniform(i) for i in indices]
         view.begin_copy(at)
         self.memory.touched.check_write(at, 0)
-        self._fly(self.memory, at, self._barrier(barrier), self._fetched(map, start))
+        self._fly(self.memory, at, self._barrier(barrier), self._begin_fetch(map, start))
 
-    def _fetched(self, map: Tensor, start: Sequence[int]) -> Callable[[MBarrier], Array]:
+    def _begin_fetch(self, map: Tensor, start: Sequence[int]) -> Callable[[MBarrier], Array]:
         """Start reading global memory for a copy; return a function that yields the bytes when the
         copy lands, which is counted by a barrier."""
         (thread,) = np.flatnonzero(self.active)[:1].tolist()
@@ -259,7 +259,7 @@ class SimtAsyncUnits:
         unit = 128 << map.map.swizzle
         if offset % unit:
             raise AssertionError(f"a box begins at byte {offset}, no multiple of {unit}")
-        at = swizzled(offset + np.arange(map.bytes), map.map.swizzle)
+        at = swizzle_address(offset + np.arange(map.bytes), map.map.swizzle)
         if at.max() >= self.memory.shared_bytes:
             raise AssertionError("a box leaves shared memory")
         return at
@@ -279,28 +279,28 @@ class SimtAsyncUnits:
         ends = np.array([g * 128 + n for g in range(self.threads // 128) for n in (0, 127)])
         self._to_read(at, "wgmma reads", ends)
         group = WgmmaGroup(work.finish, at, bool(work.registers))
-        self.role_state.products.append(group)
-        count = kind.sums * sum(p.first for p in steps)
+        self.role_state.wgmma_groups.append(group)
+        count = kind.accumulator_count * sum(p.first for p in steps)
         return [PendingAccumulator(group, i) for i in range(count)]
 
     def wgmma_wait(self, element: Element, values: Sequence[Any], pending: int) -> list[Any]:
-        groups = self.role_state.products
+        groups = self.role_state.wgmma_groups
         while len(groups) > pending:
             group = groups.pop(0)
-            group.sums = group.finish()
+            group.accumulators = group.finish()
             self.role_state.view.end_reading(group.at)
             self.memory.touched.read(group.at, np.zeros(len(group.at), np.int64))
             self.memory.touched.read(group.at, np.full(len(group.at), self.threads - 1))
-        return [self._landed(v, element) for v in values]
+        return [self._resolve(v, element) for v in values]
 
     def order(self, value: Any) -> None:
         """Check that `value` is complete and not an accumulator in flight."""
         assert value.array is not None
 
-    def _landed(self, value: Any, element: Element) -> Any:
-        if not isinstance(value, PendingAccumulator) or value.group.sums is None:
+    def _resolve(self, value: Any, element: Element) -> Any:
+        if not isinstance(value, PendingAccumulator) or value.group.accumulators is None:
             return value
-        return self.as_handle(value.group.sums[value.index], element)
+        return self.as_handle(value.group.accumulators[value.index], element)
 
 
 def _oldest(groups: list[list[InFlightStore]], pending: int) -> Iterator[InFlightStore]:

@@ -41,7 +41,7 @@ def counting(counts: Counts) -> Make:
 class Barriers:
     """The barriers that a kernel waits at, in order, with the barrier `without` removed.
 
-    With `chance`, ops with data-dependent accesses read random data, drawn anew each time: bins,
+    With `chance`, ops with data-dependent accesses read random data, drawn for every op: bins,
     offsets and indices anywhere within their bounds. A race that the actual data hides may then
     occur.
     """
@@ -80,7 +80,7 @@ class _WatchedThread(SimtThread):
     def running(self, execution: Any, op: Op) -> Generator[None, None, None]:
         chance = self.recorder.chance
         self.recorder.events.append(op)
-        drawn = {} if chance is None else _drawn(op, self, chance)
+        drawn = {} if chance is None else _random_operands(op, self, chance)
         kept = {value: execution.values[value] for value in drawn}
         execution.values.update(drawn)
         with super().running(execution, op):
@@ -102,8 +102,10 @@ class _WatchedThread(SimtThread):
         return self.op, index
 
 
-def _drawn(op: Any, thread: SimtThread, chance: np.random.Generator) -> dict[Value, list[Any]]:
-    """Other data for the operands that say where `op` goes."""
+def _random_operands(
+    op: Any, thread: SimtThread, chance: np.random.Generator
+) -> dict[Value, list[Any]]:
+    """Random data for the operands that decide which elements `op` accesses."""
     if op.mnemonic == "histogram":
         always = [(x, 1, 2) for x in (op.mask, op.predicate)]
         draws = [(op.value, 0, op.result.type.shape[0]), *always]

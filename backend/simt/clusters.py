@@ -208,7 +208,7 @@ class SimtClusterOps:
         """Raise RaceError where the arrival need not come after the barrier's beginning."""
         view: AgentClock = self.role_state.view
         agent, clock = mbarrier.maker
-        if agent != view.agent and view.known.get(agent, 0) < clock:
+        if agent != view.agent and view.clocks.get(agent, 0) < clock:
             raise RaceError(
                 f"race: {view.name} arrives at a barrier that {view.order.names[agent]} begins, "
                 "and nothing orders the two"
@@ -234,7 +234,7 @@ class SimtClusterOps:
     def _check_awaited(self, barrier: MBarrier) -> None:
         view: AgentClock = self.role_state.view
         for agent, clock in (*barrier.arriving_clocks.items(), *barrier.release_clocks.items()):
-            if view.order.block_of_agent[agent] != self.rank and view.known.get(agent, 0) < clock:
+            if view.order.block_of_agent[agent] != self.rank and view.clocks.get(agent, 0) < clock:
                 raise RaceError(
                     f"race: block {self.rank} ends, and {view.order.names[agent]} arrives at a "
                     "barrier of it, and nothing orders the two"

@@ -26,7 +26,7 @@ class _PartedError(AssertionError):
 
     def __init__(self, taken: Any) -> None:
         super().__init__("a branch on which threads differ")
-        self.taken = taken
+        self.slice_threads = taken
 
 
 @attrs.define
@@ -55,7 +55,7 @@ class Execution(Lowering):
             try:
                 deque(self.steps(block), maxlen=0)
             except _PartedError as parted:
-                parts += self._parts(parted.taken)
+                parts += self._parts(parted.slice_threads)
                 continue
             returned: list[Any] = [self.scalar(v) for v in self.last.inputs]
             results = [
@@ -70,12 +70,12 @@ class Execution(Lowering):
         threads they are."""
         thread, parts = cast(Any, self.thread), list[Any]()
         for edge, those in zip(self.last.successors, (taken, ~taken), strict=True):
-            block, values = self._entered(edge)
+            block, values = self._enter(edge)
             parts.append((block, values, thread.active & those))
         return parts
 
-    def _entered(self, edge: Successor) -> tuple[Block, dict[Any, Any]]:
-        """The block that `edge` leads to, and the values there."""
+    def _enter(self, edge: Successor) -> tuple[Block, dict[Any, Any]]:
+        """The target block of `edge`, and the values of its parameters."""
         incoming = [self.fragment(a) for a in edge.arguments]
         block = self.function.blocks[edge.label]
         return block, self.values | dict(zip(block.parameters, incoming, strict=True))
@@ -86,7 +86,7 @@ class Execution(Lowering):
         while True:
             for op in block.ops[:-1]:
                 thread.memory.check_time(op)
-                while (outcome := self._tried(op)) is None:
+                while (outcome := self._try(op)) is None:
                     yield self.waiting
                 for value, fragment in zip(op.results, outcome, strict=True):
                     self.values[value] = fragment
@@ -95,7 +95,7 @@ class Execution(Lowering):
             thread.memory.check_time(last)
             if not last.successors:
                 return
-            edge = last.successors[self._taken(last)]
+            edge = last.successors[self._taken_edge(last)]
             if thread.role_state is not None and self._is_back(block.label, edge.label):
                 thread.role_state.next_iteration()
             incoming = [self.fragment(a) for a in edge.arguments]
@@ -107,7 +107,7 @@ class Execution(Lowering):
         loop = loops(self.function).by_header.get(target)
         return loop is not None and source in loop.blocks
 
-    def _tried(self, op: Op) -> list[Any] | None:
+    def _try(self, op: Op) -> list[Any] | None:
         """The results of the rule of `op`; None where it has to wait."""
         try:
             return self._done(op)
@@ -124,7 +124,7 @@ class Execution(Lowering):
         except AssertionError as error:
             raise at_op(error, op.mnemonic, op.location) from error
 
-    def _taken(self, last: Any) -> int:
+    def _taken_edge(self, last: Any) -> int:
         if last.mnemonic == "br":
             return 0
         condition: Any = self.scalar(last.condition)

@@ -28,7 +28,7 @@ class HappensBefore:
 
     size: int
     block: int = 0
-    names: list[str] = attrs.field(factory=lambda: ["nobody"])
+    names: list[str] = attrs.field(factory=lambda: ["no agent"])
     """Of agents, by number."""
     block_of_agent: list[int] = attrs.field(factory=lambda: [-1])
     """Of agents, by number: the block they are of."""
@@ -73,7 +73,7 @@ class HappensBefore:
         """Raise RaceError where a byte was written or read that `view`, or a `copy` that it begins,
         does not come after, or is being read."""
         does = f"a copy that {view.name} begins writes" if copy else f"{view.name} writes"
-        wrote, clocks_seen = self.writer[at], view.before_copies if copy else view.known
+        wrote, clocks_seen = self.writer[at], view.before_copies if copy else view.clocks
         before = view.table(clocks_seen)[wrote]
         unordered = (wrote != view.agent) & (wrote != _NO_AGENT) & (self.written[at] > before)
         self.refuse(unordered, at, wrote, does, "wrote")
@@ -126,9 +126,9 @@ class AgentClock:
 
     order: HappensBefore
     agent: int
-    known: dict[int, int] = attrs.field(factory=dict)
+    clocks: dict[int, int] = attrs.field(factory=dict)
     base: int = 0
-    given: dict[int, int] = attrs.field(factory=dict)
+    copy_clocks: dict[int, int] = attrs.field(factory=dict)
 
     @property
     def name(self) -> str:
@@ -138,11 +138,11 @@ class AgentClock:
     @property
     def clock(self) -> int:
         """Of its own accesses."""
-        return self.known.setdefault(self.agent, 1)
+        return self.clocks.setdefault(self.agent, 1)
 
     def of(self, agents: Array) -> Array:
         """The known clocks of `agents`."""
-        return self.table(self.known)[agents]
+        return self.table(self.clocks)[agents]
 
     def table(self, clocks: dict[int, int]) -> Array:
         """Clocks by agent, as far as `clocks`."""
@@ -154,23 +154,23 @@ class AgentClock:
     @property
     def before_copies(self) -> dict[int, int]:
         """What comes before the copies that it begins."""
-        clocks = dict(self.known)
-        join(clocks, self.given)
+        clocks = dict(self.clocks)
+        join(clocks, self.copy_clocks)
         return clocks
 
     def publish(self, into: dict[int, int]) -> None:
         """Add what comes before now to `into`; what follows is of another time."""
-        join(into, {**self.known, self.agent: self.clock})
-        self.known[self.agent] = self.clock + 1
+        join(into, {**self.clocks, self.agent: self.clock})
+        self.clocks[self.agent] = self.clock + 1
 
     def give(self, into: dict[int, int]) -> None:
         """Add what comes before now to `into`, which is for copies."""
         self.publish(into)
-        join(into, self.given)
+        join(into, self.copy_clocks)
 
     def join(self, other: dict[int, int]) -> None:
         """Come after all that `other` knows."""
-        join(self.known, other)
+        join(self.clocks, other)
 
     # Accesses by threads --------------------------------------------------------------------
 
@@ -247,7 +247,7 @@ class AgentClock:
         order.refuse(unordered, at, wrote, does, "wrote")
         for agent, clocks in order.reads.items():
             if not here[agent]:
-                unordered = clocks[mine] > self.known.get(agent, 0)
+                unordered = clocks[mine] > self.clocks.get(agent, 0)
                 order.refuse(unordered, at, np.full(len(at), agent), does, "read")
 
 

@@ -216,7 +216,7 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
 
     def say(self, parts: Sequence[str | Number]) -> None:
         for thread in np.flatnonzero(self.active).tolist():
-            self.memory.printed.append("".join(_shown(p, thread) for p in parts))
+            self.memory.printed.append("".join(_format(p, thread) for p in parts))
 
     def fail(self, message: str, file: str, line: int) -> None:
         if self.active.any():
@@ -245,7 +245,7 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
         return self.as_handle(0, result)
 
 
-def _shown(part: str | Number, thread: int) -> str:
+def _format(part: str | Number, thread: int) -> str:
     """A text, or the number of one thread, as it is printed."""
     if isinstance(part, str):
         return part

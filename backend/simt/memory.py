@@ -149,7 +149,7 @@ class Memory:
                 self.agent.launch.version += 1
             data[at] = new_bytes
             if not atomic:
-                self.shadows[number].landed(at, threads, data[at], new_bytes)
+                self.shadows[number].check_stored(at, threads, data[at], new_bytes)
 
     def _tell(self, number: int, index: Array, size: int, write: bool, atomic: bool) -> None:
         """Let other instances know of an access; one of the scope of a block is not atomic for
@@ -227,7 +227,7 @@ class Memory:
     def order_others(self, semantics: str) -> None:
         """Threads make an atomic access of these semantics, which orders memory or not."""
         if self.seen is not None and semantics != "relaxed":
-            self.seen.meet()
+            self.seen.order_with_others()
 
     def fence(self) -> None:
         """All threads pass a fence; it must come after what each did, and before what any does
@@ -298,7 +298,7 @@ class Memory:
         at, threads = self._shared_bytes(offset, values.dtype.itemsize, active)
         new_bytes = np.ascontiguousarray(values[active]).view(np.uint8).reshape(-1)
         self.shared[at] = new_bytes
-        self.touched.landed(at, threads, self.shared[at], new_bytes)
+        self.touched.check_stored(at, threads, self.shared[at], new_bytes)
         self.written[at] = True
         return at
 
@@ -310,7 +310,7 @@ class Memory:
         if not self.written[at].all():
             first = int(np.argmin(self.written[at]))
             raise AssertionError(
-                f"thread {threads[first]} reads byte {at[first]} of shared memory, which nobody "
+                f"thread {threads[first]} reads byte {at[first]} of shared memory, which no thread "
                 "wrote"
             )
         self.touched.read(at, threads)
@@ -331,7 +331,7 @@ class Memory:
             self.order.write(at)
         raw = np.ascontiguousarray(values[active]).view(np.uint8).reshape(-1)
         self.shared[at] = raw
-        self.touched.landed(at, threads, self.shared[at], raw)
+        self.touched.check_stored(at, threads, self.shared[at], raw)
         self.written[at] = True
 
     def add_shared(self, offset: Array, values: Array, active: Array) -> None:
@@ -409,7 +409,7 @@ class Memory:
         """Raise AssertionError where the shared bytes `at` were never written."""
         if not self.written[at].all():
             byte = int(at[np.argmin(self.written[at])])
-            raise AssertionError(f"{what} byte {byte} of shared memory, which nobody wrote")
+            raise AssertionError(f"{what} byte {byte} of shared memory, which no thread wrote")
 
     def expect(self, at: Array, coming: bool) -> None:
         """A copy is on its way to the shared bytes `at`, or has arrived there."""

@@ -25,7 +25,7 @@ class Accesses:
     memory: Any
     as_handle: Any
     dtype: Any
-    combined: Any
+    atomic_result: Any
     handle: Any
 
     def _active_under(self, mask: Any) -> Array:
@@ -61,11 +61,11 @@ class Accesses:
                 self.memory.synchronise_instances(_VOLATILE, at[:0], at[active])
 
     def atomic(self, name: str, element: Element, pointer: Any, value: Any, order: Order) -> Any:
-        self._ordered(order)
+        self._order_access(order)
         old = np.zeros(self.threads, self.dtype(element))
         for t in np.flatnonzero(self.active).tolist():
             old[t] = self._one(pointer, t, old.dtype, order)
-            new = self.combined(name, element, old[t : t + 1], value.array[t : t + 1])
+            new = self.atomic_result(name, element, old[t : t + 1], value.array[t : t + 1])
             self._set(pointer, t, new, order)
         at = pointer.array[self.active]
         self.memory.synchronise_instances(order, at, at)
@@ -85,7 +85,7 @@ class Accesses:
     def compare_exchange(
         self, element: Element, pointer: Any, expected: Any, desired: Any, order: Order
     ) -> Any:
-        self._ordered(order)
+        self._order_access(order)
         old = np.zeros(self.threads, self.dtype(element))
         changed = np.zeros(self.threads, bool)
         for t in np.flatnonzero(self.active).tolist():
@@ -108,7 +108,7 @@ class Accesses:
         return self.handle(values)
 
     def store_atomic(self, element: Element, pointer: Any, value: Any, order: Order) -> None:
-        self._ordered(order)
+        self._order_access(order)
         at = pointer.array
         self.memory.store(at, value.array, self.active, atomic=True, scope=order.scope)
         self.memory.synchronise_instances(order, at[:0], at[self.active])
@@ -121,7 +121,7 @@ class Accesses:
     def fence_accesses(self, order: Order) -> None:
         """Nothing: accesses here order memory as their op says."""
 
-    def _ordered(self, order: Order) -> None:
+    def _order_access(self, order: Order) -> None:
         """An atomic access comes after what others did, where it is to."""
         self.memory.check_released(order.semantics, self.active)
         self.memory.order_others(order.semantics)

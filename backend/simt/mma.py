@@ -76,9 +76,9 @@ class Matrices:
         signed: tuple[bool, bool],
     ) -> list[Any]:  # fmt: skip
         self._whole_warps()
-        left = _assembled(a, kind.a(), (kind.m, kind.k))
-        right = _assembled(b, kind.b(), (kind.k, kind.n))
-        total = _assembled(c, kind.c(), (kind.m, kind.n))
+        left = _gather_matrices(a, kind.a(), (kind.m, kind.k))
+        right = _gather_matrices(b, kind.b(), (kind.k, kind.n))
+        total = _gather_matrices(c, kind.c(), (kind.m, kind.n))
         if kind.accumulator is I32:
             x, y = (_integers(v, s) for v, s in zip((left, right), signed, strict=True))
             summed = (x @ y + total.astype(np.int64)).astype(np.int32)
@@ -86,7 +86,7 @@ class Matrices:
             x, y = (_operands(kind, v) for v in (left, right))
             with np.errstate(invalid="ignore", over="ignore"):
                 summed = (x @ y + total.astype(np.float64)).astype(total.dtype)
-        return [self.as_handle(v, kind.accumulator) for v in _scattered(summed, kind.c())]
+        return [self.as_handle(v, kind.accumulator) for v in _scatter_matrices(summed, kind.c())]
 
     def round_tf32(self, a: Any) -> Any:
         bits = a.array.view(np.uint32)
@@ -114,7 +114,7 @@ def _places(vectors: tuple[Vectors, Vectors]) -> tuple[Array, Array]:
     return rows, columns
 
 
-def _assembled(
+def _gather_matrices(
     fragment: Sequence[Any], vectors: tuple[Vectors, Vectors], shape: tuple[int, int]
 ) -> Array:
     """The matrices of all warps: [warp, row, column]."""
@@ -126,7 +126,7 @@ def _assembled(
     return whole
 
 
-def _scattered(whole: Array, vectors: tuple[Vectors, Vectors]) -> list[Array]:
+def _scatter_matrices(whole: Array, vectors: tuple[Vectors, Vectors]) -> list[Array]:
     rows, columns = _places(vectors)
     return [whole[:, rows[r], columns[r]].reshape(-1) for r in range(len(rows))]
 

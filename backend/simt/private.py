@@ -15,7 +15,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @attrs.frozen(eq=False)
-class Room:
+class PrivateArray:
     """Elements by thread, and which of them were written."""
 
     data: Array
@@ -30,11 +30,13 @@ class Private:
     as_handle: Any
     dtype: Any
 
-    def allot_private(self, element: Element, count: int) -> Room:
+    def allot_private(self, element: Element, count: int) -> PrivateArray:
         shape = (self.threads, count)
-        return Room(np.zeros(shape, self.dtype(element)), np.zeros(shape, bool))
+        return PrivateArray(np.zeros(shape, self.dtype(element)), np.zeros(shape, bool))
 
-    def load_private(self, element: Element, count: int, place: Room, index: Any) -> list[Any]:
+    def load_private(
+        self, element: Element, count: int, place: PrivateArray, index: Any
+    ) -> list[Any]:
         rows, values = np.flatnonzero(self.active), list[Any]()
         for i in range(count):
             at = self._elements(place, count, index, i)
@@ -46,7 +48,7 @@ class Private:
         return values
 
     def store_private(
-        self, element: Element, place: Room, index: Any, values: Sequence[Any]
+        self, element: Element, place: PrivateArray, index: Any, values: Sequence[Any]
     ) -> None:
         rows = np.flatnonzero(self.active)
         for i, value in enumerate(values):
@@ -54,12 +56,12 @@ class Private:
             place.data[rows, at] = value.array[rows]
             place.written[rows, at] = True
 
-    def _elements(self, place: Room, count: int, index: Any, beside: int) -> Array:
-        """The element of every active thread `beside` places after the one at `index`."""
+    def _elements(self, place: PrivateArray, count: int, index: Any, offset: int) -> Array:
+        """The index of the element `offset` places after `index`, per active thread."""
         first = index.array[self.active].astype(np.int64)
         if (first % count).any():
             raise AssertionError(f"{count} private elements from one that {count} does not divide")
-        at = first + beside
+        at = first + offset
         if (at < 0).any() or (at >= place.data.shape[1]).any():
             raise AssertionError("an access outside of private memory")
         return at

@@ -75,7 +75,7 @@ def start_role(thread: Any, lowering: Any, op: Any) -> None:
     view = AgentClock(
         order, order.agent(f"@{op.callee}", thread.rank), base=thread.role_state.view.base
     )
-    thread.role_state.view.publish(view.known)
+    thread.role_state.view.publish(view.clocks)
     inner_thread = thread.make(count, thread.program, thread.grid, thread.memory.of_role(view))
     inner_thread.f8_conversion, inner_thread.call_function = (
         thread.f8_conversion,
@@ -91,7 +91,7 @@ def start_role(thread: Any, lowering: Any, op: Any) -> None:
         thread.cluster,
         thread.peers,
     )
-    inner_thread.taken = lambda handle: thread.taken(handle, first, count)
+    inner_thread.slice_threads = lambda handle: thread.slice_threads(handle, first, count)
     inner = within(lowering, op, inner_thread)
     thread.roles.append(inner_thread)
     coroutine = Coroutine(view.name, _role_to_end(inner, inner_thread))
@@ -113,4 +113,4 @@ def join_roles(thread: Any) -> None:
     if others():
         raise WaitingError(lambda: not others(), lambda: f"{', '.join(others())} at gpu.join")
     for role in thread.roles:
-        role.role_state.view.publish(thread.role_state.view.known)
+        role.role_state.view.publish(thread.role_state.view.clocks)

@@ -193,7 +193,7 @@ class WgmmaGroup:
     finish: Callable[[], list[Array]]
     at: Array
     registers: bool = False
-    sums: list[Array] | None = None
+    accumulators: list[Array] | None = None
 
 
 @attrs.frozen(eq=False)
@@ -212,7 +212,7 @@ class RoleState:
     group."""
 
     view: AgentClock
-    products: list[WgmmaGroup] = attrs.field(factory=list)
+    wgmma_groups: list[WgmmaGroup] = attrs.field(factory=list)
     reading: dict[int, list[list[InFlightStore]]] = attrs.field(factory=dict)
     writing: dict[int, list[list[InFlightStore]]] = attrs.field(factory=dict)
     opened: dict[int, list[InFlightStore]] = attrs.field(factory=dict)
@@ -226,7 +226,7 @@ class RoleState:
     def next_iteration(self) -> None:
         """Begin the next iteration of a loop. Raises RaceError where a pending wgmma reads
         registers, which ptxas may reuse before the wait of the next iteration."""
-        if any(group.registers for group in self.products):
+        if any(group.registers for group in self.wgmma_groups):
             raise RaceError(
                 f"race: {self.view.name} begins an iteration while wgmma reads registers"
             )
@@ -235,5 +235,5 @@ class RoleState:
         """At the end of the role nothing may be under way. Raises RaceError."""
         if any(self.reading.values()) or any(self.opened.values()):
             raise RaceError(f"race: {self.view.name} ends while copies read shared memory")
-        if self.products:
+        if self.wgmma_groups:
             raise RaceError(f"race: {self.view.name} ends with pending wgmma")

@@ -122,7 +122,7 @@ class Shadow:
         """Record that only `thread` knows of an asynchronous write."""
         self.writer[at] = self.clock.epoch << _BITS | thread
 
-    def landed(self, at: Array, threads: Array, loaded: Array, new_bytes: Array) -> None:
+    def check_stored(self, at: Array, threads: Array, loaded: Array, new_bytes: Array) -> None:
         """After `threads` wrote `new_bytes`, the memory contains `loaded`. Raises `RaceError`."""
         if not np.array_equal(loaded, new_bytes):
             first = int(np.argmax(loaded != new_bytes))

@@ -14,11 +14,11 @@ from tileir.backend.simt.scheduler import WgmmaGroup
 from tileir.backend.simt.shadow import RaceError
 from tileir.backend.simt.wgmma_operands import (
     MatrixDescriptor,
-    multiplied,
+    accumulator_places,
+    multiply_accumulate,
     numbers,
     operand_places,
-    stacked,
-    sum_places,
+    stack_registers,
 )
 from tileir.types import F16, F32
 
@@ -49,14 +49,14 @@ class Work:
         b: Any,
         c: Any,
     ) -> None:
-        self.memory, self.kind, self.products, self.c = thread.memory, kind, steps, c
+        self.memory, self.kind, self.steps, self.c = thread.memory, kind, steps, c
         self.groups, self.threads = thread.threads // 128, thread.threads
-        self.b = self._described(b)
+        self.b = self._uniform_descriptors(b)
         in_registers = isinstance(a, list)
-        self.a = None if in_registers else self._described(a)
+        self.a = None if in_registers else self._uniform_descriptors(a)
         self.registers = [x.array.copy() for x in a] if in_registers else []
 
-    def _described(self, handle: Any) -> list[int]:
+    def _uniform_descriptors(self, handle: Any) -> list[int]:
         """The descriptor of every warpgroup, which must be uniform over its threads."""
         rows = handle.array.astype(np.uint64).reshape(-1, 128)
         if (rows != rows[:, :1]).any():
@@ -68,7 +68,7 @@ class Work:
         places = [
             bytes_of(at, self.kind.bits // 8)
             for group in range(self.groups)
-            for step in self.products
+            for step in self.steps
             for at in self._operands(group, step)
         ]
         return np.unique(np.concatenate(places))
@@ -89,24 +89,33 @@ class Work:
 
     def _accumulators(self, group: int) -> list[Array]:
         kind = self.kind
-        row, column = sum_places(kind.sums)
+        row, column = accumulator_places(kind.accumulator_count)
         tiles: dict[int, Array] = {}
-        for step in self.products:
+        for step in self.steps:
             if step.first:
-                tiles[step.sums] = self._begun(group, step)
+                tiles[step.accumulator] = self._initial_accumulator(group, step)
             left, right = self._numbers(group, step)
-            tiles[step.sums] = multiplied(kind, left, right, tiles[step.sums])
-        return [tiles[s][row, column][:, i] for s in sorted(tiles) for i in range(kind.sums)]
+            tiles[step.accumulator] = multiply_accumulate(
+                kind, left, right, tiles[step.accumulator]
+            )
+        return [
+            tiles[s][row, column][:, i]
+            for s in sorted(tiles)
+            for i in range(kind.accumulator_count)
+        ]
 
-    def _begun(self, group: int, step: WgmmaStep) -> Array:
+    def _initial_accumulator(self, group: int, step: WgmmaStep) -> Array:
         """The initial accumulator."""
         kind = self.kind
         types: dict[Any, Any] = {F32: np.float32, F16: np.float16}
         whole = np.zeros((ROWS, kind.n), types.get(kind.accumulator, np.int32))
         if self.c is not None:
-            accumulators = [_value(x) for x in self.c[step.sums : step.sums + kind.sums]]
-            row, column = sum_places(kind.sums)
-            whole[row, column] = stacked(accumulators, group)
+            accumulators = [
+                _value(x)
+                for x in self.c[step.accumulator : step.accumulator + kind.accumulator_count]
+            ]
+            row, column = accumulator_places(kind.accumulator_count)
+            whole[row, column] = stack_registers(accumulators, group)
         return whole
 
     def _numbers(self, group: int, step: WgmmaStep) -> tuple[Array, Array]:
@@ -116,7 +125,7 @@ class Work:
         if self.a is not None:
             return numbers(kind, kind.left, self._raw(places[1])), right
         count = ROWS * kind.k // 128
-        registers = stacked(self.registers[step.a : step.a + count], group)
+        registers = stack_registers(self.registers[step.a : step.a + count], group)
         row, k = operand_places(kind)
         raw = np.zeros((ROWS, kind.k), f"u{kind.bits // 8}")
         raw[row, k] = np.ascontiguousarray(registers).view(raw.dtype)
@@ -131,6 +140,6 @@ class Work:
 def _value(handle: Any) -> Array:
     """An accumulator of an earlier group, which is complete by then."""
     if isinstance(handle, PendingAccumulator):
-        assert handle.group.sums is not None
-        return handle.group.sums[handle.index]
+        assert handle.group.accumulators is not None
+        return handle.group.accumulators[handle.index]
     return handle.array

@@ -58,10 +58,10 @@ class MatrixDescriptor:
                 near = 0
         base = self.start
         offset = outer // 8 * far + outer % 8 * span + along // span * near + along % span
-        return swizzled(base + offset, _SWIZZLES[self.mode])
+        return swizzle_address(base + offset, _SWIZZLES[self.mode])
 
 
-def swizzled(address: Array, swizzle: int) -> Array:
+def swizzle_address(address: Array, swizzle: int) -> Array:
     """Addresses, their 16-byte chunks permuted by the low `swizzle` bits of the line's number."""
     return address ^ ((address >> 7 & ((1 << swizzle) - 1)) << 4)
 
@@ -80,7 +80,9 @@ def numbers(kind: WgmmaInstruction, name: str, raw: Array) -> Array:
     return raw.view(dtype_of(element)).astype(np.float64)
 
 
-def multiplied(kind: WgmmaInstruction, left: Array, right: Array, accumulators: Array) -> Array:
+def multiply_accumulate(
+    kind: WgmmaInstruction, left: Array, right: Array, accumulators: Array
+) -> Array:
     """`accumulators` [row, column] plus left [row, k] times right [column, k]."""
     if kind.accumulator is I32:
         return (left @ right.T + accumulators.astype(np.int64)).astype(np.int32)
@@ -89,7 +91,7 @@ def multiplied(kind: WgmmaInstruction, left: Array, right: Array, accumulators: 
         return total.astype(np.float32 if kind.accumulator is F32 else np.float16)
 
 
-def sum_places(count: int) -> tuple[Array, Array]:
+def accumulator_places(count: int) -> tuple[Array, Array]:
     """Row and column of every accumulator element of a warpgroup's threads: [thread, register]."""
     thread, i = np.arange(128)[:, None], np.arange(count)[None, :]
     warp, lane = thread // 32, thread % 32
@@ -106,6 +108,6 @@ def operand_places(kind: WgmmaInstruction) -> tuple[Array, Array]:
     return row, lane % 4 * word + i % word + 4 * word * (i // (2 * word))
 
 
-def stacked(values: Sequence[Array], group: int) -> Array:
+def stack_registers(values: Sequence[Array], group: int) -> Array:
     """Registers of the threads of a warpgroup: [thread, register]."""
     return np.stack([v[128 * group : 128 * group + 128] for v in values], axis=1)

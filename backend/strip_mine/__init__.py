@@ -1,1 +1,1 @@
-"""Tiles larger than the registers as loops over pieces."""
+"""Strip-mining: tiles larger than the registers become loops over chunks."""

@@ -1,4 +1,4 @@
-"""Where tiles of pointers point to, as far as ops say."""
+"""Base pointers and distinctness of tiles of addresses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tileir.values import Operand, Value
 
 
 def elements_distinct(operand: Operand, definitions: Mapping[Value, Op]) -> bool:
-    """Whether the elements of a tile are certainly different numbers: a range, moved by what is
-    the same for all of them. That sums wrap does not make two of them equal."""
+    """Whether the elements of a tile are known to be pairwise distinct: a range plus a uniform
+    offset. Wrapping additions keep distinct elements distinct."""
     op = definitions.get(operand) if type(operand) is Value else None
     if op is None or op.predicate is not None:
         return False

@@ -1,4 +1,4 @@
-"""What goes from one piece of a tile to the next: sums of pieces, and what a scan has come to."""
+"""Values carried from one chunk of a tile to the next: accumulators and prefixes of scans."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 
 from tileir.backend.codegen.combiners import identity
 from tileir.backend.strip_mine.plan import Sink
-from tileir.backend.strip_mine.slicing import ChunkEmitter, resized, tiled_operands
+from tileir.backend.strip_mine.slicing import ChunkEmitter, chunk_type, tiled_operands
 from tileir.op import Op, lookup
 from tileir.ops.arith import Add
 from tileir.ops.compare import Select
@@ -20,56 +20,63 @@ from tileir.types import Element, Tile, Type, element_of, shape_of
 from tileir.values import Constant, Operand
 
 Carried = Sequence[Operand]
-"""What one sink hands on."""
+"""The loop-carried values of one sink."""
 
 
 @attrs.frozen(eq=False)
 class ChunkCarry:
-    """What `sink` hands on from piece to piece: by default nothing, each being done for itself."""
+    """The values that `sink` carries from chunk to chunk: by default none."""
 
     sink: Sink
-    on = False
-    """Whether the smaller piece at the end goes on from where others stopped, and is no sum of its
-    own."""
+    continues = False
+    """Whether the smaller last chunk continues with the carried values of the loop. Otherwise it
+    starts from scratch, and `finish` combines both."""
 
     @property
     def op(self) -> Any:
         return self.sink.op
 
     def start(self, size: int) -> Carried | None:
-        """What the first piece, of `size` elements, begins with; None where it begins itself."""
+        """The initial carried values for chunks of `size` elements; None where the first chunk
+        itself is the initial value."""
         return ()
 
-    def add(self, cutter: ChunkEmitter, before: Carried | None) -> Carried:
-        """One piece more."""
-        cutter.add(cutter.evolve(self.op, self.sink.needs))
+    def add(self, emitter: ChunkEmitter, before: Carried | None) -> Carried:
+        """Emit one chunk; returns the carried values after it."""
+        emitter.add(emitter.evolve(self.op, self.sink.needs))
         return ()
 
     def finish(self, ops: list[Op], total: Carried, rest: Carried | None) -> None:
-        """What the op gives, from that of its pieces and that of a smaller one."""
+        """Append the ops that compute the results of the sink from the carried values `total` of
+        the loop and those of the smaller last chunk."""
 
 
-class Kept(ChunkCarry):
-    """Pieces that are computed once, for all loops that need them."""
+class StagedChunks(ChunkCarry):
+    """A staged op: its chunks are computed once, for all loops that need them."""
 
-    def add(self, cutter: ChunkEmitter, before: Carried | None) -> Carried:
-        cutter.stage(self.op, self.sink.dim)
+    def add(self, emitter: ChunkEmitter, before: Carried | None) -> Carried:
+        emitter.stage(self.op, self.sink.dim)
         return ()
 
 
 class NamedReduction(ChunkCarry):
-    """A reduction by a named combiner: pieces are combined element by element, then reduced."""
+    """A reduction by a named combiner: chunks are combined element by element, then reduced."""
 
     def start(self, size: int) -> Carried | None:
-        return (_neutral(self.op, resized(self.op.values[0].type, self.sink.dim, size)),)
+        return (
+            _identity_constant(self.op, chunk_type(self.op.values[0].type, self.sink.dim, size)),
+        )
 
-    def add(self, cutter: ChunkEmitter, before: Carried | None) -> Carried:
+    def add(self, emitter: ChunkEmitter, before: Carried | None) -> Carried:
         (total,), op = cast(Carried, before), self.op
-        value = cutter.piece(op.values[0], self.sink.dim)
+        value = emitter.chunk(op.values[0], self.sink.dim)
         if op.predicate is not None:
-            held, neutral = cutter.piece(*self.sink.needs[-1]), _neutral(op, value.type)
-            value = cutter.add(Select(held, value, neutral, location=op.location)).result
-        return (cutter.add(_pair(op, total, value)).result,)
+            predicate, neutral = (
+                emitter.chunk(*self.sink.needs[-1]),
+                _identity_constant(op, value.type),
+            )
+            value = emitter.add(Select(predicate, value, neutral, location=op.location)).result
+        return (emitter.add(_combine(op, total, value)).result,)
 
     def finish(self, ops: list[Op], total: Carried, rest: Carried | None) -> None:
         op = self.op
@@ -80,100 +87,101 @@ class NamedReduction(ChunkCarry):
             attrs.evolve(op, values=tuple(v), predicate=None, results=(), comments=())
             for v in (total, rest)
         )
-        ops += [first, second, *self._joined(first.results, second.results)]
+        ops += [first, second, *self._combine_parts(first.results, second.results)]
 
-    def _joined(self, a: Carried, b: Carried) -> list[Op]:
-        """The op's results, from those of two parts."""
-        return [attrs.evolve(_pair(self.op, a[0], b[0]), results=self.op.results)]
+    def _combine_parts(self, a: Carried, b: Carried) -> list[Op]:
+        """The ops that combine the results of two parts into those of the sink."""
+        return [attrs.evolve(_combine(self.op, a[0], b[0]), results=self.op.results)]
 
 
 class FunctionReduction(NamedReduction):
-    """A reduction by a function, whose pieces begin with the first one: two tiles side by side in a
-    new dimension are reduced along it."""
+    """A reduction by a function, which starts from the first chunk: two chunks are joined in a new
+    dimension and reduced along it."""
 
     def start(self, size: int) -> Carried | None:
         return None
 
-    def add(self, cutter: ChunkEmitter, before: Carried | None) -> Carried:
-        pieces = tuple([cutter.piece(v, self.sink.dim) for v in self.op.values])
+    def add(self, emitter: ChunkEmitter, before: Carried | None) -> Carried:
+        chunks = tuple([emitter.chunk(v, self.sink.dim) for v in self.op.values])
         if before is None:
-            return pieces
-        made = self._fold(before, pieces)
-        for op in made:
-            cutter.add(op)
-        return made[-1].results
+            return chunks
+        ops = self._fold(before, chunks)
+        for op in ops:
+            emitter.add(op)
+        return ops[-1].results
 
-    def _joined(self, a: Carried, b: Carried) -> list[Op]:
+    def _combine_parts(self, a: Carried, b: Carried) -> list[Op]:
         *joins, last = self._fold(a, b)
         return [*joins, attrs.evolve(last, results=self.op.results)]
 
     def _fold(self, a: Carried, b: Carried) -> list[Op]:
-        place = self.op.location
-        joins = [Join(x, y, location=place) for x, y in zip(a, b, strict=True)]
-        sides, axis = tuple([j.result for j in joins]), len(shape_of(a[0].type))
-        return [*joins, Reduce(sides, axis=axis, combiner=self.op.combiner, location=place)]
+        location = self.op.location
+        joins = [Join(x, y, location=location) for x, y in zip(a, b, strict=True)]
+        joined, axis = tuple([j.result for j in joins]), len(shape_of(a[0].type))
+        return [*joins, Reduce(joined, axis=axis, combiner=self.op.combiner, location=location)]
 
 
 class HistogramCarry(ChunkCarry):
-    """A histogram: those of pieces, added."""
+    """A histogram: the sum of the histograms of its chunks."""
 
     def start(self, size: int) -> Carried | None:
         return (Constant(self.op.to, 0),)
 
-    def add(self, cutter: ChunkEmitter, before: Carried | None) -> Carried:
+    def add(self, emitter: ChunkEmitter, before: Carried | None) -> Carried:
         (total,) = cast(Carried, before)
-        found = cutter.add(cutter.evolve(self.op, self.sink.needs)).result
-        return (cutter.add(Add(total, found, location=self.op.location)).result,)
+        counts = emitter.add(emitter.evolve(self.op, self.sink.needs)).result
+        return (emitter.add(Add(total, counts, location=self.op.location)).result,)
 
     def finish(self, ops: list[Op], total: Carried, rest: Carried | None) -> None:
-        more = self.start(0) if rest is None else rest
-        assert more is not None
-        ops.append(Add(total[0], more[0], location=self.op.location, results=self.op.results))
+        counts = self.start(0) if rest is None else rest
+        assert counts is not None
+        ops.append(Add(total[0], counts[0], location=self.op.location, results=self.op.results))
 
 
 class ScanCarry(ChunkCarry):
-    """A scan along the dimension that is cut: each piece is combined with what came before it."""
+    """A scan along the strip-mined dimension: the prefix of all earlier chunks is combined with the
+    scan of each chunk."""
 
-    on = True
+    continues = True
 
     def start(self, size: int) -> Carried | None:
-        return (_neutral(self.op, self._reduced),)
+        return (_identity_constant(self.op, self._reduced_type),)
 
-    def add(self, cutter: ChunkEmitter, before: Carried | None) -> Carried:
+    def add(self, emitter: ChunkEmitter, before: Carried | None) -> Carried:
         (total,), op = cast(Carried, before), self.op
-        piece = cutter.add(cutter.evolve(op, tiled_operands(op, self.sink.dim)))
-        value = cutter.piece(op.values[0], self.sink.dim)
-        spread = _spread(cutter, total, piece.result.type, op)
-        cutter.keep(op, self.sink.dim, (cutter.add(_pair(op, spread, piece.result)).result,))
-        whole = Reduce((value,), axis=op.axis, combiner=op.combiner, location=op.location)
-        return (cutter.add(_pair(op, total, cutter.add(whole).result)).result,)
+        chunk = emitter.add(emitter.evolve(op, tiled_operands(op, self.sink.dim)))
+        value = emitter.chunk(op.values[0], self.sink.dim)
+        prefix = _broadcast_along_axis(emitter, total, chunk.result.type, op)
+        emitter.keep(op, self.sink.dim, (emitter.add(_combine(op, prefix, chunk.result)).result,))
+        chunk_total = Reduce((value,), axis=op.axis, combiner=op.combiner, location=op.location)
+        return (emitter.add(_combine(op, total, emitter.add(chunk_total).result)).result,)
 
     @property
-    def _reduced(self) -> Type:
+    def _reduced_type(self) -> Type:
         kind: Any = self.op.values[0].type
         shape = (*kind.shape[: self.op.axis], *kind.shape[self.op.axis + 1 :])
         return Tile(kind.element, shape) if shape else kind.element
 
 
-class Moved(ChunkCarry):
-    """A value that goes through memory, by its pieces."""
+class SpilledStore(ChunkCarry):
+    """A spilled value, stored chunk by chunk."""
 
-    def add(self, cutter: ChunkEmitter, before: Carried | None) -> Carried:
-        value = cutter.piece(self.op.value, self.sink.dim)
-        place = cutter.pieces[self.op.buffer].at(cutter)
-        cutter.add(PrivateStore(*place, value, location=self.op.location))
+    def add(self, emitter: ChunkEmitter, before: Carried | None) -> Carried:
+        value = emitter.chunk(self.op.value, self.sink.dim)
+        buffer = emitter.chunk_buffers[self.op.buffer].at(emitter)
+        emitter.add(PrivateStore(*buffer, value, location=self.op.location))
         return ()
 
 
-def sum_of(sink: Sink) -> ChunkCarry:
-    """What goes from piece to piece of `sink`."""
+def carry_of(sink: Sink) -> ChunkCarry:
+    """The carry of `sink`."""
     op = cast(Any, sink.op)
     if op.mnemonic == "scan" and sink.dim == op.axis:
         return ScanCarry(sink)
     if sink.stages:
-        return Kept(sink)
+        return StagedChunks(sink)
     if op.mnemonic == "gpu.private_store":
-        return Moved(sink)
+        return SpilledStore(sink)
     if op.mnemonic == "histogram":
         return HistogramCarry(sink)
     if op.mnemonic == "reduce":
@@ -181,20 +189,20 @@ def sum_of(sink: Sink) -> ChunkCarry:
     return ChunkCarry(sink)
 
 
-def _neutral(op: Any, kind: Type) -> Constant:
-    """What changes nothing under the combiner of `op`."""
+def _identity_constant(op: Any, kind: Type) -> Constant:
+    """The neutral element of the combiner of `op`, as a constant of type `kind`."""
     return Constant(kind, identity(op.combiner.value, cast(Element, element_of(kind))))
 
 
-def _pair(op: Any, a: Operand, b: Operand) -> Op:
-    """Two values under the combiner of `op`."""
+def _combine(op: Any, a: Operand, b: Operand) -> Op:
+    """The op that combines `a` and `b` by the combiner of `op`."""
     cls = cast(Any, lookup(op.combiner.value))
     return cls(a, b, location=op.location)
 
 
-def _spread(cutter: ChunkEmitter, value: Operand, kind: Type, op: Any) -> Operand:
-    """`value`, which lacks the axis of `op`, along it."""
+def _broadcast_along_axis(emitter: ChunkEmitter, value: Operand, kind: Type, op: Any) -> Operand:
+    """`value`, which lacks the axis of `op`, broadcast along it to type `kind`."""
     if not isinstance(value.type, Tile):
-        return cutter.add(Splat(value, kind, location=op.location)).result
-    wide = cutter.add(ExpandDims(value, axis=op.axis, location=op.location)).result
-    return cutter.add(Broadcast(wide, kind, location=op.location)).result
+        return emitter.add(Splat(value, kind, location=op.location)).result
+    wide = emitter.add(ExpandDims(value, axis=op.axis, location=op.location)).result
+    return emitter.add(Broadcast(wide, kind, location=op.location)).result

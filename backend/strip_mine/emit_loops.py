@@ -1,4 +1,4 @@
-"""Writing the loops of a plan, and what stands between them."""
+"""Emission of the loops of a plan, and of the ops between them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Sequence
 
 import attrs
 
-from tileir.backend.strip_mine.chunk_carries import Carried, ChunkCarry, sum_of
+from tileir.backend.strip_mine.chunk_carries import Carried, ChunkCarry, carry_of
 from tileir.backend.strip_mine.plan import Plan, Planner, Sink
-from tileir.backend.strip_mine.register_cache import RegisterCache, keepers, read_later
+from tileir.backend.strip_mine.register_cache import (
+    RegisterCache,
+    loads_repeated_after,
+    register_caches,
+)
 from tileir.backend.strip_mine.slicing import ChunkEmitter, index
 from tileir.backend.strip_mine.spill import SpillChunks
 from tileir.backend.strip_mine.staging import StagingBuffers
@@ -25,14 +29,15 @@ from tileir.values import Operand, Value
 
 @attrs.define
 class LoopEmitter:
-    """Writes the blocks that stand for one block."""
+    """Emits the blocks that replace one block. Chunks have at most `words` words and caches at most
+    `keep` words, over all threads; `labels` are the labels in use."""
 
     block: Block
     planner: Planner
     words: int
     keep: int
     labels: set[str]
-    moving: SpillChunks
+    spilled: SpillChunks
     ops: list[Op] = attrs.field(init=False, factory=list)
     done: list[Block] = attrs.field(init=False, factory=list)
     loops: int = attrs.field(init=False, default=0)
@@ -43,7 +48,7 @@ class LoopEmitter:
         self._label, self._parameters = self.block.label, self.block.parameters
 
     def finish(self) -> list[Block]:
-        """The blocks; what was written last ends in the terminator of the old block."""
+        """The emitted blocks; the last one has the terminator of the old block."""
         self._close()
         self.done[0] = attrs.evolve(
             self.done[0], comments=self.block.comments, location=self.block.location
@@ -51,117 +56,129 @@ class LoopEmitter:
         return self.done
 
     def write(self, plan: Plan) -> None:
-        """Everything of a stretch, level by level."""
+        """Emit a region, level by level."""
         sizes: dict[int, int] = {}
         for sink in plan.sinks.values():
-            size = piece_size(sink.extent, sink.chain.largest, self.words)
+            size = chunk_size(sink.extent, sink.slice.largest, self.words)
             sizes[sink.extent] = min(size, sizes.get(sink.extent, size))
-        sizes = {extent: self.moving.sizes.get(extent, size) for extent, size in sizes.items()}
-        kept = keepers(plan, sizes, self.keep)
-        stages = StagingBuffers(plan, kept, self.ops)
+        sizes = {extent: self.spilled.sizes.get(extent, size) for extent, size in sizes.items()}
+        caches = register_caches(plan, sizes, self.keep)
+        staging = StagingBuffers(plan, caches, self.ops)
         for level in plan.levels:
             self.ops += [op for op, n in plan.kept.items() if n == level]
-            later = read_later(plan, level)
+            later = loads_repeated_after(plan, level)
             for sinks in plan.loops(level):
-                self._cut(sinks, kept[sinks[0].extent], later, stages)
+                self._cut(sinks, caches[sinks[0].extent], later, staging)
 
     def _cut(
-        self, sinks: list[Sink], keeper: RegisterCache, later: frozenset[Op], stages: StagingBuffers
+        self,
+        sinks: list[Sink],
+        cache: RegisterCache,
+        reloaded: frozenset[Op],
+        staging: StagingBuffers,
     ) -> None:
-        """The kept pieces of `sinks`, the loop over others, the rest, and the results; `later`
-        are the loads that other loops repeat."""
-        extent, size = sinks[0].extent, keeper.size
-        whole, rest = extent // size * size, extent % size
-        sums = [sum_of(sink) for sink in sinks]
+        """Emit one fused loop: the cached chunks peeled off, the loop over the others, the smaller
+        last chunk, and the results. Later loops repeat the loads `reloaded`."""
+        extent, size = sinks[0].extent, cache.size
+        full_extent, rest = extent // size * size, extent % size
+        carries = [carry_of(sink) for sink in sinks]
         if sinks[0].backward:
-            self._cut_backward(sums, size, extent, later, stages)
+            self._cut_backward(carries, size, extent, reloaded, staging)
             return
-        totals = [s.start(size) for s in sums]
-        alone = whole == size or any(carried is None for carried in totals)
-        done = max(keeper.count, 1 if alone else 0)
-        for piece in range(done):
-            again = later - keeper.loads if piece < keeper.count else later
-            cutter = self._cutter(index(piece * size), size, again, stages)
-            keeper.give(cutter, piece)
-            totals = _piece(sums, cutter, totals)
-            keeper.take(cutter, piece)
-        if done * size < whole:
-            totals = self._loop(sums, range(done * size, whole, size), totals, later, stages)
-        ends: Sequence[Carried | None] = [None] * len(sums)
+        totals = [s.start(size) for s in carries]
+        first_is_peeled = full_extent == size or any(carried is None for carried in totals)
+        peeled = max(cache.count, 1 if first_is_peeled else 0)
+        for chunk in range(peeled):
+            here = reloaded - cache.loads if chunk < cache.count else reloaded
+            emitter = self._emitter(index(chunk * size), size, here, staging)
+            cache.provide(emitter, chunk)
+            totals = _add_chunks(carries, emitter, totals)
+            cache.record(emitter, chunk)
+        if peeled * size < full_extent:
+            totals = self._loop(
+                carries, range(peeled * size, full_extent, size), totals, reloaded, staging
+            )
+        ends: Sequence[Carried | None] = [None] * len(carries)
         if rest:
-            cutter = self._cutter(index(whole), rest, later, stages)
-            stages.give_rest(cutter)
-            begin = [t if s.on else s.start(rest) for s, t in zip(sums, totals, strict=True)]
-            ends = _piece(sums, cutter, begin)
-            stages.take_rest(cutter)
-        for one, total, end in zip(sums, totals, ends, strict=True):
+            emitter = self._emitter(index(full_extent), rest, reloaded, staging)
+            staging.provide_rest(emitter)
+            starts = [
+                t if s.continues else s.start(rest) for s, t in zip(carries, totals, strict=True)
+            ]
+            ends = _add_chunks(carries, emitter, starts)
+            staging.record_rest(emitter)
+        for carry, total, end in zip(carries, totals, ends, strict=True):
             assert total is not None
-            one.finish(self.ops, total, end)
+            carry.finish(self.ops, total, end)
 
     def _cut_backward(
         self,
-        sums: list[ChunkCarry],
+        carries: list[ChunkCarry],
         size: int,
         extent: int,
-        later: frozenset[Op],
-        stages: StagingBuffers,
+        reloaded: frozenset[Op],
+        staging: StagingBuffers,
     ) -> None:
-        """Scans from the end: the rest, then the others from the last one on."""
-        whole, rest = extent // size * size, extent % size
-        totals = [s.start(size) for s in sums]
+        """Emit the loop of reverse scans: the smaller last chunk, then the others backward."""
+        full_extent, rest = extent // size * size, extent % size
+        totals = [s.start(size) for s in carries]
         if rest:
-            cutter = self._cutter(index(whole), rest, later, stages)
-            stages.give_rest(cutter)
-            totals = _piece(sums, cutter, totals)
-            stages.take_rest(cutter)
-        if whole == size:
-            _piece(sums, self._cutter(index(0), size, later, stages), totals)
-        elif whole:
-            self._loop(sums, range(whole - size, -size, -size), totals, later, stages)
+            emitter = self._emitter(index(full_extent), rest, reloaded, staging)
+            staging.provide_rest(emitter)
+            totals = _add_chunks(carries, emitter, totals)
+            staging.record_rest(emitter)
+        if full_extent == size:
+            _add_chunks(carries, self._emitter(index(0), size, reloaded, staging), totals)
+        elif full_extent:
+            self._loop(carries, range(full_extent - size, -size, -size), totals, reloaded, staging)
 
-    def _cutter(
-        self, start: Operand, size: int, again: frozenset[Op], stages: StagingBuffers
+    def _emitter(
+        self, start: Operand, size: int, reloaded: frozenset[Op], staging: StagingBuffers
     ) -> ChunkEmitter:
         return ChunkEmitter(
             self.planner.definitions,
             start,
             size,
             self.ops,
-            again,
-            self.moving.pieces,
-            stages.buffers,
+            reloaded,
+            self.spilled.chunk_buffers,
+            staging.buffers,
             self.planner.sliced,
         )
 
     def _loop(
         self,
-        sums: list[ChunkCarry],
+        carries: list[ChunkCarry],
         span: range,
         starts: Sequence[Carried | None],
-        later: frozenset[Op],
-        stages: StagingBuffers,
+        reloaded: frozenset[Op],
+        staging: StagingBuffers,
     ) -> list[Carried]:
-        """A loop over the pieces of `span`; what its sums have come to behind it."""
+        """Emit a loop over the chunks that start at `span`; returns the carried values after it."""
         self.loops += 1
         start = Value(I32, "start")
         inside = [[Value(x.type, "sum") for x in carried or ()] for carried in starts]
         head = self._fresh(f"{self.block.label}.strip")
         after = self._fresh(f"{self.block.label}.after")
-        given = [x for carried in starts for x in carried or ()]
-        self._close(Branch(Successor(head, (index(span.start), *given))))
-        self._label, self._parameters = head, (start, *(x for held in inside for x in held))
-        found = _piece(sums, self._cutter(start, abs(span.step), later, stages), inside)
+        initial = [x for carried in starts for x in carried or ()]
+        self._close(Branch(Successor(head, (index(span.start), *initial))))
+        self._label, self._parameters = head, (start, *(x for carried in inside for x in carried))
+        results = _add_chunks(
+            carries, self._emitter(start, abs(span.step), reloaded, staging), inside
+        )
         following = Add(start, index(span.step), results=(Value(I32, "next"),))
-        end = IntegerPredicate.SLT if span.step > 0 else IntegerPredicate.SGT
-        more = ICmp(following.result, index(span.stop), predicate_=end)
+        comparison = IntegerPredicate.SLT if span.step > 0 else IntegerPredicate.SGT
+        more = ICmp(following.result, index(span.stop), predicate_=comparison)
         self.ops += [following, more]
-        again = Successor(head, (following.result, *(x for carried in found for x in carried)))
-        self._close(CondBranch(more.results[0], again, Successor(after)))
+        back_edge = Successor(
+            head, (following.result, *(x for carried in results for x in carried))
+        )
+        self._close(CondBranch(more.results[0], back_edge, Successor(after)))
         self._label, self._parameters = after, ()
-        return found
+        return results
 
-    def _fresh(self, wanted: str) -> str:
-        label = fresh_label(wanted, self.labels)
+    def _fresh(self, name: str) -> str:
+        label = fresh_label(name, self.labels)
         self.labels.add(label)
         return label
 
@@ -171,19 +188,21 @@ class LoopEmitter:
         self.ops = []
 
 
-def piece_size(extent: int, unit: int, most: int) -> int:
-    """Elements of a piece along a dimension of `extent`, each `unit` words, so that a piece has
-    at most `most`: a divisor of the extent if one is not much smaller."""
-    fits = max(1, min(most // unit, extent))
-    power = 1 << (fits.bit_length() - 1)
+def chunk_size(extent: int, unit: int, limit: int) -> int:
+    """The elements of a chunk along a dimension of `extent` elements of `unit` words each, so that
+    a chunk has at most `limit` words: a divisor of the extent if one is not much smaller."""
+    largest = max(1, min(limit // unit, extent))
+    power = 1 << (largest.bit_length() - 1)
     if extent % power == 0:
         return power
-    divisors = (n for n in range(fits, fits // 2, -1) if extent % n == 0 and (n % 4 == 0 or n < 32))
+    divisors = (
+        n for n in range(largest, largest // 2, -1) if extent % n == 0 and (n % 4 == 0 or n < 32)
+    )
     return next(divisors, power)
 
 
-def _piece(
-    sums: Sequence[ChunkCarry], cutter: ChunkEmitter, before: Sequence[Carried | None]
+def _add_chunks(
+    carries: Sequence[ChunkCarry], emitter: ChunkEmitter, before: Sequence[Carried | None]
 ) -> list[Carried]:
-    """One piece of every sink; what it has come to."""
-    return [one.add(cutter, carried) for one, carried in zip(sums, before, strict=True)]
+    """Emit one chunk of every sink; returns the carried values after it."""
+    return [carry.add(emitter, carried) for carry, carried in zip(carries, before, strict=True)]

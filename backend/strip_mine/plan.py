@@ -1,9 +1,9 @@
-"""What is cut, and in which order the loops run.
+"""Which ops are strip-mined, and the order of the loops.
 
-Sinks are the ops that make loops: stores of large tiles, and reductions of large tiles whose
-result is needed whole. Everything between is computed again for each piece. A sink runs at a
-level: after the reductions it depends on, and where memory is in the state it reads. Sinks of one
-level and extent share a loop.
+Sinks are the ops that become loops: stores of large tiles, and reductions of large tiles whose
+result is needed whole. The ops they depend on are recomputed for each chunk. Every sink has a
+level: a loop runs after the reductions it depends on, and before or after the accesses that
+conflict with it. Sinks of one level and extent share a loop.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tileir.backend.strip_mine.register_limits import is_large, words
 from tileir.backend.strip_mine.slicing import (
     ChunkSlice,
     Need,
-    chain_of,
     dimension,
     operand_chunks_once,
+    slice_of,
     tiled_operands,
 )
 from tileir.effects import Effects
@@ -35,23 +35,23 @@ from tileir.values import Operand, Value
 _PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 _ORDERED = Effects.WRITE | Effects.SYNC
 _FENCES = Effects.SYNC | Effects.OUTSIDE | Effects.CONTROL
-_ROUNDS = 64
+_MAX_ITERATIONS = 64
 
 
 @attrs.define(eq=False)
 class Sink:
-    """An op computed by a loop over pieces along dimension `dim` of its tiles."""
+    """An op computed by a loop over chunks along dimension `dim` of its tiles."""
 
     op: Op
     dim: int
-    chain: ChunkSlice
+    slice: ChunkSlice
     stages: bool = False
-    """Whether its pieces are computed once, for all loops that need them."""
+    """Whether its chunks are computed once, for all loops that need them."""
     level: int = 0
 
     @property
     def tile(self) -> Operand:
-        """What its pieces are pieces of."""
+        """The tile that is divided into chunks."""
         return self.op.results[0] if self.stages else tile_of(self.op)
 
     @property
@@ -60,23 +60,25 @@ class Sink:
 
     @property
     def backward(self) -> bool:
-        """Whether the last piece comes first."""
-        said = cast(Any, self.op)
-        return self.op.mnemonic == "scan" and said.axis == self.dim and bool(said.reverse)
+        """Whether the loop runs from the last chunk to the first."""
+        attributes = cast(Any, self.op)
+        return (
+            self.op.mnemonic == "scan" and attributes.axis == self.dim and bool(attributes.reverse)
+        )
 
     @property
     def needs(self) -> list[Need]:
         return tiled_operands(self.op, self.dim)
 
-    def behind(self, other: Sink) -> int:
-        """The first level at which pieces may follow those of `other`, in the same loop if both
-        go the same way."""
+    def first_level_after(self, other: Sink) -> int:
+        """The lowest level at which chunks of this sink may use those of `other`: that of `other`
+        itself if both loops run in one direction."""
         return other.level + (self.backward != other.backward)
 
 
 @attrs.define
 class Plan:
-    """Sinks by op, and the level of every op that is kept, of one stretch of straight-line code.
+    """Sinks by op, and the level of every op that is kept, of one region of straight-line code.
     Kept ops of level n run before the loops of level n."""
 
     sinks: dict[Op, Sink]
@@ -84,19 +86,19 @@ class Plan:
 
     def loops(self, level: int) -> list[list[Sink]]:
         """The sinks of `level`, by loop, in program order."""
-        found: dict[tuple[int, bool], list[Sink]] = {}
+        loops: dict[tuple[int, bool], list[Sink]] = {}
         for sink in self.sinks.values():
             if sink.level == level:
-                found.setdefault((sink.extent, sink.backward), []).append(sink)
-        return list(found.values())
+                loops.setdefault((sink.extent, sink.backward), []).append(sink)
+        return list(loops.values())
 
     @property
     def staged(self) -> list[Op]:
-        """Ops of which pieces are computed once, for loops that come later."""
+        """Ops whose chunks are computed once and kept for later loops."""
         return [op for op, sink in self.sinks.items() if sink.stages]
 
     def cuts(self, op: Op) -> bool:
-        """Whether pieces of `op` are all that is left of it."""
+        """Whether `op` is replaced by its chunks."""
         return op not in self.kept
 
     @property
@@ -106,7 +108,7 @@ class Plan:
 
 
 def tile_of(op: Op) -> Operand:
-    """The operand whose elements a sink goes through."""
+    """The operand of a sink that is divided into chunks."""
     return op.inputs[2] if op.mnemonic == "gpu.private_store" else op.inputs[0]
 
 
@@ -119,8 +121,9 @@ def is_reorderable(op: Op, limit: int) -> bool:
 
 
 def straight_line_regions(ops: Sequence[Op], limit: int) -> Iterator[tuple[Op, ...]]:
-    """`ops` in parts that neither synchronise nor act outside; what does is a part of its own,
-    except for atomic accesses to tiles of more than `limit` words."""
+    """`ops` in regions within which ops may be reordered. An op that synchronizes or has effects
+    outside memory is a region of its own; an atomic access to a tile of more than `limit` words is
+    not."""
     part: list[Op] = []
     for op in ops:
         if not is_reorderable(op, limit):
@@ -136,24 +139,25 @@ def straight_line_regions(ops: Sequence[Op], limit: int) -> Iterator[tuple[Op, .
 
 @attrs.frozen
 class Planner:
-    """Plans stretches of `function`; tiles of more than `limit` words are large. With `apart`, as
-    if every parameter were `noalias`. Pieces of `sliced` values are slices of them."""
+    """Plans regions of `function`. Tiles of more than `limit` words are large. With
+    `assume_noalias`, every parameter counts as `noalias`. Chunks of `sliced` values are slices."""
 
     function: Function
     definitions: Mapping[Value, Op]
     limit: int
     sliced: Container[Value] = ()
-    apart: bool = False
+    assume_noalias: bool = False
 
     def plan(self, ops: Sequence[Op], outside: set[Value]) -> Plan | None:
-        """The plan of a stretch, given the values read outside it; None where nothing is cut."""
-        found = self.planned(ops, outside, results=False)
-        if found is not None and not found.staged:
-            return found
-        other = self.planned(ops, outside, results=True)
-        return min(filter(None, (found, other)), key=_kept_words, default=None)
+        """The plan of a region, of whose values `outside` are read elsewhere; None where nothing
+        is strip-mined. It stages as few words as possible."""
+        plan = self.plan_staging(ops, outside, results=False)
+        if plan is not None and not plan.staged:
+            return plan
+        plan_with_results = self.plan_staging(ops, outside, results=True)
+        return min(filter(None, (plan, plan_with_results)), key=_kept_words, default=None)
 
-    def planned(
+    def plan_staging(
         self,
         ops: Sequence[Op],
         outside: set[Value],
@@ -161,32 +165,32 @@ class Planner:
         results: bool,
         staged: Mapping[Op, None] = MappingProxyType({}),
     ) -> Plan | None:
-        """The plan in which `staged` ops are, and loads that memory forbids to repeat; with
-        `results`, what is stored is, where that is what forbids it."""
+        """The plan that stages `staged` ops and the loads that must not be repeated. With
+        `results`, it stages the stored value instead of the load, if it can."""
         staged = dict(staged)
-        made = {v: op for op in ops for v in op.results} if results else {}
+        stored_definitions = {v: op for op in ops for v in op.results} if results else {}
         while True:
-            found = self._choose(ops, outside, staged)
-            if found is None or not found.sinks:
+            plan = self._choose(ops, outside, staged)
+            if plan is None or not plan.sinks:
                 return None
-            culprit = self._order(ops, found)
-            if culprit is True:
-                return found
-            op = culprit and _stage_for(*culprit, found, made)
+            conflict = self._order(ops, plan)
+            if conflict is True:
+                return plan
+            op = conflict and _stage_for(*conflict, plan, stored_definitions)
             if not op:
                 return None
             staged[op] = None
 
-    # What is cut --------------------------------------------------------------------------
+    # Which ops become loops ----------------------------------------------------------------
 
     def _choose(
         self, ops: Sequence[Op], outside: set[Value], staged: Mapping[Op, None]
     ) -> Plan | None:
-        """What is cut and what stays; None where `staged` ops cannot be."""
-        here, late = set(ops), self._after_reductions(ops)
+        """The sinks and the ops that stay whole; None where `staged` ops cannot be staged."""
+        here, dependent = set(ops), self._after_reductions(ops)
         live, sinks, kept = set(outside), dict[Op, Sink](), list[Op]()
         for op in reversed(ops):
-            users = [s for s in sinks.values() if op in s.chain.staged]
+            users = [s for s in sinks.values() if op in s.slice.staged]
             needed = bool(live.intersection(op.results))
             if not op.effects & _ORDERED and not users and not needed:
                 continue
@@ -196,10 +200,10 @@ class Planner:
                     return None
             else:
                 whole = not self._large(op) or (needed and op.is_atomic)
-                sink = None if whole else self._sink(op, here, late, staged)
+                sink = None if whole else self._sink(op, here, dependent, staged)
             if sink is not None:
                 sinks[op] = sink
-                live.update(sink.chain.whole)
+                live.update(sink.slice.whole)
             else:
                 kept.append(op)
                 live.update(v for v in op.operands if type(v) is Value)
@@ -208,46 +212,46 @@ class Planner:
     def _stage(
         self, op: Op, users: list[Sink], here: set[Op], staged: Mapping[Op, None]
     ) -> Sink | None:
-        """The loop that computes the pieces of `op` as all `users` need them."""
-        (dim, *others) = {s.chain.staged[op] for s in users}
+        """The sink that stages `op` for `users`; None where they need different dimensions."""
+        (dim, *others) = {s.slice.staged[op] for s in users}
         needs = operand_chunks_once(op, dim)
         if others or needs is None:
             return None
-        before = {o for o in staged if o is not op}
-        chain = chain_of(needs, self.definitions, here, before, self.sliced)
-        fits = chain is not None and chain.largest <= self.limit
-        return Sink(op, dim, chain, stages=True) if chain is not None and fits else None
+        others_staged = {o for o in staged if o is not op}
+        slice = slice_of(needs, self.definitions, here, others_staged, self.sliced)
+        fits = slice is not None and slice.largest <= self.limit
+        return Sink(op, dim, slice, stages=True) if slice is not None and fits else None
 
     def _large(self, op: Op) -> bool:
         return is_large(op, self.limit)
 
     def _after_reductions(self, ops: Sequence[Op]) -> set[Value]:
         """Values that depend on a reduction of a large tile."""
-        found: set[Value] = set()
+        dependent: set[Value] = set()
         for op in ops:
             large = op.mnemonic == "reduce" and self._large(op)
-            if large or any(v in found for v in op.operands if type(v) is Value):
-                found.update(op.results)
-        return found
+            if large or any(v in dependent for v in op.operands if type(v) is Value):
+                dependent.update(op.results)
+        return dependent
 
     def _sink(
-        self, op: Op, here: set[Op], late: set[Value], staged: Mapping[Op, None]
+        self, op: Op, here: set[Op], dependent: set[Value], staged: Mapping[Op, None]
     ) -> Sink | None:
-        """The cheapest way to cut `op`: waiting for as few reductions as possible, along the
-        first dimension. The sums of a reduction must not be large themselves; a piece of a store
-        may be, and is cut again along another dimension, unless something is staged."""
-        found: list[tuple[int, int, Sink]] = []
+        """The cheapest way to strip-mine `op`: the dimension that depends on the fewest reductions,
+        the first one among equals. A reduction carries a chunk, which must not be large itself. A
+        chunk of a store may be: it is cut again along another dimension, unless ops are staged."""
+        candidates: list[tuple[int, int, Sink]] = []
         for dim in self._dimensions(op):
-            chain = chain_of(tiled_operands(op, dim), self.definitions, here, staged, self.sliced)
-            if chain is None:
+            slice = slice_of(tiled_operands(op, dim), self.definitions, here, staged, self.sliced)
+            if slice is None:
                 continue
-            moved = any(load.mnemonic == "gpu.private_load" for load in chain.loads)
-            again = op.mnemonic == "store" and not (staged or chain.staged or moved)
-            fits = again or chain.largest <= self.limit
+            reads_spilled = any(load.mnemonic == "gpu.private_load" for load in slice.loads)
+            cut_twice = op.mnemonic == "store" and not (staged or slice.staged or reads_spilled)
+            fits = cut_twice or slice.largest <= self.limit
             if fits:
-                waits = len(late.intersection(chain.whole))
-                found.append((waits, dim, Sink(op, dim, chain)))
-        return min(found, key=lambda f: f[:2])[2] if found else None
+                waits = len(dependent.intersection(slice.whole))
+                candidates.append((waits, dim, Sink(op, dim, slice)))
+        return min(candidates, key=lambda f: f[:2])[2] if candidates else None
 
     def _dimensions(self, op: Op) -> list[int]:
         """Dimensions along which `op` may be a sink."""
@@ -261,23 +265,23 @@ class Planner:
         return [d for d, n in enumerate(shape) if n > 1 and alone]
 
     def _has_neutral(self, op: Op) -> bool:
-        """Whether a constant can stand for the lanes that take no part in a reduction.
+        """Whether a constant can replace the lanes that a predicate excludes from a reduction.
 
-        A function has no known neutral element. A predicate that is undefined in places is no
-        condition to select the constant by.
+        The neutral element of a function is unknown. A predicate with undefined lanes cannot be
+        the condition of the `select` of that constant.
         """
         if op.predicate is None:
             return True
         partial = op.predicate in kept_undefined(self.function)
         return isinstance(cast(Any, op).combiner, str) and not partial
 
-    # When it runs -------------------------------------------------------------------------
+    # The order of the loops ----------------------------------------------------------------
 
     def _order(self, ops: Sequence[Op], plan: Plan) -> tuple[Op, Op] | bool:
-        """Set the levels; False where memory forbids, or an access and the sink that would have to
-        run behind itself to come behind it."""
+        """Set the levels. True on success; False where conflicting accesses cannot be ordered; or
+        an access and the sink that conflicts with it although its loop repeats the access."""
         conflicts, together = self._conflicts(ops, plan)
-        for _ in range(_ROUNDS):
+        for _ in range(_MAX_ITERATIONS):
             self._settle(ops, plan)
             changed = False
             for before, after in conflicts:
@@ -289,17 +293,17 @@ class Planner:
                 changed |= _join(plan, before, after)
             if not changed:
                 return True
-        return next(_repeated([*conflicts, *together], plan), False)
+        return next(_conflicts_of_repeated_loads([*conflicts, *together], plan), False)
 
     def _settle(self, ops: Sequence[Op], plan: Plan) -> None:
-        """Raise levels to those of what ops depend on."""
+        """Raise the level of each op to that of the values it depends on."""
         ready: dict[Value, int] = {}
         for op in ops:
             if op in plan.sinks:
                 sink = plan.sinks[op]
-                needs = (ready.get(v, 0) for v in sink.chain.whole)
-                made = (sink.behind(plan.sinks[o]) for o in sink.chain.staged)
-                sink.level = max([sink.level, *needs, *made])
+                needs = (ready.get(v, 0) for v in sink.slice.whole)
+                after_staged = (sink.first_level_after(plan.sinks[o]) for o in sink.slice.staged)
+                sink.level = max([sink.level, *needs, *after_staged])
                 ready.update(dict.fromkeys(op.results, sink.level + 1))
             elif op in plan.kept:
                 needs = (ready.get(v, 0) for v in op.operands if type(v) is Value)
@@ -309,79 +313,84 @@ class Planner:
     def _conflicts(
         self, ops: Sequence[Op], plan: Plan
     ) -> tuple[list[tuple[Op, Op]], list[tuple[Op, Op]]]:
-        """Pairs of accesses that must stay in order, in program order; and loads with stores to
-        where they read, which share the last loop that needs the load."""
-        apart, together = list[tuple[Op, Op]](), list[tuple[Op, Op]]()
-        loads = {load for sink in plan.sinks.values() for load in sink.chain.loads}
-        touching = [
+        """Pairs of accesses that must stay in program order; and pairs of a load and a store to
+        the same addresses, where the store belongs in the last loop that repeats the load."""
+        ordered, together = list[tuple[Op, Op]](), list[tuple[Op, Op]]()
+        loads = {load for sink in plan.sinks.values() for load in sink.slice.loads}
+        accesses = [
             op
             for op in ops
             if op.effects & (Effects.READ | Effects.WRITE)
             and (op in plan.sinks or op in plan.kept or op in loads)
         ]
-        for place, after in enumerate(touching):
-            for before in touching[:place]:
+        for position, after in enumerate(accesses):
+            for before in accesses[:position]:
                 either = before.effects | after.effects
-                if not either & _ORDERED or self._apart(before, after):
+                if not either & _ORDERED or self._are_disjoint(before, after):
                     continue
                 same = self._same_place(before, after, plan)
-                (together if same else apart).append((before, after))
-        return apart, together
+                (together if same else ordered).append((before, after))
+        return ordered, together
 
-    def _apart(self, a: Op, b: Op) -> bool:
-        """Whether two accesses certainly touch different memory."""
+    def _are_disjoint(self, a: Op, b: Op) -> bool:
+        """Whether two accesses are known to touch disjoint memory."""
         private = [op.inputs[0] for op in (a, b) if op.mnemonic in _PRIVATE]
         if private:
             return len(private) == 1 or private[0] is not private[1]
         if (a.effects | b.effects) & Effects.SYNC:
             return False
-        first, second = (base_pointer(x.inputs[0], self.definitions) for x in (a, b))
+        first_root, second_root = (base_pointer(x.inputs[0], self.definitions) for x in (a, b))
         promised = {p.value for p in self.function.parameters if p.attributes.noalias}
         parameters = {p.value for p in self.function.parameters}
-        known = first in parameters and second in parameters and first is not second
-        return known and (self.apart or bool(promised & {first, second}))
+        distinct = (
+            first_root in parameters and second_root in parameters and first_root is not second_root
+        )
+        return distinct and (self.assume_noalias or bool(promised & {first_root, second_root}))
 
     def _same_place(self, before: Op, after: Op, plan: Plan) -> bool:
-        """Whether `after` stores exactly where `before` reads the same piece, and no two elements
-        share an address, so that pieces do not meet."""
+        """Whether `after` stores exactly where `before` reads the same chunk, and no two elements
+        share an address, so that different chunks never conflict."""
         sink = plan.sinks.get(after)
-        if sink is None or before not in sink.chain.loads or before in plan.kept:
+        if sink is None or before not in sink.slice.loads or before in plan.kept:
             return False
         pointer = after.inputs[0]
         if after.mnemonic in _PRIVATE:
-            return before.inputs[0] is pointer  # pieces are the same ones everywhere
-        alone = all(n == 1 for d, n in enumerate(shape_of(pointer.type)) if d != sink.dim)
+            return before.inputs[0] is pointer  # chunks are the same ones everywhere
+        is_row = all(n == 1 for d, n in enumerate(shape_of(pointer.type)) if d != sink.dim)
         return (
-            before.inputs[0] is pointer and alone and elements_distinct(pointer, self.definitions)
+            before.inputs[0] is pointer and is_row and elements_distinct(pointer, self.definitions)
         )
 
 
 def _stage_for(before: Op, after: Op, plan: Plan, definitions: Mapping[Value, Op]) -> Op | None:
-    """The op that, once its pieces are staged, lets sink `after` run behind `before`: what defines
-    the value that `after` stores, where it is among `definitions`, or else `before` itself."""
+    """The op to stage so that sink `after` may run after `before`: the op that defines the value
+    stored by `after` if it is among `definitions`, or else `before` itself."""
     sink = plan.sinks[after]
     value = after.inputs[1] if after.mnemonic == "store" else None
-    made = definitions.get(value) if type(value) is Value else None
-    if made is not None and made not in plan.sinks and (value, sink.dim) in sink.chain.seen:
-        return made
+    producer = definitions.get(value) if type(value) is Value else None
+    if producer is not None and producer not in plan.sinks and (value, sink.dim) in sink.slice.seen:
+        return producer
     return None if before in plan.sinks or not before.results else before
 
 
-def _repeated(conflicts: Sequence[tuple[Op, Op]], plan: Plan) -> Iterator[tuple[Op, Op]]:
-    """Loads that loops repeat, with one of these, of which a store comes in between."""
+def _conflicts_of_repeated_loads(
+    conflicts: Sequence[tuple[Op, Op]], plan: Plan
+) -> Iterator[tuple[Op, Op]]:
+    """Conflicting accesses that a loop repeats, with the op of that loop."""
     for before, _ in conflicts:
         for sink in plan.sinks.values():
-            if before in sink.chain.loads:
+            if before in sink.slice.loads:
                 yield before, sink.op
 
 
 def _kept_words(plan: Plan) -> int:
-    """Words of what is staged."""
+    """Words of the staged values, over all threads."""
     return sum(words(v.type) for op in plan.staged for v in op.results)
 
 
 def _delay(plan: Plan, before: Op, after: Op) -> bool | Sink:
-    """Move `after` behind `before`: whether anything moved, or the sink that cannot be."""
+    """Raise the level of `after` past that of `before`: whether anything changed, or the sink that
+    cannot run after `before` because it repeats `before`."""
     latest = max(_times(plan, before))
     changed = False
     for op in _runs(plan, after):
@@ -390,24 +399,24 @@ def _delay(plan: Plan, before: Op, after: Op) -> bool | Sink:
             if 2 * plan.kept[op] < latest:
                 plan.kept[op], changed = (latest + 1) // 2, True
         elif 2 * sink.level + 1 <= latest:
-            if op is before or before in sink.chain.loads:
+            if op is before or before in sink.slice.loads:
                 return sink
             sink.level, changed = latest // 2 + latest % 2, True
     return changed
 
 
 def _join(plan: Plan, before: Op, after: Op) -> bool:
-    """Move the store `after` into the last of the loops that need the load `before`, if it comes
-    earlier."""
+    """Raise the level of the store `after` to the last of the loops that repeat the load
+    `before`. Returns whether it was lower."""
     sink = plan.sinks[after]
-    last = max(sink.behind(s) for s in plan.sinks.values() if before in s.chain.loads)
+    last = max(sink.first_level_after(s) for s in plan.sinks.values() if before in s.slice.loads)
     changed, sink.level = sink.level < last, max(sink.level, last)
     return changed
 
 
 def _runs(plan: Plan, op: Op) -> list[Op]:
-    """The ops at which `op` happens: itself, and for a load the sinks that read through it."""
-    users = [s.op for s in plan.sinks.values() if op in s.chain.loads]
+    """The ops at which `op` executes: itself, and for a load the sinks that repeat it."""
+    users = [s.op for s in plan.sinks.values() if op in s.slice.loads]
     return [op, *users] if op in plan.kept or op in plan.sinks else users
 
 

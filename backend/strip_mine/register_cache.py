@@ -1,4 +1,4 @@
-"""What is loaded once although several loops need it: pieces that stay in registers."""
+"""Chunks of loads that stay in registers for several loops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 
 from tileir.backend.strip_mine.plan import Plan, Sink
 from tileir.backend.strip_mine.register_limits import words
-from tileir.backend.strip_mine.slicing import ChunkEmitter, is_once
+from tileir.backend.strip_mine.slicing import ChunkEmitter, runs_in_order
 from tileir.op import Op
 from tileir.types import shape_of
 from tileir.values import Value
@@ -16,8 +16,8 @@ from tileir.values import Value
 
 @attrs.define
 class RegisterCache:
-    """For loops over one extent in pieces of `size`: the first `count` pieces of `loads`, which
-    several loops need, are values; the others are loaded again."""
+    """The register cache of the loops over one extent, in chunks of `size` elements: the first
+    `count` chunks of `loads` stay in registers; the others are reloaded by each loop."""
 
     size: int
     count: int = 0
@@ -26,47 +26,49 @@ class RegisterCache:
         init=False, factory=dict
     )
 
-    def give(self, cutter: ChunkEmitter, piece: int) -> None:
-        """Let `cutter` use what earlier loops loaded for `piece`."""
-        cutter.made.update(self._values.get(piece, {}))
+    def provide(self, emitter: ChunkEmitter, chunk: int) -> None:
+        """Provide `emitter` with the values that earlier loops loaded for `chunk`."""
+        emitter.results.update(self._values.get(chunk, {}))
 
-    def take(self, cutter: ChunkEmitter, piece: int) -> None:
-        """Keep what `cutter` loaded for `piece`."""
-        found = {key: values for key, values in cutter.made.items() if key[0] in self.loads}
-        self._values.setdefault(piece, {}).update(found)
+    def record(self, emitter: ChunkEmitter, chunk: int) -> None:
+        """Record the values that `emitter` loaded for `chunk`."""
+        loaded = {key: values for key, values in emitter.results.items() if key[0] in self.loads}
+        self._values.setdefault(chunk, {}).update(loaded)
 
 
-def keepers(plan: Plan, sizes: Mapping[int, int], most: int) -> dict[int, RegisterCache]:
-    """A keeper per extent, `sizes` being those of its pieces, for `most` words in all."""
-    found: dict[int, RegisterCache] = {}
+def register_caches(
+    plan: Plan, sizes: Mapping[int, int], words_left: int
+) -> dict[int, RegisterCache]:
+    """A register cache per extent, given the size of a chunk by extent. All of them together have
+    at most `words_left` words, over all threads."""
+    caches: dict[int, RegisterCache] = {}
     for extent, size in sizes.items():
         sinks = [s for s in plan.sinks.values() if s.extent == extent]
-        # Pieces that are kept are code of their own, of which a scan would be much.
-        loads = [] if any(is_once(s.op, s.dim) for s in sinks) else _shared(sinks)
+        # Each cached chunk is peeled off its loop. Peeled scans would be too much code.
+        loads = [] if any(runs_in_order(s.op, s.dim) for s in sinks) else _reused_loads(sinks)
         each = sum(words(op.results[0].type) // extent * size for op in loads)
-        count = min(extent // size, most // each) if each else 0
-        found[extent] = RegisterCache(size, count, frozenset(loads) if count else frozenset())
-        most -= count * each
-    return found
+        count = min(extent // size, words_left // each) if each else 0
+        caches[extent] = RegisterCache(size, count, frozenset(loads) if count else frozenset())
+        words_left -= count * each
+    return caches
 
 
-def _shared(sinks: list[Sink]) -> list[Op]:
-    """Loads that loops of several levels need, or what one computes for others, cut along the same
-    dimension in all of them."""
+def _reused_loads(sinks: list[Sink]) -> list[Op]:
+    """Loads and staged ops that loops of several levels use, cut along one dimension."""
     levels: dict[Op, set[int]] = {}
     for sink in sinks:
-        for op in (*sink.chain.loads, *sink.chain.staged, *[sink.op] * sink.stages):
+        for op in (*sink.slice.loads, *sink.slice.staged, *[sink.op] * sink.stages):
             levels.setdefault(op, set()).add(sink.level)
-    return [op for op, found in levels.items() if len(found) > 1 and _one_way(op, sinks)]
+    return [op for op, used_at in levels.items() if len(used_at) > 1 and _is_cut_alike(op, sinks)]
 
 
-def _one_way(load: Op, sinks: list[Sink]) -> bool:
+def _is_cut_alike(load: Op, sinks: list[Sink]) -> bool:
     result = load.results[0]
-    dims = {dim for s in sinks for value, dim in s.chain.seen if value is result}
+    dims = {dim for s in sinks for value, dim in s.slice.seen if value is result}
     (extent,) = {s.extent for s in sinks}
     return len(dims) == 1 and shape_of(result.type)[next(iter(dims))] == extent
 
 
-def read_later(plan: Plan, level: int) -> frozenset[Op]:
-    """Loads of which loops after those of `level` read pieces again."""
-    return frozenset(x for s in plan.sinks.values() if s.level > level for x in s.chain.loads)
+def loads_repeated_after(plan: Plan, level: int) -> frozenset[Op]:
+    """Loads that loops of a level above `level` repeat."""
+    return frozenset(x for s in plan.sinks.values() if s.level > level for x in s.slice.loads)

@@ -1,4 +1,4 @@
-"""What takes too many registers to stay whole."""
+"""Which tiles take too many registers to stay whole."""
 
 from __future__ import annotations
 
@@ -25,24 +25,27 @@ def words(type: Type) -> int:
 
 
 def warps_of(function: Function, warps: int) -> tuple[int, bool]:
-    """The warps of a block: `warps`, those that the function says, or 16; and whether any are
-    stated."""
-    said = function.attributes.get("num_warps")
-    stated = warps or (said if isinstance(said, int) and not isinstance(said, bool) else 0)
+    """The number of warps of a block: `warps`, the function's `num_warps`, or 16; and whether one
+    of the first two is set."""
+    attribute = function.attributes.get("num_warps")
+    stated = warps or (
+        attribute if isinstance(attribute, int) and not isinstance(attribute, bool) else 0
+    )
     return stated or _WARPS, bool(stated)
 
 
 def registers_of(threads: int) -> int:
-    """Registers a thread may have, 128 being as good as more."""
+    """32-bit registers of a thread in a block of `threads` threads, at most 128: more registers
+    make no kernel faster."""
     return min(128, _THREAD_REGISTERS // threads)
 
 
 def max_tile_words(threads: int, limit: int = 0) -> int:
-    """Words of a tile, over all threads, above which it is cut: `limit` each, or half of the
-    registers."""
+    """The words of a tile, over all threads, above which it is strip-mined: `limit` per thread, or
+    half of the registers of a thread where `limit` is 0."""
     return threads * (limit or registers_of(threads) // 2)
 
 
 def is_large(op: Op, limit: int) -> bool:
-    """Whether an operand takes more than `limit` words."""
+    """Whether an operand of `op` takes more than `limit` words, over all threads."""
     return any(words(v.type) > limit for v in op.inputs)

@@ -1,8 +1,8 @@
-"""What a piece of a tile is computed from: the chain of ops behind it, cut along one dimension.
+"""The backward slice of a chunk of a tile, and the ops that compute the chunk.
 
-An op can be cut along a dimension of its result if each piece needs only a piece of each operand,
-or the whole of one that does not extend along it. `ChunkSlice` collects what a piece needs;
-`ChunkEmitter` makes the ops that compute it.
+An op can be cut along a dimension of its result if each chunk of the result needs only a chunk of
+each operand, or the whole of an operand that does not extend along that dimension. `slice_of`
+collects the backward slice; `ChunkEmitter` emits its ops for one chunk.
 """
 
 from __future__ import annotations
@@ -23,20 +23,18 @@ from tileir.types import I32, Element, Tile, Type, element_of, shape_of
 from tileir.values import Constant, Operand, Undef, Value, constant
 
 Need = tuple[Operand, int | None]
-"""An operand and the dimension it is cut along; None where it is needed whole."""
+"""An operand and the dimension along which it is cut; None where it is needed whole."""
 
 _REPEATABLE = Effects.READ | Effects.TRAP
-"""Effects of ops that may run again in another loop."""
-
-
-"""Accesses of which each lane's is one by itself."""
+"""Effects of ops that several loops may repeat."""
 
 
 @attrs.define
 class ChunkSlice:
-    """What a piece of a value is computed from. `loads` are read once per piece; `whole` values
-    are needed as they are; `staged` ops have pieces along a dimension that were computed before;
-    `largest` is the number of registers a cut along one element takes."""
+    """The backward slice of a chunk. `loads` are repeated per chunk; `whole` values are needed
+    whole; chunks of `staged` ops, along the given dimension, were computed by an earlier loop;
+    `seen` values are cut along a dimension. `largest` is the number of words, over all threads,
+    that one element along the dimension takes in the largest tile of the slice."""
 
     loads: dict[Op, None] = attrs.field(factory=dict)
     whole: dict[Value, None] = attrs.field(factory=dict)
@@ -45,49 +43,50 @@ class ChunkSlice:
     largest: int = 1
 
 
-def chain_of(
+def slice_of(
     needs: Iterable[Need], definitions: Mapping[Value, Op], available: set[Op],
     staged: Container[Op] = (), sliced: Container[Value] = (),
 ) -> ChunkSlice | None:  # fmt: skip
-    """What pieces of `needs` are computed from; None where something cannot be cut. Loads count
-    as computable only if they are among the ops `available`; pieces of `staged` ops are there,
-    along one dimension, as are those of ops that can only be computed once. Pieces of `sliced`
-    values are slices of the whole."""
+    """The backward slice of chunks of `needs`; None where an op cannot be cut.
+
+    Loads are repeated only if they are among the ops `available`. The slice ends at `staged` ops
+    and at ops that run once and in order, each cut along one dimension. Chunks of `sliced` values
+    are slices of the whole value."""
     from tileir.backend.strip_mine.register_limits import words
 
-    chain, waiting = ChunkSlice(), list(needs)
+    slice, waiting = ChunkSlice(), list(needs)
     while waiting:
         operand, dim = waiting.pop()
         if dim is None:
             if type(operand) is Value:
-                chain.whole[operand] = None
+                slice.whole[operand] = None
             continue
-        chain.largest = max(chain.largest, words(operand.type) // shape_of(operand.type)[dim])
-        if type(operand) is not Value or (operand, dim) in chain.seen:
+        slice.largest = max(slice.largest, words(operand.type) // shape_of(operand.type)[dim])
+        if type(operand) is not Value or (operand, dim) in slice.seen:
             continue
         if operand in sliced:
-            chain.whole[operand] = None
-            chain.seen.add((operand, dim))
+            slice.whole[operand] = None
+            slice.seen.add((operand, dim))
             continue
         op = definitions.get(operand)
-        if op is not None and (op in staged or (op in available and is_once(op, dim))):
-            if chain.staged.setdefault(op, dim) != dim:
+        if op is not None and (op in staged or (op in available and runs_in_order(op, dim))):
+            if slice.staged.setdefault(op, dim) != dim:
                 return None
-            chain.seen.add((operand, dim))
+            slice.seen.add((operand, dim))
             continue
-        found = None if op is None else operand_chunks(op, dim)
-        if op is None or found is None or (op.effects & Effects.READ and op not in available):
+        needs_of_op = None if op is None else operand_chunks(op, dim)
+        if op is None or needs_of_op is None or (op.effects & Effects.READ and op not in available):
             return None
         if op.effects & Effects.READ:
-            chain.loads[op] = None
-        chain.seen.add((operand, dim))
-        waiting += found
-    return chain
+            slice.loads[op] = None
+        slice.seen.add((operand, dim))
+        waiting += needs_of_op
+    return slice
 
 
 def operand_chunks(op: Op, dim: int) -> list[Need] | None:
-    """What each operand of `op` must give for a piece of its results along `dim`; None where a
-    piece needs more than pieces."""
+    """The operands of `op` and the dimensions to cut them along for a chunk of its results along
+    `dim`; None where `op` cannot be cut along `dim`."""
     if op.effects & ~_REPEATABLE:
         return None
     if op.elementwise or op.mnemonic == "load":
@@ -95,42 +94,42 @@ def operand_chunks(op: Op, dim: int) -> list[Need] | None:
     if op.mnemonic == "gpu.private_load":
         whole = cast(Tile, op.results[0].type)
         return tiled_operands(op, dim) if dim == dimension(whole) else None
-    rule = _CUTS.get(op.mnemonic)
-    found = rule(op, dim) if rule is not None else None
-    return None if found is None else [*((v, found[0]) for v in op.inputs), *_predicate(op, found)]
+    rule = _OPERAND_DIMS.get(op.mnemonic)
+    dims = rule(op, dim) if rule is not None else None
+    return None if dims is None else [*((v, dims[0]) for v in op.inputs), *_predicate(op, dims)]
 
 
 def dimension(kind: Tile) -> int:
-    """The dimension along which tiles of `kind` that go through memory are cut: the longest."""
+    """The dimension along which spilled tiles of `kind` are cut: the longest."""
     return kind.shape.index(max(kind.shape))
 
 
-def is_once(op: Op, dim: int) -> bool:
-    """Whether pieces of `op` along `dim` can be computed, but once and in order: an op that changes
-    memory, and a scan along `dim`, of which each needs what those before have come to."""
+def runs_in_order(op: Op, dim: int) -> bool:
+    """Whether chunks of `op` along `dim` must be computed once and in order: those of an atomic
+    access, and of a scan along `dim`, which carries a prefix from chunk to chunk."""
     from tileir.ops.reduce import Combiner
 
     if op.is_atomic:
         return True
-    said = cast(Any, op)
-    along = op.mnemonic == "scan" and said.axis == dim and op.predicate is None
-    return along and isinstance(said.combiner, Combiner)
+    attributes = cast(Any, op)
+    along = op.mnemonic == "scan" and attributes.axis == dim and op.predicate is None
+    return along and isinstance(attributes.combiner, Combiner)
 
 
 def operand_chunks_once(op: Op, dim: int) -> list[Need] | None:
-    """As `operand_chunks`, of ops that are computed once as well."""
-    return tiled_operands(op, dim) if is_once(op, dim) else operand_chunks(op, dim)
+    """As `operand_chunks`, also for ops whose chunks run once and in order."""
+    return tiled_operands(op, dim) if runs_in_order(op, dim) else operand_chunks(op, dim)
 
 
 def tiled_operands(op: Op, dim: int) -> list[Need]:
-    """Every operand that is a tile along `dim`."""
+    """The operands of `op`: tiles cut along `dim`, the others whole."""
     return [(v, dim if isinstance(v.type, Tile) else None) for v in op.operands]
 
 
-def _predicate(op: Op, found: tuple[int | None]) -> list[Need]:
+def _predicate(op: Op, dims: tuple[int | None]) -> list[Need]:
     if op.predicate is None:
         return []
-    return [(op.predicate, found[0] if isinstance(op.predicate.type, Tile) else None)]
+    return [(op.predicate, dims[0] if isinstance(op.predicate.type, Tile) else None)]
 
 
 def _whole(op: Op, dim: int) -> tuple[int | None]:
@@ -148,11 +147,11 @@ def _expand_dims(op: Op, dim: int) -> tuple[int | None]:
 
 
 def _reshape(op: Op, dim: int) -> tuple[int | None] | None:
-    before, after = shape_of(op.inputs[0].type), shape_of(op.results[0].type)
-    if not differs_in_units(before, after):
+    source, result = shape_of(op.inputs[0].type), shape_of(op.results[0].type)
+    if not differs_in_units(source, result):
         return None
-    place = sum(1 for n in after[:dim] if n > 1)
-    return ([d for d, n in enumerate(before) if n > 1][place],)
+    position = sum(1 for n in result[:dim] if n > 1)
+    return ([d for d, n in enumerate(source) if n > 1][position],)
 
 
 def _trans(op: Op, dim: int) -> tuple[int | None]:
@@ -163,7 +162,7 @@ def _reduce(op: Op, dim: int) -> tuple[int | None]:
     return (dim + 1 if dim >= cast(Any, op).axis else dim,)
 
 
-def _beside_axis(op: Op, dim: int) -> tuple[int | None] | None:
+def _other_axis(op: Op, dim: int) -> tuple[int | None] | None:
     return None if dim == cast(Any, op).axis else (dim,)
 
 
@@ -175,114 +174,123 @@ def _split(op: Op, dim: int) -> tuple[int | None]:
     return (dim,)
 
 
-_CUTS: dict[str, Any] = {
+_OPERAND_DIMS: dict[str, Any] = {
     "make_range": _whole, "splat": _whole, "broadcast": _broadcast, "expand_dims": _expand_dims,
-    "reshape": _reshape, "trans": _trans, "reduce": _reduce, "scan": _beside_axis,
-    "cat": _beside_axis, "join": _join, "split": _split,
+    "reshape": _reshape, "trans": _trans, "reduce": _reduce, "scan": _other_axis,
+    "cat": _other_axis, "join": _join, "split": _split,
 }  # fmt: skip
 
 
 @attrs.frozen
-class Buffers:
-    """Private buffers, one per result of an op, for its pieces of `size` elements along dimension
-    `dim` from number `first` on."""
+class StagedBuffers:
+    """Private buffers of a staged op, one per result, for its chunks of `size` elements along
+    `dim`. The first chunk in a buffer is chunk number `first` of the tile."""
 
     buffers: tuple[Value, ...]
     dim: int
     size: int
     first: int
 
-    def holds(self, start: Operand, size: int) -> bool:
-        """Whether there is room for the piece of `size` elements at `start`."""
-        known = int(start.value) // size if isinstance(start, Constant) else self.first
-        return size == self.size and known >= self.first
+    def contains(self, start: Operand, size: int) -> bool:
+        """Whether the buffers have an entry for the chunk of `size` elements at `start`."""
+        chunk_index = int(start.value) // size if isinstance(start, Constant) else self.first
+        return size == self.size and chunk_index >= self.first
 
 
 @attrs.frozen
 class ChunkBuffers:
-    """Private buffers for the pieces of a tile, each of `size` elements, and for a smaller one."""
+    """Private buffers of a spilled tile: `whole` for its chunks of `size` elements, `rest` for the
+    smaller last chunk."""
 
     size: int
     whole: Value | None
     rest: Value | None
 
-    def at(self, cutter: ChunkEmitter) -> tuple[Operand, Operand]:
-        """The buffer of the piece that `cutter` makes, and which tile of it."""
-        if cutter.size != self.size:
+    def at(self, emitter: ChunkEmitter) -> tuple[Operand, Operand]:
+        """The buffer of the chunk that `emitter` emits, and the index of the tile in it."""
+        if emitter.size != self.size:
             assert self.rest is not None
             return self.rest, index(0)
         assert self.whole is not None
-        return self.whole, cutter.number()
+        return self.whole, emitter.chunk_index()
 
 
 @attrs.define
 class ChunkEmitter:
-    """Makes pieces of `size` elements from `start`, an i32 or a literal, into `ops`."""
+    """Appends the ops of the chunk of `size` elements at `start` (an i32 value or literal) to
+    `ops`."""
 
     definitions: Mapping[Value, Op]
     start: Operand
     size: int
     ops: list[Op]
-    again: frozenset[Op] = frozenset()
-    """Loads that another loop repeats: what they read shall stay in the caches until then."""
-    pieces: Mapping[Operand, ChunkBuffers] = attrs.field(factory=dict)
-    """By the buffers of whole tiles: those of their pieces."""
-    staged: Mapping[Op, Buffers] = attrs.field(factory=dict)
-    """Ops of which earlier loops wrote the pieces into private buffers."""
+    reloaded: frozenset[Op] = frozenset()
+    """Loads that a later loop repeats: they must not evict their data from the caches."""
+    chunk_buffers: Mapping[Operand, ChunkBuffers] = attrs.field(factory=dict)
+    """Buffers of the chunks, by the buffer of the whole tile."""
+    staged: Mapping[Op, StagedBuffers] = attrs.field(factory=dict)
+    """Buffers of the ops whose chunks earlier loops staged."""
     sliced: Container[Value] = ()
-    """Values whose pieces are slices."""
-    made: dict[tuple[Op, int], tuple[Value, ...]] = attrs.field(init=False, factory=dict)
-    """Results of ops cut along a dimension."""
+    """Values whose chunks are `extract_slice` ops."""
+    results: dict[tuple[Op, int], tuple[Value, ...]] = attrs.field(init=False, factory=dict)
+    """Emitted chunks of the results of an op, by op and dimension."""
     _slices: dict[tuple[Value, int], Value] = attrs.field(init=False, factory=dict)
 
-    def piece(self, operand: Operand, dim: int | None) -> Operand:
-        """The piece of `operand` along `dim`; itself for None."""
+    def chunk(self, operand: Operand, dim: int | None) -> Operand:
+        """The chunk of `operand` along `dim`; `operand` itself for None."""
         if dim is None:
             return operand
         if isinstance(operand, Constant):
-            return Constant(resized(operand.type, dim, self.size), operand.bits)
+            return Constant(chunk_type(operand.type, dim, self.size), operand.bits)
         if isinstance(operand, Undef):
-            return Undef(resized(operand.type, dim, self.size))
+            return Undef(chunk_type(operand.type, dim, self.size))
         if operand in self.sliced:
             return self._slice(operand, dim)
         op = self.definitions[operand]
-        made = self.made.get((op, dim))
-        if made is None:
-            kept = self.staged.get(op)
-            made = self._cut(op, dim) if kept is None or kept.dim != dim else self._read(kept)
-            self.made[op, dim] = made
-        return made[op.results.index(operand)]
+        results = self.results.get((op, dim))
+        if results is None:
+            buffers = self.staged.get(op)
+            results = (
+                self._emit_chunk(op, dim)
+                if buffers is None or buffers.dim != dim
+                else self._load_staged(buffers)
+            )
+            self.results[op, dim] = results
+        return results[op.results.index(operand)]
 
     def stage(self, op: Op, dim: int) -> None:
-        """Compute the piece of `op`, and write it where loops that come later read it."""
-        self.keep(op, dim, self._cut(op, dim))
+        """Emit the chunk of `op` and the stores to its staging buffers."""
+        self.keep(op, dim, self._emit_chunk(op, dim))
 
-    def keep(self, op: Op, dim: int, made: tuple[Value, ...]) -> None:
-        """Let `made` be the piece of `op`, here and in loops that come later."""
+    def keep(self, op: Op, dim: int, chunks: tuple[Value, ...]) -> None:
+        """Record `chunks` as the results of `op`, and store them for later loops if `op` is
+        staged."""
         from tileir.ops.private import PrivateStore
 
-        self.made[op, dim] = made
-        kept = self.staged.get(op)
-        if kept is not None and kept.holds(self.start, self.size):
-            slot = self._slot(kept)
-            for buffer, value in zip(kept.buffers, made, strict=True):
-                self.add(PrivateStore(buffer, slot, value, location=op.location))
+        self.results[op, dim] = chunks
+        buffers = self.staged.get(op)
+        if buffers is not None and buffers.contains(self.start, self.size):
+            position = self._buffer_index(buffers)
+            for buffer, value in zip(buffers.buffers, chunks, strict=True):
+                self.add(PrivateStore(buffer, position, value, location=op.location))
 
-    def _read(self, kept: Buffers) -> tuple[Value, ...]:
+    def _load_staged(self, buffers: StagedBuffers) -> tuple[Value, ...]:
         from tileir.ops.private import PrivateLoad
 
-        slot = self._slot(kept)
-        return tuple([self.add(PrivateLoad(buffer, slot)).result for buffer in kept.buffers])
+        position = self._buffer_index(buffers)
+        return tuple([self.add(PrivateLoad(buffer, position)).result for buffer in buffers.buffers])
 
-    def _slot(self, kept: Buffers) -> Operand:
-        """The number of the piece in buffers that begin with a later one."""
-        number = self.number()
-        if isinstance(number, Constant):
-            return index(int(number.value) - kept.first)
-        return self.add(Sub(number, index(kept.first))).result if kept.first else number
+    def _buffer_index(self, buffers: StagedBuffers) -> Operand:
+        """The index of this chunk in `buffers`."""
+        chunk_index = self.chunk_index()
+        if isinstance(chunk_index, Constant):
+            return index(int(chunk_index.value) - buffers.first)
+        if not buffers.first:
+            return chunk_index
+        return self.add(Sub(chunk_index, index(buffers.first))).result
 
-    def number(self) -> Operand:
-        """Which of the pieces of its size this one is."""
+    def chunk_index(self) -> Operand:
+        """The index of this chunk among those of its size."""
         if isinstance(self.start, Constant):
             return index(int(self.start.value) // self.size)
         return self.add(UDiv(self.start, index(self.size))).result
@@ -293,58 +301,58 @@ class ChunkEmitter:
         return op
 
     def evolve(self, op: Op, needs: list[Need], **changes: Any) -> Op:
-        """`op` with the pieces that `needs` says in place of its operands."""
-        pieces = iter([self.piece(*need) for need in needs])
+        """`op` with its operands replaced by the chunks of `needs`, and its results retyped."""
+        chunks = iter([self.chunk(*need) for need in needs])
         for field in op.schema:
             old = getattr(op, field.name)
             if field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL):
-                changes[field.name] = None if old is None else next(pieces)
+                changes[field.name] = None if old is None else next(chunks)
             elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
-                changes[field.name] = tuple([next(pieces) for _ in old])
+                changes[field.name] = tuple([next(chunks) for _ in old])
         if op.predicate is not None:
-            changes["predicate"] = next(pieces)
+            changes["predicate"] = next(chunks)
         new = attrs.evolve(op, **changes, results=(), comments=())
         named = tuple(Value(n.type, v.name) for n, v in zip(new.results, op.results, strict=True))
         return attrs.evolve(new, results=named) if named else new
 
     def _slice(self, value: Value, dim: int) -> Value:
-        found = self._slices.get((value, dim))
-        if found is None:
+        chunk = self._slices.get((value, dim))
+        if chunk is None:
             rank = len(shape_of(value.type))
             offsets = tuple([self.start if d == dim else index(0) for d in range(rank)])
-            made = ExtractSlice(value, resized(value.type, dim, self.size), offsets)
-            found = self._slices[value, dim] = self.add(made).result
-        return found
+            extract = ExtractSlice(value, chunk_type(value.type, dim, self.size), offsets)
+            chunk = self._slices[value, dim] = self.add(extract).result
+        return chunk
 
-    def _cut(self, op: Op, dim: int) -> tuple[Value, ...]:
+    def _emit_chunk(self, op: Op, dim: int) -> tuple[Value, ...]:
         from tileir.ops.private import PrivateLoad
 
         if isinstance(op, MakeRange):
-            return (self._range(op),)
+            return (self._emit_range(op),)
         if isinstance(op, PrivateLoad):
-            return (self.add(PrivateLoad(*self.pieces[op.buffer].at(self))).result,)
+            return (self.add(PrivateLoad(*self.chunk_buffers[op.buffer].at(self))).result,)
         needs = operand_chunks_once(op, dim)
         assert needs is not None
         changes = {
-            f.name: resized(getattr(op, f.name), dim, self.size)
+            f.name: chunk_type(getattr(op, f.name), dim, self.size)
             for f in op.schema
             if f.kind is FieldKind.RESULT_TYPE
         }
-        if op in self.again:
-            changes |= _staying(cast(Load, op))
+        if op in self.reloaded:
+            changes |= _without_streaming_policy(cast(Load, op))
         return self.add(self.evolve(op, needs, **changes)).results
 
-    def _range(self, op: MakeRange) -> Value:
-        kind = resized(op.to, 0, self.size)
+    def _emit_range(self, op: MakeRange) -> Value:
+        kind = chunk_type(op.to, 0, self.size)
         if isinstance(self.start, Constant):
             moved = MakeRange(kind, start=op.start + int(self.start.value), location=op.location)
             return self.add(moved).result
         base = self.add(attrs.evolve(op, to=kind, results=(), comments=())).result
         element = cast(Element, element_of(kind))
-        start = self.add(Splat(self._as(element), kind, location=op.location)).result
+        start = self.add(Splat(self._start_as(element), kind, location=op.location)).result
         return self.add(Add(base, start, location=op.location)).result
 
-    def _as(self, element: Element) -> Operand:
+    def _start_as(self, element: Element) -> Operand:
         """The start as an integer of type `element`."""
         if element is I32:
             return self.start
@@ -352,17 +360,17 @@ class ChunkEmitter:
         return self.add(cls(self.start, element)).result
 
 
-def _staying(op: Load) -> dict[str, Any]:
-    """Without the policy that what is read is not needed again."""
+def _without_streaming_policy(op: Load) -> dict[str, Any]:
+    """Fields of `op` without an eviction-first or streaming policy."""
     if op.eviction is Eviction.FIRST:
         return {"eviction": Eviction.NORMAL}
     return {"cache": LoadCache.NONE} if op.cache in (LoadCache.CS, LoadCache.LU) else {}
 
 
-def resized(type: Any, dim: int, size: int) -> Any:
-    """`type`, or each of several, with `size` elements along `dim`."""
+def chunk_type(type: Any, dim: int, size: int) -> Any:
+    """The tile type `type`, or each type of a tuple, with `size` elements along `dim`."""
     if isinstance(type, tuple):
-        return tuple([resized(t, dim, size) for t in cast(tuple[Type, ...], type)])
+        return tuple([chunk_type(t, dim, size) for t in cast(tuple[Type, ...], type)])
     shape = shape_of(type)
     return Tile(cast(Tile, type).element, (*shape[:dim], size, *shape[dim + 1 :]))
 

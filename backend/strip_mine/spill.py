@@ -1,8 +1,8 @@
-"""Large values that cross blocks, or ops between them that nothing may pass: through memory.
+"""Spilling of large values whose live range crosses blocks or ops that nothing may be moved past.
 
-A value that is computed in one block and read in another, or that a loop carries, is written into a
-private buffer where it is computed, and read from there where it is needed. What stands for it is
-then cut in each block by itself, along one dimension and in pieces of one size everywhere.
+A value that is defined in one region and used in another, or that a loop carries, is stored to a
+private buffer where it is defined and loaded where it is used. Its stores and loads are then
+strip-mined in each block independently, along one dimension and in chunks of one size.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import attrs
 from tileir.analysis.partial import collects
 from tileir.backend.strip_mine.plan import is_reorderable, straight_line_regions
 from tileir.backend.strip_mine.register_limits import words
-from tileir.backend.strip_mine.slicing import ChunkBuffers, dimension, resized
+from tileir.backend.strip_mine.slicing import ChunkBuffers, chunk_type, dimension
 from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -25,27 +25,27 @@ from tileir.passes.cfg_edit import fresh_label, map_edges, without_arguments
 from tileir.types import I32, Buffer, Tile
 from tileir.values import Operand, Value, constant
 
-Place = tuple[str, int]
-"""A block, and which of its stretches."""
+Region = tuple[str, int]
+"""The label of a block, and the number of one of its straight-line regions."""
 
 _FIRST = constant(I32, 0)
 
 
 def values_to_spill(function: Function, definitions: Mapping[Value, Op], limit: int) -> list[Value]:
-    """Values of more than `limit` words that are read elsewhere than they are computed, and cannot
-    be computed again there; parameters of blocks among them."""
-    homes = dict[Value, Place]()
+    """Values of more than `limit` words that are used outside the region that defines them and
+    cannot be recomputed there, and block parameters of that size."""
+    regions = dict[Value, Region]()
     for block in function.blocks.values():
-        homes.update(dict.fromkeys(block.parameters, (block.label, 0)))
+        regions.update(dict.fromkeys(block.parameters, (block.label, 0)))
         for number, part in enumerate(straight_line_regions(block.ops[:-1], limit)):
-            homes.update({v: (block.label, number) for op in part for v in op.results})
+            regions.update({v: (block.label, number) for op in part for v in op.results})
     carried = {v for block in function.blocks.values() for v in block.parameters}
-    found = dict.fromkeys(v for v in homes if v in carried and _is_large(v, limit))
-    for value, place in _reads(function, limit):
-        elsewhere = _is_large(value, limit) and homes.get(value, place) != place
+    spilled = dict.fromkeys(v for v in regions if v in carried and _is_large(v, limit))
+    for value, region in _reads(function, limit):
+        elsewhere = _is_large(value, limit) and regions.get(value, region) != region
         if elsewhere and value not in carried and not _is_cheap(value, definitions):
-            found[value] = None
-    return list(found)
+            spilled[value] = None
+    return list(spilled)
 
 
 def _is_large(value: Value, limit: int) -> bool:
@@ -53,8 +53,8 @@ def _is_large(value: Value, limit: int) -> bool:
     return isinstance(kind, Tile) and words(kind) > limit
 
 
-def _reads(function: Function, limit: int) -> Iterator[tuple[Value, Place]]:
-    """Every value that is read, and where: arguments of edges behind all else."""
+def _reads(function: Function, limit: int) -> Iterator[tuple[Value, Region]]:
+    """Every use of a value, with its region: arguments of edges are used in the last one."""
     for block in function.blocks.values():
         last = 0
         for number, part in enumerate(straight_line_regions(block.ops[:-1], limit)):
@@ -66,7 +66,8 @@ def _reads(function: Function, limit: int) -> Iterator[tuple[Value, Place]]:
 
 
 def _is_cheap(value: Value, definitions: Mapping[Value, Op]) -> bool:
-    """Whether a tile is made of scalars and literals alone, by ops that may run anywhere."""
+    """Whether ops without effects compute a tile from scalars and literals, so that it can be
+    recomputed anywhere."""
     op = definitions.get(value)
     if op is None or op.effects or collects(op):
         return False
@@ -76,7 +77,7 @@ def _is_cheap(value: Value, definitions: Mapping[Value, Op]) -> bool:
 
 @attrs.frozen
 class SpilledFunction:
-    """A function in which `values` go through private buffers, by value."""
+    """A function with spilled values, and the private buffer of each."""
 
     function: Function
     buffers: Mapping[Value, Value]
@@ -86,43 +87,43 @@ def spill_values(function: Function, values: Sequence[Value], limit: int) -> Spi
     """`function` with a private buffer of one tile for each of `values`."""
     allots = [PrivateAlloc(Buffer(cast(Tile, v.type), 1, "private")) for v in values]
     buffers = {v: op.result for v, op in zip(values, allots, strict=True)}
-    return SpilledFunction(_Rewriting(function, buffers, limit).run(allots), buffers)
+    return SpilledFunction(_SpillRewriter(function, buffers, limit).run(allots), buffers)
 
 
 @attrs.define
-class _Rewriting:
+class _SpillRewriter:
     function: Function
     buffers: Mapping[Value, Value]
     limit: int
-    split: list[Block] = attrs.field(init=False, factory=list)
+    new_blocks: list[Block] = attrs.field(init=False, factory=list)
 
     def run(self, allots: Sequence[Op]) -> Function:
-        keeping = {
+        kept_parameters = {
             block.label: tuple([v not in self.buffers for v in block.parameters])
             for block in self.function.blocks.values()
         }
-        blocks = [self._block(block, keeping) for block in self.function.blocks.values()]
+        blocks = [self._block(block, kept_parameters) for block in self.function.blocks.values()]
         first = blocks[0]
         blocks[0] = attrs.evolve(first, ops=(*allots, *first.ops))
-        return self.function.with_blocks({b.label: b for b in (*blocks, *self.split)})
+        return self.function.with_blocks({b.label: b for b in (*blocks, *self.new_blocks)})
 
-    def _block(self, block: Block, keeping: Mapping[str, tuple[bool, ...]]) -> Block:
+    def _block(self, block: Block, kept_parameters: Mapping[str, tuple[bool, ...]]) -> Block:
         *body, terminator = block.ops
         ops: list[Op] = []
         edges = [e for e in block.successors if self._stores(e)]
-        alone = len({e.label for e in block.successors}) == 1
+        is_only_edge = len({e.label for e in block.successors}) == 1
         for part in straight_line_regions(body, self.limit):
-            ops += self._part(part)
-        if edges and alone:
-            ops += self._written(edges[0])
+            ops += self._spill_region(part)
+        if edges and is_only_edge:
+            ops += self._edge_stores(edges[0])
         elif edges:
-            terminator = map_edges(terminator, self._around)
-        terminator = self._read(without_arguments(terminator, keeping), ops)
+            terminator = map_edges(terminator, self._split_edge)
+        terminator = self._load_spilled(without_arguments(terminator, kept_parameters), ops)
         kept = tuple([v for v in block.parameters if v not in self.buffers])
         return attrs.evolve(block, parameters=kept, ops=(*ops, terminator))
 
-    def _part(self, part: Sequence[Op]) -> list[Op]:
-        """A stretch that reads what comes from elsewhere first, and writes what goes elsewhere."""
+    def _spill_region(self, part: Sequence[Op]) -> list[Op]:
+        """A region with loads of the spilled values it uses and stores of those it defines."""
         here = {v for op in part for v in op.results}
         env: dict[Value, Operand] = {}
         ops: list[Op] = []
@@ -140,30 +141,30 @@ class _Rewriting:
     def _stores(self, edge: Successor) -> bool:
         return any(v in self.buffers for v in self.function.blocks[edge.label].parameters)
 
-    def _written(self, edge: Successor) -> list[Op]:
-        """What `edge` hands on in memory."""
+    def _edge_stores(self, edge: Successor) -> list[Op]:
+        """Stores of the spilled arguments of `edge`."""
         parameters = self.function.blocks[edge.label].parameters
         moved = [
             PrivateStore(self.buffers[p], _FIRST, a)
             for p, a in zip(parameters, edge.arguments, strict=True)
             if p in self.buffers
         ]
-        return self._part(moved)
+        return self._spill_region(moved)
 
-    def _around(self, edge: Successor) -> Successor:
-        """`edge` by way of a block of its own, where it hands on anything in memory."""
+    def _split_edge(self, edge: Successor) -> Successor:
+        """`edge` split by a block with its stores, if it has spilled arguments."""
         if not self._stores(edge):
             return edge
-        taken = {*self.function.blocks, *(b.label for b in self.split)}
+        taken = {*self.function.blocks, *(b.label for b in self.new_blocks)}
         label = fresh_label(f"{edge.label}.from", taken)
         parameters = self.function.blocks[edge.label].parameters
         kept = [a for a, p in zip(edge.arguments, parameters, strict=True) if p not in self.buffers]
-        ops = (*self._written(edge), Branch(Successor(edge.label, tuple(kept))))
-        self.split.append(Block(label, (), ops))
+        ops = (*self._edge_stores(edge), Branch(Successor(edge.label, tuple(kept))))
+        self.new_blocks.append(Block(label, (), ops))
         return Successor(label, ())
 
-    def _read(self, terminator: Op, ops: list[Op]) -> Op:
-        """The terminator, which reads what goes through memory from there, if it still does."""
+    def _load_spilled(self, terminator: Op, ops: list[Op]) -> Op:
+        """`terminator` with loads, appended to `ops`, of the spilled values it passes on."""
         handed = [a for edge in terminator.successors for a in edge.arguments]
         for value in dict.fromkeys(v for v in handed if type(v) is Value and v in self.buffers):
             ops.append(load := PrivateLoad(self.buffers[value], _FIRST))
@@ -173,28 +174,28 @@ class _Rewriting:
 
 @attrs.frozen
 class SpillChunks:
-    """How what goes through memory is cut: elements of a piece by extent, and the buffers for
-    pieces by those for whole tiles. Nothing goes through memory where both are empty."""
+    """How spilled values are cut: elements of a chunk by extent, and buffers of chunks by the
+    buffer of the whole tile. Both are empty where nothing is spilled."""
 
     sizes: Mapping[int, int] = attrs.field(factory=dict)
-    pieces: Mapping[Operand, ChunkBuffers] = attrs.field(factory=dict)
+    chunk_buffers: Mapping[Operand, ChunkBuffers] = attrs.field(factory=dict)
 
 
-def in_pieces(
+def add_chunk_buffers(
     through: SpilledFunction, limit: int, size: Callable[[int, int], int]
 ) -> tuple[Function, SpillChunks]:
-    """The function of `through` with buffers for pieces behind those for whole tiles, `size` being
-    that of a piece by an extent and the most words that one element along it takes."""
+    """The function with additional buffers for the chunks of spilled values. `size` returns the
+    elements of a chunk for an extent and the most words of one element along it."""
     sizes = _sizes(through.function, limit, size)
-    pieces, allots = dict[Operand, ChunkBuffers](), list[Op]()
+    chunk_buffers, allots = dict[Operand, ChunkBuffers](), list[Op]()
     for value, buffer in through.buffers.items():
-        found = _pieces(cast(Tile, value.type), sizes)
-        pieces[buffer] = found[0]
-        allots += found[1]
+        result = _allocate_chunks(cast(Tile, value.type), sizes)
+        chunk_buffers[buffer] = result[0]
+        allots += result[1]
     first, *others = through.function.blocks.values()
     first = attrs.evolve(first, ops=(*allots, *first.ops))
     return through.function.with_blocks({b.label: b for b in (first, *others)}), SpillChunks(
-        sizes, pieces
+        sizes, chunk_buffers
     )
 
 
@@ -207,25 +208,25 @@ def _sizes(function: Function, limit: int, size: Callable[[int, int], int]) -> d
     return {extent: size(extent, unit) for extent, unit in units.items()}
 
 
-def _pieces(kind: Tile, sizes: Mapping[int, int]) -> tuple[ChunkBuffers, list[Op]]:
-    """Buffers for the pieces of a tile, and the ops that allot them."""
+def _allocate_chunks(kind: Tile, sizes: Mapping[int, int]) -> tuple[ChunkBuffers, list[Op]]:
+    """Buffers for the chunks of a tile, and the ops that allocate them."""
     dim = dimension(kind)
     extent, size = kind.shape[dim], sizes[kind.shape[dim]]
     allots: list[Op] = []
-    found: list[Value | None] = []
+    buffers: list[Value | None] = []
     for length, count in ((size, extent // size), (extent % size, 1)):
-        made = None
+        buffer = None
         if length and count:
-            tile = cast(Tile, resized(kind, dim, length))
+            tile = cast(Tile, chunk_type(kind, dim, length))
             allots.append(PrivateAlloc(Buffer(tile, count, "private")))
-            made = allots[-1].results[0]
-        found.append(made)
-    return ChunkBuffers(size, *found), allots
+            buffer = allots[-1].results[0]
+        buffers.append(buffer)
+    return ChunkBuffers(size, *buffers), allots
 
 
-def without_whole(function: Function, moving: SpillChunks) -> Function:
-    """`function` without the buffers for whole tiles, which nothing accesses any more."""
+def remove_whole_buffers(function: Function, spilled: SpillChunks) -> Function:
+    """`function` without the buffers of whole tiles, which have no accesses left."""
     first, *others = function.blocks.values()
-    ops = tuple([op for op in first.ops if not any(v in moving.pieces for v in op.results)])
-    blocks = (attrs.evolve(first, ops=ops), *others) if moving.pieces else (first, *others)
+    ops = tuple([op for op in first.ops if not any(v in spilled.chunk_buffers for v in op.results)])
+    blocks = (attrs.evolve(first, ops=ops), *others) if spilled.chunk_buffers else (first, *others)
     return function.with_blocks({b.label: b for b in blocks})

@@ -1,4 +1,4 @@
-"""Functions of mathematics that several loops need, computed by one of them."""
+"""Staging of math functions that several loops need."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from tileir.values import Value
 
 @attrs.frozen
 class MathStagingPlanner(Planner):
-    """A planner that stages functions of mathematics rather than have them computed again, where
-    nothing else is cut otherwise for it."""
+    """A planner that stages math functions instead of recomputing them, if all other sinks stay
+    cut along the same dimensions."""
 
     def plan(self, ops: Sequence[Op], outside: set[Value]) -> Plan | None:
-        """What comes last is staged first: others may be its operands."""
+        """As `Planner.plan`. The last op is staged first, since others may be its operands."""
         plan = Planner.plan(self, ops, outside)
         staged, tried = dict[Op, None](), set[Op]()
         while plan is not None:
-            repeated = _repeated(plan, self.definitions) - tried
+            repeated = _math_of_several_levels(plan, self.definitions) - tried
             op = next((op for op in reversed(ops) if op in repeated), None)
             if op is None:
                 break
             tried.add(op)
-            found = self.planned(ops, outside, results=False, staged={**staged, op: None})
-            if found is not None and _cuts_as(found, plan):
-                plan, staged[op] = found, None
+            candidate = self.plan_staging(ops, outside, results=False, staged={**staged, op: None})
+            if candidate is not None and _cuts_as(candidate, plan):
+                plan, staged[op] = candidate, None
         return plan
 
 
-def _repeated(plan: Plan, definitions: Mapping[Value, Op]) -> set[Op]:
-    """Functions that loops of several levels compute."""
+def _math_of_several_levels(plan: Plan, definitions: Mapping[Value, Op]) -> set[Op]:
+    """Math functions that loops of several levels compute."""
     levels: dict[Op, set[int]] = {}
     for sink in plan.sinks.values():
-        for value, _ in sink.chain.seen:
+        for value, _ in sink.slice.seen:
             op = definitions.get(value)
-            if isinstance(op, (MathUnary, MathBinary)) and op not in sink.chain.staged:
+            if isinstance(op, (MathUnary, MathBinary)) and op not in sink.slice.staged:
                 levels.setdefault(op, set()).add(sink.level)
-    return {op for op, found in levels.items() if len(found) > 1}
+    return {op for op, used_at in levels.items() if len(used_at) > 1}
 
 
 def _cuts_as(plan: Plan, other: Plan) -> bool:
-    """Whether `plan` cuts what `other` does, along the same dimensions, but for what is staged."""
+    """Whether `plan` cuts the sinks of `other` along the same dimensions, except for staged ops."""
     cut = {op: sink.dim for op, sink in plan.sinks.items()}
     return all(cut.get(s.op) == s.dim for s in other.sinks.values() if not s.stages)

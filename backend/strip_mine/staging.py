@@ -1,8 +1,8 @@
-"""What is computed once although later loops need it: pieces in memory of each thread's own.
+"""Private buffers for chunks that are computed once although later loops need them.
 
-A load must not be repeated behind a store that may change what it reads. Its pieces, or those of
-what is computed from it, are then written into a private buffer by the one loop that computes
-them, and later loops read them there. The piece that is smaller than others stays in registers.
+A load must not be repeated after a store that may change the memory it reads. One loop then stores
+its chunks, or those of a value computed from it, to a private buffer, and later loops load them
+from there. The smaller last chunk stays in registers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import attrs
 
 from tileir.backend.strip_mine.plan import Plan, Sink
 from tileir.backend.strip_mine.register_cache import RegisterCache
-from tileir.backend.strip_mine.slicing import Buffers, ChunkEmitter, resized
+from tileir.backend.strip_mine.slicing import ChunkEmitter, StagedBuffers, chunk_type
 from tileir.op import Op
 from tileir.ops.private import PrivateAlloc
 from tileir.types import Buffer, Tile
@@ -22,45 +22,47 @@ from tileir.values import Value
 
 @attrs.define
 class StagingBuffers:
-    """The private buffers of a plan, which are allotted into `ops`."""
+    """The staging buffers of a plan; the ops that allocate them are appended to `ops`."""
 
     plan: Plan
-    keepers: Mapping[int, RegisterCache]
+    register_caches: Mapping[int, RegisterCache]
     ops: list[Op]
-    buffers: dict[Op, Buffers] = attrs.field(init=False, factory=dict)
-    _rests: dict[tuple[Op, int], tuple[Value, ...]] = attrs.field(init=False, factory=dict)
+    buffers: dict[Op, StagedBuffers] = attrs.field(init=False, factory=dict)
+    _rest_values: dict[tuple[Op, int], tuple[Value, ...]] = attrs.field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         for op in self.plan.staged:
             sink = self.plan.sinks[op]
             if _is_read_later(sink, self.plan):
-                self._allot(sink)
+                self._allocate(sink)
 
-    def give_rest(self, cutter: ChunkEmitter) -> None:
-        """Let `cutter` use the smaller pieces of what is staged."""
-        cutter.made.update(self._rests)
+    def provide_rest(self, emitter: ChunkEmitter) -> None:
+        """Provide `emitter` with the smaller last chunks of staged ops."""
+        emitter.results.update(self._rest_values)
 
-    def take_rest(self, cutter: ChunkEmitter) -> None:
-        """Keep the smaller pieces of what `cutter` computed once."""
+    def record_rest(self, emitter: ChunkEmitter) -> None:
+        """Record the smaller last chunks of staged ops that `emitter` emitted."""
         staged = self.plan.staged
-        self._rests.update({key: made for key, made in cutter.made.items() if key[0] in staged})
+        self._rest_values.update(
+            {key: values for key, values in emitter.results.items() if key[0] in staged}
+        )
 
-    def _allot(self, sink: Sink) -> None:
-        keeper = self.keepers[sink.extent]
-        first = keeper.count if sink.op in keeper.loads else 0
-        count = sink.extent // keeper.size - first
+    def _allocate(self, sink: Sink) -> None:
+        cache = self.register_caches[sink.extent]
+        first = cache.count if sink.op in cache.loads else 0
+        count = sink.extent // cache.size - first
         if count <= 0:
             return
-        made: list[Value] = []
+        buffers: list[Value] = []
         for value in sink.op.results:
-            tile = resized(value.type, sink.dim, keeper.size)
+            tile = chunk_type(value.type, sink.dim, cache.size)
             assert isinstance(tile, Tile)
-            allotted = PrivateAlloc(Buffer(tile, count, "private"), location=sink.op.location)
-            self.ops.append(allotted)
-            made.append(allotted.result)
-        self.buffers[sink.op] = Buffers(tuple(made), sink.dim, keeper.size, first)
+            allocation = PrivateAlloc(Buffer(tile, count, "private"), location=sink.op.location)
+            self.ops.append(allocation)
+            buffers.append(allocation.result)
+        self.buffers[sink.op] = StagedBuffers(tuple(buffers), sink.dim, cache.size, first)
 
 
 def _is_read_later(sink: Sink, plan: Plan) -> bool:
-    """Whether another loop needs what `sink` computes."""
-    return any(sink.op in s.chain.staged and s.level > sink.level for s in plan.sinks.values())
+    """Whether a loop of a higher level uses the chunks of `sink`."""
+    return any(sink.op in s.slice.staged and s.level > sink.level for s in plan.sinks.values())

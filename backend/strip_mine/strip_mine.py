@@ -1,4 +1,4 @@
-"""Strip-mining: tiles larger than the registers become loops over pieces."""
+"""Strip-mining: tiles larger than the registers become loops over chunks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 from tileir.analysis.partial import collects
 from tileir.analysis.uses import definitions
-from tileir.backend.strip_mine.emit_loops import LoopEmitter, piece_size
+from tileir.backend.strip_mine.emit_loops import LoopEmitter, chunk_size
 from tileir.backend.strip_mine.plan import Plan, Planner, Sink, straight_line_regions, tile_of
 from tileir.backend.strip_mine.register_limits import (
     is_large,
@@ -21,10 +21,10 @@ from tileir.backend.strip_mine.register_limits import (
 from tileir.backend.strip_mine.spill import (
     SpillChunks,
     SpilledFunction,
-    in_pieces,
+    add_chunk_buffers,
+    remove_whole_buffers,
     spill_values,
     values_to_spill,
-    without_whole,
 )
 from tileir.backend.strip_mine.stage_math import MathStagingPlanner
 from tileir.effects import Effects
@@ -36,13 +36,11 @@ from tileir.passmanager.registry import PassResult, pass_, remark
 from tileir.types import shape_of
 from tileir.values import Value
 
-"""Ops that read every element of a tile, whatever becomes of it."""
-
 _NESTING = 5
-"""Tiles have at most this many dimensions to cut one after the other."""
+"""The most dimensions of a tile that are strip-mined, one after the other."""
 
 Planned: TypeAlias = tuple[tuple[Op, ...], Plan | None]
-"""A stretch of a block, and how it is cut, if it is."""
+"""A straight-line region of a block, and its plan; None where nothing in it is strip-mined."""
 
 
 @pass_("strip-mine")
@@ -51,46 +49,48 @@ def strip_mine(
     *,
     warps: int = 0,
     limit: int = 0,
-    piece: int = 0,
+    chunk: int = 0,
     keep: int = -1,
     functions: bool = False,
 ) -> PassResult:
-    """Cut tiles of more than `limit` words per thread into loops over pieces of `piece` words.
+    """Strip-mine tiles of more than `limit` words per thread into loops over chunks of `chunk`
+    words per thread. A word is a 32-bit register.
 
-    `warps` are the warps of a block: 0 for the function's `num_warps`, or 16 where it has none,
-    which then says so, since pieces are made for them.
-    `limit` 0 is half of the registers a thread may have (of 128), `piece` 0 an eighth. `keep` is
-    how many words per thread may stay in registers between loops, -1 for three eighths.
+    `warps` is the number of warps of a block: 0 for the function's `num_warps`, or 16 where it has
+    none. The pass then sets `num_warps`, since the sizes of the chunks depend on it.
+    `limit` 0 is half of the registers of a thread (at most 128), `chunk` 0 an eighth of them.
+    `keep` is the number of words per thread that may stay in registers between loops, -1 for three
+    eighths.
 
-        STORE   a store of a large tile becomes a loop that computes and stores one piece
+        STORE   a store of a large tile becomes a loop that computes and stores one chunk per
+                iteration
         REDUCE  a reduction of a large tile whose result is needed whole becomes a loop that
-                combines pieces element by element, and a reduction of one piece
+                combines chunks element by element, and a reduction of one chunk
         CHAIN   elementwise and shape ops, loads, and reductions and scans along other dimensions
-                are computed again for each piece in each loop that needs them
-        FOLD    a reduction by a function begins with the first piece; a histogram is the sum of
-                those of its pieces
-        ONCE    a scan along the dimension that is cut takes along what it has come to, and atomic
-                accesses happen once: their pieces are computed in order by one loop, which begins
-                with the last one where the scan does
-        MOVE    a value that crosses blocks, or that a loop carries, goes through private buffers,
-                where all ops that read or write it can be cut
-        FUSE    loops that need nothing of each other are one loop
-        KEEP    of a load that several loops need, pieces of `keep` words in all are loaded once,
-                outside the loops, and stay in registers; others are loaded again. A policy that
-                what is loaded is not needed again (`eviction = first`) is for the last time
-        REST    where the extent is no multiple of the piece, the rest is a smaller piece after it
+                are recomputed for each chunk in each loop that needs them
+        FOLD    a reduction by a function starts from the first chunk; a histogram is the sum of
+                the histograms of its chunks
+        ONCE    a scan along the strip-mined dimension carries its prefix, and atomic accesses
+                happen once: one loop computes their chunks in order, from the last chunk on for a
+                reverse scan
+        MOVE    a value that crosses blocks, or that a loop carries, is spilled to private buffers
+                if every op that reads or writes it can be strip-mined
+        FUSE    independent loops over one extent are fused
+        KEEP    chunks of up to `keep` words of loads that several loops need are loaded once,
+                outside the loops, and stay in registers; the others are reloaded. An
+                eviction-first policy (`eviction = first`) is kept only for the last load
+        REST    an extent that is no multiple of the chunk ends in a smaller chunk after the loop
 
-        STAGE   a load that must not be repeated, since a store between may change what it reads, is
-                done by one loop, which writes its pieces into memory of each thread's own
-                (`gpu.private_store`) for later ones; where that is less, what is stored is
-                computed so. `noalias` says that nothing has to be staged, as does a store to the
-                very addresses that were read
-        APPLY   with `functions`, one of mathematics that several loops need is computed by one and
-                staged: where memory is near, that takes less time than computing it again
+        STAGE   a load that must not be repeated, since a store in between may change the memory, is
+                done by one loop, which writes its chunks to private memory (`gpu.private_store`)
+                for later loops; the stored value is staged instead where it is smaller. Nothing is
+                staged for `noalias` parameters, or for a store to the very addresses that were read
+        APPLY   with `functions`, a math function that several loops need is computed by one loop
+                and staged: where memory is near, that is faster than recomputing it
 
-    A dimension is chosen that waits for as few reductions as possible, the first one among equals:
-    a softmax of several rows becomes a loop over rows, and then loops over columns. What cannot be
-    cut stays whole, with a remark.
+    The pass chooses the dimension that depends on the fewest reductions, the first one among
+    equals: a softmax of several rows becomes a loop over rows, and then loops over columns. An op
+    that cannot be strip-mined stays whole, with remark TIR0752.
 
     before {keep=0}:
         define kernel void @scale(f32* noalias %x, f32* noalias %y) {
@@ -147,24 +147,24 @@ def strip_mine(
           ret
         }
     """
-    found = {
+    outcomes = {
         f.name: strip_mine_function(
-            f, warps=warps, limit=limit, piece=piece, keep=keep, functions=functions
+            f, warps=warps, limit=limit, chunk=chunk, keep=keep, functions=functions
         )
         for f in module.functions.values()
         if not f.is_declaration
     }
-    made = {name: cast(Function, outcome.ir) for name, outcome in found.items()}
-    after = {**module.functions, **made}
-    remarks = tuple(r for outcome in found.values() for r in outcome.remarks)
-    statistics = {"loops": sum(o.statistics.get("loops", 0) for o in found.values())}
-    if all(f is module.functions[name] for name, f in after.items()):
+    rewritten = {name: cast(Function, outcome.ir) for name, outcome in outcomes.items()}
+    all_functions = {**module.functions, **rewritten}
+    remarks = tuple(r for outcome in outcomes.values() for r in outcome.remarks)
+    statistics = {"loops": sum(o.statistics.get("loops", 0) for o in outcomes.values())}
+    if all(f is module.functions[name] for name, f in all_functions.items()):
         return PassResult(module, remarks, statistics)
-    return PassResult(strips(module.with_functions(after)), remarks, statistics)
+    return PassResult(with_stage(module.with_functions(all_functions)), remarks, statistics)
 
 
-def strips(module: Module) -> Module:
-    """`module` after `strip-mine`: of stage `strip_mined` where ops of the backend keep tiles."""
+def with_stage(module: Module) -> Module:
+    """`module` with stage `strip_mined` if it allocates private buffers, or as it is."""
     ops = (op for function in module.functions.values() for op in function.ops)
     if module.stage is not None or all(op.mnemonic != "gpu.private_alloc" for op in ops):
         return module
@@ -172,12 +172,12 @@ def strips(module: Module) -> Module:
 
 
 def strip_mine_function(
-    function: Function, *, warps: int = 0, limit: int = 0, piece: int = 0, keep: int = -1,
+    function: Function, *, warps: int = 0, limit: int = 0, chunk: int = 0, keep: int = -1,
     sliced: frozenset[Value] = frozenset(), functions: bool = False,
 ) -> PassResult:  # fmt: skip
-    """`strip-mine` on one function; `sliced` values lie where pieces of them are read at no more
-    cost than they have."""
-    return _Run(function, *warps_of(function, warps), limit, piece, keep, sliced, functions).run()
+    """Run `strip-mine` on one function. Chunks of `sliced` values are `extract_slice` ops: reading
+    a slice of such a value, which is in memory, costs no more than reading all of it."""
+    return _Run(function, *warps_of(function, warps), limit, chunk, keep, sliced, functions).run()
 
 
 @attrs.define
@@ -188,23 +188,23 @@ class _Run:
     warps: int
     stated: bool
     limit: int
-    piece: int
+    chunk: int
     keep: int
     sliced: frozenset[Value]
     functions: bool
     remarks: list[Diagnostic] = attrs.field(init=False, factory=list)
     cuts: int = attrs.field(init=False, default=0)
-    moving: SpillChunks = attrs.field(init=False, factory=SpillChunks)
+    spilled: SpillChunks = attrs.field(init=False, factory=SpillChunks)
 
     def run(self) -> PassResult:
-        function = self._moved(self.function)
+        function = self._spill(self.function)
         for _ in range(_NESTING):
-            new = self._once(function)
+            new = self._cut_once(function)
             if new is function:
                 break
             function = dce(new)
-        function = without_whole(function, self.moving)
-        self.remarks += self._whole(function)
+        function = remove_whole_buffers(function, self.spilled)
+        self.remarks += self._whole_remarks(function)
         if function is not self.function and not self.stated:
             attributes = {**function.attributes, "num_warps": self.warps}
             function = function.evolve(attributes=attributes)
@@ -223,67 +223,71 @@ class _Run:
         return max_tile_words(self.threads, self.limit)
 
     @property
-    def kept(self) -> int:
-        """Words, over all threads, that stay in registers from one loop to the next."""
+    def cache_words(self) -> int:
+        """Words of all threads that may stay in registers from one loop to the next."""
         return self.threads * (self.registers * 3 // 8 if self.keep < 0 else self.keep)
 
     @property
     def words(self) -> int:
-        """Words of a piece, over all threads; no more than a tile that is not cut has."""
-        return min(self.threads * (self.piece or self.registers // 8), self.large)
+        """Words of a chunk, over all threads; at most those of a tile that stays whole."""
+        return min(self.threads * (self.chunk or self.registers // 8), self.large)
 
-    def _planner(self, function: Function, apart: bool = False) -> Planner:
+    def _planner(self, function: Function, assume_noalias: bool = False) -> Planner:
         kind = MathStagingPlanner if self.functions else Planner
-        return kind(function, definitions(function), self.large, self.sliced, apart)
+        return kind(function, definitions(function), self.large, self.sliced, assume_noalias)
 
-    def _should(self, op: Op) -> bool:
-        """Whether code for `op` as it is would not stay small."""
+    def _must_cut(self, op: Op) -> bool:
+        """Whether the code of `op` would grow with the size of its tile."""
         return bool(collects(op) or op.effects & Effects.WRITE) and is_large(op, self.large)
 
-    def _whole(self, function: Function) -> list[Diagnostic]:
-        """What is said of ops that stay whole, and of promises with which they would not."""
-        if not any(self._should(op) for op in function.ops):
+    def _whole_remarks(self, function: Function) -> list[Diagnostic]:
+        """Remarks on the ops that stay whole, and whether `noalias` parameters would help."""
+        if not any(self._must_cut(op) for op in function.ops):
             return []
-        planner = self._planner(function, apart=True)
-        readers, found = _readers(function), list[Diagnostic]()
+        planner = self._planner(function, assume_noalias=True)
+        readers, remarks = _readers(function), list[Diagnostic]()
         for block in function.blocks.values():
             for part in straight_line_regions(block.ops, self.large):
-                whole = [op for op in part if self._should(op)]
+                whole = [op for op in part if self._must_cut(op)]
                 plan = planner.plan(part, _outside(part, readers)) if whole else None
-                found += [_kept(op, plan is not None and op in plan.sinks) for op in whole]
-        return found
+                remarks += [
+                    _whole_remark(op, plan is not None and op in plan.sinks) for op in whole
+                ]
+        return remarks
 
-    def _moved(self, function: Function) -> Function:
-        """`function` with values that cross blocks in memory, where all that reads and writes them
-        can be cut."""
+    def _spill(self, function: Function) -> Function:
+        """`function` with values that cross blocks spilled to private buffers, if every op that
+        reads or writes them can be strip-mined."""
         if not any(is_large(op, self.large) for op in function.ops):
             return function
-        found = values_to_spill(function, definitions(function), self.large)
-        values = [v for v in found if v not in self.sliced]
+        candidates = values_to_spill(function, definitions(function), self.large)
+        values = [v for v in candidates if v not in self.sliced]
         while values:
-            through = spill_values(function, values, self.large)
-            whole = self._left_whole(through)
+            spilled = spill_values(function, values, self.large)
+            whole = self._left_whole(spilled)
             if not whole:
-                moved, self.moving = in_pieces(through, self.large, self._size)
-                return moved
+                result, self.spilled = add_chunk_buffers(spilled, self.large, self._chunk_size)
+                return result
             values = [v for v in values if v not in whole]
         return function
 
-    def _left_whole(self, through: SpilledFunction) -> set[Value]:
-        """The values in memory of which not all accesses would be cut."""
-        function, owners = through.function, {b: v for v, b in through.buffers.items()}
+    def _left_whole(self, spilled: SpilledFunction) -> set[Value]:
+        """The spilled values with an access that would stay whole."""
+        function, owners = spilled.function, {b: v for v, b in spilled.buffers.items()}
         planner = self._planner(function)
-        found = set[Value]()
+        whole = set[Value]()
         for part, plan in chain.from_iterable(self._plans(planner).values()):
-            moving = [op for op in part if op.inputs and op.inputs[0] in owners]
-            for op in moving:
+            accesses = [op for op in part if op.inputs and op.inputs[0] in owners]
+            for op in accesses:
                 if plan is None or not plan.cuts(op):
-                    found.add(owners[cast(Value, op.inputs[0])])
-        return found
+                    whole.add(owners[cast(Value, op.inputs[0])])
+        return whole
 
     def _plans(self, planner: Planner) -> dict[str, list[Planned]]:
-        """The stretches of every block with their plans. What pieces need whole from elsewhere is
-        read outside of where it is computed, whether or not an op of the program reads it there."""
+        """The straight-line regions of every block with their plans.
+
+        A chunk may need a value of another region whole. That value then counts as read outside its
+        region, even if no op of the program reads it there, and its region is planned once more."""
         function = planner.function
         readers = _readers(function)
         parts = [
@@ -293,27 +297,27 @@ class _Run:
         ]
         outside = [_outside(part, readers) for _, part in parts]
         plans = [planner.plan(part, out) for (_, part), out in zip(parts, outside, strict=True)]
-        homes = {v: n for n, (_, part) in enumerate(parts) for op in part for v in op.results}
+        region_of = {v: n for n, (_, part) in enumerate(parts) for op in part for v in op.results}
         while True:
             more = dict[int, set[Value]]()
-            for number, value in _needed(plans):
-                home = homes.get(value, number)
-                if home != number and value not in outside[home]:
-                    more.setdefault(home, set()).add(value)
+            for number, value in _whole_values(plans):
+                region = region_of.get(value, number)
+                if region != number and value not in outside[region]:
+                    more.setdefault(region, set()).add(value)
             if not more:
                 break
-            for home, values in more.items():
-                outside[home] |= values
-                plans[home] = planner.plan(parts[home][1], outside[home])
-        found: dict[str, list[Planned]] = {label: [] for label in function.blocks}
+            for region, values in more.items():
+                outside[region] |= values
+                plans[region] = planner.plan(parts[region][1], outside[region])
+        by_block: dict[str, list[Planned]] = {label: [] for label in function.blocks}
         for (label, part), plan in zip(parts, plans, strict=True):
-            found[label].append((part, plan))
-        return found
+            by_block[label].append((part, plan))
+        return by_block
 
-    def _size(self, extent: int, unit: int) -> int:
-        return piece_size(extent, unit, self.words)
+    def _chunk_size(self, extent: int, unit: int) -> int:
+        return chunk_size(extent, unit, self.words)
 
-    def _once(self, function: Function) -> Function:
+    def _cut_once(self, function: Function) -> Function:
         if not any(is_large(op, self.large) for op in function.ops):
             return function
         planner = self._planner(function)
@@ -325,49 +329,49 @@ class _Run:
         return function.with_blocks(blocks)
 
     def _block(
-        self, block: Block, planner: Planner, planned: list[Planned], taken: dict[str, Block]
+        self, block: Block, planner: Planner, regions: list[Planned], taken: dict[str, Block]
     ) -> list[Block]:
-        if not any(plan for _, plan in planned):
+        if not any(plan for _, plan in regions):
             return [block]
         labels = {*planner.function.blocks, *taken}
-        writer = LoopEmitter(block, planner, self.words, self.kept, labels, self.moving)
-        for part, plan in planned:
+        emitter = LoopEmitter(block, planner, self.words, self.cache_words, labels, self.spilled)
+        for part, plan in regions:
             if plan is None:
-                writer.ops += part
+                emitter.ops += part
             else:
-                writer.write(plan)
+                emitter.write(plan)
                 for sink in plan.sinks.values():
-                    self._note(sink)
-        self.cuts += writer.loops
-        return writer.finish()
+                    self._add_remark(sink)
+        self.cuts += emitter.loops
+        return emitter.finish()
 
-    def _note(self, sink: Sink) -> None:
+    def _add_remark(self, sink: Sink) -> None:
         shape = " x ".join(map(str, shape_of(sink.tile.type)))
         message = f"{sink.op.mnemonic} of {shape} elements is a loop along dimension {sink.dim}"
         self.remarks.append(remark("TIR0751", message, sink.op.location))
 
 
-def _kept(op: Op, apart: bool) -> Diagnostic:
+def _whole_remark(op: Op, would_cut: bool) -> Diagnostic:
     message = f"{op.mnemonic} of {tile_of(op).type} stays whole: it needs many registers"
-    if apart:
+    if would_cut:
         message += "; if parameters were noalias, it would be cut"
     return remark("TIR0752", message, op.location)
 
 
-def _needed(plans: Sequence[Plan | None]) -> Iterator[tuple[int, Value]]:
-    """What pieces need whole, with the number of the plan that cuts them."""
+def _whole_values(plans: Sequence[Plan | None]) -> Iterator[tuple[int, Value]]:
+    """Values that chunks need whole, with the number of the plan."""
     for number, plan in enumerate(plans):
         for sink in plan.sinks.values() if plan else ():
-            yield from ((number, value) for value in sink.chain.whole)
+            yield from ((number, value) for value in sink.slice.whole)
 
 
 def _readers(function: Function) -> dict[Value, set[Op]]:
-    found: dict[Value, set[Op]] = {}
+    readers: dict[Value, set[Op]] = {}
     for op in function.ops:
         for operand in op.operands:
             if type(operand) is Value:
-                found.setdefault(operand, set()).add(op)
-    return found
+                readers.setdefault(operand, set()).add(op)
+    return readers
 
 
 def _outside(part: Sequence[Op], readers: dict[Value, set[Op]]) -> set[Value]:

@@ -1,1 +1,1 @@
-"""Copies by tensor maps: which accesses can be, and what the host computes for them."""
+"""TMA: which accesses can use tensor maps, and how the host builds the maps."""

@@ -1,11 +1,11 @@
-"""A tile of pointers under a mask as a block of a strided tensor.
+"""Delinearization: a masked tile of pointers as a block of a strided tensor.
 
     base + (start_0 + lane 0) stride_0 + (start_1 + lane 1) stride_1
     where start_0 + lane 0 < extent_0 and start_1 + lane 1 < extent_1
 
-Strides and extents are made of what the host knows; starts, of anything that is the same in all
-lanes. What no dimension of the tile explains becomes a dimension of the tensor of which the block
-has one element.
+The host must be able to compute strides and extents; starts may be any uniform values. Terms of
+the address that belong to no dimension of the tile become additional dimensions of the tensor, in
+which the block has one element.
 """
 
 from __future__ import annotations
@@ -34,30 +34,31 @@ from tileir.values import Operand, Value
 Known: TypeAlias = Callable[[Value], bool]
 """Whether the host can compute a value."""
 
-NOTHING = number(0)
-"""No terms."""
+ZERO = number(0)
+"""The zero polynomial."""
 
-_MOST = 5
+_MAX_DIMENSIONS = 5
 """Dimensions of a tensor map (CUDA driver API, "Tensor Map")."""
 
 
 @attrs.frozen
 class TensorDimension:
-    """A dimension of the tensor: the block's first index in it, the distance of neighbours, the
-    extent (None where nothing bounds it), and `tile_dim`, the dimension of the tile along it.
-    `maybe_negative`: the part of the start that may be negative though the mask does not ask."""
+    """A dimension of the tensor: the first index of the block, the stride in elements, the extent
+    (None where the mask has no bound), and `tile_dim`, the dimension of the tile along it (None
+    for an additional dimension). `maybe_negative` is the part of the start that may be negative
+    although the mask does not test for it."""
 
     start: Polynomial
     stride: Polynomial
     extent: Polynomial | None
     tile_dim: int | None
-    maybe_negative: Polynomial = NOTHING
+    maybe_negative: Polynomial = ZERO
 
 
 @attrs.frozen
 class TensorAccess:
-    """The tensor that an access reads or writes a block of: neighbours in the last dimension are
-    neighbours in memory. The first element is `offset` elements from `base`."""
+    """The tensor of which an access reads or writes a block. The last dimension is contiguous in
+    memory. The first element is `offset` elements from `base`."""
 
     base: Value
     offset: Polynomial
@@ -65,7 +66,7 @@ class TensorAccess:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The dimensions of the tile in the tensor's order."""
+        """The dimensions of the tile in the order of the tensor."""
         return tuple(d.tile_dim for d in self.dimensions if d.tile_dim is not None)
 
     def block(self, shape: Sequence[int]) -> tuple[int, ...]:
@@ -75,64 +76,74 @@ class TensorAccess:
 
 @attrs.frozen
 class HostFacts:
-    """What is known of a function's integers, which of them the host can compute, and which the
-    entry defines."""
+    """Affine forms and ranges of the integers of a function, which of its values the host can
+    compute, and which are defined in the entry block."""
 
     forms: AffineForms
     ranges: Ranges
-    known: Known
-    early: Known
+    is_on_host: Known
+    is_in_entry: Known
 
-    def settled(self, monomial: Monomial) -> bool:
-        """Whether the host can compute a product."""
-        return all(isinstance(s, Value) and self.known(s) for s in monomial)
+    def is_host_computable(self, monomial: Monomial) -> bool:
+        """Whether the host can compute the value of a monomial."""
+        return all(isinstance(s, Value) and self.is_on_host(s) for s in monomial)
 
     def split(self, form: Polynomial) -> tuple[Polynomial, Polynomial]:
         """The terms that the host can compute, and the others."""
-        host = {m: c for m, c in form.terms.items() if self.settled(m)}
+        host = {m: c for m, c in form.terms.items() if self.is_host_computable(m)}
         return Polynomial(host), form - Polynomial(host)
 
-    def unsure(self, form: Polynomial) -> Polynomial:
-        """0 where no term of `form` is negative; else `form` less those of its terms that are not
-        negative and cannot be computed early; all of it where what is left cannot, either."""
-        sure = {
-            monomial: factor
-            for monomial, factor in form.terms.items()
-            if factor > 0 and all(self._least(s) >= 0 for s in monomial)
+    def maybe_negative_part(self, form: Polynomial) -> Polynomial:
+        """The part of `form` that may be negative: 0 if no term is negative. Otherwise nonnegative
+        terms that the entry block cannot compute are left out, if it can compute all others."""
+        nonnegative = {
+            monomial: coefficient
+            for monomial, coefficient in form.terms.items()
+            if coefficient > 0 and all(self._minimum(s) >= 0 for s in monomial)
         }
-        if len(sure) == len(form.terms):
-            return NOTHING
-        late = {m: c for m, c in sure.items() if not all(self._soon(s) for s in m)}
-        left = form - Polynomial(late)
-        return left if all(self._soon(s) for m in left.terms for s in m) else form
+        if len(nonnegative) == len(form.terms):
+            return ZERO
+        unavailable = {
+            m: c
+            for m, c in nonnegative.items()
+            if not all(self._is_available_in_entry(s) for s in m)
+        }
+        remaining = form - Polynomial(unavailable)
+        return (
+            remaining
+            if all(self._is_available_in_entry(s) for m in remaining.terms for s in m)
+            else form
+        )
 
-    def _soon(self, which: Symbol) -> bool:
-        return isinstance(which, ProgramIndex) or (isinstance(which, Value) and self.early(which))
+    def _is_available_in_entry(self, which: Symbol) -> bool:
+        return isinstance(which, ProgramIndex) or (
+            isinstance(which, Value) and self.is_in_entry(which)
+        )
 
-    def _least(self, which: Symbol) -> int:
+    def _minimum(self, which: Symbol) -> int:
         return self.ranges.of(which)[0] if isinstance(which, Value) else 0
 
 
 def delinearize(
     facts: HostFacts, pointer: Operand, mask: Operand | None, rank: int
 ) -> TensorAccess | Refusal:
-    """The block that `pointer`, a tile of `rank` dimensions, stands for where `mask`; else why
-    there is none."""
-    found = facts.forms.of(pointer)
-    if found is None or found.base is None:
+    """The block of a tensor that `pointer`, a tile of `rank` dimensions, addresses under `mask`; or
+    the reason why there is none."""
+    address = facts.forms.of(pointer)
+    if address is None or address.base is None:
         return Refusal("the address is not affine in lanes, iterations and scalars")
     bounds = () if mask is None else facts.forms.bounds(mask)
     if bounds is None:
-        return Refusal("its mask is no conjunction of bounds")
+        return Refusal("its mask is not a conjunction of bounds")
     if min(shape_of(pointer.type), default=1) < 2:
         return Refusal("a dimension has one element")
-    strides = [found.stride(d) for d in range(rank)]
+    strides = [address.stride(d) for d in range(rank)]
     if any(s is None or not s.terms or facts.split(s)[1].terms for s in strides):
-        return Refusal("its strides are not known to the host")
+        return Refusal("the host cannot compute its strides")
     limits = _limits(bounds)
     if isinstance(limits, Refusal):
         return limits
-    return _Solving(facts, limits, cast("list[Polynomial]", strides)).solved(found)
+    return _Solver(facts, limits, cast("list[Polynomial]", strides)).solve(address)
 
 
 # Bounds -----------------------------------------------------------------------------------------
@@ -140,39 +151,39 @@ def delinearize(
 
 @attrs.frozen
 class _Limits:
-    """By dimension of the tile: the index that must not be negative, less its lane; and the last
-    index that is allowed, less the start."""
+    """Bounds by dimension of the tile: `starts` has the start of indices that the mask requires to
+    be nonnegative; `ends` has the last allowed index minus the start."""
 
     starts: Mapping[int, Polynomial]
-    rooms: Mapping[int, Polynomial]
+    ends: Mapping[int, Polynomial]
 
 
 def _limits(bounds: Iterable[Bound]) -> _Limits | Refusal:
     starts: dict[int, Polynomial] = {}
-    rooms: dict[int, Polynomial] = {}
+    ends: dict[int, Polynomial] = {}
     for bound in bounds:
-        forms = _not_negative(bound)
+        forms = _nonnegative_forms(bound)
         if not forms:
-            return Refusal(f"a bound is {bound.relation}")
+            return Refusal(f"its mask has a comparison {bound.relation}, which is no bound")
         for form in forms:
             lane = next((s for m in form.terms for s in m if isinstance(s, Lane)), None)
-            factor = None if lane is None else form.coefficient(lane)
-            step = None if factor is None else factor.constant
+            coefficient = None if lane is None else form.coefficient(lane)
+            step = None if coefficient is None else coefficient.constant
             if lane is None or step not in (1, -1):
-                return Refusal("a bound is not of one dimension, element by element")
+                return Refusal("a bound of its mask does not step by one along a dimension")
             rest = form.without(lane)
             if any(isinstance(s, Lane) for m in rest.terms for s in m):
-                return Refusal("a bound is of several dimensions")
-            kept = starts if step == 1 else rooms
-            if kept.setdefault(lane.dimension, rest) != rest:
-                return Refusal("a dimension has two bounds")
-    if not starts.keys() <= rooms.keys():
-        return Refusal("a dimension is bounded from below alone")
-    return _Limits(starts, rooms)
+                return Refusal("a bound of its mask depends on several dimensions")
+            limits = starts if step == 1 else ends
+            if limits.setdefault(lane.dimension, rest) != rest:
+                return Refusal("its mask has two bounds for one dimension")
+    if not starts.keys() <= ends.keys():
+        return Refusal("its mask bounds a dimension only from below")
+    return _Limits(starts, ends)
 
 
-def _not_negative(bound: Bound) -> tuple[Polynomial, ...]:
-    """What is 0 or more exactly where `bound` holds; nothing for relations of other kinds."""
+def _nonnegative_forms(bound: Bound) -> tuple[Polynomial, ...]:
+    """The forms that are all at least 0 exactly where `bound` holds; empty for other relations."""
     left, right, one = bound.left.offset, bound.right.offset, number(1)
     match bound.relation:
         case "slt":
@@ -189,172 +200,177 @@ def _not_negative(bound: Bound) -> tuple[Polynomial, ...]:
             return ()
 
 
-# Which part of the address belongs to which dimension ---------------------------------------------
+# The terms of the address by dimension ------------------------------------------------------------
 
 
 @attrs.define
-class _Solving:
+class _Solver:
     facts: HostFacts
     limits: _Limits
     strides: list[Polynomial]
 
-    def solved(self, address: Affine) -> TensorAccess | Refusal:
+    def solve(self, address: Affine) -> TensorAccess | Refusal:
         rest = address.offset
         for dim, stride in enumerate(self.strides):
             rest = rest - symbol(Lane(dim)) * stride
-        made: dict[int, TensorDimension] = {}
-        for dim in self.limits.rooms:
-            found = self._bounded(dim, rest)
-            if isinstance(found, Refusal):
-                return found
-            made[dim] = found
-            rest = rest - found.start * found.stride
+        dimensions: dict[int, TensorDimension] = {}
+        for dim in self.limits.ends:
+            dimension = self._bounded_dimension(dim, rest)
+            if isinstance(dimension, Refusal):
+                return dimension
+            dimensions[dim] = dimension
+            rest = rest - dimension.start * dimension.stride
         host, rest = self.facts.split(rest)
-        starts, others = self._shared_out(rest, [d for d in self._all() if d not in made])
+        starts, others = self._distribute(rest, [d for d in self._dims() if d not in dimensions])
         for dim, start in starts.items():
-            if any(factor < 0 for factor in start.terms.values()):
-                begun = self._begun(dim, host)
-                start, host = start + begun, host - begun * self.strides[dim]
-            made[dim] = TensorDimension(start, self.strides[dim], None, dim)
-        return self._ordered(address, host, [*others, *(made[d] for d in self._all())])
+            if any(c < 0 for c in start.terms.values()):
+                offset = self._steps_in_offset(dim, host)
+                start, host = start + offset, host - offset * self.strides[dim]
+            dimensions[dim] = TensorDimension(start, self.strides[dim], None, dim)
+        return self._access(address, host, [*others, *(dimensions[d] for d in self._dims())])
 
-    def _all(self) -> range:
+    def _dims(self) -> range:
         return range(len(self.strides))
 
-    def _bounded(self, dim: int, rest: Polynomial) -> TensorDimension | Refusal:
-        """The dimension whose indices the mask compares with an extent."""
-        room, start = self.limits.rooms[dim], self.limits.starts.get(dim)
+    def _bounded_dimension(self, dim: int, rest: Polynomial) -> TensorDimension | Refusal:
+        """A dimension whose indices the mask compares with an extent."""
+        end, start = self.limits.ends[dim], self.limits.starts.get(dim)
         if start is None:
-            host, moving = self.facts.split(room + number(1))
-            start = number(0) - moving
-            taken = self._taken_off(host, self.strides[dim], rest)
-            start = start + taken
-            if () not in taken.terms:
+            host, varying = self.facts.split(end + number(1))
+            start = number(0) - varying
+            shared = self._shared_terms(host, self.strides[dim], rest)
+            start = start + shared
+            if () not in shared.terms:
                 start = self._with_constant(start, self.strides[dim], rest)
-        extent = room + start + number(1)
+        extent = end + start + number(1)
         if self.facts.split(extent)[1].terms:
-            return Refusal("an extent is not known to the host")
+            return Refusal("the host cannot compute an extent")
         return TensorDimension(start, self.strides[dim], extent, dim)
 
-    def _taken_off(self, room: Polynomial, stride: Polynomial, rest: Polynomial) -> Polynomial:
-        """The terms that the bound takes off an extent because indices begin there: the address
-        has them, too."""
-        found = number(0)
-        for monomial, factor in room.terms.items():
-            begin = Polynomial({monomial: -factor})
-            moved = (begin * stride).terms
-            here = all(rest.terms.get(m) == c for m, c in moved.items())
-            if here and (factor < 0 or not monomial):
-                found = found + begin
-        return found
+    def _shared_terms(self, end: Polynomial, stride: Polynomial, rest: Polynomial) -> Polynomial:
+        """The part of the start that the bound subtracts from the extent: terms that the address
+        contains as well."""
+        shared = number(0)
+        for monomial, coefficient in end.terms.items():
+            term = Polynomial({monomial: -coefficient})
+            steps = (term * stride).terms
+            is_in_address = all(rest.terms.get(m) == c for m, c in steps.items())
+            if is_in_address and (coefficient < 0 or not monomial):
+                shared = shared + term
+        return shared
 
-    def _begun(self, dim: int, host: Polynomial) -> Polynomial:
-        """The steps along `dim` in what the base is moved by: an index that falls from there is
-        not negative where that is counted in."""
+    def _steps_in_offset(self, dim: int, host: Polynomial) -> Polynomial:
+        """The steps along `dim` in the offset of the base. An index that decreases from there is
+        nonnegative if these steps are part of its start."""
         stride = self.strides[dim]
         if len(stride.terms) != 1:
-            return NOTHING
-        ((of, by),) = stride.terms.items()
-        found = NOTHING
-        for monomial, factor in host.terms.items():
-            if by > 0 and factor >= by and _contains(monomial, of):
-                found = found + _quotient(monomial, factor - factor % by, stride)
-        return found
+            return ZERO
+        ((symbols, size),) = stride.terms.items()
+        steps = ZERO
+        for monomial, coefficient in host.terms.items():
+            if size > 0 and coefficient >= size and _contains(monomial, symbols):
+                steps = steps + _quotient(monomial, coefficient - coefficient % size, stride)
+        return steps
 
     def _with_constant(self, start: Polynomial, stride: Polynomial, rest: Polynomial) -> Polynomial:
-        """`start` and the number that the address has with it, which bounds leave open."""
+        """`start` plus the constant number of steps in the address, which bounds do not show."""
         if len(stride.terms) != 1:
             return start
-        ((monomial, factor),) = stride.terms.items()
-        whole, left = divmod(rest.terms.get(monomial, 0), factor)
-        return start + number(whole) if not left and monomial else start
+        ((monomial, coefficient),) = stride.terms.items()
+        steps, remainder = divmod(rest.terms.get(monomial, 0), coefficient)
+        return start + number(steps) if not remainder and monomial else start
 
-    def _shared_out(
+    def _distribute(
         self, rest: Polynomial, dims: list[int]
     ) -> tuple[dict[int, Polynomial], list[TensorDimension]]:
-        """`rest` as starts of `dims` and dimensions of their own."""
+        """The terms of `rest` distributed to the starts of `dims` and to additional dimensions."""
         starts = {d: number(0) for d in dims}
         others: dict[Monomial, dict[Monomial, int]] = {}
-        for monomial, factor in rest.terms.items():
-            dim = self._fitting(monomial, factor, dims)
+        for monomial, coefficient in rest.terms.items():
+            dim = self._best_dim(monomial, coefficient, dims)
             if dim is not None:
-                starts[dim] = starts[dim] + _quotient(monomial, factor, self.strides[dim])
+                starts[dim] = starts[dim] + _quotient(monomial, coefficient, self.strides[dim])
                 continue
-            host = tuple(s for s in monomial if self.facts.settled((s,)))
-            moving = tuple(s for s in monomial if s not in host)
-            others.setdefault((*host,), {})[moving] = factor
-        others = _merged(others, _MOST - len(self.strides))
-        return starts, [_single(host, moving) for host, moving in others.items()]
+            host = tuple(s for s in monomial if self.facts.is_host_computable((s,)))
+            varying = tuple(s for s in monomial if s not in host)
+            others.setdefault((*host,), {})[varying] = coefficient
+        others = _merge_dimensions(others, _MAX_DIMENSIONS - len(self.strides))
+        return starts, [_extra_dimension(host, varying) for host, varying in others.items()]
 
-    def _fitting(self, monomial: Monomial, factor: int, dims: list[int]) -> int | None:
-        """The dimension along which a term goes: the one with the longest stride that divides it;
-        a stride that is a number divides what is a number of steps."""
-        plain = not any(self.facts.settled((s,)) for s in monomial)
-        found: list[tuple[int, int, int]] = []
+    def _best_dim(self, monomial: Monomial, coefficient: int, dims: list[int]) -> int | None:
+        """The dimension of a term: the one with the longest stride that divides it. A constant
+        stride only divides terms without values of the host."""
+        is_varying = not any(self.facts.is_host_computable((s,)) for s in monomial)
+        candidates: list[tuple[int, int, int]] = []
         for dim in dims:
             stride = self.strides[dim]
             if len(stride.terms) != 1:
                 continue
-            ((of, by),) = stride.terms.items()
-            if (of or plain) and not factor % by and _contains(monomial, of):
-                found.append((len(of), abs(by), dim))
-        return max(found)[2] if found else None
+            ((symbols, size),) = stride.terms.items()
+            if (symbols or is_varying) and not coefficient % size and _contains(monomial, symbols):
+                candidates.append((len(symbols), abs(size), dim))
+        return max(candidates)[2] if candidates else None
 
-    def _ordered(
+    def _access(
         self, address: Affine, host: Polynomial, dimensions: list[TensorDimension]
     ) -> TensorAccess | Refusal:
-        fast = [d for d in dimensions if d.tile_dim is not None and d.stride == number(1)]
-        if not fast:  # a last one whose stride is a parameter, which the launcher finds to be 1
+        contiguous = [d for d in dimensions if d.tile_dim is not None and d.stride == number(1)]
+        if (
+            not contiguous
+        ):  # a last one whose stride is a parameter, which the launcher finds to be 1
             last = (d for d in dimensions if d.tile_dim == len(self.strides) - 1)
-            fast = [d for d in last if d.stride.constant is None]
-        if len(fast) != 1:
-            return Refusal("no dimension of the tile, or more than one, has neighbours in memory")
-        if len(dimensions) > _MOST:
-            return Refusal(f"it takes {len(dimensions)} dimensions")
-        slow = [self._asked(d) for d in dimensions if d is not fast[0]]
+            contiguous = [d for d in last if d.stride.constant is None]
+        if len(contiguous) != 1:
+            return Refusal("not exactly one dimension of the tile is contiguous in memory")
+        if len(dimensions) > _MAX_DIMENSIONS:
+            return Refusal(
+                f"it needs {len(dimensions)} dimensions, and a tensor map has {_MAX_DIMENSIONS}"
+            )
+        others = [self._with_maybe_negative(d) for d in dimensions if d is not contiguous[0]]
         assert address.base is not None
-        return TensorAccess(address.base, host, (*slow, self._asked(fast[0])))
+        return TensorAccess(address.base, host, (*others, self._with_maybe_negative(contiguous[0])))
 
-    def _asked(self, dimension: TensorDimension) -> TensorDimension:
+    def _with_maybe_negative(self, dimension: TensorDimension) -> TensorDimension:
         if dimension.tile_dim in self.limits.starts:
             return dimension
-        return attrs.evolve(dimension, maybe_negative=self.facts.unsure(dimension.start))
+        return attrs.evolve(
+            dimension, maybe_negative=self.facts.maybe_negative_part(dimension.start)
+        )
 
 
 def _contains(monomial: Monomial, part: Monomial) -> bool:
     return all(monomial.count(s) >= part.count(s) for s in part)
 
 
-def _quotient(monomial: Monomial, factor: int, stride: Polynomial) -> Polynomial:
-    ((of, by),) = stride.terms.items()
-    left = list(monomial)
-    for which in of:
-        left.remove(which)
-    return Polynomial({tuple(left): factor // by})
+def _quotient(monomial: Monomial, coefficient: int, stride: Polynomial) -> Polynomial:
+    ((symbols, size),) = stride.terms.items()
+    remaining = list(monomial)
+    for which in symbols:
+        remaining.remove(which)
+    return Polynomial({tuple(remaining): coefficient // size})
 
 
-def _merged(
-    others: dict[Monomial, dict[Monomial, int]], most: int
+def _merge_dimensions(
+    others: dict[Monomial, dict[Monomial, int]], limit: int
 ) -> dict[Monomial, dict[Monomial, int]]:
-    """`others`, the distances of dimensions that a block has one element of, with what is moved by
-    them, where there are more than `most`: what moves by a multiple of another's distance moves by
-    that one, too."""
-    found = dict(others)
+    """Merge additional dimensions until there are at most `limit`. `others` maps strides to starts.
+    A dimension whose stride is a multiple of another one's is merged into that one."""
+    merged = dict(others)
     for host in sorted(others, key=len, reverse=True):
-        into = [o for o in found if len(o) < len(host) and _contains(host, o)]
-        if len(found) <= most or not into:
+        divisors = [o for o in merged if len(o) < len(host) and _contains(host, o)]
+        if len(merged) <= limit or not divisors:
             continue
-        nearest = max(into, key=len)
+        nearest = max(divisors, key=len)
         ((rest, _),) = _quotient(host, 1, Polynomial({nearest: 1})).terms.items()
-        merged = dict(found[nearest])
-        for moving, factor in found.pop(host).items():
-            merged[*rest, *moving] = merged.get((*rest, *moving), 0) + factor
-        found[nearest] = merged
-    return found
+        nearest_start = dict(merged[nearest])
+        for varying, coefficient in merged.pop(host).items():
+            nearest_start[*rest, *varying] = nearest_start.get((*rest, *varying), 0) + coefficient
+        merged[nearest] = nearest_start
+    return merged
 
 
-def _single(host: Monomial, moving: Mapping[Monomial, int]) -> TensorDimension:
-    """A dimension of which a block has one element."""
-    step = gcd(*moving.values())
-    start = Polynomial({m: factor // step for m, factor in moving.items()})
+def _extra_dimension(host: Monomial, varying: Mapping[Monomial, int]) -> TensorDimension:
+    """An additional dimension, in which the block has one element."""
+    step = gcd(*varying.values())
+    start = Polynomial({m: coefficient // step for m, coefficient in varying.items()})
     return TensorDimension(start, Polynomial({host: step}), None, None)

@@ -1,4 +1,4 @@
-"""Parameters that are descriptors as what they are made of."""
+"""Descriptor parameters of kernels, expanded into base, extents and strides."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tileir.values import Value
 
 
 def expand_descriptor_parameters(function: Function) -> Function:
-    """A kernel that multiplies, with descriptors made in its entry of a base, extents and strides
-    in the place of each parameter that is one, as launchers pass them; what lies outside reads as
-    zero."""
-    described = any(isinstance(p.type, Descriptor) for p in function.parameters)
-    multiplies = any(isinstance(op, Dot) for op in function.ops)
-    if not (function.kernel and described and multiplies):
+    """A kernel with dots whose descriptor parameters are replaced by base, extents and strides, as
+    launchers pass them; its entry block makes the descriptors. Elements outside the tensor are
+    read as zero. Other functions stay as they are."""
+    has_descriptors = any(isinstance(p.type, Descriptor) for p in function.parameters)
+    has_dot = any(isinstance(op, Dot) for op in function.ops)
+    if not (function.kernel and has_descriptors and has_dot):
         return function
     parameters: list[Parameter] = []
     makers: list[MakeDescriptor] = []
@@ -25,8 +25,8 @@ def expand_descriptor_parameters(function: Function) -> Function:
         if not isinstance(parameter.type, Descriptor):
             parameters.append(parameter)
             continue
-        first, numbers, maker = _parts(parameter, parameter.type)
-        parameters += [first, *map(Parameter, numbers)]
+        first, scalars, maker = _expand(parameter, parameter.type)
+        parameters += [first, *map(Parameter, scalars)]
         makers.append(maker)
     entry = function.entry
     block = Block(entry.label, (), (*makers, *entry.ops))
@@ -35,11 +35,14 @@ def expand_descriptor_parameters(function: Function) -> Function:
     )
 
 
-def _parts(parameter: Parameter, kind: Descriptor) -> tuple[Parameter, list[Value], MakeDescriptor]:
-    """The base, the extents and then the strides, and what makes the descriptor of them."""
+def _expand(
+    parameter: Parameter, kind: Descriptor
+) -> tuple[Parameter, list[Value], MakeDescriptor]:
+    """The base parameter; the extents and then the strides (i64); and the op that makes the
+    descriptor from them."""
     rank = len(kind.block.shape)
     base = Value(pointer(kind.block.element), parameter.value.name)
-    numbers = [Value(I64) for _ in range(2 * rank)]
-    pairs = [n for pair in zip(numbers[:rank], numbers[rank:], strict=True) for n in pair]
+    scalars = [Value(I64) for _ in range(2 * rank)]
+    pairs = [n for pair in zip(scalars[:rank], scalars[rank:], strict=True) for n in pair]
     maker = MakeDescriptor(base, kind, tuple(pairs), results=(parameter.value,))
-    return attrs.evolve(parameter, value=base), numbers, maker
+    return attrs.evolve(parameter, value=base), scalars, maker

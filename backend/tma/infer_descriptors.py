@@ -1,4 +1,4 @@
-"""Tiles of pointers that are blocks of strided tensors, as accesses through descriptors."""
+"""Inference of tensor descriptors from tiles of pointers to blocks of strided tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tileir.backend.tma.nonnegative_starts import (
 )
 from tileir.backend.tma.preceding_ops import ops_that_may_precede
 from tileir.backend.transforms.canonical_counters import add_canonical_induction_variables
-from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, place_of, writable
+from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, symbol_order, writable
 from tileir.backend.warp_specialize.register_operands import feeds_only_operand_a, is_row
 from tileir.effects import Effects
 from tileir.errors import Diagnostic
@@ -54,28 +54,28 @@ from tileir.types import F32, I32, I64, Descriptor, Tile, element_of, shape_of
 from tileir.values import Constant, Operand, Value, constant
 
 LARGEST = 1 << 28
-"""Extents and other numbers that bound indices are less than this, so that sums of few of them do
-not wrap."""
+"""Exclusive limit of extents and other bounds of indices, so that adding a few does not wrap."""
 
 FARTHEST = (1 << 31) - (1 << 12)
-"""Where starts end and extents that nothing bounds: starts are multiples of up to 2^12 still."""
+"""The limit of starts, and the extent of unbounded dimensions: a multiple of 2^12, so that clamped
+starts keep their alignment."""
 _CHUNK = 16
-"""Bytes that rows of a box are multiples of (CUDA driver API, "Tensor Map")."""
+"""The rows of a box are multiples of this number of bytes (CUDA driver API, "Tensor Map")."""
 
 
 @pass_("infer-descriptors")
 def infer_descriptors(module: Module) -> PassResult:
-    """Read what feeds dots, and write what comes of them, by blocks of tensors.
+    """Replace loads that feed dots, and stores of their results, by accesses through descriptors.
 
-    A load whose pointers are a sum of starts, lanes times strides, and whose mask compares indices
-    with extents, reads a block of a tensor: zeros outside, as the mask gives. A tile whose first
-    dimension has the neighbours in memory is read as the other way round and transposed.
-    Parameters that are extents are assumed to be in 1 to 2^28 - 1, others that masks add to
-    indices in 0 to 2^28 - 1, which the launcher has to look at, and arithmetic of indices
-    not to wrap: an access within its array does not. A start that could be negative, for all that
-    is known, is checked, by the entry, or where it is used if memory says what it is: an element
-    before the first of its row is read by pointers, not by a tensor. Parameters that are
-    descriptors become a base, extents and strides.
+    A load whose addresses are starts plus lanes times strides, and whose mask compares indices with
+    extents, reads a block of a tensor; elements outside are zero, as under the mask. A tile whose
+    first dimension is contiguous in memory is read transposed, and then transposed back.
+
+    Parameters that are extents are assumed to be in [1, 2^28), other bounds in masks in [0, 2^28);
+    the launcher guards these assumptions. Index arithmetic is assumed not to wrap, which holds for
+    every access within its array. A start that may be negative is checked in the entry block, or
+    at the access if it is loaded from memory: unlike a pointer, a block cannot read elements before
+    its row. Descriptor parameters are expanded into base, extents and strides.
 
     before:
         define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %k, i32 %s) {
@@ -130,75 +130,77 @@ def infer_descriptors(module: Module) -> PassResult:
           ret
         }
     """  # noqa: E501
-    found = {name: infer_kernel_descriptors(f) for name, f in module.functions.items() if f.blocks}
-    remarks = tuple(r for outcome in found.values() for r in outcome.remarks)
-    count = sum(outcome.statistics.get("descriptors", 0) for outcome in found.values())
-    if all(outcome.ir is module.functions[name] for name, outcome in found.items()):
+    outcomes = {
+        name: infer_kernel_descriptors(f) for name, f in module.functions.items() if f.blocks
+    }
+    remarks = tuple(r for outcome in outcomes.values() for r in outcome.remarks)
+    count = sum(outcome.statistics.get("descriptors", 0) for outcome in outcomes.values())
+    if all(outcome.ir is module.functions[name] for name, outcome in outcomes.items()):
         return PassResult(module, remarks)
-    functions = {**module.functions, **{n: cast(Function, o.ir) for n, o in found.items()}}
+    functions = {**module.functions, **{n: cast(Function, o.ir) for n, o in outcomes.items()}}
     changed = module.evolve(functions=functions, stage=module.stage or "descriptors")
     return PassResult(changed, remarks, {"descriptors": count})
 
 
 def infer_kernel_descriptors(function: Function) -> PassResult:
-    """The same for one function."""
+    """As `infer_descriptors`, for one function."""
     function = expand_descriptor_parameters(function)
-    found = list(_candidates(function))
-    if not found:
+    candidates = list(_candidates(function))
+    if not candidates:
         return PassResult(function)
-    guarded = _guarded(add_canonical_induction_variables(function), found)
-    facts = _facts(guarded)
+    assumed = _assume_bounds(add_canonical_induction_variables(function), candidates)
+    facts = _facts(assumed)
     remarks: list[Diagnostic] = []
-    chosen: dict[Op, TensorAccess] = {}
-    for op in found:
-        answer = _description(guarded, facts, op)
-        if isinstance(op, Load) and is_row(op) and not is_always_mappable(guarded, op, answer):
+    accesses: dict[Op, TensorAccess] = {}
+    for op in candidates:
+        access = _tensor_access(assumed, facts, op)
+        if isinstance(op, Load) and is_row(op) and not is_always_mappable(assumed, op, access):
             continue
-        if isinstance(answer, Refusal):
-            remarks.append(answer.remark("TIR0653", "no tensor map", op.location))
+        if isinstance(access, Refusal):
+            remarks.append(access.remark("TIR0653", "no tensor map", op.location))
         else:
-            chosen[op] = answer
-    if not any(isinstance(op, Load) and not is_row(op) for op in chosen):
+            accesses[op] = access
+    if not any(isinstance(op, Load) and not is_row(op) for op in accesses):
         return PassResult(function, tuple(remarks))
-    changed = _rewritten(guarded, chosen)
-    return PassResult(dce(cse(changed)), tuple(remarks), {"descriptors": len(chosen)})
+    changed = _rewrite(assumed, accesses)
+    return PassResult(dce(cse(changed)), tuple(remarks), {"descriptors": len(accesses)})
 
 
 # Which accesses ---------------------------------------------------------------------------------
 
 
 def _candidates(function: Function) -> Iterator[Op]:
-    """Loads that only feed dots, as they are or by ops on registers, and, where there are any,
-    stores of matrices and what is added to them."""
+    """Loads that only feed dots, directly or through ops on registers; if there are any, also
+    stores and relaxed atomic additions of matrices."""
     loads = [
         op
         for op in function.ops
-        if isinstance(op, Load) and _plain(op)
-        and (_feeds(function, op) or feeds_only_operand_a(function, op))
+        if isinstance(op, Load) and _is_simple(op)
+        and (_feeds_only_dots(function, op) or feeds_only_operand_a(function, op))
     ]  # fmt: skip
     yield from loads
     if loads:
-        stores = (op for op in function.ops if _writes(function, op))
+        stores = (op for op in function.ops if _is_store_like(function, op))
         yield from (op for op in stores if len(shape_of(cast(Any, op).value.type)) > 1)
 
 
-def _writes(function: Function, op: Op) -> bool:
-    """Whether all that an op does is to write a tile, or to add it to memory, which nothing then
-    has to find there: copies make it when the kernel is at its end at the latest."""
+def _is_store_like(function: Function, op: Op) -> bool:
+    """Whether an op only stores a tile, or adds it to memory that no later op of the kernel
+    accesses. A TMA copy may complete as late as the end of the kernel."""
     if isinstance(op, Store):
-        return _plain(op)
-    if not _adds(function, op):
+        return _is_simple(op)
+    if not _is_relaxed_add(function, op):
         return False
-    others = [o for o in function.ops if o.effects and not _adds(function, o)]
-    known = aliases(function)
+    others = [o for o in function.ops if o.effects and not _is_relaxed_add(function, o)]
+    alias_analysis = aliases(function)
     return not any(
-        o.effects & Effects.SYNC or known.may_change(o, op) or _may_find(function, o, op)
+        o.effects & Effects.SYNC or alias_analysis.may_change(o, op) or _may_read(function, o, op)
         for o in others
     )
 
 
-def _adds(function: Function, op: Op) -> bool:
-    """Whether an op adds f32 to memory, in no order with anything, and is asked for no more."""
+def _is_relaxed_add(function: Function, op: Op) -> bool:
+    """Whether an op is a relaxed atomic addition of f32 whose result is unused."""
     if not isinstance(op, AtomicRMW) or op.predicate is not None:
         return False
     relaxed = op.sem is Order.RELAXED and op.scope is Scope.GPU
@@ -206,185 +208,193 @@ def _adds(function: Function, op: Op) -> bool:
     return relaxed and floats and not uses(function).get(op.result)
 
 
-def _may_find(function: Function, reader: Op, op: Op) -> bool:
-    """Whether `reader` may read what `op` wrote."""
+def _may_read(function: Function, reader: Op, op: Op) -> bool:
+    """Whether `reader` may read memory that `op` wrote."""
     return bool(reader.effects & Effects.READ) and aliases(function).may_change(op, reader)
 
 
-def _plain(op: Any) -> bool:
+def _is_simple(op: Any) -> bool:
     other = getattr(op, "other", None)
     zero = other is None or (isinstance(other, Constant) and not other.bits)
     return zero and not op.volatile and op.predicate is None
 
 
-def _feeds(function: Function, op: Op) -> bool:
-    """Whether all that reads a result, as it is, transposed or reshaped, are factors of dots."""
+def _feeds_only_dots(function: Function, op: Op) -> bool:
+    """Whether all uses of the result of `op`, directly, transposed or reshaped, are operands A or B
+    of dots."""
     value = op.results[0]
     if not isinstance(value.type, Tile) or len(value.type.shape) < 2:
         return False
     readers = uses(function).get(value, ())
     return bool(readers) and all(
         (isinstance(r, Dot) and value is not r.c)
-        or (isinstance(r, (Trans, Reshape)) and _feeds(function, r))
+        or (isinstance(r, (Trans, Reshape)) and _feeds_only_dots(function, r))
         for r in readers
     )
 
 
 def _facts(function: Function) -> HostFacts:
-    known, early = host_values(function), entry_values(function)
-    return HostFacts(affine(function), ranges(function), known.__contains__, early.__contains__)
+    on_host, in_entry = host_values(function), entry_values(function)
+    return HostFacts(
+        affine(function), ranges(function), on_host.__contains__, in_entry.__contains__
+    )
 
 
-def _description(function: Function, facts: HostFacts, op: Any) -> TensorAccess | Refusal:
+def _tensor_access(function: Function, facts: HostFacts, op: Any) -> TensorAccess | Refusal:
     kind = op.pointer.type
     element = kind.element.pointee
-    found = delinearize(facts, op.pointer, op.mask, len(kind.shape))
-    if isinstance(found, Refusal):
-        return found
-    if kind.shape[found.order[-1]] * element.bytes % _CHUNK:
-        return Refusal(f"its rows are no multiples of {_CHUNK} bytes")
-    if not facts.known(found.base):
-        return Refusal("its base is not known to the host")
-    if any(is_negative_at_origin(facts, d.maybe_negative) for d in found.dimensions):
-        return Refusal("an index begins below 0")
-    if may_be_negative(function, found):
-        return Refusal("an index may be negative")
-    reached = _reached(function, op)
-    moving = {s for d in found.dimensions for m in d.start.terms for s in m}
-    if not all(writable(function, s, reached) for s in moving):
-        return Refusal("an index cannot be computed where it is needed")
+    access = delinearize(facts, op.pointer, op.mask, len(kind.shape))
+    if isinstance(access, Refusal):
+        return access
+    if kind.shape[access.order[-1]] * element.bytes % _CHUNK:
+        return Refusal(f"its rows are not multiples of {_CHUNK} bytes")
+    if not facts.is_on_host(access.base):
+        return Refusal("the host cannot compute its base pointer")
+    if any(is_negative_at_origin(facts, d.maybe_negative) for d in access.dimensions):
+        return Refusal("its first index is negative")
+    if may_be_negative(function, access):
+        return Refusal("its first index may be negative")
+    is_available = _availability_at(function, op)
+    varying = {s for d in access.dimensions for m in d.start.terms for s in m}
+    if not all(writable(function, s, is_available) for s in varying):
+        return Refusal("its first index is not available at the access")
     if isinstance(op, Load) and any(
         aliases(function).may_change(w, op) for w in ops_that_may_precede(function, op)
     ):
-        return Refusal("what it reads may be written before")
-    return found
+        return Refusal("an earlier op may write the memory it reads")
+    return access
 
 
-def _reached(function: Function, op: Op) -> Any:
-    tree, place = dominance(function), defining_blocks(function)
-    here = next(n for n, b in function.blocks.items() if op in b.ops)
-    return lambda value: tree.dominates(place[value], here)
+def _availability_at(function: Function, op: Op) -> Any:
+    tree, block_of = dominance(function), defining_blocks(function)
+    own = next(n for n, b in function.blocks.items() if op in b.ops)
+    return lambda value: tree.dominates(block_of[value], own)
 
 
-# What the host has to look at ------------------------------------------------------------------
+# Assumptions that the host guards --------------------------------------------------------------
 
 
-def _guarded(function: Function, found: list[Op]) -> Function:
-    """`function` with the integers that bound indices assumed not to be negative or too large."""
-    forms, known = affine(function), host_values(function)
-    least: dict[Value, int] = {}
-    for op in found:
+def _assume_bounds(function: Function, candidates: list[Op]) -> Function:
+    """`function` with assumptions on the ranges of the integers in bounds of indices."""
+    forms, on_host = affine(function), host_values(function)
+    minimum: dict[Value, int] = {}
+    for op in candidates:
         mask = getattr(op, "mask", None)
         for bound in (forms.bounds(mask) or ()) if mask is not None else ():
             for side in (bound.left, bound.right):
-                for value, floor in _floors(function, side.offset):
-                    least[value] = max(least.get(value, 0), floor)
+                for value, floor in _minimums(function, side.offset):
+                    minimum[value] = max(minimum.get(value, 0), floor)
     parameters = {p.value for p in function.parameters}
     entry = function.entry
-    ops = [op for v in least if v in parameters and v in known for op in _assumed(v, least[v])]
+    ops = [
+        op for v in minimum if v in parameters and v in on_host for op in _assumption(v, minimum[v])
+    ]
     blocks = {**function.blocks, entry.label: attrs.evolve(entry, ops=(*ops, *entry.ops))}
     return function.with_blocks(blocks)
 
 
-def _floors(function: Function, side: Polynomial) -> Iterator[tuple[Value, int]]:
-    """The values in one side of a bound, and what each is at least: 1 in an extent, 0 in what
-    lanes are added to or an extent is less by."""
+def _minimums(function: Function, side: Polynomial) -> Iterator[tuple[Value, int]]:
+    """The values in one side of a bound and the assumed minimum of each: 1 for an extent; 0 for a
+    start, or for a value that is subtracted from an extent."""
     start = any(isinstance(s, Lane) for m in side.terms for s in m)
-    for monomial, factor in side.terms.items():
-        for which in sorted(monomial, key=lambda s: place_of(function, s)):
+    for monomial, coefficient in side.terms.items():
+        for which in sorted(monomial, key=lambda s: symbol_order(function, s)):
             if isinstance(which, Value):
-                yield which, int(not start and factor > 0)
+                yield which, int(not start and coefficient > 0)
 
 
-def _assumed(value: Value, least: int) -> list[Op]:
-    """The promise that `value` is in `least` to `LARGEST` - 1."""
+def _assumption(value: Value, least: int) -> list[Op]:
+    """The ops that assume `least` <= `value` < `LARGEST`."""
     above = ICmp(value, constant(value.type, least), predicate_=IntegerPredicate.SGE)
     below = ICmp(value, constant(value.type, LARGEST), predicate_=IntegerPredicate.SLT)
     both = And(above.results[0], below.results[0])
     return [above, below, both, Assume(both.results[0])]
 
 
-# Writing it --------------------------------------------------------------------------------------
+# Rewriting ---------------------------------------------------------------------------------------
 
 
-def _rewritten(function: Function, chosen: Mapping[Op, TensorAccess]) -> Function:
-    """`function` with the chosen accesses through descriptors, which are made in the entry."""
+def _rewrite(function: Function, accesses: Mapping[Op, TensorAccess]) -> Function:
+    """`function` with the accesses replaced by accesses through descriptors, which the entry block
+    makes."""
     entry = function.entry
-    makers = {op: _maker(function, op, found) for op, found in chosen.items()}
-    checks = list(host_checks(function, chosen))
+    makers = {op: _make_descriptor(function, op, access) for op, access in accesses.items()}
+    checks = list(host_checks(function, accesses))
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
         ops: list[Op] = []
         for op in block.ops[:-1]:
-            if op not in chosen:
+            if op not in accesses:
                 ops.append(op)
                 continue
             if block is entry:
                 ops += makers[op]
-            ops += kernel_checks(function, chosen[op])
-            ops += _access(function, op, makers[op][-1].results[0], chosen[op])
+            ops += kernel_checks(function, accesses[op])
+            ops += _descriptor_access(function, op, makers[op][-1].results[0], accesses[op])
         if block is entry:
-            ops += [new for op in chosen if op not in entry.ops for new in makers[op]]
+            ops += [new for op in accesses if op not in entry.ops for new in makers[op]]
             ops += checks
         blocks[label] = attrs.evolve(block, ops=(*ops, block.terminator))
     return function.with_blocks(blocks)
 
 
-def _maker(function: Function, op: Any, found: TensorAccess) -> list[Op]:
-    """What makes the descriptor of `op`, last the op that does."""
-    kind, numbers = op.pointer.type, PolynomialEmitter(function, I64)
-    base: Operand = found.base
-    if found.offset.terms:
-        base = numbers.made(GetElementPtr(base, numbers.write(found.offset)))
+def _make_descriptor(function: Function, op: Any, access: TensorAccess) -> list[Op]:
+    """The ops that make the descriptor of `op`; the last one is `make_descriptor`."""
+    kind, emitter = op.pointer.type, PolynomialEmitter(function, I64)
+    base: Operand = access.base
+    if access.offset.terms:
+        base = emitter.append(GetElementPtr(base, emitter.emit(access.offset)))
     pairs: list[Operand] = []
-    for d in found.dimensions:
-        extent = constant(I64, FARTHEST) if d.extent is None else numbers.write(d.extent)
-        pairs += [extent, numbers.write(d.stride)]
-    block = Tile(kind.element.pointee, found.block(kind.shape))
-    numbers.made(MakeDescriptor(base, Descriptor(block), tuple(pairs), location=op.location))
-    return numbers.ops
+    for d in access.dimensions:
+        extent = constant(I64, FARTHEST) if d.extent is None else emitter.emit(d.extent)
+        pairs += [extent, emitter.emit(d.stride)]
+    block = Tile(kind.element.pointee, access.block(kind.shape))
+    emitter.append(MakeDescriptor(base, Descriptor(block), tuple(pairs), location=op.location))
+    return emitter.ops
 
 
-def _access(function: Function, op: Any, descriptor: Value, found: TensorAccess) -> list[Op]:
-    """`op` through its descriptor."""
-    numbers, kind = PolynomialEmitter(function, I64), op.pointer.type
-    indices = tuple([_index(numbers, d) for d in found.dimensions])
-    turned = found.order != tuple(range(len(kind.shape)))
+def _descriptor_access(
+    function: Function, op: Any, descriptor: Value, access: TensorAccess
+) -> list[Op]:
+    """The ops that replace `op` by an access through its descriptor."""
+    emitter, kind = PolynomialEmitter(function, I64), op.pointer.type
+    indices = tuple([_index(emitter, d) for d in access.dimensions])
+    is_transposed = access.order != tuple(range(len(kind.shape)))
     if isinstance(op, Load):
-        value: Operand = numbers.made(DescriptorLoad(descriptor, indices, location=op.location))
-        shape = tuple(kind.shape[d] for d in found.order)
-        value = _reshaped(numbers, value, shape)
-        if turned:
-            order = tuple(found.order.index(d) for d in range(len(kind.shape)))
-            value = numbers.made(Trans(value, order=order, location=op.location))
-        numbers.ops[-1] = attrs.evolve(numbers.ops[-1], results=op.results, comments=op.comments)
-        return numbers.ops
+        value: Operand = emitter.append(DescriptorLoad(descriptor, indices, location=op.location))
+        shape = tuple(kind.shape[d] for d in access.order)
+        value = _reshape(emitter, value, shape)
+        if is_transposed:
+            order = tuple(access.order.index(d) for d in range(len(kind.shape)))
+            value = emitter.append(Trans(value, order=order, location=op.location))
+        emitter.ops[-1] = attrs.evolve(emitter.ops[-1], results=op.results, comments=op.comments)
+        return emitter.ops
     value = op.value
-    if turned:
-        value = numbers.made(Trans(value, order=found.order, location=op.location))
-    value = _reshaped(numbers, value, found.block(kind.shape))
+    if is_transposed:
+        value = emitter.append(Trans(value, order=access.order, location=op.location))
+    value = _reshape(emitter, value, access.block(kind.shape))
     stored: Op = DescriptorStore(descriptor, value, indices, location=op.location)
     if isinstance(op, AtomicRMW):
         stored = DescriptorReduce(descriptor, value, indices, op=op.op, location=op.location)
-    return [*numbers.ops, attrs.evolve(stored, comments=op.comments)]
+    return [*emitter.ops, attrs.evolve(stored, comments=op.comments)]
 
 
-def _reshaped(numbers: PolynomialEmitter, value: Operand, shape: tuple[int, ...]) -> Operand:
+def _reshape(emitter: PolynomialEmitter, value: Operand, shape: tuple[int, ...]) -> Operand:
     if shape_of(value.type) == shape:
         return value
     kind = Tile(element_of(value.type), shape)  # type: ignore[arg-type]
-    return numbers.made(Reshape(value, kind))
+    return emitter.append(Reshape(value, kind))
 
 
-def _index(numbers: PolynomialEmitter, dimension: TensorDimension) -> Operand:
-    """The start as an i32: what is out of its range is out of every tensor, too."""
-    wide = numbers.write(dimension.start)
+def _index(emitter: PolynomialEmitter, dimension: TensorDimension) -> Operand:
+    """The start clamped to i32: an index outside this range is outside every tensor."""
+    wide = emitter.emit(dimension.start)
     if isinstance(wide, Constant):
         return constant(I32, int(wide.value))
-    return numbers.once(("index", wide), lambda: _narrowed(numbers, wide))
+    return emitter.once(("index", wide), lambda: _clamp_to_i32(emitter, wide))
 
 
-def _narrowed(numbers: PolynomialEmitter, wide: Operand) -> Operand:
-    least = numbers.made(SMax(wide, constant(I64, -(1 << 31))))
-    most = numbers.made(SMin(least, constant(I64, FARTHEST)))
-    return numbers.made(Trunc(most, to=I32))
+def _clamp_to_i32(emitter: PolynomialEmitter, wide: Operand) -> Operand:
+    lower = emitter.append(SMax(wide, constant(I64, -(1 << 31))))
+    clamped = emitter.append(SMin(lower, constant(I64, FARTHEST)))
+    return emitter.append(Trunc(clamped, to=I32))

@@ -1,8 +1,9 @@
-"""Indices that wrap around so that a load stays in its array, where what they load is never used.
+"""Masks in place of indices modulo an extent, where the elements loaded at wrapped indices are
+never used.
 
-rows = (i * 128 + lane) % m     the last tile reads its first rows again
+rows = (i * 128 + lane) % m     the last tile wraps to the first rows of the array
 ...
-store where i * 128 + lane < m  and drops what it made of them
+store where i * 128 + lane < m  the results of the wrapped rows are not stored
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from tileir.rewrite import Answer, Walk, rewrite
 from tileir.types import Tile, shape_of
 from tileir.values import Constant, Operand, Value
 
-Place: TypeAlias = tuple[Value, int]
-"""A tile, and the dimension of it along which an index runs."""
+TileDim: TypeAlias = tuple[Value, int]
+"""A tile, and the dimension of it along which the wrapped index varies."""
 
 
 @pass_("modulo-to-mask")
 def modulo_to_mask(function: Function) -> Function:
-    """Load under a mask where an index wraps around and nothing made of what it then reads is kept.
+    """Replace an index modulo n by a mask, where results of the wrapped lanes are not stored.
 
-    An index start + lane modulo n is start + lane in the lanes that are less than n. Where loads
-    feed dots, and all that is made of the other lanes, followed along their dimension through
-    dots, elementwise ops and loops, is left out by the masks of stores, these lanes need not be
-    loaded: so the address is a sum of products.
+    An index (start + lane) modulo n equals start + lane in the lanes below n. If the loads feed
+    dots, and the masks of all stores exclude the results of the other lanes (followed along their
+    dimension through dots, elementwise ops and loops), these lanes need not be loaded. A mask then
+    excludes them, and the address becomes affine.
 
     before:
         define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %m) {
@@ -107,20 +108,20 @@ def modulo_to_mask(function: Function) -> Function:
           ret
         }
     """
-    found = [w for op in function.ops if isinstance(op, SRem) and (w := _wrap(function, op))]
-    if not found:
+    wraps = [w for op in function.ops if isinstance(op, SRem) and (w := _wrap(function, op))]
+    if not wraps:
         return function
-    masked: dict[Op, tuple[_Wrap, int]] = {x: (w, dim) for w in found for x, dim in w.loads}
-    replaced: set[Op] = {wrap.op for wrap in found}
+    wrap_of_load: dict[Op, tuple[_Wrap, int]] = {x: (w, dim) for w in wraps for x, dim in w.loads}
+    removed: set[Op] = {wrap.op for wrap in wraps}
 
     def rule(op: Op, walk: Walk) -> Answer:
         origin = order.get(op.results[0]) if op.results else None
-        if origin in replaced:
+        if origin in removed:
             return cast(Any, op).lhs
-        if origin is not None and origin in masked and origin not in done:
+        if origin is not None and origin in wrap_of_load and origin not in done:
             done.add(origin)
-            wrap, dim = masked[origin]
-            return _masked(cast(Load, op), walk.env.get(wrap.index, wrap.index), wrap, dim)
+            wrap, dim = wrap_of_load[origin]
+            return _mask_load(cast(Load, op), walk.env.get(wrap.index, wrap.index), wrap, dim)
         return op
 
     order = {v: op for op in function.ops for v in op.results}
@@ -130,8 +131,8 @@ def modulo_to_mask(function: Function) -> Function:
 
 @attrs.frozen(eq=False)
 class _Wrap:
-    """`op`, which wraps `index` around `bound`, and the loads that it places, each with the
-    dimension that it runs along."""
+    """`op` computes `index` modulo `bound`; `loads` are the loads at addresses computed from it,
+    each with the dimension along which the index varies."""
 
     op: SRem
     index: Value
@@ -144,91 +145,91 @@ def _wrap(function: Function, op: SRem) -> _Wrap | None:
     index, bound = forms.of(op.lhs), forms.of(op.rhs)
     if len(shape) != 1 or index is None or bound is None or not isinstance(op.lhs, Value):
         return None
-    plain = index.stride(0) == number(1) and bound.stride(0) == number(0)
-    positive = op.rounding.value == "zero" or ranges(function).of(op.lhs)[0] >= 0
-    if not plain or not positive or op.predicate is not None:
+    is_unit_step = index.stride(0) == number(1) and bound.stride(0) == number(0)
+    is_nonnegative = op.rounding.value == "zero" or ranges(function).of(op.lhs)[0] >= 0
+    if not is_unit_step or not is_nonnegative or op.predicate is not None:
         return None
-    placed = _placed(function, (op.result, 0))
-    room = bound.offset - number(1) - index.offset.without(Lane(0))
-    if placed is None or not all(_left_out(function, x, room) for x in placed):
+    loads = _loads_at_index(function, (op.result, 0))
+    end = bound.offset - number(1) - index.offset.without(Lane(0))
+    if loads is None or not all(_is_masked_by_stores(function, x, end) for x in loads):
         return None
-    loads = tuple((cast(Load, definitions(function)[v]), dim) for v, dim in placed)
-    return _Wrap(op, op.lhs, op.rhs, loads)
+    wrapped_loads = tuple((cast(Load, definitions(function)[v]), dim) for v, dim in loads)
+    return _Wrap(op, op.lhs, op.rhs, wrapped_loads)
 
 
-def _placed(function: Function, start: Place) -> list[Place] | None:
-    """The loads that an index places; None where anything else comes of it."""
-    found: list[Place] = []
-    for place, op in _followed(function, start):
+def _loads_at_index(function: Function, start: TileDim) -> list[TileDim] | None:
+    """The loads at addresses computed from an index; None where it has other uses."""
+    loads: list[TileDim] = []
+    for place, op in _forward_slice(function, start):
         value, dim = place
         if isinstance(op, Load) and op.pointer is value and value is not op.mask:
-            if op.volatile or op.predicate is not None or not _zero(op.other):
+            if op.volatile or op.predicate is not None or not _is_zero(op.other):
                 return None
-            found.append((op.result, dim))
-        elif _onward(function, op, place) is None:
+            loads.append((op.result, dim))
+        elif _results_along(function, op, place) is None:
             return None
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(loads))
 
 
-def _zero(other: Operand | None) -> bool:
+def _is_zero(other: Operand | None) -> bool:
     return other is None or (isinstance(other, Constant) and not other.bits)
 
 
-def _left_out(function: Function, start: Place, room: Polynomial) -> bool:
-    """Whether stores leave out all that is made of lanes beyond the bound; `room` is what the last
-    index is, less the start."""
+def _is_masked_by_stores(function: Function, start: TileDim, end: Polynomial) -> bool:
+    """Whether the masks of stores exclude all results of lanes beyond the bound; `end` is the last
+    index below the bound minus the start."""
     through_dot = False
-    for place, op in _followed(function, start):
+    for tile_dim, op in _forward_slice(function, start):
         through_dot = through_dot or isinstance(op, Dot)
         if isinstance(op, Store):
-            if op.value is not place[0] or not _bounded(function, op, place[1], room):
+            if op.value is not tile_dim[0] or not _has_bound(function, op, tile_dim[1], end):
                 return False
-        elif _onward(function, op, place) is None:
+        elif _results_along(function, op, tile_dim) is None:
             return False
     return through_dot
 
 
-def _bounded(function: Function, op: Store, dim: int, room: Polynomial) -> bool:
-    """Whether a store's mask has the bound."""
+def _has_bound(function: Function, op: Store, dim: int, end: Polynomial) -> bool:
+    """Whether the mask of a store contains the bound."""
     bounds = None if op.mask is None else affine(function).bounds(op.mask)
-    wanted = room - Polynomial({(Lane(dim),): 1})
+    expected = end - Polynomial({(Lane(dim),): 1})
     return (
-        any(b.relation == "slt" and _less(b.left, b.right) == wanted for b in bounds or ())
+        any(b.relation == "slt" and _slack(b.left, b.right) == expected for b in bounds or ())
         and op.mask is not op.value
     )
 
 
-def _less(left: Affine, right: Affine) -> Polynomial:
+def _slack(left: Affine, right: Affine) -> Polynomial:
     return right.offset - left.offset - number(1)
 
 
-def _followed(function: Function, start: Place) -> Iterator[tuple[Place, Op]]:
-    """Every use of what comes of a tile, along the dimension."""
+def _forward_slice(function: Function, start: TileDim) -> Iterator[tuple[TileDim, Op]]:
+    """Every use of a tile and of the tiles computed from it lane by lane, with the dimension."""
     seen, waiting = {start}, [start]
     while waiting:
-        place = waiting.pop()
-        for op in uses(function).get(place[0], ()):
-            yield place, op
-            for following in _onward(function, op, place) or ():
-                if following not in seen:
-                    seen.add(following)
-                    waiting.append(following)
+        tile_dim = waiting.pop()
+        for op in uses(function).get(tile_dim[0], ()):
+            yield tile_dim, op
+            for next_dim in _results_along(function, op, tile_dim) or ():
+                if next_dim not in seen:
+                    seen.add(next_dim)
+                    waiting.append(next_dim)
 
 
-def _onward(function: Function, op: Any, place: Place) -> list[Place] | None:
-    """The tiles that `op` makes of one, and the dimension in each; None where the lanes of others
-    depend on it."""
+def _results_along(function: Function, op: Any, tile_dim: TileDim) -> list[TileDim] | None:
+    """The results of `op` that depend on a tile lane by lane, with the dimension in each; None
+    where lanes of a result depend on several lanes."""
     from tileir.ops.reduce import Reduce
 
-    value, dim = place
+    value, dim = tile_dim
     if op.predicate is not None:
         return None
     if isinstance(op, (Branch, CondBranch)):
-        return _passed(function, op, place)
+        return _block_arguments(function, op, tile_dim)
     if isinstance(op, Dot):
-        sides = {(op.a, 0), (op.b, 1), (op.c, 0), (op.c, 1)}
-        twice = sum(v is value for v in (op.a, op.b, op.c)) > 1
-        return [(op.result, dim)] if (value, dim) in sides and not twice else None
+        operands = {(op.a, 0), (op.b, 1), (op.c, 0), (op.c, 1)}
+        is_repeated = sum(v is value for v in (op.a, op.b, op.c)) > 1
+        return [(op.result, dim)] if (value, dim) in operands and not is_repeated else None
     if op.elementwise or isinstance(op, GetElementPtr):
         return [(v, dim) for v in op.results]
     if isinstance(op, ExpandDims):
@@ -238,42 +239,45 @@ def _onward(function: Function, op: Any, place: Place) -> list[Place] | None:
     if isinstance(op, Trans):
         return [(op.result, op.order.index(dim))]
     if isinstance(op, Reshape):
-        moved = _reshaped(op, dim)
-        return None if moved is None else [(op.result, moved)]
+        new_dim = _dim_after_reshape(op, dim)
+        return None if new_dim is None else [(op.result, new_dim)]
     if isinstance(op, Reduce) and op.axis != dim:
         return [(v, dim - (op.axis < dim)) for v in op.results if isinstance(v.type, Tile)]
     return None
 
 
-def _reshaped(op: Reshape, dim: int) -> int | None:
-    """Where a dimension goes when only dimensions of one element come and go."""
+def _dim_after_reshape(op: Reshape, dim: int) -> int | None:
+    """The dimension after a reshape that only adds or removes dimensions of one element; else
+    None."""
     old, new = shape_of(op.value.type), shape_of(op.result.type)
-    kept, made = ([d for d, n in enumerate(s) if n > 1] for s in (old, new))
-    same = [old[d] for d in kept] == [new[d] for d in made]
-    return dict(zip(kept, made, strict=True)).get(dim) if same else None
+    old_dims, new_dims = ([d for d, n in enumerate(s) if n > 1] for s in (old, new))
+    is_same_shape = [old[d] for d in old_dims] == [new[d] for d in new_dims]
+    return dict(zip(old_dims, new_dims, strict=True)).get(dim) if is_same_shape else None
 
 
-def _passed(function: Function, op: Op, place: Place) -> list[Place] | None:
-    found: list[Place] = []
-    if isinstance(op, CondBranch) and op.condition is place[0]:
+def _block_arguments(function: Function, op: Op, tile_dim: TileDim) -> list[TileDim] | None:
+    results: list[TileDim] = []
+    if isinstance(op, CondBranch) and op.condition is tile_dim[0]:
         return None
     for edge in op.successors:
         parameters = function.blocks[edge.label].parameters
         pairs = zip(parameters, edge.arguments, strict=True)
-        found += [(p, place[1]) for p, a in pairs if a is place[0]]
-    return found
+        results += [(p, tile_dim[1]) for p, a in pairs if a is tile_dim[0]]
+    return results
 
 
-def _masked(op: Load, index: Operand, wrap: _Wrap, dim: int) -> list[Op]:
-    """The load under the bound, too."""
+def _mask_load(op: Load, index: Operand, wrap: _Wrap, dim: int) -> list[Op]:
+    """The load with the bound added to its mask."""
     from tileir.backend.transforms.op_builder import OpBuilder
 
-    make, shape = OpBuilder(op), shape_of(op.pointer.type)
+    builder, shape = OpBuilder(op), shape_of(op.pointer.type)
     test = ICmp(index, wrap.bound, predicate_=IntegerPredicate.SLT)
-    make.ops.append(attrs.evolve(test, location=op.location))
-    inside: Operand = make.along(test.results[0], dim, shape)
+    builder.ops.append(attrs.evolve(test, location=op.location))
+    inside: Operand = builder.broadcast_from_axis(test.results[0], dim, shape)
     if op.mask is not None:
-        inside = make.add(And(op.mask, inside))
+        inside = builder.add(And(op.mask, inside))
     element = op.result.type
-    make.last(Load(op.pointer, inside, Constant(element, 0), cache=op.cache, eviction=op.eviction))
-    return make.ops
+    builder.add_final(
+        Load(op.pointer, inside, Constant(element, 0), cache=op.cache, eviction=op.eviction)
+    )
+    return builder.ops

@@ -1,4 +1,4 @@
-"""Starts of blocks that may be negative: refused, assumed by the host, or checked by the kernel."""
+"""Starts of blocks that may be negative: refused, guarded by the host, or checked by the kernel."""
 
 from __future__ import annotations
 
@@ -19,59 +19,67 @@ from tileir.values import Value, constant
 
 
 def host_checks(function: Function, chosen: Mapping[Op, TensorAccess]) -> Iterator[Op]:
-    """That starts of which it is not certain are 0 or more, each once: by the host, where it can
-    compute them. Those that are not known in the entry are checked where they are."""
-    numbers = PolynomialEmitter(function, I64)
-    unsure = [
+    """Checks in the entry block that starts are nonnegative, each once: an `assume` that the host
+    guards where it can compute the start, or else an assertion. Starts that the entry block cannot
+    compute are checked by `kernel_checks`."""
+    emitter = PolynomialEmitter(function, I64)
+    forms = [
         d.maybe_negative
-        for found in chosen.values() for d in found.dimensions
-        if d.maybe_negative.terms and is_early(function, d.maybe_negative)
+        for access in chosen.values() for d in access.dimensions
+        if d.maybe_negative.terms and is_computable_in_entry(function, d.maybe_negative)
     ]  # fmt: skip
-    tested = {numbers.write(form): form for form in unsure}
-    yield from numbers.ops
-    known = host_values(function)
-    for value, form in tested.items():
+    form_of = {emitter.emit(form): form for form in forms}
+    yield from emitter.ops
+    on_host = host_values(function)
+    for value, form in form_of.items():
         test = ICmp(value, constant(I64, 0), predicate_=IntegerPredicate.SGE)
-        early = all(s in known for m in form.terms for s in m)
-        yield from (test, Assume(test.results[0]) if early else DeviceAssert(test.results[0]))
+        is_on_host = all(s in on_host for m in form.terms for s in m)
+        yield from (test, Assume(test.results[0]) if is_on_host else DeviceAssert(test.results[0]))
 
 
-def kernel_checks(function: Function, found: TensorAccess) -> list[Op]:
-    """That starts are 0 or more which only the access itself knows, as those read from memory."""
-    numbers = PolynomialEmitter(function, I64)
-    late = [d for d in found.dimensions if not is_early(function, d.maybe_negative)]
-    tests = [numbers.write(d.maybe_negative) for d in late]
-    for value in dict.fromkeys(tests):
-        right = numbers.made(ICmp(value, constant(I64, 0), predicate_=IntegerPredicate.SGE))
-        numbers.ops.append(DeviceAssert(right))
-    return numbers.ops
+def kernel_checks(function: Function, access: TensorAccess) -> list[Op]:
+    """Assertions before an access that its starts are nonnegative, for starts that the entry block
+    cannot compute, such as those loaded from memory."""
+    emitter = PolynomialEmitter(function, I64)
+    unchecked = [
+        d for d in access.dimensions if not is_computable_in_entry(function, d.maybe_negative)
+    ]
+    values = [emitter.emit(d.maybe_negative) for d in unchecked]
+    for value in dict.fromkeys(values):
+        condition = emitter.append(ICmp(value, constant(I64, 0), predicate_=IntegerPredicate.SGE))
+        emitter.ops.append(DeviceAssert(condition))
+    return emitter.ops
 
 
-def is_early(function: Function, form: Polynomial) -> bool:
-    """Whether the entry can compute `form`."""
-    early = entry_values(function)
-    return all(isinstance(s, ProgramIndex) or s in early for m in form.terms for s in m)
+def is_computable_in_entry(function: Function, form: Polynomial) -> bool:
+    """Whether the entry block can compute `form`."""
+    available = entry_values(function)
+    return all(isinstance(s, ProgramIndex) or s in available for m in form.terms for s in m)
 
 
 def is_negative_at_origin(facts: HostFacts, form: Polynomial) -> bool:
-    """Whether `form` is negative where all that it is made of is 0, and only grows; what the host
-    computes it looks at."""
-    others = {m: factor for m, factor in form.terms.items() if m}
-    if others and all(map(facts.settled, others)):
+    """Whether `form` is negative where all its symbols are 0, and increases in each of them. False
+    where the host can compute it: the launcher then checks the value."""
+    others = {m: coefficient for m, coefficient in form.terms.items() if m}
+    if others and all(map(facts.is_host_computable, others)):
         return False
-    return form.terms.get((), 0) < 0 and all(factor > 0 for factor in others.values())
+    return form.terms.get((), 0) < 0 and all(coefficient > 0 for coefficient in others.values())
 
 
-def may_be_negative(function: Function, found: TensorAccess) -> bool:
-    """Whether an index that only its access knows may well be negative: it falls, or is one of
-    elements that the base has been moved by."""
-    late = [d.maybe_negative for d in found.dimensions if not is_early(function, d.maybe_negative)]
-    falls = any(factor < 0 for form in late for factor in form.terms.values())
-    return falls or bool(late and found.offset.terms)
+def may_be_negative(function: Function, access: TensorAccess) -> bool:
+    """Whether a start that the entry block cannot compute is likely to be negative: it decreases in
+    a symbol, or the base of the access has an offset."""
+    forms = [
+        d.maybe_negative
+        for d in access.dimensions
+        if not is_computable_in_entry(function, d.maybe_negative)
+    ]
+    decreases = any(coefficient < 0 for form in forms for coefficient in form.terms.values())
+    return decreases or bool(forms and access.offset.terms)
 
 
 @cached
 def entry_values(function: Function) -> frozenset[Value]:
-    """What the entry knows."""
-    made = (v for op in function.entry.ops for v in op.results)
-    return frozenset((*made, *(p.value for p in function.parameters)))
+    """The parameters, and the values defined in the entry block."""
+    results = (v for op in function.entry.ops for v in op.results)
+    return frozenset((*results, *(p.value for p in function.parameters)))

@@ -1,4 +1,4 @@
-"""What may run before an op."""
+"""The ops that may execute before an op."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tileir.op import Op
 
 
 def ops_that_may_precede(function: Function, op: Op) -> Iterator[Op]:
-    """The ops after which control may come to `op`, itself among them if it is in a loop."""
-    home = next(label for label, block in function.blocks.items() if op in block.ops)
-    ops = function.blocks[home].ops
+    """The ops from which control may reach `op`; `op` itself is among them if it is in a loop."""
+    own = next(label for label, block in function.blocks.items() if op in block.ops)
+    ops = function.blocks[own].ops
     yield from ops[: ops.index(op)]
     seen: set[str] = set()
-    waiting = list(cfg(function).predecessors[home])
+    waiting = list(cfg(function).predecessors[own])
     while waiting:
         label = waiting.pop()
         if label not in seen:

@@ -1,4 +1,4 @@
-"""Loops that count their rounds, so that indices can be computed from the count."""
+"""Canonical induction variables: loops that count their iterations."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from tileir.values import Operand, Value, constant
 
 
 def add_canonical_induction_variables(function: Function) -> Function:
-    """`function` with a number of its own in every loop of one latch that has none from 0 on."""
+    """`function` with an iteration counter (i32, from 0 on) in every loop with one latch that has
+    no counter yet."""
     for header, loop in loops(function).by_header.items():
         if loop.latch is not None and iteration_counter(function, header) is None:
-            function = _counted(function, loop)
+            function = _add_counter(function, loop)
     return function
 
 
-def _counted(function: Function, loop: Loop) -> Function:
+def _add_counter(function: Function, loop: Loop) -> Function:
     count = Value(I32, "round")
     more = Add(count, constant(I32, 1))
     blocks: dict[str, Block] = {}
@@ -30,15 +31,15 @@ def _counted(function: Function, loop: Loop) -> Function:
             block = attrs.evolve(block, parameters=(*block.parameters, count))
         if label == loop.latch:
             block = attrs.evolve(block, ops=(*block.ops[:-1], more, block.ops[-1]))
-            blocks[label] = _passing(block, loop.header, more.result)
+            blocks[label] = _pass_argument(block, loop.header, more.result)
         else:
-            blocks[label] = _passing(block, loop.header, constant(I32, 0))
+            blocks[label] = _pass_argument(block, loop.header, constant(I32, 0))
     return function.with_blocks(blocks)
 
 
-def _passing(block: Block, header: str, value: Operand) -> Block:
+def _pass_argument(block: Block, header: str, value: Operand) -> Block:
     last = map_edges(
         block.terminator, lambda e: with_arguments(e, [value]) if e.label == header else e
     )
-    same = last is block.terminator
-    return block if same else attrs.evolve(block, ops=(*block.ops[:-1], last))
+    is_unchanged = last is block.terminator
+    return block if is_unchanged else attrs.evolve(block, ops=(*block.ops[:-1], last))

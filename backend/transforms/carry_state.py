@@ -1,4 +1,4 @@
-"""Values that change as control flow goes, as parameters of the blocks where paths meet."""
+"""State carried through control flow, in block parameters at joins."""
 
 from __future__ import annotations
 
@@ -15,36 +15,38 @@ from tileir.types import Type
 from tileir.values import Operand, Value
 
 State: TypeAlias = tuple[Operand, ...]
-"""What is carried, at one place."""
+"""The values of the state at one program point."""
 
 Step: TypeAlias = Callable[[Block, State], tuple[Sequence[Op], State]]
-"""The new ops of a block, given what is carried at its head, and what is carried at its end."""
+"""A function from a block and the state at its head to the new ops and the state at its end."""
 
 
 def thread_state_through(
     function: Function, types: Sequence[tuple[Type, str]], initial: State, step: Step
 ) -> Function:
-    """`function` with every block as `step` gives it, which carries values of `types` (with names
-    for them), `initial` at the entry. Blocks where paths meet get parameters for them, needed or
-    not: `simplify-cfg` and `dce` remove those that are not."""
+    """Rewrite every block by `step`, which reads and updates a state of `types` (each with a name
+    for its values), `initial` at the entry. Every join gets parameters for the state, needed or
+    not: `simplify-cfg` and `dce` remove the unused ones."""
     graph = cfg(function)
     entry = function.entry.label
     heads: dict[str, State] = {}
-    made: dict[str, Block] = {}
+    rewritten: dict[str, Block] = {}
     ends: dict[str, State] = {}
     for label in graph.order:
-        block, before = function.blocks[label], graph.predecessors[label]
+        block, predecessors = function.blocks[label], graph.predecessors[label]
         if label == entry:
             heads[label] = initial
-        elif len(before) == 1:
-            heads[label] = ends[before[0]]
+        elif len(predecessors) == 1:
+            heads[label] = ends[predecessors[0]]
         else:
             heads[label] = tuple(Value(kind, name) for kind, name in types)
             block = _with_parameters(block, heads[label])
         ops, ends[label] = step(block, heads[label])
-        made[label] = attrs.evolve(block, ops=tuple(ops))
-    meeting = {n for n in graph.order if n != entry and len(graph.predecessors[n]) > 1}
-    blocks = {n: _passing(made[n], ends[n], meeting) for n in function.blocks if n in made}
+        rewritten[label] = attrs.evolve(block, ops=tuple(ops))
+    joins = {n for n in graph.order if n != entry and len(graph.predecessors[n]) > 1}
+    blocks = {
+        n: _pass_state(rewritten[n], ends[n], joins) for n in function.blocks if n in rewritten
+    }
     return function.with_blocks(blocks)
 
 
@@ -53,9 +55,9 @@ def _with_parameters(block: Block, head: State) -> Block:
     return attrs.evolve(block, parameters=(*block.parameters, *values))
 
 
-def _passing(block: Block, end: State, meeting: set[str]) -> Block:
-    """`block` passing what it carries to the blocks where paths meet."""
+def _pass_state(block: Block, state: State, joins: set[str]) -> Block:
+    """`block` with the state as arguments of its edges to joins."""
     last = map_edges(
-        block.terminator, lambda e: with_arguments(e, end) if e.label in meeting else e
+        block.terminator, lambda e: with_arguments(e, state) if e.label in joins else e
     )
     return attrs.evolve(block, ops=(*block.ops[:-1], last))

@@ -1,4 +1,4 @@
-"""Functions as copies that share no values."""
+"""Deep copies of functions."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from tileir.values import Operand, Value
 
 
 def clone(function: Function) -> Function:
-    """`function` with values of its own."""
+    """A copy of `function` with fresh values; blocks that no path reaches are dropped."""
     env: dict[Value, Operand] = {}
-    parameters = tuple(Parameter(_renewed(p.value, env), p.attributes) for p in function.parameters)
+    parameters = tuple(
+        Parameter(_fresh_value(p.value, env), p.attributes) for p in function.parameters
+    )
     heads = {
-        label: tuple([_renewed(v, env) for v in block.parameters])
+        label: tuple([_fresh_value(v, env) for v in block.parameters])
         for label, block in function.blocks.items()
     }
-    made = {
+    copies = {
         label: Block(label, heads[label], [copy_op(op, env) for op in function.blocks[label].ops])
         for label in cfg(function).order
     }
     return function.evolve(
-        parameters=parameters, blocks={n: made[n] for n in function.blocks if n in made}
+        parameters=parameters, blocks={n: copies[n] for n in function.blocks if n in copies}
     )
 
 
-def _renewed(value: Value, env: dict[Value, Operand]) -> Value:
-    env[value] = made = fresh(value)
-    return made
+def _fresh_value(value: Value, env: dict[Value, Operand]) -> Value:
+    env[value] = copy = fresh(value)
+    return copy

@@ -1,4 +1,4 @@
-"""Vectorisation: whole tiles without their masks."""
+"""Versioning: full tiles are accessed without masks."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from tileir.values import Operand, Value
 if TYPE_CHECKING:
     from tileir.backend.transforms.scalarize import Scalarizer
 
-_LONGEST = 64
-"""Ops that are copied at most to have them with and without masks."""
+_MAX_OPS = 64
+"""The most ops that are duplicated into a version with and one without masks."""
 
 
 @pass_("version-full-tiles")
 def version_full_tiles(function: Function, *, threads: int = 0) -> PassResult:
-    """Give loads and stores whose mask hides that they are contiguous a path without it.
+    """Version loads and stores whose masks prevent vector accesses.
 
-    A mask `offsets < n` with an `n` of which nothing is known may end anywhere, so that no two
-    neighbours can be accessed at once. All but the last tile are whole, though: where the mask
-    holds in the last lane it holds in all. The ops from the first such access to the last are
-    written twice, without masks for whole tiles and as they were for the last one; reductions,
-    dots and the like in between are not copied. Masks that are known to be even (`n` a multiple
-    of four, say) need no second path, and neither do tiles that give each of `threads` threads
-    (0 where they are not chosen yet) one element.
+    A mask `offsets < n` with an unknown `n` may end between any two elements, which forbids vector
+    accesses. All tiles but the last one are full, though: where the mask holds in the last lane it
+    holds in all lanes. The ops from the first such access to the last one are duplicated: one
+    version without masks for full tiles, one with masks for the partial tile. Reductions, dots and
+    the like are not duplicated. No version is needed where the mask is uniform over a vector (for
+    example if `n` is a multiple of four), or where each of `threads` threads has one element (0:
+    the number of threads is not yet known).
 
         LANE    the mask in its last lane is scalar arithmetic that is available before the access
         RISE    along every dimension one side of each comparison rises by one or stays, and the
@@ -86,125 +86,134 @@ def version_full_tiles(function: Function, *, threads: int = 0) -> PassResult:
           ret
         }
     """
-    work = _Vectorizer(function, threads)
+    rewriter = _FullTileVersioning(function, threads)
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
-        blocks.update(work.block(label, block))
-    if not work.count:
-        return PassResult(function, tuple(work.remarks))
-    return PassResult(function.with_blocks(blocks), tuple(work.remarks), {"stretches": work.count})
+        blocks.update(rewriter.block(label, block))
+    if not rewriter.count:
+        return PassResult(function, tuple(rewriter.remarks))
+    return PassResult(
+        function.with_blocks(blocks), tuple(rewriter.remarks), {"regions": rewriter.count}
+    )
 
 
 @attrs.frozen
-class _Stretch:
-    """Ops `start` to `stop` of a block, the ops that find out whether the tile is whole, and the
-    masks that then hold everywhere."""
+class _Region:
+    """Ops `start` to `stop` of a block; the ops that compute whether the tile is full; and the
+    masks that then hold in all lanes."""
 
     start: int
     stop: int
-    test: tuple[Op, ...]
-    whole: Operand
+    condition_ops: tuple[Op, ...]
+    is_full: Operand
     masks: frozenset[Operand]
 
 
 @attrs.define
-class _Vectorizer:
+class _FullTileVersioning:
     """One run over a function."""
 
     function: Function
     threads: int
     count: int = 0
     remarks: list[Diagnostic] = attrs.field(factory=list)
-    contiguity: AccessWidths = attrs.field(init=False)
-    made: Mapping[Value, Op] = attrs.field(init=False)
+    widths: AccessWidths = attrs.field(init=False)
+    op_of: Mapping[Value, Op] = attrs.field(init=False)
     labels: set[str] = attrs.field(init=False)
-    reduced: set[tuple[int, ...]] = attrs.field(init=False)
-    """Shapes of tiles that are reduced, which fewer threads may hold."""
+    reduced_shapes: set[tuple[int, ...]] = attrs.field(init=False)
+    """Shapes of reduced tiles, which may be distributed over fewer threads."""
 
     def __attrs_post_init__(self) -> None:
-        self.contiguity = AccessWidths(self.function)
-        self.made = definitions(self.function)
+        self.widths = AccessWidths(self.function)
+        self.op_of = definitions(self.function)
         self.labels = set(self.function.blocks)
         reductions = (op for op in self.function.ops if op.mnemonic == "reduce")
-        self.reduced = {shape_of(op.inputs[0].type) for op in reductions}
+        self.reduced_shapes = {shape_of(op.inputs[0].type) for op in reductions}
 
     def block(self, label: str, block: Block) -> Iterator[tuple[str, Block]]:
-        """`block`, or the blocks it becomes, in order."""
+        """`block`, or the blocks that replace it, in order."""
         positions = {v: i for i, op in enumerate(block.ops) for v in op.results}
-        parameters, done = block.parameters, 0
-        for group in _groups(block, self._gains):
-            found = self._stretch(block, group, positions)
-            if found is not None:
+        parameters, next_op = block.parameters, 0
+        for group in _groups(block, self._is_wider_unmasked):
+            region = self._region(block, group, positions)
+            if region is not None:
                 self.count += 1
-                head = block.ops[done : found.start]
-                *paths, (rest, following) = self._split(label, block, found)
-                test = CondBranch(found.whole, *(Successor(name) for name, _ in paths))
-                yield label, Block(label, parameters, (*head, *found.test, test))
+                head = block.ops[next_op : region.start]
+                *paths, (rest, following) = self._version(label, block, region)
+                branch = CondBranch(region.is_full, *(Successor(name) for name, _ in paths))
+                yield label, Block(label, parameters, (*head, *region.condition_ops, branch))
                 yield from paths
-                label, parameters, done = rest, following.parameters, found.stop
-        yield label, attrs.evolve(block, label=label, parameters=parameters, ops=block.ops[done:])
+                label, parameters, next_op = rest, following.parameters, region.stop
+        yield (
+            label,
+            attrs.evolve(block, label=label, parameters=parameters, ops=block.ops[next_op:]),
+        )
 
-    def _gains(self, op: Op) -> bool:
+    def _is_wider_unmasked(self, op: Op) -> bool:
         """Whether an access would be wider without its mask."""
         if not is_access(op) or op.mnemonic not in ("load", "store") or op.predicate is not None:
             return False
         if cast(Any, op).mask is None or cast(Any, op).volatile:
             return False
         shape = shape_of(op.inputs[0].type)
-        if prod(shape) < 2 * self.threads and shape not in self.reduced:
+        if prod(shape) < 2 * self.threads and shape not in self.reduced_shapes:
             return False
-        dim = contiguous_dim(op, self.contiguity)
-        bare = op.evolve(**_without_mask(op))
-        return self.contiguity.width(bare, dim) > self.contiguity.width(op, dim)
+        dim = contiguous_dim(op, self.widths)
+        unmasked = op.evolve(**_without_mask(op))
+        return self.widths.width(unmasked, dim) > self.widths.width(op, dim)
 
-    def _stretch(
+    def _region(
         self, block: Block, group: Sequence[int], positions: Mapping[Value, int]
-    ) -> _Stretch | None:
-        """The ops to copy for the accesses of `group`; None where no test can be made."""
+    ) -> _Region | None:
+        """The ops to duplicate for the accesses of `group`; None where no scalar condition shows
+        that the tile is full."""
         from tileir.backend.transforms.scalarize import Scalarizer
 
-        tests: dict[Operand, Scalarizer] = {}
-        wholes: dict[Operand, Operand] = {}
+        scalarizers: dict[Operand, Scalarizer] = {}
+        conditions: dict[Operand, Operand] = {}
         kept: list[int] = []
         for index in group:
             mask = cast(Any, block.ops[index]).mask
-            lanes = tests.setdefault(mask, Scalarizer(self.made))
-            whole = wholes.get(mask) or self._last(lanes, mask)
-            late = any(positions.get(v, -1) >= group[0] for v in lanes.leaves)
-            if whole is None or late:
-                self._refuse(block.ops[index])
+            scalarizer = scalarizers.setdefault(mask, Scalarizer(self.op_of))
+            condition = conditions.get(mask) or self._is_full_condition(scalarizer, mask)
+            is_unavailable = any(positions.get(v, -1) >= group[0] for v in scalarizer.leaves)
+            if condition is None or is_unavailable:
+                self._add_remark(block.ops[index])
                 continue
-            wholes[mask] = whole
+            conditions[mask] = condition
             kept.append(index)
         if not kept:
             return None
-        ops = [op for mask in wholes for op in tests[mask].ops]
-        both = _all(list(wholes.values()), ops)
-        return _Stretch(kept[0], kept[-1] + 1, tuple(ops), both, frozenset(wholes))
+        ops = [op for mask in conditions for op in scalarizers[mask].ops]
+        is_full = _conjunction(list(conditions.values()), ops)
+        return _Region(kept[0], kept[-1] + 1, tuple(ops), is_full, frozenset(conditions))
 
-    def _refuse(self, op: Op) -> None:
-        why = "its mask may end between any two elements, and no comparison before it tells where"
-        self.remarks.append(remark("TIR0753", f"{op.mnemonic}: {why}", op.location))
+    def _add_remark(self, op: Op) -> None:
+        reason = (
+            "its mask may end between any two elements, and no comparison before it tells where"
+        )
+        self.remarks.append(remark("TIR0753", f"{op.mnemonic}: {reason}", op.location))
 
-    def _last(self, lanes: Scalarizer, mask: Operand) -> Operand | None:
-        """The scalar that tells whether `mask` holds everywhere; None if no lane decides."""
-        if not self._rises(mask):
+    def _is_full_condition(self, scalarizer: Scalarizer, mask: Operand) -> Operand | None:
+        """The scalar condition that `mask` holds in all lanes; None if its last lane does not
+        decide."""
+        if not self._is_full_if_last_lane_is(mask):
             return None
-        return lanes.at(mask, tuple(n - 1 for n in shape_of(mask.type)))
+        return scalarizer.at(mask, tuple(n - 1 for n in shape_of(mask.type)))
 
-    def _rises(self, mask: Operand) -> bool:
-        """Whether a mask holds everywhere if it does in its last lane."""
-        op = self.made.get(mask) if isinstance(mask, Value) else None
+    def _is_full_if_last_lane_is(self, mask: Operand) -> bool:
+        """Whether a mask that holds in its last lane holds in all lanes."""
+        op = self.op_of.get(mask) if isinstance(mask, Value) else None
         if op is None or op.predicate is not None:
             return not isinstance(mask, Value) or not isinstance(mask.type, Tile)
         if op.mnemonic in ("and", "broadcast", "expand_dims", "reshape", "splat"):
-            return all(self._rises(v) for v in op.inputs)
+            return all(self._is_full_if_last_lane_is(v) for v in op.inputs)
         if op.mnemonic != "icmp" or op.results[0] is not mask:
             return False
-        return self._ordered(op)
+        return self._is_monotonic(op)
 
-    def _ordered(self, op: Op) -> bool:
-        """Whether a comparison is of something that rises with something that does not."""
+    def _is_monotonic(self, op: Op) -> bool:
+        """Whether a comparison tests a nondecreasing tile against a constant upper bound."""
         left, right = op.inputs
         relation: str = cast(Any, op).predicate_.value
         if relation in ("sgt", "sge", "ugt", "uge"):
@@ -214,38 +223,39 @@ class _Vectorizer:
         bounds = ranges(self.function)
         if relation[0] == "u" and min(bounds.of(v)[0] for v in (left, right)) < 0:
             return False
-        facts = self.contiguity.facts
-        return _climbs(facts.of(left), shape_of(left.type)) and _stays(
+        facts = self.widths.facts
+        return _is_nondecreasing(facts.of(left), shape_of(left.type)) and _is_constant(
             facts.of(right), shape_of(right.type)
         )
 
-    def _split(self, label: str, block: Block, found: _Stretch) -> list[tuple[str, Block]]:
-        """The path for whole tiles, the one for others, and an empty block where they meet, whose
-        parameters are what the stretch defines for what follows."""
-        inner = block.ops[found.start : found.stop]
+    def _version(self, label: str, block: Block, region: _Region) -> list[tuple[str, Block]]:
+        """The version for full tiles, the one for partial tiles, and the empty join block, whose
+        parameters are the values of the region that are used after it."""
+        inner = block.ops[region.start : region.stop]
         names = [self._label(f"{label.split('.')[0]}.{word}") for word in ("whole", "part", "rest")]
-        readers, mine = uses(self.function), set(inner)
-        out = tuple(v for op in inner for v in op.results if set(readers.get(v, ())) - mine)
-        whole = _path(names[0], inner, out, names[2], found.masks)
-        part = _path(names[1], inner, out, names[2], frozenset())
-        return list(zip(names, (whole, part, Block(names[2], out, ())), strict=True))
+        readers, own = uses(self.function), set(inner)
+        live_out = tuple(v for op in inner for v in op.results if set(readers.get(v, ())) - own)
+        is_full = _path(names[0], inner, live_out, names[2], region.masks)
+        part = _path(names[1], inner, live_out, names[2], frozenset())
+        return list(zip(names, (is_full, part, Block(names[2], live_out, ())), strict=True))
 
-    def _label(self, wanted: str) -> str:
-        found = fresh_label(wanted, self.labels)
-        self.labels.add(found)
-        return found
+    def _label(self, name: str) -> str:
+        label = fresh_label(name, self.labels)
+        self.labels.add(label)
+        return label
 
 
 def _path(
-    label: str, ops: Sequence[Op], out: tuple[Value, ...], rest: str, masks: frozenset[Operand]
+    label: str, ops: Sequence[Op], live_out: tuple[Value, ...], rest: str, masks: frozenset[Operand]
 ) -> Block:
-    """Copies of `ops`, without those of `masks` on their accesses, and on to `rest`."""
+    """A block with copies of `ops` that branches to `rest`; accesses under one of `masks` lose
+    their mask."""
     env: dict[Value, Operand] = {}
     copies: list[Op] = []
     for op in ops:
-        bare = is_access(op) and getattr(op, "mask", None) in masks and op.predicate is None
-        copies.append(copy_op(op.evolve(**_without_mask(op)) if bare else op, env))
-    arguments = tuple(env[v] for v in out)
+        unmasked = is_access(op) and getattr(op, "mask", None) in masks and op.predicate is None
+        copies.append(copy_op(op.evolve(**_without_mask(op)) if unmasked else op, env))
+    arguments = tuple(env[v] for v in live_out)
     return Block(label, (), (*copies, Branch(Successor(rest, arguments))))
 
 
@@ -253,21 +263,21 @@ def _without_mask(op: Op) -> dict[str, None]:
     return {"mask": None, "other": None} if hasattr(op, "other") else {"mask": None}
 
 
-def _groups(block: Block, gains: Any) -> Iterator[list[int]]:
-    """Accesses that gain, by stretches of ops that are cheap to have twice."""
+def _groups(block: Block, is_wider_unmasked: Any) -> Iterator[list[int]]:
+    """Groups of accesses that are wider unmasked, by regions of ops that are cheap to duplicate."""
     group: list[int] = []
     for index, op in enumerate(block.ops):
-        if group and (not _copied(op) or index - group[0] >= _LONGEST):
+        if group and (not _may_be_duplicated(op) or index - group[0] >= _MAX_OPS):
             yield group
             group = []
-        if gains(op):
+        if is_wider_unmasked(op):
             group.append(index)
     if group:
         yield group
 
 
-def _copied(op: Op) -> bool:
-    """Whether an op may stand between accesses that are written twice."""
+def _may_be_duplicated(op: Op) -> bool:
+    """Whether an op between two duplicated accesses may be duplicated."""
     if op.is_terminator:
         return False
     if op.effects & (Effects.SYNC | Effects.TRAP):
@@ -276,21 +286,21 @@ def _copied(op: Op) -> bool:
     return op.elementwise or is_access(op) or computes_cheaply
 
 
-def _climbs(facts: Alignment, shape: tuple[int, ...]) -> bool:
-    """Whether elements rise by one or stay along every dimension."""
+def _is_nondecreasing(facts: Alignment, shape: tuple[int, ...]) -> bool:
+    """Whether elements increase by one, or are constant, along every dimension."""
     pairs = zip(facts.contiguity, facts.constancy, shape or (1,), strict=True)
     return all(run % n == 0 or same % n == 0 for run, same, n in pairs)
 
 
-def _stays(facts: Alignment, shape: tuple[int, ...]) -> bool:
+def _is_constant(facts: Alignment, shape: tuple[int, ...]) -> bool:
     return all(same % n == 0 for same, n in zip(facts.constancy, shape or (1,), strict=True))
 
 
-def _all(conditions: list[Operand], ops: list[Op]) -> Operand:
-    """The conjunction of scalars, by `ops`."""
-    found = conditions[0]
-    for more in conditions[1:]:
-        op = And(found, more)
+def _conjunction(conditions: list[Operand], ops: list[Op]) -> Operand:
+    """The conjunction of scalar conditions; its ops are appended to `ops`."""
+    conjunction = conditions[0]
+    for condition in conditions[1:]:
+        op = And(conjunction, condition)
         ops.append(op)
-        found = op.result
-    return found
+        conjunction = op.result
+    return conjunction

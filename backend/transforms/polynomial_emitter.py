@@ -1,4 +1,4 @@
-"""Sums of products as ops."""
+"""Emission of polynomials as scalar ops."""
 
 from __future__ import annotations
 
@@ -20,113 +20,116 @@ from tileir.values import Constant, Operand, Value, constant
 
 @attrs.define
 class PolynomialEmitter:
-    """Writes sums of products as scalars of `kind`, in `ops`."""
+    """Appends to `ops` the scalar ops of type `kind` that compute polynomials."""
 
     function: Function
     kind: Scalar
     ops: list[Op] = attrs.field(factory=list)
-    known: dict[Hashable, Operand] = attrs.field(factory=dict)
-    """What was written already."""
+    emitted: dict[Hashable, Operand] = attrs.field(factory=dict)
+    """Operands that were emitted before, by key."""
 
     def literal(self, number: int) -> Constant:
         return constant(self.kind, number)
 
-    def write(self, form: Polynomial) -> Operand:
-        """The number that `form` is; every symbol can be written (`writable`)."""
-        return self.once(frozenset(form.terms.items()), lambda: self._sum(form))
+    def emit(self, form: Polynomial) -> Operand:
+        """The value of `form`; all its symbols must be `writable`."""
+        return self.once(frozenset(form.terms.items()), lambda: self._emit_terms(form))
 
     def once(self, key: Hashable, make: Callable[[], Operand]) -> Operand:
-        """What `make` writes, the first time that it is asked for by `key`."""
-        if key not in self.known:
-            self.known[key] = make()
-        return self.known[key]
+        """The operand of `key`, which `make` emits at the first call."""
+        if key not in self.emitted:
+            self.emitted[key] = make()
+        return self.emitted[key]
 
-    def _sum(self, form: Polynomial) -> Operand:
+    def _emit_terms(self, form: Polynomial) -> Operand:
         total: Operand | None = None
-        for monomial, factor in form.terms.items():
-            moved, rest, factor = self._moved(monomial, factor)
-            term = self.literal(factor) if moved is None else moved
-            if moved is not None and factor != 1:
-                term = self.times(self.literal(factor), moved)
+        for monomial, coefficient in form.terms.items():
+            advance, rest, coefficient = self._divide_out_counter(monomial, coefficient)
+            term = self.literal(coefficient) if advance is None else advance
+            if advance is not None and coefficient != 1:
+                term = self.multiply(self.literal(coefficient), advance)
             for symbol in sorted(rest, key=self._place):
-                term = self.times(term, self.symbol(symbol))
-            total = term if total is None else self.plus(total, term)
+                term = self.multiply(term, self.symbol(symbol))
+            total = term if total is None else self.add(total, term)
         return self.literal(0) if total is None else total
 
     def _place(self, which: Symbol) -> tuple[int, str]:
-        return place_of(self.function, which)
+        return symbol_order(self.function, which)
 
-    def _moved(self, monomial: Monomial, factor: int) -> tuple[Operand | None, Monomial, int]:
-        """How far a loop has moved its counter, where that is a part of the product, and what is
-        left to multiply by."""
+    def _divide_out_counter(
+        self, monomial: Monomial, coefficient: int
+    ) -> tuple[Operand | None, Monomial, int]:
+        """A monomial divided by an iteration that it contains, if the counter of that loop steps by
+        a divisor of the coefficient: the advance of the counter since the loop began (or None),
+        the remaining monomial, and the remaining coefficient."""
         for index, which in enumerate(monomial):
-            found = (
+            counter = (
                 iteration_counter(self.function, which.header)
                 if isinstance(which, Iteration)
                 else None
             )
-            if found is not None and factor % found[2] == 0:
-                value, start, step = found
+            if counter is not None and coefficient % counter[2] == 0:
+                value, start, step = counter
                 key = ("moved", which)
-                moved = self.known[key] = self.known.get(key) or self._from(value, start)
-                return moved, (*monomial[:index], *monomial[index + 1 :]), factor // step
-        return None, monomial, factor
+                advance = self.emitted[key] = self.emitted.get(key) or self._from(value, start)
+                return advance, (*monomial[:index], *monomial[index + 1 :]), coefficient // step
+        return None, monomial, coefficient
 
     def _from(self, value: Value, start: int) -> Operand:
-        at = self.cast(value)
-        return self.made(Sub(at, self.literal(start))) if start else at
+        counter = self.cast(value)
+        return self.append(Sub(counter, self.literal(start))) if start else counter
 
-    def times(self, a: Operand, b: Operand) -> Operand:
-        """The product of two of them."""
-        return b if a == self.literal(1) else self.made(Mul(a, b))
+    def multiply(self, a: Operand, b: Operand) -> Operand:
+        """`a` * `b`."""
+        return b if a == self.literal(1) else self.append(Mul(a, b))
 
-    def plus(self, a: Operand, b: Operand) -> Operand:
-        """The sum."""
-        return a if b == self.literal(0) else self.made(Add(a, b))
+    def add(self, a: Operand, b: Operand) -> Operand:
+        """`a` + `b`."""
+        return a if b == self.literal(0) else self.append(Add(a, b))
 
     def symbol(self, which: Symbol) -> Operand:
-        """A symbol as a number of `kind`."""
+        """The value of a symbol, of type `kind`."""
         return self.once(which, lambda: self._symbol(which))
 
     def _symbol(self, which: Symbol) -> Operand:
         if isinstance(which, ProgramIndex):
-            return self.cast(self.made(ProgramId(axis=which.axis)))
+            return self.cast(self.append(ProgramId(axis=which.axis)))
         if isinstance(which, Iteration):
             return self._iteration(which.header)
         assert isinstance(which, Value)
         return self.cast(which)
 
     def _iteration(self, header: str) -> Operand:
-        found = iteration_counter(self.function, header)
-        assert found is not None
-        value, start, step = found
-        at = self._from(value, start)
-        return at if step == 1 else self.made(SDiv(at, self.literal(step)))
+        counter = iteration_counter(self.function, header)
+        assert counter is not None
+        value, start, step = counter
+        advance = self._from(value, start)
+        return advance if step == 1 else self.append(SDiv(advance, self.literal(step)))
 
     def cast(self, value: Operand) -> Operand:
-        """An integer as one of `kind`."""
+        """An integer converted to `kind`."""
         bits = element_of(value.type).bits  # type: ignore[union-attr]
         if bits == self.kind.bits:
             return value
-        return self.made((SExt if bits < self.kind.bits else Trunc)(value, to=self.kind))
+        return self.append((SExt if bits < self.kind.bits else Trunc)(value, to=self.kind))
 
-    def made(self, op: Op) -> Value:
-        """The result of `op`, which is written."""
+    def append(self, op: Op) -> Value:
+        """Append `op`; returns its first result."""
         self.ops.append(op)
         return op.results[0]
 
 
-def place_of(function: Function, which: Symbol) -> tuple[int, str]:
-    """What symbols are sorted by, so that they are in the same order in every process: that in
-    which the function defines them."""
+def symbol_order(function: Function, which: Symbol) -> tuple[int, str]:
+    """The sort key of a symbol: the order in which the function defines values. It is the same in
+    every process."""
     if isinstance(which, Value):
-        return _places(function).get(which, -1), ""
+        return _definition_order(function).get(which, -1), ""
     return -1, repr(which)
 
 
 @cached
-def _places(function: Function) -> dict[Value, int]:
-    """Values by the order in which the function defines them."""
+def _definition_order(function: Function) -> dict[Value, int]:
+    """The position of every value in the order of definitions."""
     values = [p.value for p in function.parameters]
     for block in function.blocks.values():
         values += block.parameters
@@ -135,7 +138,8 @@ def _places(function: Function) -> dict[Value, int]:
 
 
 def iteration_counter(function: Function, header: str) -> tuple[Value, int, int] | None:
-    """A value that counts the rounds of a loop, with its start and step; None if none does."""
+    """An induction variable of a loop with a constant start and step: the value, its start and its
+    step; None if there is none."""
     loop = loops(function).by_header[header]
     for variable in induction_variables(function, loop):
         start, stride = variable.start, variable.stride
@@ -145,11 +149,11 @@ def iteration_counter(function: Function, header: str) -> tuple[Value, int, int]
     return None
 
 
-def writable(function: Function, which: Symbol, reached: Callable[[Value], bool]) -> bool:
-    """Whether `which` can be written where the values that `reached` tells of are defined."""
+def writable(function: Function, which: Symbol, is_available: Callable[[Value], bool]) -> bool:
+    """Whether `which` can be computed from the values for which `is_available` holds."""
     if isinstance(which, Lane):
         return False
     if isinstance(which, Iteration):
-        found = iteration_counter(function, which.header)
-        return found is not None and reached(found[0])
-    return isinstance(which, ProgramIndex) or reached(which)
+        counter = iteration_counter(function, which.header)
+        return counter is not None and is_available(counter[0])
+    return isinstance(which, ProgramIndex) or is_available(which)

@@ -1,4 +1,4 @@
-"""Positions and addresses computed where they are needed, so that registers hold sums instead."""
+"""Rematerialization of index and address tiles in loops whose accumulators fill the registers."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ from tileir.passmanager.registry import PassResult, pass_
 from tileir.types import Tile, Type, element_of
 from tileir.values import Operand, Value
 
-_DEPTH, _OPS = 32, 64
-"""Ops from scalars to a tile, in a row and altogether, up to which it is computed again."""
+_MAX_DEPTH, _MAX_OPS = 32, 64
+"""Limits of a rematerialized slice: its depth, and its number of ops."""
 
 
 @pass_("rematerialize")
 def rematerialize(function: Function) -> PassResult:
-    """Compute tiles of positions again in loops of matrix instructions, and after them.
+    """Rematerialize index tiles in loops of matrix instructions, and after them.
 
-    Sums of a product take most of a thread's registers; what its loop adds to addresses and
-    compares with bounds, and what the code after it needs to store, would take many more
-    throughout. Integers, conditions and pointers that are made of scalars by a few cheap ops are
-    computed in the blocks that read them. The attribute `recomputing` names these blocks: there
-    the index of a thread is read anew.
+    The accumulators of a dot take most of a thread's registers. Index and mask tiles that live
+    through its loop would take many more. Integers, conditions and pointers that a few cheap ops
+    compute from scalars are therefore recomputed in the blocks that read them. The attribute
+    `recomputing` names these blocks: there the thread index is read again.
 
     before:
-        define kernel void @product(f16* %a, f16* %b, f32* %c, i32 %n) {
+        define kernel void @matmul(f16* %a, f16* %b, f32* %c, i32 %n) {
         entry:
           %i = make_range i32<16>
           %r = expand_dims i32<16, 1> %i {axis = 1}
@@ -68,7 +67,7 @@ def rematerialize(function: Function) -> PassResult:
           ret
         }
     after:
-        define kernel void @product(f16* %a, f16* %b, f32* %c, i32 %n) {recomputing = ["loop", "done"]} {
+        define kernel void @matmul(f16* %a, f16* %b, f32* %c, i32 %n) {recomputing = ["loop", "done"]} {
         entry:
           %i = make_range i32<16>
           %r = expand_dims i32<16, 1> %i {axis = 1}
@@ -112,76 +111,80 @@ def rematerialize(function: Function) -> PassResult:
           ret
         }
     """  # noqa: E501
-    done = function.is_declaration or REMATERIALIZED_BLOCKS in function.attributes
-    crowded = () if done else tuple(_crowded(function))
-    if not crowded:
+    is_done = function.is_declaration or REMATERIALIZED_BLOCKS in function.attributes
+    labels = () if is_done else tuple(_blocks_with_accumulators(function))
+    if not labels:
         return PassResult(function)
-    made, blocks = definitions(function), dict(function.blocks)
-    for label in crowded:
-        blocks[label] = _recomputed(blocks[label], made, defining_blocks(function))
-    attributes = {**function.attributes, REMATERIALIZED_BLOCKS: crowded}
+    op_of, blocks = definitions(function), dict(function.blocks)
+    for label in labels:
+        blocks[label] = _rematerialize_in(blocks[label], op_of, defining_blocks(function))
+    attributes = {**function.attributes, REMATERIALIZED_BLOCKS: labels}
     changed = function.with_blocks(blocks).evolve(attributes=attributes)
-    return PassResult(dce(changed), (), {"blocks": len(crowded)})
+    return PassResult(dce(changed), (), {"blocks": len(labels)})
 
 
-def _crowded(function: Function) -> Iterator[str]:
-    """Blocks of loops that hold dots by `mma`, and those behind them, in order."""
+def _blocks_with_accumulators(function: Function) -> Iterator[str]:
+    """Blocks of loops with dots by `mma`, and the blocks they dominate, in order."""
     tree = dominance(function)
-    full = [loop for loop in loops(function).by_header.values() if _multiplies(function, loop)]
+    full = [loop for loop in loops(function).by_header.values() if _has_mma(function, loop)]
     for label in cfg(function).order:
         if any(tree.dominates(loop.header, label) for loop in full):
             yield label
 
 
-def _multiplies(function: Function, loop: Loop) -> bool:
+def _has_mma(function: Function, loop: Loop) -> bool:
     ops = (op for label in loop.order for op in function.blocks[label].ops)
     return any(isinstance(op, Dot) and mma_of(op) is not None for op in ops)
 
 
-def _recomputed(block: Block, made: Mapping[Value, Op], place: Mapping[Value, str]) -> Block:
+def _rematerialize_in(
+    block: Block, op_of: Mapping[Value, Op], block_of: Mapping[Value, str]
+) -> Block:
     ops, env = list[Op](), dict[Value, Operand]()
     for op in block.ops:
         for operand in op.operands:
-            if isinstance(operand, Value) and place[operand] != block.label:
-                ops += _copies(operand, made, env) or ()
+            if isinstance(operand, Value) and block_of[operand] != block.label:
+                ops += _copies(operand, op_of, env) or ()
         ops.append(op.remap(env))
     return attrs.evolve(block, ops=tuple(ops))
 
 
-def _copies(root: Value, made: Mapping[Value, Op], env: dict[Value, Operand]) -> list[Op] | None:
-    """Ops that compute tile `root` from scalars, entered into `env`; None where it cannot be."""
+def _copies(root: Value, op_of: Mapping[Value, Op], env: dict[Value, Operand]) -> list[Op] | None:
+    """Copies of the ops that compute tile `root` from scalars; `env` maps old to new results. None
+    where `root` cannot be rematerialized."""
     if root in env:
         return []
-    needed = _needed(root, made, env)
-    return None if needed is None else [copy_op(op, env) for op in needed]
+    slice_ = _backward_slice(root, op_of, env)
+    return None if slice_ is None else [copy_op(op, env) for op in slice_]
 
 
-def _needed(root: Value, made: Mapping[Value, Op], env: Mapping[Value, Operand]) -> Any:
-    """The ops between scalars and `root`, in order; None where one is dear or not known."""
-    found: dict[Op, None] = {}
+def _backward_slice(root: Value, op_of: Mapping[Value, Op], env: Mapping[Value, Operand]) -> Any:
+    """The ops between scalars and `root`, in order; None where one is expensive or where a value is
+    a block parameter."""
+    ops: dict[Op, None] = {}
 
     def take(value: Operand, depth: int) -> bool:
         if not isinstance(value, Value) or not isinstance(value.type, Tile) or value in env:
             return True
-        op = made.get(value)
-        if op is None or depth == _DEPTH or not _cheap(op):
+        op = op_of.get(value)
+        if op is None or depth == _MAX_DEPTH or not _is_cheap(op):
             return False
-        if op not in found and not all(take(x, depth + 1) for x in op.operands):
+        if op not in ops and not all(take(x, depth + 1) for x in op.operands):
             return False
-        found[op] = None
-        return len(found) <= _OPS
+        ops[op] = None
+        return len(ops) <= _MAX_OPS
 
-    return list(found) if isinstance(root.type, Tile) and take(root, 0) else None
+    return list(ops) if isinstance(root.type, Tile) and take(root, 0) else None
 
 
-def _cheap(op: Op) -> bool:
-    """Whether `op` makes integers, conditions or pointers by an instruction or none."""
-    if op.effects is not Effects.PURE or not all(_short(v.type) for v in op.results):
+def _is_cheap(op: Op) -> bool:
+    """Whether `op` computes integers, conditions or pointers with at most one instruction."""
+    if op.effects is not Effects.PURE or not all(_is_not_float(v.type) for v in op.results):
         return False
     if not op.inputs or (op.moves_elements and op.mnemonic != "trans"):
         return True
-    return op.elementwise and not op.divides and all(_short(v.type) for v in op.inputs)
+    return op.elementwise and not op.divides and all(_is_not_float(v.type) for v in op.inputs)
 
 
-def _short(type: Type) -> bool:
+def _is_not_float(type: Type) -> bool:
     return not element_of(type).is_float  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""One element of a tile as a scalar: address arithmetic and masks, computed for one coordinate."""
+"""Scalarization of one element of a tile: address arithmetic and masks at one coordinate."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tileir.values import Constant, Operand, Undef, Value
 
 @attrs.define
 class Scalarizer:
-    """Makes the scalar ops for elements of tiles that ops in `definitions` compute. `ops` is what
-    was made, in order; `leaves` are the scalars it starts from."""
+    """Emits the scalar ops of elements of tiles defined by `definitions`. `ops` are the emitted
+    ops, in order; `leaves` are the scalars they are computed from."""
 
     definitions: Mapping[Value, Op]
     ops: list[Op] = attrs.field(factory=list)
     leaves: list[Value] = attrs.field(factory=list)
-    _known: dict[tuple[Operand, Vector], Operand | None] = attrs.field(factory=dict)
+    _elements: dict[tuple[Operand, Vector], Operand | None] = attrs.field(factory=dict)
 
     def at(self, operand: Operand, index: Vector) -> Operand | None:
-        """The element of `operand` at `index`; None where it takes more than arithmetic. A scalar
-        is its own only element."""
+        """The element of `operand` at `index`; None where it depends on more than arithmetic. A
+        scalar is its own only element."""
         if not isinstance(operand.type, Tile):
             if isinstance(operand, Value):
                 self.leaves.append(operand)
@@ -36,22 +36,22 @@ class Scalarizer:
         if isinstance(operand, Undef):
             return None
         key = (operand, index)
-        if key not in self._known:
+        if key not in self._elements:
             op = self.definitions.get(operand)
-            self._known[key] = None if op is None else self._made(op, operand, index)
-        return self._known[key]
+            self._elements[key] = None if op is None else self._scalarize(op, operand, index)
+        return self._elements[key]
 
-    def _made(self, op: Op, operand: Value, index: Vector) -> Operand | None:
+    def _scalarize(self, op: Op, operand: Value, index: Vector) -> Operand | None:
         if op.predicate is not None or op.effects:
             return None
         if op.elementwise:
             return self._elementwise(op, operand, index)
-        any_: Any = op
+        attributes: Any = op
         if op.mnemonic == "make_range":
             element = cast(Any, operand.type).element
-            return Constant(element, (any_.start + index[0]) & ((1 << element.bits) - 1))
-        moved = _source(any_, index)
-        return None if moved is None else self.at(op.inputs[0], moved)
+            return Constant(element, (attributes.start + index[0]) & ((1 << element.bits) - 1))
+        source = _source_index(attributes, index)
+        return None if source is None else self.at(op.inputs[0], source)
 
     def _elementwise(self, op: Op, operand: Value, index: Vector) -> Operand | None:
         changes: dict[str, Any] = {}
@@ -66,13 +66,13 @@ class Scalarizer:
                 changes[field.name] = element_of(old)
             elif field.kind in (FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS):
                 return None
-        made = attrs.evolve(op, **changes, results=())
-        self.ops.append(made)
-        return made.results[op.results.index(operand)]
+        scalar = attrs.evolve(op, **changes, results=())
+        self.ops.append(scalar)
+        return scalar.results[op.results.index(operand)]
 
 
-def _source(op: Any, index: Vector) -> Vector | None:
-    """Where the element at `index` of a shape op's result stands in its operand."""
+def _source_index(op: Any, index: Vector) -> Vector | None:
+    """The index in the operand of a shape op of the element at `index` of its result."""
     shape = shape_of(op.inputs[0].type) if op.inputs else ()
     if op.mnemonic == "splat":
         return ()
@@ -84,17 +84,17 @@ def _source(op: Any, index: Vector) -> Vector | None:
         order = op.order or tuple(reversed(range(len(index))))
         return tuple(index[order.index(d)] for d in range(len(index)))
     if op.mnemonic == "reshape":
-        return _reshaped(index, shape_of(op.results[0].type), shape)
+        return _reshape_index(index, shape_of(op.results[0].type), shape)
     return None
 
 
-def _reshaped(index: Vector, old: Vector, new: Vector) -> Vector:
-    """The coordinate in `new` of the same row-major number."""
+def _reshape_index(index: Vector, old: Vector, new: Vector) -> Vector:
+    """The index in shape `new` of the element at `index` of shape `old`, in row-major order."""
     number = 0
     for x, n in zip(index, old, strict=True):
         number = number * n + x
-    found: list[int] = []
+    coordinate: list[int] = []
     for n in reversed(new):
-        found.append(number % n)
+        coordinate.append(number % n)
         number //= n
-    return tuple(reversed(found))
+    return tuple(reversed(coordinate))

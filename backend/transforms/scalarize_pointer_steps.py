@@ -1,4 +1,4 @@
-"""Tiles of pointers that a loop moves by the same distance everywhere: one pointer moves."""
+"""Loop-carried tiles of pointers with a uniform step, carried as one scalar pointer."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from tileir.passmanager.registry import PassResult, pass_
 from tileir.types import Element, Pointer, Tile, element_of
 from tileir.values import Constant, Operand, Value
 
-_MOVES = (Broadcast, ExpandDims, Reshape)
-"""Ops through which a tile of one pointer stays one."""
+_RESHAPING = (Broadcast, ExpandDims, Reshape)
+"""Ops that only change the shape of a tile."""
 
 
 @pass_("scalarize-pointer-steps")
 def scalarize_pointer_steps(function: Function) -> PassResult:
-    """Carry one pointer through a loop in place of a tile of pointers that move alike.
+    """Carry one scalar pointer through a loop in place of a tile of pointers with a uniform step.
 
-    A tile that starts at `splat(p) + offsets` and moves by the same number of elements in all
-    lanes is, in every iteration, `splat(q) + offsets` with a scalar `q` that moves so: lanes need
-    their offset, which stays, and one pointer instead of one for every element.
+    A tile that starts at `splat(p) + offsets` and advances by the same number of elements in all
+    lanes is `splat(q) + offsets` in every iteration, where the scalar `q` advances by that number.
+    Lanes then keep their loop-invariant offset, and the loop carries one pointer instead of one
+    per element.
 
     before:
         define kernel void @sum(f32* %p, f32* %to, i32 %n) {
@@ -79,21 +80,22 @@ def scalarize_pointer_steps(function: Function) -> PassResult:
           ret
         }
     """
-    changed, count = function, 0
+    rewritten, count = function, 0
     for loop in loops(function).by_header.values() if not function.is_declaration else ():
         for parameter in function.blocks[loop.header].parameters:
-            found = _candidate(changed, loop, parameter)
-            if found is not None:
-                changed, count = _carried(changed, loop, found), count + 1
+            candidate = _candidate(rewritten, loop, parameter)
+            if candidate is not None:
+                rewritten, count = _scalarize(rewritten, loop, candidate), count + 1
     if not count:
         return PassResult(function)
-    return PassResult(dce(changed), (), {"tiles of pointers": count})
+    return PassResult(dce(rewritten), (), {"tiles of pointers": count})
 
 
 @attrs.frozen
-class _Moving:
-    """A parameter of a loop's header; the ops that make its first value, last one first, with the
-    scalar they start from; the ops that move it, in order; and the block that enters the loop."""
+class _PointerTile:
+    """A parameter of a loop header that is a tile of pointers; the ops that compute its initial
+    value, last one first, down to a splat; the ops that advance it, in order; and the label of the
+    block that enters the loop."""
 
     parameter: Value
     start: tuple[Op, ...]
@@ -101,21 +103,21 @@ class _Moving:
     entry: str
 
 
-def _candidate(function: Function, loop: Loop, parameter: Value) -> _Moving | None:
+def _candidate(function: Function, loop: Loop, parameter: Value) -> _PointerTile | None:
     kind = parameter.type
     if not isinstance(kind, Tile) or not isinstance(kind.element, Pointer) or loop.latch is None:
         return None
     outside = [p for p in cfg(function).predecessors[loop.header] if p not in loop.blocks]
     if len(outside) != 1:
         return None
-    first, last = (list(_passed(function, x, loop, parameter)) for x in (outside[0], loop.latch))
+    first, last = (list(_arguments(function, x, loop, parameter)) for x in (outside[0], loop.latch))
     if len(first) != 1 or len(last) != 1:
         return None
     start, steps = _start(function, first[0]), _steps(function, last[0], parameter)
-    return _Moving(parameter, start, steps, outside[0]) if start and steps else None
+    return _PointerTile(parameter, start, steps, outside[0]) if start and steps else None
 
 
-def _passed(function: Function, label: str, loop: Loop, parameter: Value) -> Iterator[Operand]:
+def _arguments(function: Function, label: str, loop: Loop, parameter: Value) -> Iterator[Operand]:
     index = function.blocks[loop.header].parameters.index(parameter)
     for edge in function.blocks[label].successors:
         if edge.label == loop.header:
@@ -123,96 +125,98 @@ def _passed(function: Function, label: str, loop: Loop, parameter: Value) -> Ite
 
 
 def _start(function: Function, value: Operand) -> tuple[Op, ...]:
-    """The ops from `value` back to the splat it comes from; none where it comes from elsewhere."""
-    made, found = definitions(function), list[Op]()
+    """The ops from `value` back to the splat of its base pointer; empty where there is no splat."""
+    op_of, ops = definitions(function), list[Op]()
     while True:
-        op = made.get(value) if isinstance(value, Value) else None
+        op = op_of.get(value) if isinstance(value, Value) else None
         if op is None or op.predicate is not None:
             return ()
-        found.append(op)
+        ops.append(op)
         if isinstance(op, Splat):
-            return tuple(found)
-        if not isinstance(op, (GetElementPtr, *_MOVES)):
+            return tuple(ops)
+        if not isinstance(op, (GetElementPtr, *_RESHAPING)):
             return ()
         value = op.inputs[0]
 
 
 def _steps(function: Function, value: Operand, parameter: Value) -> tuple[GetElementPtr, ...]:
-    """The ops that move `parameter` to `value`, all lanes alike; none where there are others."""
-    made, found = definitions(function), list[GetElementPtr]()
+    """The uniform steps from `parameter` to `value`; empty where other ops are between them."""
+    op_of, steps = definitions(function), list[GetElementPtr]()
     while value is not parameter:
-        op = made.get(value) if isinstance(value, Value) else None
+        op = op_of.get(value) if isinstance(value, Value) else None
         if not isinstance(op, GetElementPtr) or op.predicate is not None:
             return ()
-        if _uniform(function, op.index) is None:
+        if _uniform_value(function, op.index) is None:
             return ()
-        found.append(op)
+        steps.append(op)
         value = op.pointer
-    return tuple(reversed(found))
+    return tuple(reversed(steps))
 
 
-def _uniform(function: Function, index: Operand) -> Operand | None:
-    """The scalar that a tile holds everywhere; None where it may hold others."""
+def _uniform_value(function: Function, index: Operand) -> Operand | None:
+    """The scalar of a uniform tile; None where lanes may differ."""
     if isinstance(index, Constant):
         return Constant(cast(Element, element_of(index.type)), index.bits)
     op = definitions(function).get(index) if isinstance(index, Value) else None
     return op.value if isinstance(op, Splat) and op.predicate is None else None
 
 
-def _carried(function: Function, loop: Loop, found: _Moving) -> Function:
-    """`function` with a scalar in place of `found.parameter`."""
-    blocks, old = dict(function.blocks), found.parameter
+def _scalarize(function: Function, loop: Loop, pointer_tile: _PointerTile) -> Function:
+    """`function` with a scalar pointer in place of `pointer_tile.parameter`."""
+    blocks, old = dict(function.blocks), pointer_tile.parameter
     kind = cast(Element, element_of(old.type))
     scalar = Value(kind, old.name)
     index = blocks[loop.header].parameters.index(old)
-    before, base = _first(function, found)
-    blocks[found.entry] = _before_last(blocks[found.entry], before)
-    moved: Operand = scalar
-    for step in found.steps:
-        op = _step(function, step, moved)
+    start_ops, base = _initial_pointer(function, pointer_tile)
+    blocks[pointer_tile.entry] = _before_last(blocks[pointer_tile.entry], start_ops)
+    advanced: Operand = scalar
+    for step in pointer_tile.steps:
+        op = _step(function, step, advanced)
         label = next(x for x in loop.order if step in blocks[x].ops)
         blocks[label] = _after(blocks[label], step, op)
-        moved = op.results[0]
-    for label, value in ((found.entry, base), (cast(str, loop.latch), moved)):
-        blocks[label] = _repassed(blocks[label], loop.header, index, value)
+        advanced = op.results[0]
+    for label, value in ((pointer_tile.entry, base), (cast(str, loop.latch), advanced)):
+        blocks[label] = _replace_argument(blocks[label], loop.header, index, value)
     header = blocks[loop.header]
     parameters = (*_without(header.parameters, index), scalar)
-    ops = (*_rebuilt(function, found, scalar), *header.ops)
+    ops = (*_rebuild_tile(function, pointer_tile, scalar), *header.ops)
     blocks[loop.header] = attrs.evolve(header, parameters=parameters, ops=ops)
     return function.with_blocks(blocks)
 
 
-def _first(function: Function, found: _Moving) -> tuple[list[Op], Operand]:
-    """The scalar's first value, and ops that compute it: what the start adds everywhere."""
-    splat = cast(Splat, found.start[-1])
+def _initial_pointer(function: Function, pointer_tile: _PointerTile) -> tuple[list[Op], Operand]:
+    """The initial scalar pointer and the ops that compute it: the uniform steps of the start."""
+    splat = cast(Splat, pointer_tile.start[-1])
     ops, base = list[Op](), splat.value
-    for op in reversed(found.start):
-        if isinstance(op, GetElementPtr) and _uniform(function, op.index) is not None:
-            made = _step(function, op, base)
-            ops.append(made)
-            base = made.results[0]
+    for op in reversed(pointer_tile.start):
+        if isinstance(op, GetElementPtr) and _uniform_value(function, op.index) is not None:
+            step = _step(function, op, base)
+            ops.append(step)
+            base = step.results[0]
     return ops, base
 
 
 def _step(function: Function, op: GetElementPtr, pointer: Operand) -> GetElementPtr:
-    """The step that `op` makes in every lane, of a scalar."""
-    return GetElementPtr(pointer, cast(Operand, _uniform(function, op.index)), location=op.location)
+    """The uniform step of `op`, applied to a scalar pointer."""
+    return GetElementPtr(
+        pointer, cast(Operand, _uniform_value(function, op.index)), location=op.location
+    )
 
 
-def _rebuilt(function: Function, found: _Moving, scalar: Value) -> Iterator[Op]:
-    """Ops that compute the parameter from `scalar`, the last one giving it its name."""
-    kept = [op for op in reversed(found.start) if not _moves_all(function, op)]
+def _rebuild_tile(function: Function, pointer_tile: _PointerTile, scalar: Value) -> Iterator[Op]:
+    """The ops that compute the tile from `scalar`; the last one defines the old parameter."""
+    kept = [op for op in reversed(pointer_tile.start) if not _is_uniform_step(function, op)]
     value: Operand = scalar
     for number, op in enumerate(kept):
-        results = (found.parameter,) if number == len(kept) - 1 else ()
-        made = op.remap({cast(Value, op.inputs[0]): value})
-        made = attrs.evolve(made, results=results or (Value(op.results[0].type),))
-        yield made
-        value = made.results[0]
+        results = (pointer_tile.parameter,) if number == len(kept) - 1 else ()
+        copy = op.remap({cast(Value, op.inputs[0]): value})
+        copy = attrs.evolve(copy, results=results or (Value(op.results[0].type),))
+        yield copy
+        value = copy.results[0]
 
 
-def _moves_all(function: Function, op: Op) -> bool:
-    return isinstance(op, GetElementPtr) and _uniform(function, op.index) is not None
+def _is_uniform_step(function: Function, op: Op) -> bool:
+    return isinstance(op, GetElementPtr) and _uniform_value(function, op.index) is not None
 
 
 def _without(values: tuple[Value, ...], index: int) -> tuple[Value, ...]:
@@ -223,19 +227,19 @@ def _before_last(block: Block, ops: list[Op]) -> Block:
     return attrs.evolve(block, ops=(*block.ops[:-1], *ops, block.ops[-1])) if ops else block
 
 
-def _after(block: Block, op: Op, made: Op) -> Block:
+def _after(block: Block, op: Op, new: Op) -> Block:
     at = block.ops.index(op) + 1
-    return attrs.evolve(block, ops=(*block.ops[:at], made, *block.ops[at:]))
+    return attrs.evolve(block, ops=(*block.ops[:at], new, *block.ops[at:]))
 
 
-def _repassed(block: Block, header: str, index: int, value: Operand) -> Block:
-    """`block` passing `value` last to `header` in place of argument `index`."""
+def _replace_argument(block: Block, header: str, index: int, value: Operand) -> Block:
+    """`block` with `value` as last argument to `header` in place of argument `index`."""
 
-    def changed(edge: Successor) -> Successor:
+    def rewritten(edge: Successor) -> Successor:
         if edge.label != header:
             return edge
-        given = edge.arguments
-        return Successor(header, (*given[:index], *given[index + 1 :], value))
+        arguments = edge.arguments
+        return Successor(header, (*arguments[:index], *arguments[index + 1 :], value))
 
-    last = map_edges(block.ops[-1], changed)
+    last = map_edges(block.ops[-1], rewritten)
     return attrs.evolve(block, ops=(*block.ops[:-1], last))

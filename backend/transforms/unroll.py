@@ -1,4 +1,4 @@
-"""Loops of two iterations in one round."""
+"""Unrolling of loops by two."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tileir.values import Operand, Value
 
 
 def unroll_by_two(function: Function, loop: Loop) -> tuple[Function, dict[str, str]] | None:
-    """`function` with the blocks of `loop` twice, the copy entered where the first would begin
-    again, and the label of each block's copy; None where what the loop defines is read outside,
-    besides by edges that leave it."""
-    if _read_outside(function, loop):
+    """Unroll `loop` by two: its back edge enters a copy of its blocks, whose back edge enters the
+    original. Returns the function and the label of each block's copy; None where values of the
+    loop are used outside other than as arguments of its exit edges."""
+    if _is_used_outside(function, loop):
         return None
     labels: dict[str, str] = {}
     for label in loop.order:
@@ -30,9 +30,9 @@ def unroll_by_two(function: Function, loop: Loop) -> tuple[Function, dict[str, s
     return function.with_blocks(blocks), labels
 
 
-def _read_outside(function: Function, loop: Loop) -> bool:
-    place = defining_blocks(function)
-    inside = {v for v, home in place.items() if home in loop.blocks}
+def _is_used_outside(function: Function, loop: Loop) -> bool:
+    block_of = defining_blocks(function)
+    inside = {v for v, block in block_of.items() if block in loop.blocks}
     return any(
         value in inside
         for label, block in function.blocks.items()
@@ -44,22 +44,22 @@ def _read_outside(function: Function, loop: Loop) -> bool:
 
 
 def _copies(function: Function, loop: Loop, labels: dict[str, str]) -> dict[str, Block]:
-    """The second iteration's blocks by the labels of the first's, with values of its own; it
-    begins again with the first."""
+    """The copies of the blocks, with fresh values, by the labels of the originals. The back edge
+    of the copy leads to the original header."""
     within = {old: new for old, new in labels.items() if old != loop.header}
     env: dict[Value, Operand] = {}
     heads: dict[str, tuple[Value, ...]] = {}
     for label in loop.order:
         heads[label] = tuple([fresh(v) for v in function.blocks[label].parameters])
         env.update(zip(function.blocks[label].parameters, heads[label], strict=True))
-    made: dict[str, Block] = {}
+    copies: dict[str, Block] = {}
     for label in loop.order:
         ops = [copy_op(op, env) for op in function.blocks[label].ops]
-        ops[-1] = map_edges(ops[-1], lambda edge: _within(edge, within))
-        made[label] = Block(labels[label], heads[label], ops)
-    return made
+        ops[-1] = map_edges(ops[-1], lambda edge: _retarget(edge, within))
+        copies[label] = Block(labels[label], heads[label], ops)
+    return copies
 
 
-def _within(edge: Successor, labels: dict[str, str]) -> Successor:
-    """The edge to a copy, where there is one."""
+def _retarget(edge: Successor, labels: dict[str, str]) -> Successor:
+    """`edge` to the copy of its target, if there is one."""
     return Successor(labels[edge.label], edge.arguments) if edge.label in labels else edge

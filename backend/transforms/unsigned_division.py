@@ -1,5 +1,5 @@
-"""Divisions of numbers that are never negative as unsigned ones, which take half the
-instructions: a role begins with where its tile is, by divisions, one after the other."""
+"""Unsigned in place of signed divisions of nonnegative numbers, with half the instructions. The
+role functions of warp specialization begin with a chain of divisions: the position of the tile."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from tileir.ops.arith import DivRounding, SDiv, SRem, UDiv, URem
 
 
 def unsigned_divisions(function: Function) -> Function:
-    """`function` with unsigned quotients and remainders where both operands are known not to be
-    negative, rounded down."""
+    """`function` with unsigned quotients and remainders where both operands are known to be
+    nonnegative. Divisions that round up stay as they are."""
     if not any(isinstance(op, (SDiv, SRem)) for op in function.ops):
         return function
-    known = ranges(function)
+    bounds = ranges(function)
     blocks = {
-        label: attrs.evolve(block, ops=tuple([_unsigned(op, label, known) for op in block.ops]))
+        label: attrs.evolve(
+            block, ops=tuple([_unsigned_division(op, label, bounds) for op in block.ops])
+        )
         for label, block in function.blocks.items()
     }
     return function.with_blocks(blocks)
 
 
-def _unsigned(op: Op, label: str, known: Ranges) -> Op:
+def _unsigned_division(op: Op, label: str, bounds: Ranges) -> Op:
     if not isinstance(op, (SDiv, SRem)) or op.rounding is DivRounding.CEIL:
         return op
-    if any(known.at(operand, label)[0] < 0 for operand in op.operands):
+    if any(bounds.at(operand, label)[0] < 0 for operand in op.operands):
         return op
-    made = UDiv if isinstance(op, SDiv) else URem
-    return made(op.lhs, op.rhs, results=op.results, location=op.location)
+    unsigned = UDiv if isinstance(op, SDiv) else URem
+    return unsigned(op.lhs, op.rhs, results=op.results, location=op.location)

@@ -9,7 +9,12 @@ import attrs
 
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import definitions, uses
-from tileir.backend.strip_mine.slicing import ChunkEmitter, operand_chunks, resized, tiled_operands
+from tileir.backend.strip_mine.slicing import (
+    ChunkEmitter,
+    chunk_type,
+    operand_chunks,
+    tiled_operands,
+)
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op
@@ -56,7 +61,7 @@ def sliced(
             cutter.write(op)
         else:
             cutter.ops.append(op)
-    descriptors = {maker: tuple(made) for maker, made in cutter.descriptors.items()}
+    descriptors = {maker: tuple(results) for maker, results in cutter.descriptors.items()}
     return RowSlices(label, tuple(cutter.ops), descriptors)
 
 
@@ -131,9 +136,9 @@ class _Rows(ChunkEmitter):
         sums = {v: Reshape(v, v.type, results=(v,)) for v in totals}
         height = max(shape_of(v.type)[0] for v in totals)
         known = {**definitions(function), **sums}
-        made = _Rows(known, start, rows, [], derived=derived, height=height)
-        made.made.update({(sums[v], 0): (total,) for v, total in totals.items()})
-        return made
+        cutter = _Rows(known, start, rows, [], derived=derived, height=height)
+        cutter.results.update({(sums[v], 0): (total,) for v, total in totals.items()})
+        return cutter
 
     def write(self, op: Op) -> None:
         """A slice of a write, along the dimension that rows of the sums became."""
@@ -141,12 +146,16 @@ class _Rows(ChunkEmitter):
         for dim, extent in enumerate(shape_of(op.inputs[1].type)):
             if extent != self.height:
                 continue
-            before = len(self.ops), dict(self.made), {k: [*v] for k, v in self.descriptors.items()}
+            before = (
+                len(self.ops),
+                dict(self.results),
+                {k: [*v] for k, v in self.descriptors.items()},
+            )
             try:
                 self._write(op, dim)
             except UnsliceableError as error:
                 del self.ops[before[0] :]
-                _, self.made, self.descriptors = before
+                _, self.results, self.descriptors = before
                 why = str(error)
             else:
                 self.writes += 1
@@ -155,18 +164,18 @@ class _Rows(ChunkEmitter):
 
     def _write(self, op: Op, dim: int) -> None:
         if isinstance(op, DescriptorStore):
-            self.add(self._of_block(op, dim, value=self.piece(op.value, dim)))
+            self.add(self._of_block(op, dim, value=self.chunk(op.value, dim)))
         else:
             self.add(self.evolve(op, tiled_operands(op, dim)))
 
-    def piece(self, operand: Operand, dim: int | None) -> Operand:
+    def chunk(self, operand: Operand, dim: int | None) -> Operand:
         if dim is None and operand in self.derived:
             raise UnsliceableError("something needs all rows of the sums")
         if isinstance(operand, Value) and operand not in self.definitions and dim is not None:
             raise UnsliceableError(f"%{operand.name or '?'} is carried to where it is needed")
-        return ChunkEmitter.piece(self, operand, dim)
+        return ChunkEmitter.chunk(self, operand, dim)
 
-    def _cut(self, op: Op, dim: int) -> tuple[Value, ...]:
+    def _emit_chunk(self, op: Op, dim: int) -> tuple[Value, ...]:
         if isinstance(op, Reshape) and op.results[0] is op.value:
             raise UnsliceableError("columns of the sums are needed, and not rows")
         if op.effects & Effects.READ and self.writes:
@@ -175,7 +184,7 @@ class _Rows(ChunkEmitter):
             return self.add(self._of_block(op, dim)).results
         if op.mnemonic != "make_range" and operand_chunks(op, dim) is None:
             raise UnsliceableError(f"{op.mnemonic} needs all rows")
-        return ChunkEmitter._cut(self, op, dim)
+        return ChunkEmitter._emit_chunk(self, op, dim)
 
     def _of_block(self, op: Any, dim: int, **changes: Any) -> Op:
         """An access to a slice of a block."""
@@ -188,7 +197,7 @@ class _Rows(ChunkEmitter):
         narrow = self._narrowed(op.descriptor, dim)
         for field in op.schema:
             if field.name == "type":
-                changes["type"] = resized(op.type, dim, self.size)
+                changes["type"] = chunk_type(op.type, dim, self.size)
         return op.evolve(descriptor=narrow, indices=indices, results=(), comments=(), **changes)
 
     def _narrowed(self, descriptor: Operand, dim: int) -> Value:
@@ -196,10 +205,10 @@ class _Rows(ChunkEmitter):
         maker = self.definitions.get(cast(Value, descriptor))
         if not isinstance(maker, MakeDescriptor):
             raise UnsliceableError("a descriptor is not made here")
-        block = resized(cast(Descriptor, maker.to).block, dim, self.size)
+        block = chunk_type(cast(Descriptor, maker.to).block, dim, self.size)
         known = self.descriptors.setdefault(maker, [])
-        for made in known:
-            if cast(Any, made).to.block is block:
-                return made.results[0]
+        for results in known:
+            if cast(Any, results).to.block is block:
+                return results.results[0]
         known.append(maker.evolve(to=Descriptor(cast(Tile, block)), results=(), comments=()))
         return known[-1].results[0]

@@ -108,14 +108,14 @@ class Emitter:
 
     def address(self, tensor: Tensor, at: tuple[Affine | Term, ...], view: View) -> Expr:
         """Pointers to elements: one that all lanes share, moved by what they add."""
-        known, computed = Affine(), None
+        constant_part, computed = Affine(), None
         for stride, position in zip(tensor.strides, at, strict=True):
             if isinstance(position, Affine):
-                known += position * stride
+                constant_part += position * stride
             else:
                 result = self.value(position, view).to(I32) * stride
                 computed = result if computed is None else computed + result
-        shared, lanes = view.split(known)
+        shared, lanes = view.split(constant_part)
         pointer = self.arguments[tensor]
         if not isinstance(shared, int) or shared:
             pointer = pointer + shared

@@ -33,12 +33,12 @@ class Function:
         """All kernels."""
         return self.program.module
 
-    def __call__(self, *given: Any, on: str | None = None, **options: Any) -> Any:
+    def __call__(self, *arguments: Any, on: str | None = None, **options: Any) -> Any:
         """The outputs for arrays, and numbers for tensors of one element, where `Program.run` runs
         them. Raises LaunchError (TIR0813) where they do not fit, and what running raises."""
-        if len(given) != len(self.inputs):
-            raise refused(f"{len(self.inputs)} arrays are needed, not {len(given)}")
-        fitting = _apart([_fitting(t, x) for t, x in zip(self.inputs, given, strict=True)])
+        if len(arguments) != len(self.inputs):
+            raise refused(f"{len(self.inputs)} arrays are needed, not {len(arguments)}")
+        fitting = _apart([_fitting(t, x) for t, x in zip(self.inputs, arguments, strict=True)])
         arrays = dict(zip(self.inputs, fitting, strict=True))
         result = self.program.run(arrays, on, **options)
         values = tuple(result[t] for t in self.program.outputs)
@@ -71,11 +71,11 @@ def refused(message: str) -> LaunchError:
     return LaunchError(Diagnostic("TIR0813", message))
 
 
-def _fitting(tensor: Tensor, given: Any) -> Any:
+def _fitting(tensor: Tensor, argument: Any) -> Any:
     """`given` as what kernels take."""
-    if not tensor.shape and isinstance(given, (bool, int, float)):
-        return given if tensor.by_value else _filled(tensor, given)
-    array: Any = given
+    if not tensor.shape and isinstance(argument, (bool, int, float)):
+        return argument if tensor.by_value else _filled(tensor, argument)
+    array: Any = argument
     element, shape = described(array)
     if element is not tensor.element or shape != tensor.shape:
         required = f"{tensor.element} of shape {_text(tensor.shape)}"

@@ -58,16 +58,16 @@ def inlined(reader: Stage, stage: Stage) -> Stage:
 
 
 def _with(term: Term, stage: Stage) -> Term:
-    made = mapped(term, lambda part: _with(part, stage))
-    if not isinstance(made, Read) or made.tensor is not stage.output:
-        return made
+    read = mapped(term, lambda part: _with(part, stage))
+    if not isinstance(read, Read) or read.tensor is not stage.output:
+        return read
     by = {
         index: at
-        for (index, _), at in zip(stage.elements, made.at, strict=True)
+        for (index, _), at in zip(stage.elements, read.at, strict=True)
         if isinstance(at, Affine)
     }
     result = as_read(stage.output.element, replaced(stage.term, by))
-    return guarded(result, made) if made.guards else result
+    return guarded(result, read) if read.guards else result
 
 
 def guarded(term: Term, read: Read) -> Term:
@@ -102,23 +102,23 @@ def _worth(stage: Stage, readers: Sequence[Stage]) -> bool:
         return len(readers) == 1 and _element_by_element(stage, readers[0], result)
     if isinstance(padded(stage.term), (Read, Number)):
         return True
-    again = any(_in_reduction(reader.term, stage.output) for reader in readers)
-    if again or len(readers) > 1:
-        return work <= CHEAP and not (again and any(_is_product(r) for r in readers))
+    is_recomputed = any(_in_reduction(reader.term, stage.output) for reader in readers)
+    if is_recomputed or len(readers) > 1:
+        return work <= CHEAP and not (is_recomputed and any(_is_product(r) for r in readers))
     return len(set(result)) * work <= 4 * CHEAP
 
 
-def _element_by_element(stage: Stage, reader: Stage, found: Sequence[Read]) -> bool:
+def _element_by_element(stage: Stage, reader: Stage, reads: Sequence[Read]) -> bool:
     """Whether every element of a stage is needed once, by one element of its reader."""
     if any(isinstance(t, Reduce) for t in walk(reader.term)):
         return False
     spans: Mapping[Index, range] = dict(reader.elements)
-    positions = {read.at for read in found}
-    if len(positions) != 1 or any(read.guards for read in found):
+    positions = {read.at for read in reads}
+    if len(positions) != 1 or any(read.guards for read in reads):
         return False
     indices = [at.indices[0] for at in positions.pop() if isinstance(at, Affine) and at.indices]
     same = [spans.get(i) for i in indices] == [span for _, span in stage.elements]
-    exact = {affine(i) for i in indices} == {at for read in found for at in read.at}
+    exact = {affine(i) for i in indices} == {at for read in reads for at in read.at}
     return same and exact and set(indices) == spans.keys()
 
 

@@ -35,9 +35,9 @@ def kernel(b: Builder, name: str, stage: Stage, tiling: Tiling) -> None:
     """Add the kernel of a stage: its parameters are `tensors_of` it, its grid is `grid_of` the
     tiling. Raises BuildError."""
     tensors = tensors_of(stage)
-    given = {f"p{n}_{t.name}": _argument(t, stage) for n, t in enumerate(tensors)}
+    parameters = {f"p{n}_{t.name}": _argument(t, stage) for n, t in enumerate(tensors)}
     place = nullcontext() if stage.location is None else b.located(stage.location)
-    with place, b.kernel(name, **given) as arguments:
+    with place, b.kernel(name, **parameters) as arguments:
         if tiling.num_warps is not None:
             b.configure(num_warps=tiling.num_warps)
         view = start(b, _instances(b, tiling))

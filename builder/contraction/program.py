@@ -75,14 +75,14 @@ class Program:
 
     def run(
         self,
-        given: Mapping[Tensor, Any],
+        inputs: Mapping[Tensor, Any],
         on: str | None = None,
         **options: Any,
     ) -> dict[Tensor, Any]:
         """The outputs, for arrays and numbers by tensor, on the executor `on`, the CPU or else
         the interpreter where it is not said; what is not given
         is allocated. Arrays do not overlap. Raises TileirError."""
-        arrays = dict(given)
+        arrays = dict(inputs)
         for launch in self.launches:
             for tensor in launch.tensors:
                 if tensor not in arrays:

@@ -36,7 +36,7 @@ def solved(at: Sequence[Affine], shape: Sequence[int], ranges: Mapping[Index, ra
     for index, span in ranges.items():
         where.append(Bound(state.replaced[index], span.start, span.stop))
     box = {**state.elements, **state.free}
-    kept = tuple(found for bound in where if (found := bound.beyond(box)) is not None)
+    kept = tuple(condition for bound in where if (condition := bound.beyond(box)) is not None)
     return Solved(state.elements, tuple(state.at), state.free, kept, state.replaced)
 
 

@@ -124,7 +124,7 @@ def walk(term: Term) -> Iterator[Term]:
 
 def reads(term: Term) -> Iterator[Read]:
     """Every read in `term`."""
-    return (found for found in walk(term) if isinstance(found, Read))
+    return (read for read in walk(term) if isinstance(read, Read))
 
 
 def bounds(term: Term) -> tuple[Bound, ...]:

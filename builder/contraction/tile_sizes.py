@@ -232,11 +232,13 @@ def _has_windows(stage: Stage) -> bool:
     """Whether neighbours in more than a row are read for one element."""
     rows: dict[Tensor, set[tuple[Affine, ...]]] = {}
     for read in reads(stage.term):
-        known = tuple(at for at in read.at[:-1] if isinstance(at, Affine))
-        rows.setdefault(read.tensor, set()).add(known)
+        starts = tuple(at for at in read.at[:-1] if isinstance(at, Affine))
+        rows.setdefault(read.tensor, set()).add(starts)
     inner = {i for t in walk(stage.term) if isinstance(t, Reduce) for i, _ in t.over}
     outer = {index for index, _ in stage.elements}
-    mixed = (set(at.indices) for found in rows.values() for row in found for at in row)
+    mixed = (
+        set(at.indices) for rows_of_tensor in rows.values() for row in rows_of_tensor for at in row
+    )
     several = any(len(row) > 1 for row in rows.values())
     return several or any(indices & inner and indices & outer for indices in mixed)
 
@@ -275,7 +277,10 @@ def _points(stage: Stage) -> int:
 def along_lanes(term: Reduce) -> bool:
     """Whether lanes of a reduction go along its last index: where memory does, and no element."""
     indices = {index for index, _ in term.over}
-    return any(found and indices.issuperset(found) for found in map(neighbours, reads(term.of)))
+    return any(
+        indices_of_dim and indices.issuperset(indices_of_dim)
+        for indices_of_dim in map(neighbours, reads(term.of))
+    )
 
 
 def walk_of(term: Reduce, shape: Sequence[int]) -> Axis:

@@ -46,7 +46,7 @@ def _in_two(stage: Stage, term: Reduce, parts: int) -> tuple[Stage, Stage]:
     """The longest index as `part * length + inner`."""
     index, span = max(term.over, key=lambda x: len(x[1]))
     length = -(-len(span) // parts)
-    part, inner, again = Index("part"), Index(index.name), Index("part")
+    part, inner, outer = Index("part"), Index(index.name), Index("part")
     place = part * length + inner + span.start
     over = tuple((inner, range(length)) if i is index else (i, s) for i, s in term.over)
     where = [bound.replaced({index: place}) for bound in term.where]
@@ -60,8 +60,8 @@ def _in_two(stage: Stage, term: Reduce, parts: int) -> tuple[Stage, Stage]:
     at = tuple(affine(i) - s.start for i, s in stage.elements)
     elements = (*stage.elements, (part, range(parts)))
     first = Stage(partial, elements, (*at, affine(part)), result, stage.location)
-    read = Read(partial, (*at, affine(again)))
-    joined = Reduce(term.kind, ((again, range(parts)),), read, empty=term.empty)
+    read = Read(partial, (*at, affine(outer)))
+    joined = Reduce(term.kind, ((outer, range(parts)),), read, empty=term.empty)
     return first, attrs.evolve(stage, term=_with(stage.term, term, joined))
 
 

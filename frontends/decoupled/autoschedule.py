@@ -106,7 +106,7 @@ class _Search:
     scalars: Mapping[str, Scalar]
     machine: Machine
     _uses: dict[Any, Uses] = attrs.field(factory=dict[Any, Uses])
-    _known: dict[str, list[tuple[float, Group, Schedule]]] = attrs.field(factory=dict)
+    _cache: dict[str, list[tuple[float, Group, Schedule]]] = attrs.field(factory=dict)
 
     def all(self, count: int) -> Iterator[Scheduled]:
         """The best schedules of every way to fuse."""
@@ -149,9 +149,9 @@ class _Search:
     def _ranked(self, own: Group) -> list[tuple[float, Group, Schedule]]:
         """Schedules for a kernel, the best first."""
         key = own.root.name, own.root.schedule, tuple((f.name, f.schedule) for f in own.members)
-        if repr(key) not in self._known:
-            self._known[repr(key)] = self._sorted(own)
-        return self._known[repr(key)]
+        if repr(key) not in self._cache:
+            self._cache[repr(key)] = self._sorted(own)
+        return self._cache[repr(key)]
 
     def _sorted(self, own: Group) -> list[tuple[float, Group, Schedule]]:
         sizes, tensors = self.plan.sizes, self._tensors(own)
@@ -180,13 +180,15 @@ class _Search:
         """Of the kernels that the group becomes."""
         done = cut(own, self.plan.sizes, self.definitions.shapes)
         sizes = {**self.plan.sizes, **done.sizes}
-        known = dict(tensors)
+        tensors_so_far = dict(tensors)
         seconds = 0.0
         for part in done.groups:
             shape = [sizes[label] for label in part.root.labels]
-            known.setdefault(part.root.name, row_major(F32, shape))
+            tensors_so_far.setdefault(part.root.name, row_major(F32, shape))
             uses = self._uses_of(part)
-            seconds += estimate(part, sizes, known, self.scalars, self.machine, uses).seconds
+            seconds += estimate(
+                part, sizes, tensors_so_far, self.scalars, self.machine, uses
+            ).seconds
         return seconds
 
     def _uses_of(self, part: Group) -> Uses:

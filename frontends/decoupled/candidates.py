@@ -1,4 +1,4 @@
-"""Schedules worth a look, by what a kernel does: matrix products, reductions of rows, elements."""
+"""Schedules worth a look, by what a kernel does: matmuls, reductions of rows, elements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WIDTHS = (512, 1024, 2048, 4096)
 _PROCESSORS, _WARPS = 132, 64
 """Of an H200, and the warps that one of them runs at once."""
 _STEPS = 4
-"""Of a product whose result takes as long to write."""
+"""Of a matmul whose result takes as long to write."""
 _SIDE_BY_SIDE = 4
 """Blocks of a shallow product that a processor runs at once."""
 _TOGETHER = 64
@@ -40,7 +40,9 @@ def candidates(
 ) -> Iterator[Schedule]:
     """Schedules for a kernel."""
     products = [r for f in group.funcs for r in reductions(f) if r.op == "rdot"]
-    result = _products(group, sizes, products) if products else _elements(group, sizes, tensors)
+    result = (
+        _matmul_schedules(group, sizes, products) if products else _elements(group, sizes, tensors)
+    )
     online = _online(group)
     for schedule in result:
         yield schedule
@@ -94,10 +96,10 @@ def _fitting(options: Sequence[int], size: int) -> list[int]:
     return [n for n in options if n <= most] or [most]
 
 
-# Matrix products ----------------------------------------------------------------------------------
+# Matmuls ----------------------------------------------------------------------------------
 
 
-def _products(
+def _matmul_schedules(
     group: Group, sizes: Mapping[str, int], products: Sequence[Reduction]
 ) -> Iterator[Schedule]:
     root = group.root
@@ -123,8 +125,8 @@ def _products(
             for order in _orders(schedule, root.labels, sizes, inner):
                 ordered = attrs.evolve(schedule, order=order)
                 yield from _once(ordered, sizes)
-                turns = single and (bm, bn, warps) == (128, 128, 4)
-                if turns and _few_steps(ordered, inner, sizes):
+                alternates = single and (bm, bn, warps) == (128, 128, 4)
+                if alternates and _few_steps(ordered, inner, sizes):
                     yield attrs.evolve(ordered, persistent="turns")
             if nested and sizes[columns] > bn:
                 whole = {**tensors, columns: bn}
@@ -142,7 +144,7 @@ def _depths(size: int, single: bool) -> list[int]:
 
 def _once(schedule: Schedule, sizes: Mapping[str, int]) -> Iterator[Schedule]:
     """Blocks need no loop over program instances where every processor has one at most; where it
-    has few, whose products have one step, several blocks side by side may hide what each waits
+    has few, whose matmuls have one step, several blocks side by side may hide what each waits
     for."""
     count = instances(levels(schedule, sizes))
     if count > _PROCESSORS:
@@ -152,7 +154,7 @@ def _once(schedule: Schedule, sizes: Mapping[str, int]) -> Iterator[Schedule]:
 
 
 def _few_steps(schedule: Schedule, inner: Sequence[str], sizes: Mapping[str, int]) -> bool:
-    """Whether a product takes so few steps that one warpgroup writes for about as long as another
+    """Whether a matmul takes so few steps that one warpgroup writes for about as long as another
     multiplies, but more than one."""
     steps = [sizes[n] / (schedule.tensor(n) or sizes[n]) for n in inner]
     return all(1 < n <= _STEPS for n in steps)
@@ -207,7 +209,7 @@ def _vectors(group: Group, sizes: Mapping[str, int]) -> Iterator[Schedule]:
 def _elements(
     group: Group, sizes: Mapping[str, int], tensors: Mapping[str, Tensor]
 ) -> Iterator[Schedule]:
-    """Kernels without matrix products: `wide` labels run along memory."""
+    """Kernels without matmuls: `wide` labels run along memory."""
     root = group.root
     wide = _wide(group, tensors)
     reduced = [n for n in group.reductions if n not in root.labels]
@@ -248,8 +250,8 @@ def _flat_evicting(
     read = {a.name for f in group.funcs for a in accesses(f.value)} - fused
     once = {a.name for f in group.funcs for a in accesses(f.value)
             if a.name in read and set(a.labels) == set(root.labels)}  # fmt: skip
-    held = sum(tensors[n].bytes for n in (*read, root.name))
-    few = held <= _FEW and not group.reductions
+    bytes_read = sum(tensors[n].bytes for n in (*read, root.name))
+    few = bytes_read <= _FEW and not group.reductions
     return attrs.evolve(schedule, evict_first=frozenset({*once, root.name})) if few else schedule
 
 

@@ -1,4 +1,4 @@
-"""Where a pass over a label may end early: a causal mask hides everything behind.
+"""Where a pass over a label may end early: a causal mask hides everything after.
 
     s[m, l] = where(l <= reshape(m, m, 1), ..., -inf)
 
@@ -41,7 +41,7 @@ def needed(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> Expr | int | N
 
 
 def bound(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> tuple[Range, bool] | None:
-    """The positions behind the last of which all `reductions` get nothing, and whether they get
+    """The positions after the last of which all `reductions` get nothing, and whether they get
     nothing there either; None where that is not known."""
     probe = Range(0)
     places = [(node, {**env, node.label: probe}) for node, env in reductions]
@@ -53,7 +53,7 @@ def bound(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> tuple[Range, bo
 
 
 def _resolved(k: Kernel, node: Node, env: Env) -> Place:
-    """What is behind accesses to fused Funcs and changes of shape."""
+    """What is after accesses to fused Funcs and changes of shape."""
     func = reads_member(k, node)
     if func:
         assert isinstance(node, Access)

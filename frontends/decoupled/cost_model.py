@@ -3,7 +3,7 @@
     time = launch + longest of the parts * waves rounded up / waves + 0.15 * the other parts
 
 The parts are memory (what tensors hold, what instances read again beyond the cache, more where it
-is accessed in short pieces or too little is under way), arithmetic (matrix products, at a part of
+is accessed in short segments or too little is under way), arithmetic (matmuls, at a part of
 the peak that tiles decide, and elements, at one that the warps decide), latency of steps that
 follow each other, and the start of blocks. The numbers rank schedules; as times they are rough.
 Where a mask ends passes early, so that instances have unequal work, `uneven.py` counts out in the
@@ -28,7 +28,15 @@ from tileir.frontends.decoupled.element_types import dot_operand_type
 from tileir.frontends.decoupled.fusion import Group
 from tileir.frontends.decoupled.nodes import Binary, Call, Node, Number, Reduction, Unary
 from tileir.frontends.decoupled.tensors import Tensor
-from tileir.frontends.decoupled.traffic import ROOM, Traffic, Use, Uses, Work, is_dot, uses_of
+from tileir.frontends.decoupled.traffic import (
+    SHARED_BYTES,
+    Traffic,
+    Use,
+    Uses,
+    Work,
+    is_dot,
+    uses_of,
+)
 from tileir.types import Scalar
 
 
@@ -36,8 +44,8 @@ from tileir.types import Scalar
 class Machine:
     """A GPU. Bytes a second: of `memory`, of the `cache` to threads, and of copies from it by
     tensor maps (`mapped`); bytes that it holds, and that a processor's own does; operations a
-    second on `elements`, and of `products` by the type of their factors. `in_flight` are the bytes
-    a processor has to have under way to reach the bandwidth of memory; accesses in pieces shorter
+    second on `elements`, and of `matmuls` by the type of their operands. `in_flight` are the bytes
+    a processor has to have under way to reach the bandwidth of memory; accesses in segments shorter
     than a `page` take up to `scattered` longer, for the rows of DRAM that are opened for each.
 
     Seconds: from a `launch` to its first instruction and from the last to the end; the `latency` of
@@ -51,7 +59,7 @@ class Machine:
     cache_bytes: float = 30e6
     own_cache: float = 128e3
     elements: float = 25e12
-    products: Mapping[str, float] = attrs.field(
+    matmuls: Mapping[str, float] = attrs.field(
         factory=lambda: {"f16": 7e14, "bf16": 7e14, "f8e4m3": 1.3e15, "f8e5m2": 1.3e15,
                          "i8": 1.3e15, "f32": 5e13, "f64": 4e13, "tf32": 3.6e14}
     )  # fmt: skip
@@ -72,14 +80,14 @@ _HEAVY = {"exp": 8, "exp2": 4, "log": 8, "tanh": 16, "erf": 24, "sin": 20, "cos"
           "sigmoid": 16, "rsqrt": 4, "sqrt": 8}  # fmt: skip
 """Instructions of functions, those of the special function units counted for what they take."""
 _AHEAD = {1: 0.5, 2: 0.9, 3: 0.98}
-"""The part of the peak rate of products by how many of their steps are loaded ahead."""
+"""The part of the peak rate of matmuls by how many of their steps are loaded ahead."""
 
-_HELD_UP = 0.5
+_STALL = 0.5
 """How far warpgroups in turns drift apart where an instance has one step: 16384x16384x64 with a
 sigmoid takes them 1.16 times as long as a block of both."""
 
 _BY_WARP = 0.62
-"""The part of the peak rate of products that instructions of a warp reach."""
+"""The part of the peak rate of matmuls that instructions of a warp reach."""
 
 
 @attrs.frozen
@@ -117,8 +125,8 @@ class _Model:
         work, machine, threads = self.work, self.machine, self.work.warps * 32
         moved, instances = work.traffic(), work.instances
         registers = 24 + work.live() / threads
-        staged = moved.step * (work.schedule.num_stages or 3) + moved.kept if work.products else 0
-        if staged > ROOM or registers > 1000:
+        staged = moved.step * (work.schedule.num_stages or 3) + moved.kept if work.matmuls else 0
+        if staged > SHARED_BYTES or registers > 1000:
             return Estimate(math.inf, math.inf, math.inf, instances)
         resident = self._resident(registers, staged)
         waves = instances / (machine.processors * resident)
@@ -126,14 +134,14 @@ class _Model:
         busy = min(1.0, instances / machine.processors)
         memory = self._memory(moved, waves, busy)
         arithmetic = self._arithmetic() / busy * (1 + max(0.0, registers - 200) / 40)
-        rounds = max(1.0, waves) if work.limit else math.ceil(waves)
-        latency = work.steps() * rounds * machine.latency / work.slots()
+        iterations = max(1.0, waves) if work.limit else math.ceil(waves)
+        latency = work.steps() * iterations * machine.latency / work.slots()
         parts = memory, arithmetic, latency, self._start()
         longest = max(parts)
         seconds = longest * self._tail(waves, resident) + 0.15 * (sum(parts) - longest)
         seconds *= self._unevenness(registers * threads)
-        if work.products:
-            seconds *= 1.25 if moved.kept > 0.75 * ROOM else 1.0
+        if work.matmuls:
+            seconds *= 1.25 if moved.kept > 0.75 * SHARED_BYTES else 1.0
         else:  # the first loads have nothing beside them, nor have the last results
             seconds += 0.1 * sum(moved.asked.values()) * min(1.0, 1 / waves) / machine.memory
         return Estimate(machine.launch + seconds, memory, arithmetic, instances)
@@ -155,13 +163,13 @@ class _Model:
         if work.roles:
             threads, registers = threads + 128, 168 if work.warps > 4 else registers
         by_registers = machine.registers / (min(registers, 255) * threads)
-        by_shared = ROOM / staged if staged else 32
+        by_shared = SHARED_BYTES / staged if staged else 32
         return max(1, int(min(by_registers, by_shared, machine.threads / threads, 32)))
 
     def _start(self) -> float:
         """Seconds in which blocks start."""
         work, machine = self.work, self.machine
-        if work.products and (work.alone or work.instances <= machine.processors):
+        if work.matmuls and (work.alone or work.instances <= machine.processors):
             return machine.warp * (work.schedule.num_warps or 4)
         return work.instances * machine.start * (1 + work.warps / 12)
 
@@ -173,21 +181,23 @@ class _Model:
         missed = self._missed(moved, min(1.0, 1 / waves))
         asked = 0.0
         for name, required in moved.asked.items():
-            held = moved.held[name]
+            footprint = moved.footprint[name]
             asked += (
-                required if held > machine.own_cache else min(required, held * machine.processors)
+                required
+                if footprint > machine.own_cache
+                else min(required, footprint * machine.processors)
             )
         short = max(0.0, 1 - self.work.piece() / machine.page)
         reach = self._reach(moved.step + moved.kept) * busy
-        near = machine.mapped if self.work.products else machine.cache
+        near = machine.mapped if self.work.matmuls else machine.cache
         far = missed * (1 + machine.scattered * short) / machine.memory / reach
         return max(far * self._mixing(), asked / near / busy) + self._displaced(moved)
 
     def _displaced(self, moved: Traffic) -> float:
         """Seconds in which what the cache held is written back for lines that take its place, which
         those that go first do not."""
-        staying = sum(moved.held.values())
-        staying -= sum(moved.held.get(name, 0.0) for name in self.work.schedule.evict_first)
+        staying = sum(moved.footprint.values())
+        staying -= sum(moved.footprint.get(name, 0.0) for name in self.work.schedule.evict_first)
         return 0.45 * min(staying, self.machine.cache_bytes) / self.machine.memory
 
     def _mixing(self) -> float:
@@ -196,15 +206,15 @@ class _Model:
         late, and between reads."""
         work, schedule = self.work, self.work.schedule
         row = math.prod(work.sizes[n] for n in work.group.root.labels[1:])
-        rows = work.group.reductions and not work.products and row * 4 >= self.machine.page
+        rows = work.group.reductions and not work.matmuls and row * 4 >= self.machine.page
         return 1.03 if rows and not schedule.evict_first | schedule.evict_last else 1.0
 
     def _missed(self, moved: Traffic, wave: float) -> float:
         """Bytes from memory: every tensor once, and what is read again that the cache no longer
-        holds. It keeps small tensors; program instances of products share what they read with
+        holds. It keeps small tensors; program instances of matmuls share what they read with
         their neighbours, others read their own again: of a tensor `wave`, a part of one, in turns
         with the result."""
-        total, cache = sum(moved.held.values()), self.machine.cache_bytes
+        total, cache = sum(moved.footprint.values()), self.machine.cache_bytes
         if total < cache:
             return total
         if self.work.limit and self.work.instances <= MANY:
@@ -212,20 +222,20 @@ class _Model:
             touched = tuple(moved.touched.values())
             return total + read_again(self.work.order, touched, at_once, cache)
         grouped = any(level.inner for level in self.work.schedule.order)
-        for name, held in moved.held.items():
-            again = max(0.0, moved.asked[name] - held)
-            if again and held >= cache / 4:
-                lost = max(0.0, 1 - cache / (held * wave))
-                total += again * ((0.08 if grouped else 0.2) if self.work.products else lost)
+        for name, footprint in moved.footprint.items():
+            reloaded = max(0.0, moved.asked[name] - footprint)
+            if reloaded and footprint >= cache / 4:
+                lost = max(0.0, 1 - cache / (footprint * wave))
+                total += reloaded * ((0.08 if grouped else 0.2) if self.work.matmuls else lost)
         return total
 
-    def _reach(self, held: float) -> float:
+    def _reach(self, footprint: float) -> float:
         """The part of memory's bandwidth that the bytes under way suffice for. A block that is
         alone has none under way while it reduces and writes."""
-        if self.work.products:
+        if self.work.matmuls:
             return 1.0
         machine, threads = self.machine, self.work.warps * 32
-        under_way = min(held, threads * 64.0) * self.at_once**2 / (self.at_once + 0.4)
+        under_way = min(footprint, threads * 64.0) * self.at_once**2 / (self.at_once + 0.4)
         return min(1.0, max(under_way, 256.0) / machine.in_flight)
 
     def _unevenness(self, registers: float) -> float:
@@ -233,7 +243,7 @@ class _Model:
         it waits for them with nothing else to do; and when rows that are needed again after they
         were reduced are more than the registers of a processor hold."""
         work = self.work
-        if work.products:
+        if work.matmuls:
             return 1.0
         each, most = work.live() / (work.warps * 32), 40 if work.group.reductions else 12
         far = max(0.0, math.log2(max(each, 0.1) / most), math.log2(4 / max(each, 0.1)))
@@ -246,21 +256,21 @@ class _Model:
 
     def _arithmetic(self) -> float:
         """Seconds that all processors need to compute."""
-        work, products, elements = self.work, 0.0, 0.0
+        work, matmuls, elements = self.work, 0.0, 0.0
         rate = self.machine.elements * self._filled()
         for use, count in work.amounts():
             if is_dot(use.node):
-                products += 2 * count * work.depth(use)[0] / self._product_rate(use)
+                matmuls += 2 * count * work.depth(use)[0] / self._matmul_rate(use)
             else:
                 elements += count * _weight(use.node) / rate
-        return products + elements - 0.4 * self._drift() * min(products, elements)
+        return matmuls + elements - 0.4 * self._drift() * min(matmuls, elements)
 
     def _filled(self) -> float:
-        """The part of the rate of elementwise work that the warps of a kernel with products reach:
+        """The part of the rate of elementwise work that the warps of a kernel with matmuls reach:
         each hides the latencies of others."""
         groups = 2 if self.work.schedule.persistent == "turns" else self.at_once
         warps = min(16.0, self.work.warps * groups)
-        return warps / (warps + 5.3) / 0.6 if self.work.products else 1.0
+        return warps / (warps + 5.3) / 0.6 if self.work.matmuls else 1.0
 
     def _drift(self) -> float:
         """How far warpgroups drift apart, so that one multiplies while another writes: those of a
@@ -268,8 +278,8 @@ class _Model:
         in turns hold each other up where they take turns for every step."""
         depths = [self.work.depth(u) for u in self.work.once() if is_dot(u.node)]
         if self.work.schedule.persistent == "turns":
-            held_up = len(depths) == 1 and depths[0][0] <= depths[0][1]
-            return _HELD_UP if held_up else 1.0
+            stall = len(depths) == 1 and depths[0][0] <= depths[0][1]
+            return _STALL if stall else 1.0
         if self.at_once >= 2:
             return 1.0
         if len(depths) != 1 or self.work.warps < 8:
@@ -278,15 +288,15 @@ class _Model:
         ahead = (self.work.slots() - 1) * step / span
         return min(1.0, max(0.0, ahead - 1) / 1.5)
 
-    def _product_rate(self, use: Use) -> float:
-        """Operations a second of a product."""
+    def _matmul_rate(self, use: Use) -> float:
+        """Operations a second of a matmul."""
         work, node = self.work, use.node
         assert isinstance(node, Reduction)
         m, n = (work.tensor(x, use) for x in use.dims[-2:])
         span, k = work.depth(use)
         left, right = (work.kind(v) for v in node.values)
-        known = isinstance(left, Scalar) and isinstance(right, Scalar)
-        kind = dot_operand_type(left, right) if known else None  # type: ignore[arg-type]
+        are_scalars = isinstance(left, Scalar) and isinstance(right, Scalar)
+        kind = dot_operand_type(left, right) if are_scalars else None  # type: ignore[arg-type]
         if kind is None or min(m, n, k) < 8:
             return self.machine.elements / 4
         name = str(kind)
@@ -299,13 +309,13 @@ class _Model:
         if use.inside and k < span:
             ahead *= 0.6  # a loop in a loop: only one of them runs ahead
         feed *= 1.0 if work.roles else _BY_WARP
-        return self.machine.products[name] * feed * depth * per_warp * ahead
+        return self.machine.matmuls[name] * feed * depth * per_warp * ahead
 
 
 def _weight(node: Node) -> float:
     """Instructions for an element."""
     if isinstance(node, Call) and node.name == "pow" and isinstance(node.arguments[1], Number):
-        return 2.0  # a product, of small whole powers
+        return 2.0  # a matmul, of small whole powers
     if isinstance(node, Call):
         return _HEAVY.get(node.name, 1)
     if isinstance(node, Binary):

@@ -40,7 +40,7 @@ def wide(kind: Scalar) -> Scalar:
 
 
 def dot_operand_type(left: Scalar, right: Scalar) -> Scalar | None:
-    """The type of a matrix product's operands: the narrower float. None for what no matrix
+    """The type of a matmul's operands: the narrower float. None for what no matrix
     product is of, which is multiplied and added."""
     if left is right and str(left) in ("i8", *_DOT):
         return left
@@ -58,7 +58,7 @@ def accumulator(node: Reduction, kinds: tuple[Kind, ...]) -> Scalar:
         return {"f64": F64, "i8": I32}.get(str(narrow), F32)
     joined = result[0]
     for kind in result[1:]:
-        joined = _scalar(meet(joined, kind))
+        joined = _scalar(common_kind(joined, kind))
     return joined
 
 
@@ -68,7 +68,7 @@ def _scalar(kind: Kind) -> Scalar:
     return I32 if kind is int else F32
 
 
-def meet(left: Kind, right: Kind) -> Kind:
+def common_kind(left: Kind, right: Kind) -> Kind:
     """The type of an operation between wide operands, by the builder's rules."""
     if isinstance(left, type) and isinstance(right, type):
         return float if float in (left, right) else int
@@ -120,7 +120,7 @@ def _binary(op: str, left: Kind, right: Kind) -> Kind:
     left, right = _widened(left), _widened(right)
     if op in RELATIONS:
         return I1 if isinstance(left, Scalar) or isinstance(right, Scalar) else int
-    result = meet(left, right)
+    result = common_kind(left, right)
     return _divided(result) if op == "/" else result
 
 
@@ -138,7 +138,7 @@ def _call(name: str, kinds: list[Kind]) -> Kind:
         kinds = [_floating(k) for k in kinds]
     result = kinds[-1]
     for kind in kinds[1 if function.kind == "choice" else 0 : -1]:
-        result = meet(result, kind)
+        result = common_kind(result, kind)
     return result if isinstance(result, Scalar) else I32 if result is int else F32
 
 

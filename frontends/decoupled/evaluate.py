@@ -83,21 +83,23 @@ def hoist(k: Kernel, node: Node, env: Env) -> None:
             hoist(k, operand, _below(k, node, env))
 
 
-def hoist_factors(k: Kernel, node: Node, env: Env) -> None:
-    """Load the factors of matrix products below `node` for which `env` has all positions."""
+def hoist_dot_operands(k: Kernel, node: Node, env: Env) -> None:
+    """Load the factors of matmuls below `node` for which `env` has all positions."""
     func = reads_member(k, node)
     if func:
         assert isinstance(node, Access)
-        hoist_factors(k, func.value, inner_env(node, func.labels, env))
+        hoist_dot_operands(k, func.value, inner_env(node, func.labels, env))
         return
     inner = _below(k, node, env)
     for operand in node.operands:
-        factor = isinstance(node, Reduction) and node.op == "rdot" and isinstance(operand, Access)
-        known = all(label in inner for label in k.free(operand))
-        if factor and known and not reads_member(k, operand):
+        is_operand = (
+            isinstance(node, Reduction) and node.op == "rdot" and isinstance(operand, Access)
+        )
+        is_available = all(label in inner for label in k.free(operand))
+        if is_operand and is_available and not reads_member(k, operand):
             evaluate(k, operand, inner)
         else:
-            hoist_factors(k, operand, inner)
+            hoist_dot_operands(k, operand, inner)
 
 
 def _below(k: Kernel, node: Node, env: Env) -> Env:
@@ -116,7 +118,7 @@ def _below(k: Kernel, node: Node, env: Env) -> Env:
 def _access(k: Kernel, node: Access, env: Env) -> Tile:
     func = k.inlined(node.name)
     if func is None:
-        extra = k.pieces.get(node.name, ())
+        extra = k.chunk_labels.get(node.name, ())
         return k.load(node.name, (*extra, *node.labels), {**k.outer, **env})
     result = evaluate(k, func.value, inner_env(node, func.labels, env))
     return result.renamed(dict(zip(func.labels, node.labels, strict=True)))
@@ -128,18 +130,18 @@ def _label(k: Kernel, node: Label, env: Env) -> Tile:
 
 
 def _operands(k: Kernel, node: Node, env: Env) -> tuple[list[Any], tuple[str, ...]]:
-    """The operands beside each other, and the axes they then have."""
-    return _beside(k, node, [evaluate(k, n, env) for n in node.operands])
+    """The operands aligned with each other, and the axes they then have."""
+    return _align(k, node, [evaluate(k, n, env) for n in node.operands])
 
 
-def _beside(k: Kernel, node: Node, tiles: list[Tile]) -> tuple[list[Any], tuple[str, ...]]:
-    """Tiles, of the shape of `node`, beside each other, and the axes they then have."""
-    held = {a for t in tiles for a in t.axes}
-    axes = tuple(label for label in k.shape(node) if label in held)
+def _align(k: Kernel, node: Node, tiles: list[Tile]) -> tuple[list[Any], tuple[str, ...]]:
+    """Tiles, of the shape of `node`, aligned with each other, and the axes they then have."""
+    tile_axes = {a for t in tiles for a in t.axes}
+    axes = tuple(label for label in k.shape(node) if label in tile_axes)
     return [aligned(t, axes) for t in tiles], axes
 
 
-def _product_and_sum(k: Kernel, node: Binary) -> tuple[Node, Node, Node] | None:
+def _multiply_and_reduce(k: Kernel, node: Binary) -> tuple[Node, Node, Node] | None:
     """x, y and z of x * y + z of floats, or of a difference; None for what is neither."""
     kind = k.kind(node)
     if node.op not in ("+", "-") or not isinstance(kind, Scalar) or not kind.is_float:
@@ -156,8 +158,8 @@ def _unary(k: Kernel, node: Unary, env: Env) -> Tile:
 
 
 def _binary(k: Kernel, node: Binary, env: Env) -> Tile:
-    if k.fast and (parts := _product_and_sum(k, node)) is not None:
-        items, axes = _beside(k, node, [evaluate(k, n, env) for n in parts])
+    if k.fast and (parts := _multiply_and_reduce(k, node)) is not None:
+        items, axes = _align(k, node, [evaluate(k, n, env) for n in parts])
         if node.op == "-":
             subtracted = 0 if parts[2] is node.left else 2
             items[subtracted] = values.unary("-", items[subtracted])
@@ -186,8 +188,8 @@ def _masked_at_the_edge(k: Kernel, node: Call, env: Env) -> Tile | None:
         return None
     sure = holds(k, test, env)
     number, result = evaluate(k, other, env).item, evaluate(k, x, env)
-    held = {*result.axes, *(n for n in labels if env[n].extent)}
-    axes = tuple(label for label in k.shape(node) if label in held)
+    tile_axes = {*result.axes, *(n for n in labels if env[n].extent)}
+    axes = tuple(label for label in k.shape(node) if label in tile_axes)
     if sure is None or not axes or isinstance(number, Expr) or not isinstance(result.item, Expr):
         return None
     shape = tuple(env[a].extent for a in axes)
@@ -253,10 +255,10 @@ def _reduction(k: Kernel, node: Reduction, env: Env) -> Tile:
     axes = term_axes(k, node, env, walk.extent)
     shape = tuple(env[a].extent if a != node.label else walk.extent for a in axes)
     total = k.b.var(k.b.constant(tile(into, shape), identity(node.op, into)), name=node.label)
-    hoist_factors(k, node, {label: r for label, r in env.items() if label != node.label})
+    hoist_dot_operands(k, node, {label: r for label, r in env.items() if label != node.label})
     with positions(k.b, walk, k.stages) as place, k.scope():
         inner = {**env, node.label: place}
-        if is_product(k, node, inner, kinds):
+        if is_dot(k, node, inner, kinds):
             total.set(product(k, node, inner, kinds, total.get()))
         else:
             result, _ = term(k, node, inner, into)
@@ -266,10 +268,10 @@ def _reduction(k: Kernel, node: Reduction, env: Env) -> Tile:
 
 
 def term(k: Kernel, node: Reduction, env: Env, into: Scalar) -> tuple[Tile, bool]:
-    """What a reduction adds up, and whether its axis is still there: matrix products have summed
+    """What a reduction adds up, and whether its axis is still there: matmuls have summed
     over it."""
     kinds = tuple(k.kind(v) for v in node.values)
-    if is_product(k, node, env, kinds):
+    if is_dot(k, node, env, kinds):
         axes = term_axes(k, node, env, env[node.label].extent)
         return Tile(product(k, node, env, kinds, None), axes), False
     axes = term_axes(k, node, env, env[node.label].extent)
@@ -288,16 +290,16 @@ def term(k: Kernel, node: Reduction, env: Env, into: Scalar) -> tuple[Tile, bool
 
 
 def term_axes(k: Kernel, node: Reduction, env: Env, extent: int) -> tuple[str, ...]:
-    """Axes of what is added up; the label reduced has `extent`. Matrix products have summed."""
+    """Axes of what is added up; the label reduced has `extent`. Matmuls have summed."""
     if node.op != "rdot":
         labels = [label for label in k.shape(node.values[0]) if label]
         return tuple(n for n in labels if (extent if n == node.label else env[n].extent))
     outer = tuple(label for label in k.shape(node) if label and env[label].extent)
-    return (*outer, node.label) if extent and not product_axes(k, node, env) else outer
+    return (*outer, node.label) if extent and not dot_axes(k, node, env) else outer
 
 
-def product_axes(k: Kernel, node: Reduction, env: Env) -> bool:
-    """Whether rows and columns of a product are tiles of a type that matrix products are of."""
+def dot_axes(k: Kernel, node: Reduction, env: Env) -> bool:
+    """Whether rows and columns of a matmul are tiles of a type that matmuls are of."""
     rows, columns = k.shape(node)[-2:]
     kinds = [k.kind(v) for v in node.values]
     if not all(isinstance(kind, Scalar) for kind in kinds) or not dot_operand_type(*kinds):  # type: ignore[arg-type]
@@ -306,27 +308,27 @@ def product_axes(k: Kernel, node: Reduction, env: Env) -> bool:
     return bool(rows and columns and env[rows].extent and env[columns].extent and batch < 2)
 
 
-def is_product(k: Kernel, node: Reduction, env: Env, kinds: tuple[Kind, ...]) -> bool:
-    """Whether the reduction is a matrix product of tiles."""
-    return node.op == "rdot" and bool(env[node.label].extent) and product_axes(k, node, env)
+def is_dot(k: Kernel, node: Reduction, env: Env, kinds: tuple[Kind, ...]) -> bool:
+    """Whether the reduction is a matmul of tiles."""
+    return node.op == "rdot" and bool(env[node.label].extent) and dot_axes(k, node, env)
 
 
 def product(
     k: Kernel, node: Reduction, env: Env, kinds: tuple[Kind, ...], onto: Expr | None
 ) -> Expr:
-    """The matrix product of both tiles, added to `onto`."""
+    """The matmul of both tiles, added to `onto`."""
     shape, label = k.shape(node), node.label
     batch = tuple(n for n in shape[:-2] if n and env[n].extent)
     kind = dot_operand_type(*kinds)  # type: ignore[arg-type]
     assert kind is not None
     sides = [
-        _factor(k, value, (*batch, *pair), env, label, kind)
+        _dot_operand(k, value, (*batch, *pair), env, label, kind)
         for value, pair in zip(node.values, ((shape[-2], label), (label, shape[-1])), strict=True)
     ]
     return sides[0].dot(sides[1], onto, precision=k.group.root.schedule.precision)
 
 
-def _factor(
+def _dot_operand(
     k: Kernel, node: Node, axes: tuple[Any, ...], env: Env, label: str, kind: Scalar
 ) -> Expr:
     result = evaluate(k, node, env)

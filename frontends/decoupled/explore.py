@@ -79,13 +79,13 @@ def explore(
     legal, illegal = space(program, template)
     plans: dict[str, Plan] = {}
     failed: list[Timing] = list(illegal)
-    given: dict[str, Any] = {}
+    argument_of: dict[str, Any] = {}
     for text, one in legal.items():
         try:
             function = one.function(name)
-            given = dict(zip((*function.tensors, *function.scalars), arguments, strict=True))
+            argument_of = dict(zip((*function.tensors, *function.scalars), arguments, strict=True))
             plans[text] = function.plan(*arguments, types=types)
-            wrong = check(plans[text], given) if check else None
+            wrong = check(plans[text], argument_of) if check else None
         except TileirError as error:
             wrong = str(error)
         if wrong:
@@ -94,7 +94,7 @@ def explore(
     rng, seconds = random.Random(seed), dict.fromkeys(plans, 0.0)
     for _ in range(rounds):
         for text in rng.sample(list(plans), len(plans)):
-            seconds[text] += clock(plans[text], given) / rounds
+            seconds[text] += clock(plans[text], argument_of) / rounds
     timings = sorted((Timing(t, s) for t, s in seconds.items()), key=lambda t: t.seconds)
     return Exploration(tuple(timings), tuple(failed))
 
@@ -102,12 +102,12 @@ def explore(
 def wall_clock(on: str, repeats: int = 3) -> Clock:
     """The median of `repeats` runs on an executor, copies included."""
 
-    def clock(plan: Plan, given: Mapping[str, Any]) -> float:
-        plan.run(given, on)
+    def clock(plan: Plan, arguments: Mapping[str, Any]) -> float:
+        plan.run(arguments, on)
         taken = []
         for _ in range(repeats):
             start = time.perf_counter()
-            plan.run(given, on)
+            plan.run(arguments, on)
             taken.append(time.perf_counter() - start)
         return float(np.median(taken))
 

@@ -75,9 +75,9 @@ def _fma(b: Builder, x: Any, y: Any, z: Any) -> Expr:
 
 def _alike(b: Builder, *items: Any) -> list[Expr]:
     """Floats as values of one type and shape."""
-    given = [item for item in items if isinstance(item, Expr)]
-    kind = F64 if any(element_of(item.type) is F64 for item in given) else F32
-    shapes = [shape_of(item.type) for item in given]
+    expressions = [item for item in items if isinstance(item, Expr)]
+    kind = F64 if any(element_of(item.type) is F64 for item in expressions) else F32
+    shapes = [shape_of(item.type) for item in expressions]
     shape = tuple(map(max, zip(*(s for s in shapes if s), strict=True)))
     result = [item.to(kind) if isinstance(item, Expr) else b.constant(kind, item) for item in items]
     return [item.broadcast_to(*shape) for item in result] if shape else result

@@ -204,8 +204,8 @@ def _check_map(definitions: Definitions, own: Group) -> None:
     pending: set[str] = set()
     placed: set[str] = set()
     for level in schedule.order:
-        known = level.label in pending or level.label in schedule.blocks
-        if not known or level.label in placed:
+        is_loop = level.label in pending or level.label in schedule.blocks
+        if not is_loop or level.label in placed:
             why = "is there twice" if level.label in placed else "is not blocked"
             raise error_at(f"map: {level.label} {why}", place, "TIR1204")
         placed.add(level.label)

@@ -50,56 +50,56 @@ def levels(schedule: Schedule, sizes: Mapping[str, int]) -> tuple[Level, ...]:
     return tuple(result)
 
 
-def instances(found: Sequence[Level]) -> int:
+def instances(levels: Sequence[Level]) -> int:
     """Program instances of a grid: one for every combination of blocks."""
-    return math.prod(_totals(found).values())
+    return math.prod(_totals(levels).values())
 
 
-def _totals(found: Sequence[Level]) -> dict[str, int]:
+def _totals(levels: Sequence[Level]) -> dict[str, int]:
     """Blocks of each dimension."""
-    return {level.label: level.total for level in found if level.label == level.of}
+    return {level.label: level.total for level in levels if level.label == level.of}
 
 
-def places(found: Sequence[Level], number: Number, reverse: Collection[str] = ()) -> Places:
+def places(levels: Sequence[Level], number: Number, reverse: Collection[str] = ()) -> Places:
     """Which block of each dimension program instance `number` of a grid, or each of an array of
     them, computes; nothing is said of dimensions of one block. `reverse` are those whose last
     block comes first."""
-    ragged = any(level.total % level.factor for level in found)
-    digits = _outermost_first(found, number) if ragged else _innermost_first(found, number)
-    for level in reversed(found):
+    ragged = any(level.total % level.factor for level in levels)
+    digits = _outermost_first(levels, number) if ragged else _innermost_first(levels, number)
+    for level in reversed(levels):
         _join(digits, level)
-    totals = _totals(found)
+    totals = _totals(levels)
     for label in sorted(digits.keys() & set(reverse)):
         digits[label] = totals[label] - 1 - digits[label]
     return digits
 
 
-def _innermost_first(found: Sequence[Level], number: Number) -> Places:
-    """The number taken apart into rounds of loops that have as many in every round of others."""
+def _innermost_first(levels: Sequence[Level], number: Number) -> Places:
+    """`number` decomposed into iterations of loops, each with one trip count in all iterations."""
     digits: Places = {}
-    rest, several = number, [level for level in found if level.count > 1]
+    rest, several = number, [level for level in levels if level.count > 1]
     for i, level in reversed(list(enumerate(several))):
         digits[level.label] = _remainder(rest, level.count) if i else rest
         rest = _quotient(rest, level.count) if i else rest
     return digits
 
 
-def _outermost_first(found: Sequence[Level], number: Number) -> Places:
+def _outermost_first(levels: Sequence[Level], number: Number) -> Places:
     """The same where the last round of a loop may have fewer positions for the loop inside:
     `left` counts the positions of all dimensions that are still to be told apart."""
     digits: Places = {}
     rest = number
-    left: dict[str, Number] = _totals(found)
-    for level in found:
+    left: dict[str, Number] = _totals(levels)
+    for level in levels:
         mine = left.pop(level.label)
-        step = functools.reduce(_product, left.values(), level.factor)
+        step = functools.reduce(_total_count, left.values(), level.factor)
         digit: Number = 0
         if level.count > 1 and not _is_one(mine):
             digit = digits[level.label] = _quotient(rest, step)
-            rest = rest if _is_one(step) else rest - _product(digit, step)
+            rest = rest if _is_one(step) else rest - _total_count(digit, step)
         if level.inner is not None:
             exact = isinstance(mine, int) and mine % level.factor == 0
-            beyond = mine - _product(digit, level.factor)
+            beyond = mine - _total_count(digit, level.factor)
             left[level.inner] = level.factor if exact else _least(beyond, level.factor)
     return digits
 
@@ -119,7 +119,7 @@ def _is_one(number: Number) -> bool:
     return isinstance(number, int) and number == 1
 
 
-def _product(one: Number, other: Number) -> Number:
+def _total_count(one: Number, other: Number) -> Number:
     if _is_one(other):
         return one
     return other if _is_one(one) else one * other

@@ -39,12 +39,12 @@ class Kernel:
     numbers: dict[str, Expr] = attrs.field(factory=dict[str, Expr])
     outer: dict[str, Range] = attrs.field(factory=dict[str, Range])
     """Positions of the blocks that are counted, whatever is fused."""
-    pieces: dict[str, tuple[str, ...]] = attrs.field(factory=dict[str, "tuple[str, ...]"])
+    chunk_labels: dict[str, tuple[str, ...]] = attrs.field(factory=dict[str, "tuple[str, ...]"])
     """Labels in front of those of a stored Func: which blocks its memory belongs to."""
     last: bool = False
     """Whether what is read now is read for the last time: for what is written."""
     _read: set[str] = attrs.field(factory=set[str])
-    _known: list[dict[Any, Tile]] = attrs.field(factory=lambda: [dict[Any, Tile]()])
+    _tiles: list[dict[Any, Tile]] = attrs.field(factory=lambda: [dict[Any, Tile]()])
     _wholes: dict[int, Range] = attrs.field(factory=dict[int, Range])
     _free: dict[Node, tuple[str, ...]] = attrs.field(factory=dict[Node, "tuple[str, ...]"])
 
@@ -79,9 +79,9 @@ class Kernel:
     def eviction(self, name: str) -> str:
         """What caches are told of a tensor that is accessed now. What stays is told to go where it
         is read again for the last time."""
-        schedule, again = self.group.root.schedule, self.last and name in self._read
+        schedule, is_reread = self.group.root.schedule, self.last and name in self._read
         self._read.add(name)
-        if name in schedule.evict_first or (name in schedule.evict_last and again):
+        if name in schedule.evict_first or (name in schedule.evict_last and is_reread):
             return "first"
         return "last" if name in schedule.evict_last else "normal"
 
@@ -105,20 +105,20 @@ class Kernel:
 
     def kind(self, node: Node) -> Kind:
         """The type of `node`."""
-        known = {name: t.element for name, t in self.tensors.items()}
+        element_of_tensor = {name: t.element for name, t in self.tensors.items()}
         fused = {f.name: f.value for f in self.group.members if f.name not in self.stored}
-        return kind_of(node, {**known, **self.scalars}, fused)
+        return kind_of(node, {**element_of_tensor, **self.scalars}, fused)
 
     # Values at hand ---------------------------------------------------------------------------
 
     @contextmanager
     def scope(self) -> Generator[None]:
         """What is computed inside is forgotten after it."""
-        self._known.append({})
+        self._tiles.append({})
         try:
             yield
         finally:
-            self._known.pop()
+            self._tiles.pop()
 
     def key(self, node: Node, env: Env) -> Any:
         """What the value of `node` is remembered by."""
@@ -126,11 +126,11 @@ class Kernel:
 
     def recall(self, key: Any) -> Tile | None:
         """A value computed before."""
-        return next((known[key] for known in reversed(self._known) if key in known), None)
+        return next((tiles[key] for tiles in reversed(self._tiles) if key in tiles), None)
 
     def remember(self, key: Any, value: Tile) -> None:
         """Keep a value until the innermost scope ends."""
-        self._known[-1][key] = value
+        self._tiles[-1][key] = value
 
     # Positions --------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class Kernel:
                 index = index.to(I64)
             term = index * stride if stride != 1 else index
             if isinstance(term, Expr) and place.extent:
-                term = term.reshape(*_beside(order.index(i), len(order), place.extent))
+                term = term.reshape(*_broadcast_dims(order.index(i), len(order), place.extent))
             total = term if isinstance(total, int) and total == 0 else total + term
         return total
 
@@ -181,10 +181,10 @@ class Kernel:
         """Which of the places are inside; None where all are."""
         expr: Expr | None = None
         for at, i in enumerate(order):
-            held = ranges[i].mask
-            if held is not None:
-                held = held.reshape(*_beside(at, len(order), ranges[i].extent))
-                expr = held if expr is None else expr & held
+            mask = ranges[i].mask
+            if mask is not None:
+                mask = mask.reshape(*_broadcast_dims(at, len(order), ranges[i].extent))
+                expr = mask if expr is None else expr & mask
         return expr
 
     def load(self, name: str, labels: tuple[str, ...], env: Env) -> Tile:
@@ -203,7 +203,7 @@ class Kernel:
         return Tile(expr, axes, frozenset(axes))
 
 
-def _beside(at: int, rank: int, extent: int) -> tuple[int, ...]:
+def _broadcast_dims(at: int, rank: int, extent: int) -> tuple[int, ...]:
     """A shape with `extent` at one place."""
     return tuple(extent if i == at else 1 for i in range(rank))
 

@@ -55,14 +55,14 @@ def build(
         **{n: scalars[n] for n in numbers},
     }
     kernel = Kernel(b, group, sizes, tensors, scalars, shapes, stored)
-    kernel.pieces = {
+    kernel.chunk_labels = {
         f.name: tuple(f"{n}.block" for n in _private(group, f, sizes))
         for f in group.members
         if f.name in stored
     }
     place = root.place
-    with b.located(place) if place else nullcontext(), b.kernel(name, **parameters) as given:
-        result = dict(zip(parameters, given, strict=True))
+    with b.located(place) if place else nullcontext(), b.kernel(name, **parameters) as arguments:
+        result = dict(zip(parameters, arguments, strict=True))
         kernel.pointers.update({n: result[n] for n in pointers})
         kernel.numbers.update({n: result[n] for n in numbers})
         _configure(b, root.schedule)
@@ -267,7 +267,7 @@ def _store_fused(k: Kernel, func: Func, prefix: Env, env: Env) -> None:
     def loops(inner: Env, pending: list[str]) -> None:
         hoist(k, func.value, inner)
         if not pending:
-            labels = (*k.pieces[func.name], *func.labels)
+            labels = (*k.chunk_labels[func.name], *func.labels)
             _write(k, func.name, labels, func.value, inner)
             return
         label, *others = pending

@@ -77,25 +77,25 @@ def definitions(statements: Sequence[Declaration | Definition | Directive]) -> D
             _declare(symbols, statement)
     result = Definitions(symbols, _funcs(symbols, statements))
     _check_ranks(result)
-    known = ordered(result)
-    for func in known:
+    funcs_in_order = ordered(result)
+    for func in funcs_in_order:
         check_result(func.value, func.labels, result.shapes)
     return scheduled(result, [s for s in statements if isinstance(s, Directive)])
 
 
-def scheduled(found: Definitions, directives: Sequence[Directive]) -> Definitions:
+def scheduled(definitions_: Definitions, directives: Sequence[Directive]) -> Definitions:
     """With more scheduling primitives. Raises CompilationError."""
-    funcs = dict(found.funcs)
+    funcs = dict(definitions_.funcs)
     for directive in directives:
         func = funcs.get(directive.name)
         if func is None:
-            kind = found.symbols.get(directive.name)
+            kind = definitions_.symbols.get(directive.name)
             what = f"{directive.name} is declared as {kind.kind}" if kind else "no such Func"
             message = f"scheduling primitives are applied to a Func: {what}"
             raise error_at(message, directive.place, "TIR1202")
         schedule = schedules.apply(func.schedule, directive)
         funcs[directive.name] = attrs.evolve(func, schedule=schedule)
-    return attrs.evolve(found, funcs=funcs)
+    return attrs.evolve(definitions_, funcs=funcs)
 
 
 def _declare(symbols: dict[str, Symbol], declaration: Declaration) -> None:
@@ -183,11 +183,11 @@ def with_operands(node: Node, operands: Sequence[Node]) -> Node:
     return attrs.evolve(node, **{name: operand})  # type: ignore[arg-type]
 
 
-def _check_ranks(found: Definitions) -> None:
+def _check_ranks(defined: Definitions) -> None:
     ranks: dict[str, tuple[int, Location | None]] = {
-        func.name: (len(func.labels), func.place) for func in found.funcs.values()
+        func.name: (len(func.labels), func.place) for func in defined.funcs.values()
     }
-    for func in found.funcs.values():
+    for func in defined.funcs.values():
         for access in accesses(func.value):
             rank, place = ranks.setdefault(access.name, (len(access.labels), access.place))
             if rank != len(access.labels):
@@ -195,23 +195,23 @@ def _check_ranks(found: Definitions) -> None:
                 raise error_at(message, access.place, "TIR1203")
 
 
-def ordered(found: Definitions) -> tuple[Func, ...]:
+def ordered(defined: Definitions) -> tuple[Func, ...]:
     """Funcs, each after those it depends on. Raises CompilationError where there is a circle."""
     done: dict[str, Func] = {}
     entered: dict[str, None] = {}
 
     def visit(name: str, place: Location | None) -> None:
-        if name in done or name not in found.funcs:
+        if name in done or name not in defined.funcs:
             return
         if name in entered:
             raise error_at(f"{name} depends on itself", place, "TIR1202")
         if len(entered) - len(done) > 100:
             raise error_at("more than 100 Funcs depend on each other", place)
         entered[name] = None
-        for access in accesses(found.funcs[name].value):
+        for access in accesses(defined.funcs[name].value):
             visit(access.name, access.place)
-        done[name] = found.funcs[name]
+        done[name] = defined.funcs[name]
 
-    for func in found.funcs.values():
+    for func in defined.funcs.values():
         visit(func.name, func.place)
     return tuple(done.values())

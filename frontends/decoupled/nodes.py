@@ -189,4 +189,4 @@ def walk(node: Node) -> Iterator[Node]:
 
 def accesses(node: Node) -> Iterator[Access]:
     """What `node` reads."""
-    return (found for found in walk(node) if isinstance(found, Access))
+    return (access for access in walk(node) if isinstance(access, Access))

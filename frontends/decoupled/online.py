@@ -27,9 +27,9 @@ from tileir.frontends.decoupled.rescaling import growths
 from tileir.frontends.decoupled.values import Tile, aligned, spread
 from tileir.types import tile
 
-_APART = 8
+_PARTIALS = 8
 """Sums and maxima are kept of every so many-th position, where it does not matter in which order
-they are joined: threads that hold the columns of a product have no part in each other's then."""
+they are joined: threads that hold the columns of a matmul have no part in each other's then."""
 
 _SLACK = 8.0
 """How far exponents of 2 may pass 0 before a level follows a maximum."""
@@ -40,14 +40,14 @@ def evaluate_together(k: Kernel, node: Reduction, env: Env) -> Tile:
     CompilationError where one cannot be kept up to date."""
     members = gathered(k, node, env)
     for i, member in enumerate(members):
-        rules.hoist_factors(k, member.node, member.env)
+        rules.hoist_dot_operands(k, member.node, member.env)
         member.growths = tuple(growths(k, members, i))
     walk = k.walk(node.label, env, node)
     for member in members:
         member.slack = _slack(k, member, members)
-        member.apart = _apart(k, member, members, walk)
+        member.partials = _partial_counts(k, member, members, walk)
         one = tuple(member.env[a].extent for a in member.axes)
-        whole, parts = _constant(k, member, one), _constant(k, member, (*one, *member.apart))
+        whole, parts = _constant(k, member, one), _constant(k, member, (*one, *member.partials))
         member.total = k.b.var(whole if member.slack else parts, name=member.node.op)
         member.top = k.b.var(parts, name="top") if member.slack else None
     end = needed(k, [(member.node, member.env) for member in members])
@@ -73,10 +73,10 @@ def _constant(k: Kernel, member: Member, shape: tuple[int, ...]) -> Expr:
 def _advance(k: Kernel, member: Member, env: Env) -> None:
     """One step of one reduction."""
     node = member.node
-    factors = [_factor(k, leader, growth) for leader, growth in member.growths]
+    factors = [_rescale_factor(k, leader, growth) for leader, growth in member.growths]
     scaled = _scaled(k, member.total.get(), member.held, factors)
     kinds = tuple(k.kind(v) for v in node.values)
-    if rules.is_product(k, node, env, kinds):
+    if rules.is_dot(k, node, env, kinds):
         new = rules.product(k, node, env, kinds, scaled)
     elif member.slack:
         new = _raised(k, member, _part(k, member, env))
@@ -85,42 +85,44 @@ def _advance(k: Kernel, member: Member, env: Env) -> None:
     if member.leads and not member.slack:
         member.step = Tile(new - member.total.get(), member.axes)
     member.total.set(new)
-    if member.slack or not member.apart:
+    if member.slack or not member.partials:
         k.remember(member.key, Tile(new, member.axes))
 
 
 def _part(k: Kernel, member: Member, env: Env) -> Expr:
     """What a step adds to a reduction."""
     result = rules.collapsed(k, member.node, *_term(k, member, env))
-    shape = (*(env[a].extent for a in member.axes), *member.apart)
+    shape = (*(env[a].extent for a in member.axes), *member.partials)
     return spread(result, member.held, shape, k.b)
 
 
-def _apart(k: Kernel, member: Member, members: list[Member], walk: Walk) -> tuple[int, ...]:
+def _partial_counts(
+    k: Kernel, member: Member, members: list[Member], walk: Walk
+) -> tuple[int, ...]:
     """The parts that a reduction is kept as, where approximation is allowed and nothing else of the
     pass needs it whole: one for every so many-th position of a step."""
     node, extent = member.node, walk.extent
     if not k.fast or not member.into.is_float or walk.whole:
         return ()
-    if extent <= _APART or extent % _APART:
+    if extent <= _PARTIALS or extent % _PARTIALS:
         return ()
     if rules.term_axes(k, node, member.env, extent) != (*member.axes, node.label):
         return ()
     if member.slack:
-        return (_APART,)
+        return (_PARTIALS,)
     others = (m for m in members if m is not member)
     read = any(mentions(k, v, m.env, member) for m in others for v in m.node.values)
-    return () if read or node.op != "rsum" else (_APART,)
+    return () if read or node.op != "rsum" else (_PARTIALS,)
 
 
 def _term(k: Kernel, member: Member, env: Env) -> tuple[Tile, bool]:
     """What a reduction joins, and whether its axis is still there; beside the parts that are
     apart."""
     result, left = rules.term(k, member.node, env, member.into)
-    if not member.apart or not isinstance(result.item, Expr):
+    if not member.partials or not isinstance(result.item, Expr):
         return result, left
     *outer, extent = result.item.shape
-    (apart,) = member.apart
+    (apart,) = member.partials
     cut = result.item.reshape(*outer, extent // apart, apart)
     return Tile(cut, (*result.axes, PARTS)), left
 
@@ -132,7 +134,7 @@ def _raised(k: Kernel, member: Member, part: Expr) -> Expr:
     assert member.slack is not None
     exponent, old = member.slack.exponent(k), member.total.get()
     member.top.set(rules.combined(k, member.node.op, member.top.get(), part))
-    highest = part.reduce(len(member.axes), "fmaxnum") if member.apart else part
+    highest = part.reduce(len(member.axes), "fmaxnum") if member.partials else part
     reach = values.binary(k.b, "/", _SLACK, abs(exponent), fast=True)
     passed = highest > old + reach
     new = k.b.where(passed, highest, old)
@@ -154,7 +156,7 @@ def _slack(k: Kernel, member: Member, members: list[Member]) -> RescaleFactor | 
 
 
 def _finished(k: Kernel, member: Member) -> Tile:
-    """The value of a reduction behind the pass: relative to maxima, not to levels."""
+    """The value of a reduction after the pass: relative to maxima, not to levels."""
     if member.slack:
         return Tile(_whole(member, member.top.get(), "fmaximum"), member.axes)
     total = _whole(member, member.total.get(), "fadd")
@@ -166,7 +168,7 @@ def _finished(k: Kernel, member: Member) -> Tile:
 
 def _whole(member: Member, parts: Expr, combine: str) -> Expr:
     """The parts of a reduction joined."""
-    return parts.reduce(len(member.axes), combine) if member.apart else parts
+    return parts.reduce(len(member.axes), combine) if member.partials else parts
 
 
 def _left(k: Kernel, leader: Member) -> Tile:
@@ -177,7 +179,7 @@ def _left(k: Kernel, leader: Member) -> Tile:
     return Tile(most.item - leader.total.get(), leader.axes)
 
 
-def _factor(k: Kernel, leader: Member, growth: RescaleFactor) -> Tile:
+def _rescale_factor(k: Kernel, leader: Member, growth: RescaleFactor) -> Tile:
     """What a reduction that grows with `leader` is multiplied by in this step."""
     assert leader.step is not None
     if leader.slack:
@@ -185,14 +187,17 @@ def _factor(k: Kernel, leader: Member, growth: RescaleFactor) -> Tile:
     return growth.factor(k, leader.step)
 
 
-def _scaled(k: Kernel, total: Expr, held: tuple[str, ...], factors: list[Tile]) -> Expr:
+def _scaled(k: Kernel, total: Expr, axes_of_total: tuple[str, ...], factors: list[Tile]) -> Expr:
     """A total with axes `held`, for maxima that have grown since."""
     result: Tile | None = None
     for factor in factors:
-        result = factor if result is None else _product(k, result, factor, held)
-    return total if result is None else total * aligned(result, held)
+        result = factor if result is None else _multiply(k, result, factor, axes_of_total)
+    return total if result is None else total * aligned(result, axes_of_total)
 
 
-def _product(k: Kernel, left: Tile, right: Tile, axes: tuple[str, ...]) -> Tile:
-    held = tuple(a for a in axes if a in left.axes or a in right.axes)
-    return Tile(values.binary(k.b, "*", aligned(left, held), aligned(right, held)), held)
+def _multiply(k: Kernel, left: Tile, right: Tile, axes: tuple[str, ...]) -> Tile:
+    shared_axes = tuple(a for a in axes if a in left.axes or a in right.axes)
+    return Tile(
+        values.binary(k.b, "*", aligned(left, shared_axes), aligned(right, shared_axes)),
+        shared_axes,
+    )

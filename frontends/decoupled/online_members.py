@@ -44,9 +44,11 @@ class RescaleFactor:
     def factor(self, k: Kernel, step: Tile) -> Tile:
         """The factor for a step of the maximum."""
         step = step.renamed(self.names)
-        held = tuple(dict.fromkeys((*self.shift.axes, *step.axes)))
-        moved = values.binary(k.b, "*", aligned(self.shift, held), aligned(step, held))
-        return Tile(values.call(k.b, self.call.name, [moved], k.fast), held)
+        axes_of_both = tuple(dict.fromkeys((*self.shift.axes, *step.axes)))
+        moved = values.binary(
+            k.b, "*", aligned(self.shift, axes_of_both), aligned(step, axes_of_both)
+        )
+        return Tile(values.call(k.b, self.call.name, [moved], k.fast), axes_of_both)
 
     def exponent(self, k: Kernel) -> Any:
         """What is multiplied by how much less the maximum was, to be an exponent of 2: one
@@ -58,7 +60,7 @@ class RescaleFactor:
 class Member:
     """A reduction of the group: `total` is its variable, of tiles with `axes`. Where it `leads`,
     others grow with it: what it is to them is `total`, which with `slack` is a level that may stay
-    behind, and `top` is the maximum then."""
+    after, and `top` is the maximum then."""
 
     node: Reduction
     env: Env
@@ -69,25 +71,25 @@ class Member:
     total: Any = None
     top: Any = None
     slack: RescaleFactor | None = None
-    """How all that depends on it grows, where its level may stay behind."""
+    """How all that depends on it grows, where its level may stay after."""
     growths: tuple[tuple[Member, RescaleFactor], ...] = ()
     """The maxima that it depends on, and how."""
     step: Tile | None = None
     """By how much it grew in this step; with `slack`, what that multiplies others by."""
-    apart: tuple[int, ...] = ()
+    partials: tuple[int, ...] = ()
     """The extent of an axis of its own that a sum, or the maximum that a level follows, has
-    besides: parts that are joined behind the pass."""
+    besides: parts that are joined after the pass."""
 
     @property
     def held(self) -> tuple[str, ...]:
         """The axes of what is joined in each step."""
-        return (*self.axes, PARTS) if self.apart else self.axes
+        return (*self.axes, PARTS) if self.partials else self.axes
 
 
 def gathered(k: Kernel, node: Reduction, env: Env) -> list[Member]:
     """The reductions over one label that can be formed at one place, each after those it needs."""
     members: dict[Any, Member] = {}
-    for at, inner in formed(k, k.group.root.value, node.label, _known(k, env)):
+    for at, inner in formed(k, k.group.root.value, node.label, _cache(k, env)):
         _add(k, members, at, inner)
     if k.key(node, env) not in members:
         for at, inner in formed(k, node, node.label, env):
@@ -111,7 +113,7 @@ def formed(k: Kernel, node: Node, label: str, env: Env) -> Iterator[tuple[Reduct
         yield node, env
 
 
-def _known(k: Kernel, env: Env) -> Env:
+def _cache(k: Kernel, env: Env) -> Env:
     """Positions of the labels of the kernel's own tensor."""
     return {n: r for n, r in env.items() if n in k.group.root.labels}
 

@@ -41,14 +41,14 @@ class Plan:
         """The tensor computed."""
         return self.tensors[self.name]
 
-    def run(self, given: Mapping[str, Any], on: str | None, out: Any = None, **options: Any) -> Any:
-        """Compute with arrays and numbers by name, on an executor (None: the host's processors, or
-        the interpreter for what they do not take); into `out`, if it is given. Raises LaunchError
-        and what the executor raises."""
-        like = next((v for v in given.values() if hasattr(v, "new_empty")), None)
+    def run(self, bound: Mapping[str, Any], on: str | None, out: Any = None, **options: Any) -> Any:
+        """Compute with the arrays and numbers `bound` by name, on executor `on` (None: the CPU, or
+        the interpreter for kernels that the CPU does not run); into `out`, if it is given. Returns
+        the result. Raises LaunchError and what the executor raises."""
+        like = next((v for v in bound.values() if hasattr(v, "new_empty")), None)
         values = {n: _allocated(self.tensors[n], like) for n in self.scratch}
         values[self.name] = _allocated(self.result, like) if out is None else out
-        values.update(given)
+        values.update(bound)
         for launch in self.launches:
             machine = executor(on or on_host(self.module, launch.kernel))
             pairs = zip(launch.parameters, launch.given, strict=True)
@@ -68,7 +68,7 @@ def _allocated(tensor: Tensor, like: Any) -> Any:
 def plan(
     definitions: Definitions,
     name: str,
-    given: Mapping[str, Tensor],
+    inputs: Mapping[str, Tensor],
     scalars: Mapping[str, Scalar],
     sizes: Mapping[str, int],
     types: Mapping[str, Scalar],
@@ -78,28 +78,28 @@ def plan(
     CompilationError, BuildError and LaunchError."""
     needed = groups(definitions, name)
     funcs = [f for g in needed for f in g.funcs]
-    extents = sizes_of(funcs, given, sizes)
-    tensors: dict[str, Tensor] = dict(given)
+    extents = sizes_of(funcs, inputs, sizes)
+    tensors: dict[str, Tensor] = dict(inputs)
     cuts = [cut(g, extents, definitions.shapes) for g in needed]
-    known = dict(extents)
+    sizes_so_far = dict(extents)
     for one in cuts:
-        known.update(one.sizes)
+        sizes_so_far.update(one.sizes)
     made_of = [g for c in cuts for g in c.groups]
-    _claim(tensors, made_of, known, types, scalars)
+    _claim(tensors, made_of, sizes_so_far, types, scalars)
     if out is not None:
         _check_out(tensors[name], out)
         tensors[name] = out
     b, launches = Builder(), list[Launch]()
     for group in made_of:
-        fused = buffers(group, known, F32)
+        fused = buffers(group, sizes_so_far, F32)
         tensors.update({f"{group.root.name}/{n}": t for n, t in fused.items()})
         label = _symbol(group.root.name, [launch.kernel for launch in launches])
         local = {**tensors, **fused}
-        result = build(b, label, group, known, local, scalars, definitions.shapes)
+        result = build(b, label, group, sizes_so_far, local, scalars, definitions.shapes)
         names = tuple(f"{group.root.name}/{n}" if n in fused else n for n in result.parameters)
         launches.append(attrs.evolve(result, given=names))
-    scratch = tuple(n for n in tensors if n not in given and n != name)
-    return Plan(name, b.module(), tuple(launches), known, tensors, tuple(given), scratch)
+    scratch = tuple(n for n in tensors if n not in inputs and n != name)
+    return Plan(name, b.module(), tuple(launches), sizes_so_far, tensors, tuple(inputs), scratch)
 
 
 def _symbol(name: str, taken: Sequence[str]) -> str:
@@ -112,17 +112,17 @@ def _symbol(name: str, taken: Sequence[str]) -> str:
 
 def _claim(
     tensors: dict[str, Tensor],
-    made: Sequence[Group],
+    groups: Sequence[Group],
     sizes: Mapping[str, int],
     types: Mapping[str, Scalar],
     scalars: Mapping[str, Scalar],
 ) -> None:
     """The tensors that kernels write."""
-    for group in made:
+    for group in groups:
         root = group.root
         if root.name not in tensors:
-            known = {**{n: t.element for n, t in tensors.items()}, **scalars}
-            kind = kind_of(root.value, known, {f.name: f.value for f in group.members})
+            element_of_tensor = {**{n: t.element for n, t in tensors.items()}, **scalars}
+            kind = kind_of(root.value, element_of_tensor, {f.name: f.value for f in group.members})
             required = types.get(root.name) or (F64 if kind is F64 else F32)
             if "." in root.name and kind in (I32, I64, F64):
                 required = kind
@@ -199,7 +199,7 @@ def _stated(
     name: str,
     tensors: Mapping[str, Tensor],
     shapes: Mapping[str, Sequence[str]],
-    found: Mapping[str, int],
+    extents: Mapping[str, int],
 ) -> Iterator[tuple[str, int]]:
     """What reading a tensor says about sizes."""
     if name in tensors:
@@ -209,7 +209,7 @@ def _stated(
         yield from zip(labels, shape, strict=True)
         return
     for mine, own in zip(labels, shapes.get(name, ()), strict=False):
-        if own in found:
-            yield mine, found[own]
-        elif mine in found:
-            yield own, found[mine]
+        if own in extents:
+            yield mine, extents[own]
+        elif mine in extents:
+            yield own, extents[mine]

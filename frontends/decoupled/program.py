@@ -103,23 +103,23 @@ class Wrapper:
         """Compute. `on` names an executor (None: the host's processors), `types` the elements of
         Funcs (f32 where it does not), `out` an array for the result, `options` are the executor's.
         Raises LaunchError, CompilationError and what the executor raises."""
-        given, sizes = self._bound(arguments, named)
-        result = self._plan(given, sizes, types or {}, out)
-        return result.run(given, on, out, **(options or {}))
+        bound, sizes = self._bound(arguments, named)
+        result = self._plan(bound, sizes, types or {}, out)
+        return result.run(bound, on, out, **(options or {}))
 
     def plan(
         self, *arguments: Any, types: Mapping[str, Any] | None = None, out: Any = None, **named: Any
     ) -> Plan:
         """What a call with these arguments runs. A `Tensor` stands for an array, an element type
         for a number."""
-        given, sizes = self._bound(arguments, named)
-        return self._plan(given, sizes, types or {}, out)
+        bound, sizes = self._bound(arguments, named)
+        return self._plan(bound, sizes, types or {}, out)
 
     def reference(self, *arguments: Any, **named: Any) -> Any:
         """What a call with these arrays means: the algorithm by numpy, in f64."""
-        given, sizes = self._bound(arguments, named)
-        result = self._plan(given, sizes, {}, None)
-        return reference(self.program.definitions, self.name, given, result.sizes)
+        bound, sizes = self._bound(arguments, named)
+        result = self._plan(bound, sizes, {}, None)
+        return reference(self.program.definitions, self.name, bound, result.sizes)
 
     def test(self, on: str | None = None, seed: int = 0, **sizes: int) -> Callable[[], Any]:
         """The generated test function: it takes no arguments, calls this function with random
@@ -141,9 +141,9 @@ class Wrapper:
         """Tensors that `make` makes of their shapes, and 0.5 for each scalar; sizes that are not
         said are 64."""
         funcs = [f for g in groups(self.program.definitions, self.name) for f in g.funcs]
-        known = completed(funcs, sizes, 64)
+        shapes = completed(funcs, sizes, 64)
         read = {a.name: a.labels for f in funcs for a in accesses(f.value)}
-        tensors = [make([known[n] for n in read[name]]) for name in self.tensors]
+        tensors = [make([shapes[n] for n in read[name]]) for name in self.tensors]
         return [*tensors, *(0.5 for _ in self.scalars)]
 
     def module(self, *arguments: Any, **named: Any) -> Module:
@@ -157,26 +157,26 @@ class Wrapper:
         if len(arguments) > len(names):
             takes = ", ".join(names) or "nothing"
             raise launch_error(f"{self.name} takes {takes}; there are {len(arguments)} arguments")
-        given: dict[str, Any] = dict(zip(names, arguments, strict=False))
+        bound: dict[str, Any] = dict(zip(names, arguments, strict=False))
         sizes: dict[str, int] = {}
         for name, value in named.items():
-            if name in names and name not in given:
-                given[name] = value
+            if name in names and name not in bound:
+                bound[name] = value
             elif name in self.labels:
                 sizes[name] = _size(name, value)
             else:
-                why = "is given twice" if name in given else "is no argument"
+                why = "is given twice" if name in bound else "is no argument"
                 raise launch_error(f"{self.name}: {name} {why}")
-        missing = [n for n in names if n not in given]
+        missing = [n for n in names if n not in bound]
         if missing:
             raise launch_error(f"{self.name} needs {', '.join(missing)}")
-        return given, sizes
+        return bound, sizes
 
     def _plan(
-        self, given: Mapping[str, Any], sizes: dict[str, int], types: Mapping[str, Any], out: Any
+        self, bound: Mapping[str, Any], sizes: dict[str, int], types: Mapping[str, Any], out: Any
     ) -> Plan:
-        tensors = {n: tensor_of(n, given[n]) for n in self.tensors}
-        scalars = {n: _scalar(n, given[n]) for n in self.scalars}
+        tensors = {n: tensor_of(n, bound[n]) for n in self.tensors}
+        scalars = {n: _scalar(n, bound[n]) for n in self.scalars}
         if not isinstance(types, Mapping):
             raise launch_error("types is a dict from Funcs to types")
         elements = {n: element_named(word, n) for n, word in types.items()}
@@ -189,8 +189,8 @@ class Wrapper:
         result = None if out is None else tensor_of(self.name, out)
         key = tuple(map(_frozen, (tensors, scalars, sizes, elements))), result
         if key not in self._plans:
-            known = self.program.definitions
-            self._plans[key] = plan(known, self.name, tensors, scalars, sizes, elements, result)
+            defined = self.program.definitions
+            self._plans[key] = plan(defined, self.name, tensors, scalars, sizes, elements, result)
         return self._plans[key]
 
 
@@ -199,9 +199,9 @@ def parse(source: str, file: str = "<string>") -> Program:
     return _checked(definitions(read(source, file)))
 
 
-def _checked(found: Definitions) -> Program:
-    check(found)
-    return Program(found)
+def _checked(defined: Definitions) -> Program:
+    check(defined)
+    return Program(defined)
 
 
 def _frozen(items: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from tileir.builder import Builder, Expr
 @attrs.frozen(eq=False)
 class Range:
     """Positions along a dimension. `extent` is 0 for one, whose `index` is a scalar; `mask` tells
-    those within the tensor, None where all are; none lies before `first` or behind `last`."""
+    those within the tensor, None where all are; none lies before `first` or after `last`."""
 
     index: Expr | int
     extent: int = 0

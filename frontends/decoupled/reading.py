@@ -105,29 +105,29 @@ class _Reader:
             return Binary(str(op), self.expression(left), self.expression(right), place=place)
         return self._call(str(parts[0]), [self.expression(p) for p in parts[1:]], place)
 
-    def _call(self, name: str, given: list[Node], place: Location) -> Node:
+    def _call(self, name: str, operands: list[Node], place: Location) -> Node:
         if name in REDUCTIONS:
-            _count(name, given, REDUCTIONS[name] + 1, place)
-            *values, last = given
+            _count(name, operands, REDUCTIONS[name] + 1, place)
+            *values, last = operands
             return Reduction(name, tuple(values), _label(name, last), place=place)
         if name == "len":
-            _count(name, given, 1, place)
-            return Length(_label(name, given[0]), place=place)
+            _count(name, operands, 1, place)
+            return Length(_label(name, operands[0]), place=place)
         if name == "reshape":
-            if not given:
+            if not operands:
                 raise error_at("reshape takes a tensor and its new shape", place, "TIR1203")
-            shape = tuple(_extent(item) for item in given[1:])
-            return Reshape(given[0], shape, place=place)
+            shape = tuple(_extent(item) for item in operands[1:])
+            return Reshape(operands[0], shape, place=place)
         if name == "program_id":
-            if given and given != [Number(0)]:
+            if operands and operands != [Number(0)]:
                 raise error_at(
                     "program instances are numbered along axis 0 alone", place, "TIR1203"
                 )
             return ProgramId(place=place)
         if name not in FUNCTIONS:
             raise error_at(f"there is no function {name}", place, "TIR1202")
-        _count(name, given, FUNCTIONS[name].arity, place)
-        return Call(name, tuple(given), place=place)
+        _count(name, operands, FUNCTIONS[name].arity, place)
+        return Call(name, tuple(operands), place=place)
 
 
 def _number(text: str) -> int | float:

@@ -28,15 +28,15 @@ from tileir.frontends.decoupled.shapes import shape_of
 
 
 def reference(
-    definitions: Definitions, name: str, given: Mapping[str, Any], sizes: Mapping[str, int]
+    definitions: Definitions, name: str, inputs: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> Any:
     """The tensor of a Func. `program_id` is 0. Numbers are f64; integers of arrays are converted,
     and quotients are those of real numbers."""
-    values = {n: _wide(v) for n, v in given.items()}
+    values = {n: _wide(v) for n, v in inputs.items()}
     with np.errstate(all="ignore"):
         for group in groups(definitions, name):
             for func in group.funcs:
-                value = _Evaluator(definitions, values, sizes).beside(func.value, func.labels)
+                value = _Evaluator(definitions, values, sizes).align(func.value, func.labels)
                 shape = tuple(sizes[label] for label in func.labels)
                 values[func.name] = np.broadcast_to(np.asarray(value, np.float64), shape)
     return values[name]
@@ -52,9 +52,9 @@ class _Evaluator:
     """Values of expressions with the shapes that `shape_of` says."""
 
     def __init__(
-        self, found: Definitions, values: Mapping[str, Any], sizes: Mapping[str, int]
+        self, defined: Definitions, values: Mapping[str, Any], sizes: Mapping[str, int]
     ) -> None:
-        self.found, self.values, self.sizes = found, values, sizes
+        self.definitions, self.values, self.sizes = defined, values, sizes
 
     def value(self, node: Node) -> Any:
         """The value of `node`."""
@@ -62,13 +62,13 @@ class _Evaluator:
 
     def shape(self, node: Node) -> tuple[str | None, ...]:
         """Its dimensions."""
-        return shape_of(node, self.found.shapes)
+        return shape_of(node, self.definitions.shapes)
 
     def extents(self, labels: tuple[str | None, ...]) -> tuple[int, ...]:
         """Their sizes."""
         return tuple(self.sizes[label] if label else 1 for label in labels)
 
-    def beside(self, node: Node, whole: tuple[str | None, ...]) -> Any:
+    def align(self, node: Node, whole: tuple[str | None, ...]) -> Any:
         """The value, as a number, where it is combined with others to the shape `whole`."""
         shape = self.shape(node)
         if len(shape) <= len(whole) and all(
@@ -79,8 +79,8 @@ class _Evaluator:
         return np.reshape(self.full(node), self.extents(tuple(labels))) * 1.0
 
     def operands(self, node: Node) -> list[Any]:
-        """The values of the operands beside each other."""
-        return [self.beside(n, self.shape(node)) for n in node.operands]
+        """The values of the operands aligned with each other."""
+        return [self.align(n, self.shape(node)) for n in node.operands]
 
     def full(self, node: Node) -> Any:
         """The value at every place of its shape."""

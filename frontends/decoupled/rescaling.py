@@ -80,7 +80,7 @@ class Rescaling:
         return not mentions(self.k, node, env, self.leader)
 
     def _through(self, node: Node, env: Env) -> tuple[Place, dict[str, str]] | None:
-        """The algorithm behind an access, and how its labels are called here."""
+        """The algorithm after an access, and how its labels are called here."""
         func = reads_member(self.k, node)
         if func is None:
             return None
@@ -92,10 +92,10 @@ class Rescaling:
         """What `node` is multiplied by; None for nothing."""
         if self._constant(node, env):
             return None
-        behind = self._through(node, env)
-        if behind:
-            result = self.factor(*behind[0])
-            return result.renamed(behind[1]) if result else None
+        access_target = self._through(node, env)
+        if access_target:
+            result = self.factor(*access_target[0])
+            return result.renamed(access_target[1]) if result else None
         if isinstance(node, (Unary, Reshape)):
             return self.factor(node.operands[0], env)
         if isinstance(node, Call) and node.name in ("exp", "exp2"):
@@ -133,9 +133,9 @@ class Rescaling:
             return Tile(0)
         if node == self.leader.node and self.k.key(node, env) == self.leader.key:
             return Tile(1)
-        behind = self._through(node, env)
-        if behind:
-            return self.shift(*behind[0]).renamed(behind[1])
+        access_target = self._through(node, env)
+        if access_target:
+            return self.shift(*access_target[0]).renamed(access_target[1])
         if isinstance(node, Reshape):
             return self.shift(node.value, env)
         if isinstance(node, Unary):
@@ -155,6 +155,8 @@ class Rescaling:
         return rules.evaluate(self.k, node, env)
 
     def _combined(self, op: str, left: Tile, right: Tile) -> Tile:
-        held = tuple(dict.fromkeys((*left.axes, *right.axes)))
-        item = values.binary(self.k.b, op, aligned(left, held), aligned(right, held))
-        return Tile(item, held)
+        axes_of_both = tuple(dict.fromkeys((*left.axes, *right.axes)))
+        item = values.binary(
+            self.k.b, op, aligned(left, axes_of_both), aligned(right, axes_of_both)
+        )
+        return Tile(item, axes_of_both)

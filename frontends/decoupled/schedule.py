@@ -69,8 +69,8 @@ def apply(schedule: Schedule, directive: Directive) -> Schedule:
     """`schedule` with one more primitive. Raises CompilationError."""
     rule = _PRIMITIVES.get(directive.primitive)
     if rule is None:
-        known = ", ".join(sorted(_PRIMITIVES))
-        message = f"there is no scheduling primitive {directive.primitive}; there are: {known}"
+        primitives = ", ".join(sorted(_PRIMITIVES))
+        message = f"there is no scheduling primitive {directive.primitive}; there are: {primitives}"
         raise error_at(message, directive.place, "TIR1204")
     changed = rule(schedule, directive)
     places = {**schedule.places, **changed.places, directive.primitive: directive.place}

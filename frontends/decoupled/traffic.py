@@ -20,10 +20,10 @@ from tileir.frontends.decoupled.tensors import Tensor
 from tileir.types import Scalar
 
 T = TypeVar("T")
-ROOM = 227 << 10
+SHARED_BYTES = 227 << 10
 """Bytes of shared memory of a block."""
-_SUMS = 160
-"""Words of sums that a thread of a product holds at most."""
+_ACCUMULATOR_WORDS = 160
+"""Words of accumulators that a thread of a matmul holds at most."""
 _NOTHING = Touched((), 0.0)
 
 
@@ -77,7 +77,7 @@ class Traffic:
     of an instance, and those that stay for all of its steps; and by tensor what of it an instance
     touches."""
 
-    held: Mapping[str, float]
+    footprint: Mapping[str, float]
     asked: Mapping[str, float]
     step: float
     kept: float
@@ -97,7 +97,7 @@ class Work:
     """Of its launch grid."""
     instances: int = attrs.field(init=False)
     """Program instances."""
-    products: bool = attrs.field(init=False)
+    matmuls: bool = attrs.field(init=False)
     """Whether it multiplies matrices."""
     warps: int = attrs.field(init=False)
     """Warps that compute an instance."""
@@ -118,7 +118,7 @@ class Work:
             self._stated.update(func.schedule.tensors)
         self.levels = grid.levels(self.schedule, self.sizes)
         self.instances = grid.instances(self.levels)
-        self.products = any(is_dot(u.node) for u in self.uses.all)
+        self.matmuls = any(is_dot(u.node) for u in self.uses.all)
         self.warps = self._warps()
         self.limit, self.share = limit_of(self.group, self.sizes), 1.0
         if self.limit:
@@ -202,7 +202,7 @@ class Work:
         """Whether warpgroups multiply, each at least 64 rows, what warps of their own load."""
         labels = self.group.root.labels
         return (
-            self.products and self.schedule.roles == "on"
+            self.matmuls and self.schedule.roles == "on"
             and len(labels) > 1 and self.block(labels[-2]) >= 64
         )  # fmt: skip
 
@@ -213,12 +213,12 @@ class Work:
         return self.roles and self.schedule.persistent != "off"
 
     def _warps(self) -> int:
-        """Where sums exceed the registers of a warpgroup there are two, if there are rows."""
+        """Two warpgroups if the accumulators exceed the registers of one and there are rows."""
         num_warps = self.schedule.num_warps or 4
         if not self.roles:
             return num_warps
         rows, columns = (self.block(n) for n in self.group.root.labels[-2:])
-        needed = min(8, 4 * -(-rows * columns // (128 * _SUMS)))
+        needed = min(8, 4 * -(-rows * columns // (128 * _ACCUMULATOR_WORDS)))
         return min(max(num_warps, needed), rows // 16)
 
     def repeats(self, use: Use) -> int:
@@ -257,7 +257,7 @@ class Work:
 
     def _moved(self) -> Traffic:
         written = float(self.tensors[self.group.root.name].bytes)
-        held, asked = ({self.group.root.name: written} for _ in range(2))
+        footprint, asked = ({self.group.root.name: written} for _ in range(2))
         step = kept = 0.0
         labels = self.group.root.labels
         touched = {self.group.root.name: Touched(labels, written / self.instances)}
@@ -274,13 +274,13 @@ class Work:
             asked[name] = asked.get(name, 0.0) + required * self.instances
             own = tuple(n for n in use.dims if self.span(n, use) < self.sizes[n])
             touched[name] = Touched(own, max(required, touched.get(name, _NOTHING).bytes))
-            held[name] = max(held.get(name, 0.0), tensor.bytes * waste)
+            footprint[name] = max(footprint.get(name, 0.0), tensor.bytes * waste)
             moving = any(n < self.span(d, use) for n, d in zip(tiles, use.dims, strict=True))
             if moving or not use.inside:
                 step += math.prod(tiles) * size
             else:
                 kept += math.prod(tiles) * size
-        return Traffic(held, asked, step, kept, touched)
+        return Traffic(footprint, asked, step, kept, touched)
 
     def piece(self) -> float:
         """Bytes in a row of the largest tensor that neighbouring instances access."""
@@ -302,31 +302,31 @@ class Work:
         return result
 
     def _waste(self, tensor: Tensor, tiles: tuple[int, ...]) -> float:
-        """Bytes moved for a byte that is needed: rows are read in pieces of 32 bytes at least."""
+        """Bytes moved for a byte that is needed: rows are read in segments of 32 bytes at least."""
         rows = [n for n, s in zip(tiles, tensor.strides, strict=True) if s == 1]
         run = max(rows, default=1) * max(1, tensor.element.bits // 8)
         return max(1.0, 32 / run)
 
     def kind(self, node: Node) -> Kind:
         """The type of an expression."""
-        known = {n: t.element for n, t in self.tensors.items()}
+        element_of_tensor = {n: t.element for n, t in self.tensors.items()}
         fused = {f.name: f.value for f in self.group.members}
-        return kind_of(node, {**known, **self.scalars}, fused)
+        return kind_of(node, {**element_of_tensor, **self.scalars}, fused)
 
     def live(self) -> float:
         """Words that an instance holds at a time: its largest tiles."""
-        return self._once("live", self._held)
+        return self._once("live", self._live_words)
 
-    def _held(self) -> float:
-        held: dict[tuple[str, ...], float] = {}
+    def _live_words(self) -> float:
+        bytes_by_dims: dict[tuple[str, ...], float] = {}
         staged = {v for u in self.uses.all if is_dot(u.node) for v in u.node.operands}
         for use in self.uses.all:
             compared = isinstance(use.node, Binary) and use.node.op in RELATIONS
             if not compared and not (isinstance(use.node, Access) and use.node in staged):
                 size = math.prod(self.tensor(n, use) for n in use.dims)
-                held[use.dims] = max(held.get(use.dims, 0), size)
-        largest = sorted(held.values(), reverse=True)
-        others = sum(largest[1:3]) * (1.0 if self.products else 0.5)
+                bytes_by_dims[use.dims] = max(bytes_by_dims.get(use.dims, 0), size)
+        largest = sorted(bytes_by_dims.values(), reverse=True)
+        others = sum(largest[1:3]) * (1.0 if self.matmuls else 0.5)
         return largest[0] * 1.1 + others if largest else 1
 
     def depth(self, use: Use) -> tuple[int, int]:
@@ -336,15 +336,15 @@ class Work:
         return span, min(self.stated(use.label) or span, span)
 
     def slots(self) -> int:
-        """Steps of a product that are loaded ahead: with roles, as many as shared memory of
-        `ROOM` bytes holds beside the result, or without it where that leaves one."""
-        asked = (self.schedule.num_stages or 3) if self.products else 1
+        """Steps of a matmul that are loaded ahead: with roles, as many as shared memory of
+        `SHARED_BYTES` holds together with the result, or without it if only one fits."""
+        asked = (self.schedule.num_stages or 3) if self.matmuls else 1
         if not self.roles or sum(is_dot(u.node) for u in self.once()) != 1:
             return asked
         moved, result = self.traffic(), self.tensors[self.group.root.name]
         written = math.prod(self.block(n) for n in self.group.root.labels)
-        slots = int((ROOM - written * result.element.bits // 8) / (moved.step + moved.kept))
-        return min(8, slots if slots > 1 else int(ROOM / (moved.step + moved.kept)))
+        slots = int((SHARED_BYTES - written * result.element.bits // 8) / (moved.step + moved.kept))
+        return min(8, slots if slots > 1 else int(SHARED_BYTES / (moved.step + moved.kept)))
 
     def steps(self) -> float:
         """Steps of an instance that follow each other."""
@@ -358,9 +358,9 @@ class Work:
                 span, step = self.depth(use)
                 share = self.share if self.limited(use) else 1.0
                 inner += -(-span // step) * share * (self.repeats(use) if use.inside else 1)
-        return outer + inner * (outer if self.products else 1)
+        return outer + inner * (outer if self.matmuls else 1)
 
 
 def is_dot(node: Node) -> bool:
-    """Whether an expression is a product."""
+    """Whether an expression is a matmul."""
     return isinstance(node, Reduction) and node.op == "rdot"

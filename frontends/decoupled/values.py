@@ -132,7 +132,7 @@ def call(b: Builder, name: str, items: list[Item], fast: bool = False) -> Item:
         items = [as_float(b, item) for item in items]
     if function.kind == "choice":
         items[0] = condition(b, items[0])
-        items[1:] = _beside(b, items[1], items[2])
+        items[1:] = _aligned(b, items[1], items[2])
     return (FAST[name] if fast and name in FAST else function.emit)(b, *items)
 
 
@@ -145,7 +145,7 @@ def condition(b: Builder, item: Item) -> Expr:
     return _value(b, item) != 0
 
 
-def _beside(b: Builder, left: Item, right: Item) -> list[Item]:
+def _aligned(b: Builder, left: Item, right: Item) -> list[Item]:
     """Two numbers as values of their common type."""
     if isinstance(left, Expr) or isinstance(right, Expr):
         return [left, right]

@@ -180,11 +180,17 @@ def element_of(dtype: str) -> Element:
 def applied(name: str, *items: Any) -> PrimExpr:
     """A function of expressions; of numbers alone, floors and remainders are numbers."""
     result = [expr(x) for x in items]
-    known = [x.found.constant for x in result if isinstance(x.found, Affine) and not x.found.terms]
-    if name in ("floordiv", "mod") and len(known) == 2:
-        if not known[1]:
+    constants = [
+        x.found.constant for x in result if isinstance(x.found, Affine) and not x.found.terms
+    ]
+    if name in ("floordiv", "mod") and len(constants) == 2:
+        if not constants[1]:
             raise error("TIR1501", "an integer is divided by 0")
-        return PrimExpr(affine(known[0] // known[1] if name == "floordiv" else known[0] % known[1]))
+        return PrimExpr(
+            affine(
+                constants[0] // constants[1] if name == "floordiv" else constants[0] % constants[1]
+            )
+        )
     return PrimExpr(Apply(name, tuple(x.term for x in result)))
 
 

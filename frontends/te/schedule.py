@@ -63,10 +63,10 @@ class Scheduled:
         place = self._place(parent)
         parent = self.leaves[place]
         extent = len(parent.dom)
-        given = factor if factor is not None else nparts
-        if (factor is None) == (nparts is None) or not isinstance(given, int) or given < 1:
+        count = factor if factor is not None else nparts
+        if (factor is None) == (nparts is None) or not isinstance(count, int) or count < 1:
             raise error("TIR1504", "a split takes factor= or nparts=, 1 or more")
-        size = factor if factor is not None else -(-extent // given)
+        size = factor if factor is not None else -(-extent // count)
         size = max(1, min(size or 1, max(1, extent)))
         outer = self._part(f"{parent.name}.outer", -(-extent // size), parent)
         inside = self._part(f"{parent.name}.inner", size, parent)
@@ -135,8 +135,8 @@ class Scheduled:
         """`num_warps` of a block, or `stages` of buffers. Raises TensorExpressionError."""
         self._place(axis)
         if name not in _MOST or not isinstance(value, int) or not 1 <= value <= _MOST[name]:
-            known = " and ".join(f"{word} of 1 to {most}" for word, most in _MOST.items())
-            raise error("TIR1504", f"there is no pragma {name} = {value}: {known}")
+            pragmas = " and ".join(f"{word} of 1 to {most}" for word, most in _MOST.items())
+            raise error("TIR1504", f"there is no pragma {name} = {value}: {pragmas}")
         self.settings[name] = value
 
     # Where ------------------------------------------------------------------------------------

@@ -80,11 +80,11 @@ class Comprehension:
         frame = Frame(self.text.source, self.text.functions, self.outputs)
         node, source = self._node, self.text.source
         with source.at(node):
-            given = [_tensor(p, x) for p, x in _each(node, inputs)]
-            result = _instance(frame, node, given)
+            tensors = [_tensor(p, x) for p, x in _each(node, inputs)]
+            result = _instance(frame, node, tensors)
             program = Program(tuple(frame.stages), tuple(result))
             _ = program.launches
-        return frame, Function(program, tuple(given))
+        return frame, Function(program, tuple(tensors))
 
 
 def parse(text: str, file: str = "<string>") -> Comprehensions:
@@ -108,13 +108,13 @@ def _grammar() -> lark.Lark:
 # Instances --------------------------------------------------------------------------------------
 
 
-def _each(node: Any, given: Sequence[Any]) -> list[tuple[Any, Any]]:
+def _each(node: Any, values: Sequence[Any]) -> list[tuple[Any, Any]]:
     """Parameters with what is given for them. Raises Wrong."""
     parameters = [] if node.children[1] is None else node.children[1].children
-    if len(parameters) != len(given):
+    if len(parameters) != len(values):
         count = len(parameters)
-        raise Wrong("TIR1403", f"{node.children[0]} takes {count} tensors, not {len(given)}")
-    return list(zip(parameters, given, strict=True))
+        raise Wrong("TIR1403", f"{node.children[0]} takes {count} tensors, not {len(values)}")
+    return list(zip(parameters, values, strict=True))
 
 
 def _tensor(parameter: Any, item: Any) -> Tensor:

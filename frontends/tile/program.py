@@ -39,7 +39,7 @@ class TileFunction:
             if len(inputs) != len(parameters):
                 count = len(parameters)
                 raise Wrong("TIR1303", f"the function takes {count} tensors, not {len(inputs)}")
-        given = [_bind(frame, node, item) for node, item in zip(parameters, inputs, strict=True)]
+        bound = [_bind(frame, node, item) for node, item in zip(parameters, inputs, strict=True)]
         for node in self.tree.children[3:]:
             with self.source.at(node):
                 statement = contracted if node.data == "contraction" else defined
@@ -48,7 +48,7 @@ class TileFunction:
         program = Program(tuple(frame.stages), outputs)
         with self.source.at(self.tree):
             _ = program.launches
-        return Function(program, tuple(given))
+        return Function(program, tuple(bound))
 
     def _output(self, frame: Frame, name: str) -> Tensor:
         node = self.tree.children[2]

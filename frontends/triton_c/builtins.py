@@ -160,8 +160,8 @@ def _atomic(operation: Callable[[Any], Any]) -> Builtin:
             raise ProgramError("an atomic access needs a pointer")
         kind, mask = pointer.kind.pointee, frame.predicate
         if len(items) == 3:
-            given = values.condition(frame.b, items[2])
-            mask = given if mask is None else frame.both(mask, given)
+            condition = values.condition(frame.b, items[2])
+            mask = condition if mask is None else frame.both(mask, condition)
         new = values.convert(frame.b, items[1], kind)
         if mask is None:
             place, new = values.together(pointer, new)

@@ -30,7 +30,7 @@ def effect(frame: Frame, node: Any) -> Item | None:
         return _RULES[node.data](frame, node)
 
 
-def known(frame: Frame, node: Any) -> int:
+def constant_of(frame: Frame, node: Any) -> int:
     """An integer known while compiling. Raises CompilationError."""
     result = evaluate(frame, node)
     with frame.at(node):
@@ -43,7 +43,7 @@ def known(frame: Frame, node: Any) -> int:
 def extents(frame: Frame, node: Any) -> tuple[int, ...]:
     """The shape that `[A, B]` of a declaration gives; none for a scalar."""
     (items,) = node.children
-    result = () if items is None else tuple(known(frame, n) for n in items.children)
+    result = () if items is None else tuple(constant_of(frame, n) for n in items.children)
     if any(n < 1 for n in result):
         with frame.at(node):
             raise ProgramError("an extent must be at least 1")
@@ -151,7 +151,7 @@ def _holds(pointer: Item, number: Item) -> bool:
 
 
 def _interval(frame: Frame, node: Any) -> Item:
-    low, high = (known(frame, n) for n in node.children)
+    low, high = (constant_of(frame, n) for n in node.children)
     if high <= low:
         raise ProgramError(f"the range {low} ... {high} has no element")
     return Value(frame.b.arange(low, high), named(("int",)))
@@ -226,17 +226,17 @@ def _call(frame: Frame, node: Any) -> Item | None:
     callee, arguments = node.children
     size: tuple[int, ...] | None = None
     if callee.data == "subscript":
-        size = tuple(known(frame, n) for n in callee.children[1].children)
+        size = tuple(constant_of(frame, n) for n in callee.children[1].children)
         callee = callee.children[0]
     if callee.data != "name":
         raise ProgramError("only functions are called", "TIR1001")
     name = str(callee.children[0])
-    given = [] if arguments is None else [evaluate(frame, n) for n in arguments.children]
+    values_ = [] if arguments is None else [evaluate(frame, n) for n in arguments.children]
     if name in frame.functions:
-        return frame.functions[name](frame, given)
+        return frame.functions[name](frame, values_)
     if name not in BUILTINS:
         raise ProgramError(f"there is no function {name}", "TIR1002")
-    return BUILTINS[name](frame, given, size)
+    return BUILTINS[name](frame, values_, size)
 
 
 _RULES: dict[str, Callable[[Frame, Any], Item | None]] = {

@@ -47,7 +47,7 @@ class Frame:
     b: Builder
     text: Text
     functions: Mapping[str, Any]
-    known: Mapping[str, Any]
+    constant_of: Mapping[str, Any]
     result: CType | None = None
     exit: Any = None
     scopes: list[dict[str, Variable]] = attrs.field(factory=lambda: [{}])
@@ -79,14 +79,14 @@ class Frame:
         try:
             result = self.variable(name)
         except ProgramError:
-            if name in self.known:
-                return self.known[name]
+            if name in self.constant_of:
+                return self.constant_of[name]
             raise
         return Value(result.var.get(), result.kind)
 
     def assign(self, name: str, item: Item) -> Value:
         """`name = item`, where the predicate holds. Raises ProgramError."""
-        if name in self.known and not any(name in scope for scope in self.scopes):
+        if name in self.constant_of and not any(name in scope for scope in self.scopes):
             raise ProgramError(f"{name} is constant", "TIR1004")
         target = self.variable(name)
         new = fit(convert(self.b, item, target.kind), target.shape)

@@ -15,7 +15,7 @@ from tileir.executor import executor, on_host
 from tileir.frontends.triton_c import ctypes, host, reading, values
 from tileir.frontends.triton_c.ctypes import CType, named, pointer_to
 from tileir.frontends.triton_c.errors import ProgramError, error_at, launch_error
-from tileir.frontends.triton_c.expressions import known, type_of
+from tileir.frontends.triton_c.expressions import constant_of, type_of
 from tileir.frontends.triton_c.frame import Frame
 from tileir.frontends.triton_c.statements import run
 from tileir.frontends.triton_c.values import Item, Value, described
@@ -51,7 +51,7 @@ class Program:
         """The values that each `tunable` may have."""
         frame = Frame(Builder(), self.text, {}, {})
         return {
-            str(name): tuple(known(frame, n) for n in choices.children)
+            str(name): tuple(constant_of(frame, n) for n in choices.children)
             for _, name, choices in (node.children for node in self._items("tunable"))
         }
 
@@ -113,15 +113,15 @@ class Program:
         _compile_kernel(self, b, self.functions[kernel.name], names)
         return b.module()
 
-    def _chosen(self, given: Mapping[str, int]) -> dict[str, int]:
-        unknown = given.keys() - self.tunables.keys()
+    def _chosen(self, chosen: Mapping[str, int]) -> dict[str, int]:
+        unknown = chosen.keys() - self.tunables.keys()
         if unknown:
             raise launch_error(f"there is no tunable {', '.join(sorted(unknown))}")
-        return {name: given.get(name, choices[0]) for name, choices in self.tunables.items()}
+        return {name: chosen.get(name, choices[0]) for name, choices in self.tunables.items()}
 
     def _size(self, node: Any, names: Mapping[str, Any]) -> int:
         frame = Frame(Builder(), self.text, {}, names)
-        size = known(frame, node)
+        size = constant_of(frame, node)
         with frame.at(node):
             if not 1 <= size <= _MOST_ELEMENTS:
                 raise ProgramError(f"constants have 1 to {_MOST_ELEMENTS} elements, not {size}")
@@ -255,7 +255,7 @@ def _parameter(frame: Frame, node: Any) -> _Parameter:
                 kind = pointer_to(kind.pointee, AddressSpace.CONSTANT)
         else:
             what = "aligned" if specifier.data == "aligned" else "multiple_of"
-            promised[what] = known(frame, specifier.children[0])
+            promised[what] = constant_of(frame, specifier.children[0])
     return _Parameter(str(name), kind, promised)
 
 
@@ -265,12 +265,12 @@ def _compile_kernel(program: Program, b: Builder, node: Any, names: Mapping[str,
     place = program.text.place(node.meta.line, node.meta.column)
     if len(types) != len(parameters):
         raise error_at("two parameters have one name", place, "TIR1002")
-    with b.located(place), b.kernel(_name(node), **types) as given:
+    with b.located(place), b.kernel(_name(node), **types) as arguments:
         frame = Frame(b, program.text, _callables(program), names)
         with frame.at(node):
             _declare_constants(program, frame)
             frame.scopes.append({})
-            for parameter, value in zip(parameters, given, strict=True):
+            for parameter, value in zip(parameters, arguments, strict=True):
                 frame.declare(parameter.name, parameter.kind, (), Value(value, parameter.kind))
         run(frame, node.children[-1])
 
@@ -293,13 +293,17 @@ def _inlined(program: Program, outer: Frame, node: Any, items: list[Item]) -> It
     """A function in place of its call."""
     if outer.depth >= _DEEPEST:
         raise ProgramError(f"calls of {_name(node)} are more than {_DEEPEST} deep")
-    parameters, result, b = _parameters(program, node, outer.known), _result(program, node), outer.b
+    parameters, result, b = (
+        _parameters(program, node, outer.constant_of),
+        _result(program, node),
+        outer.b,
+    )
     if len(items) != len(parameters):
         raise ProgramError(f"{_name(node)} takes {len(parameters)} arguments, not {len(items)}")
     returned = b.block("returned", *([] if result is ctypes.VOID else [result.element]))
     predicate = _entered(outer, result, returned)
     frame = Frame(
-        b, program.text, outer.functions, outer.known, result, returned,
+        b, program.text, outer.functions, outer.constant_of, result, returned,
         predicate=predicate, outside=predicate, depth=outer.depth + 1,
     )  # fmt: skip
     frame.scopes = [outer.scopes[0], {}]

@@ -67,9 +67,9 @@ def _declare(frame: Frame, base: CType, node: Any, constant: bool) -> None:
         value = Value(frame.b.undef(tile(kind.element, shape)), kind)
     else:
         frame.expected = shape
-        given = evaluate(frame, initial)
+        initial_value = evaluate(frame, initial)
         frame.expected = None
-        value = values.fit(values.convert(frame.b, given, kind), shape)
+        value = values.fit(values.convert(frame.b, initial_value, kind), shape)
     frame.declare(str(name), kind, shape, value)
 
 
@@ -117,19 +117,19 @@ def _predicated(frame: Frame, node: Any) -> bool:
 def _loop(frame: Frame, test: Any, body: Any, step: Any, *, test_first: bool = True) -> bool:
     b = frame.b
     header, inside = b.block("loop"), b.block("body")
-    again, done = b.block("latch"), b.block("done")
+    latch, done = b.block("latch"), b.block("done")
     b.br(header if test_first else inside)
     b.enter(header)
     chosen = True if test is None else _scalar(frame, test)
     b.cond_br(chosen.expr if isinstance(chosen, Value) else chosen, inside, done)
     b.enter(inside)
-    frame.loops.append(Loop(again, done, frame.predicate))
+    frame.loops.append(Loop(latch, done, frame.predicate))
     if run(frame, body):
-        b.br(again)
+        b.br(latch)
     elif b.current.block is not None:
         b.unreachable()
     loop = frame.loops.pop()
-    b.enter(again)
+    b.enter(latch)
     if step is not None:
         effect(frame, step)
     b.br(header)

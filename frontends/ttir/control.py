@@ -75,8 +75,8 @@ def _if(f: RegionReader, s: Statement) -> list[Expr]:
 
 @rule("cf.br")
 def _br(f: RegionReader, s: Statement) -> None:
-    ((block, given),) = _successors(f, s)
-    f.b.br(block(*given))
+    ((block, arguments),) = _successors(f, s)
+    f.b.br(block(*arguments))
 
 
 @rule("cf.cond_br")

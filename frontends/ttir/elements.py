@@ -97,10 +97,10 @@ class _Tiles(RegionReader):
             whole = self.b.constant(condition.type, True)
             other = self.b.xor(condition, whole)
             taken = [self.b.and_(here, condition), self.b.and_(here, other)]
-        for (label, given), mask in zip(targets, taken, strict=True):
+        for (label, arguments), mask in zip(targets, taken, strict=True):
             if label not in ways:
                 raise UnsupportedStatement("a loop in a function of elements is not read here")
-            ways[label].append((mask, given))
+            ways[label].append((mask, arguments))
         return []
 
     def _joined(self, ways: Sequence[tuple[Expr, list[Expr]]]) -> list[Expr]:
@@ -108,8 +108,8 @@ class _Tiles(RegionReader):
         if not ways:
             raise UnsupportedStatement("a function of elements gives nothing")
         exprs = ways[0][1]
-        for mask, given in ways[1:]:
-            pairs = zip(given, exprs, strict=True)
+        for mask, arguments in ways[1:]:
+            pairs = zip(arguments, exprs, strict=True)
             exprs = [y if x is y else self.b.select(mask, x, y) for x, y in pairs]
         return exprs
 

@@ -110,8 +110,10 @@ class RegionReader:
             raise UnsupportedStatement(f"op {s.name} is not read here", "TIR1001")
         return apply(self, s)
 
-    def _bind(self, s: Statement, made: Any) -> None:
-        result = made if isinstance(made, (tuple, list)) else () if made is None else (made,)
+    def _bind(self, s: Statement, results: Any) -> None:
+        result = (
+            results if isinstance(results, (tuple, list)) else () if results is None else (results,)
+        )
         names = [n if k == 1 else f"{n}#{i}" for n, k in s.results for i in range(k)]
         if names and len(names) != len(result):
             raise UnsupportedStatement(f"{s.name} has {len(result)} results, not {len(names)}")

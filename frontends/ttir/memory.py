@@ -126,13 +126,13 @@ def _atomic_poll(f: RegionReader, s: Statement) -> Expr:
     b, shape = f.b, shape_of(pointer.type)
     zero = b.constant(tile(_pointee(pointer), shape), 0)
     kind = tile(I1, shape)
-    again, done = b.block("poll", kind), b.block("polled")
-    b.br(again(b.constant(kind, False)))
-    b.enter(again)
+    poll, done = b.block("poll", kind), b.block("polled")
+    b.br(poll(b.constant(kind, False)))
+    b.enter(poll)
     value = b.atomic_rmw(pointer, zero, op="or", sem=sem, scope=scope)
-    seen = b.or_(again.parameters[0], b.icmp(value, expected, predicate="eq")[0])
+    seen = b.or_(poll.parameters[0], b.icmp(value, expected, predicate="eq")[0])
     whole = seen.reshape(math.prod(shape)) if len(shape) > 1 else seen
-    b.cond_br(b.reduce([whole], axis=0, combiner="and")[0] if shape else seen, done, again(seen))
+    b.cond_br(b.reduce([whole], axis=0, combiner="and")[0] if shape else seen, done, poll(seen))
     b.enter(done)
     return seen
 

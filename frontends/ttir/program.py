@@ -62,12 +62,12 @@ def _module(
     if not functions:
         raise error_at("there is no tt.func in it", Location(file, 1, 1))
     b = KernelBuilder(own)
-    known: dict[str, Function] = {}
+    by_name: dict[str, Function] = {}
     for function in functions:
         _check_parameters(function)
-        if known.setdefault(function.name, function) is not function:
+        if by_name.setdefault(function.name, function) is not function:
             raise error_at(f"@{function.name} is defined twice", function.place)
-    for function in _callees_first(functions, known):
+    for function in _callees_first(functions, by_name):
         _define(b, function, options, settings)
     try:
         return b.module()
@@ -83,7 +83,7 @@ def _check_parameters(function: Function) -> None:
             raise error_at(f"{name} is defined twice", function.place, "TIR1002")
 
 
-def _callees_first(functions: list[Function], known: dict[str, Function]) -> list[Function]:
+def _callees_first(functions: list[Function], by_name: dict[str, Function]) -> list[Function]:
     """What kernels reach, each behind what it calls. Raises CompilationError for recursion."""
     result: dict[str, Function] = {}
     under_way: set[str] = set()
@@ -94,8 +94,8 @@ def _callees_first(functions: list[Function], known: dict[str, Function]) -> lis
         if function.name in under_way:
             raise error_at(f"@{function.name} calls itself", function.place)
         under_way.add(function.name)
-        for name in filter(known.__contains__, _called(function.region)):
-            visit(known[name])
+        for name in filter(by_name.__contains__, _called(function.region)):
+            visit(by_name[name])
         result[function.name] = function
 
     for function in functions:
@@ -157,10 +157,10 @@ def _parameter(kind: Type, promises: dict[str, Any]) -> Any:
 def _body(
     b: Builder, function: Function, values: tuple[Expr, ...], settings: dict[str, Any]
 ) -> None:
-    given = {name: x for (name, _, _), x in zip(function.parameters, values, strict=True)}
+    parameters = {name: x for (name, _, _), x in zip(function.parameters, values, strict=True)}
     first, *rest = function.region.sections
     blocks = {s.label: b.block(s.label[1:], *(t for _, t in s.parameters)) for s in rest}
-    frame = RegionReader(b, ChainMap(given), blocks, **settings)
+    frame = RegionReader(b, ChainMap(parameters), blocks, **settings)
     frame.run(first.statements)
     for section in rest:
         block = blocks[section.label]

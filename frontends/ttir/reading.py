@@ -21,8 +21,8 @@ _NESTED = 64
 class Reader:
     """Reads statements off tokens. Everything raises CompilationError at its place."""
 
-    def __init__(self, found: Iterable[Token], file: str, locations: Locations) -> None:
-        self.tokens, self.file, self.locations = list(found), file, locations
+    def __init__(self, tokens: Iterable[Token], file: str, locations: Locations) -> None:
+        self.tokens, self.file, self.locations = list(tokens), file, locations
         self.place, self.depth = 0, 0
 
     # Tokens ---------------------------------------------------------------------------------
@@ -293,33 +293,33 @@ class Reader:
             raise self.unexpected("a number of results is expected")
         return int(self.take().text)
 
-    def _part(self, made: Statement) -> None:
+    def _part(self, statement: Statement) -> None:
         """What comes next of a statement."""
         token, following = self.next, self.tokens[self.place + 1]
         if token.text == "loc" and following.text == "(":
-            made.source = self.location()
+            statement.source = self.location()
         elif token.text == "{" and following.kind == "end":
-            made.regions.append(self.region())
+            statement.regions.append(self.region())
         elif token.text == "(" and following.text == "{":
-            self._regions(made)
+            self._regions(statement)
         elif token.text == "{" or (token.text == "<" and following.text == "{"):
-            self._braces(made)
+            self._braces(statement)
         elif token.text == ":" and following.kind == "value":
             self.take()  # `tt.print "x: " {...} : %x : type`
         elif token.text == ":" or token.kind == "arrow":
-            self._types(made)
+            self._types(statement)
         elif token.text in ("attributes", "else", "do"):
             self.take()
         elif token.kind == "word" and following.text == "=":
             self.take()
             self.take()
-            made.options[token.text] = _known(self.take())
+            statement.options[token.text] = _known(self.take())
         elif token.text == "dense" and following.text == "<":
-            made.head.append(token)
+            statement.head.append(token)
             self.take()
-            made.head += self.balanced()
+            statement.head += self.balanced()
         else:
-            made.head.append(self.take())
+            statement.head.append(self.take())
 
     def _regions(self, statement: Statement) -> None:
         self.expect("(")
@@ -334,14 +334,14 @@ class Reader:
         if proper:
             self.expect(">")
 
-    def _types(self, made: Statement) -> None:
+    def _types(self, statement: Statement) -> None:
         """`: taken -> given`, of which either may be missing, `to` for the arrow."""
         if self.accept(":"):
-            made.given = self.types()
+            statement.given = self.types()
         while self.next.kind == "arrow" or self.next.text == "to":
             self.take()
-            made.taken = made.taken or made.given
-            made.given = self.types()
+            statement.taken = statement.taken or statement.given
+            statement.given = self.types()
 
 
 def _known(token: Token) -> Any:

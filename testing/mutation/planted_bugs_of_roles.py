@@ -22,12 +22,12 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
         _judges("modulo-to-mask"),
         (
             "a store under any bound leaves out what wraps around",
-            'b.relation == "slt" and _less(b.left, b.right) == wanted',
+            'b.relation == "slt" and _slack(b.left, b.right) == expected',
             'b.relation == "slt"',
         ),
         (
             "the mask that a load has is forgotten",
-            "inside = make.add(And(op.mask, inside))",
+            "inside = builder.add(And(op.mask, inside))",
             "pass",
         ),
     ),

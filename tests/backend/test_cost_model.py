@@ -17,7 +17,7 @@ from tileir.backend.num_warps import choose_warps
 from tileir.backend.shared_memory.byte_ranges import ranges_disjoint
 from tileir.backend.shared_memory.fma_dot_staging import steps
 from tileir.backend.target import TARGETS, target
-from tileir.backend.transforms.scalarize import _reshaped
+from tileir.backend.transforms.scalarize import _reshape_index
 from tileir.errors import CompileError
 from tileir.limits import Limits, limits
 from tileir.passmanager import run
@@ -28,7 +28,7 @@ from tileir.textual import print_module
 def test_a_reshape_keeps_the_order_of_elements(old, new):
     whole = np.arange(prod(old)).reshape(new)
     for number, index in enumerate(product(*map(range, old))):
-        assert whole[_reshaped(index, old, new)] == number
+        assert whole[_reshape_index(index, old, new)] == number
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])

@@ -31,7 +31,7 @@ def agree(text, *arrays):
 @pytest.mark.parametrize(("kind", "number"), [(I8, -3), (I32, -1), (I32, 7), (I64, -(1 << 40))])
 def test_a_literal_as_i64_is_the_literal_of_the_number(kind, number):
     make = OpBuilder(Return())
-    assert make.wide(constant(kind, number)) == constant(I64, number)
+    assert make.to_i64(constant(kind, number)) == constant(I64, number)
     assert not make.ops
 
 

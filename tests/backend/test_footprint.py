@@ -15,14 +15,14 @@ from tests.backend.convolutions import Convolution
 from tileir.analysis.loops import loops
 from tileir.analysis.polynomial import Iteration, Lane, Polynomial, Symbol, number, symbol
 from tileir.backend.codegen.emit.shared_tile import SharedTile
-from tileir.backend.halo.constant_trip_loops import numbers, rounds
-from tileir.backend.halo.footprint import Footprint, WindowLoad, union
+from tileir.backend.halo.constant_trip_loops import iteration_space, values_per_iteration
+from tileir.backend.halo.footprint import Footprint, WindowLoad, footprint_of
 from tileir.backend.halo.split_forms import (
     common_generators,
-    divided,
-    multiple,
-    scaled,
-    settled,
+    divide_exactly,
+    fold_fixed,
+    quotient_by,
+    scale,
     split_form,
     symbols,
 )
@@ -67,7 +67,7 @@ def test_terms_make_the_sum_they_are_of(seed: int) -> None:
         parts = split_form(form, moving)
         assert parts is not None
         for fixed in ({}, {AROUND: 2}, {AROUND: 2, COLUMNS: 5}):
-            found = settled(parts, fixed)
+            found = fold_fixed(parts, fixed)
             assert found.steps.keys() == parts.steps.keys() - fixed.keys()
             assert not any(moving(s) for s in symbols([*found.steps.values(), found.rest]))
             total = found.rest.evaluate(at.__getitem__) + sum(
@@ -81,15 +81,15 @@ def test_terms_make_the_sum_they_are_of(seed: int) -> None:
 
 def test_multiples() -> None:
     form = symbol(W) * number(4) + number(6)
-    assert divided(form, 2) == symbol(W) * number(2) + number(3)
-    assert divided(form, 4) is None and divided(form, 0) is None
-    assert scaled(form, -2) == symbol(W) * number(-8) + number(-12)
-    assert scaled(form, 0) == number(0)
+    assert divide_exactly(form, 2) == symbol(W) * number(2) + number(3)
+    assert divide_exactly(form, 4) is None and divide_exactly(form, 0) is None
+    assert scale(form, -2) == symbol(W) * number(-8) + number(-12)
+    assert scale(form, 0) == number(0)
     for times in (-3, 0, 1, 5):
-        assert multiple(scaled(form, times), form) == times
-    assert multiple(form, scaled(form, 2)) is None
-    assert multiple(form + number(1), form) is None
-    assert multiple(symbol(N), form) is None
+        assert quotient_by(scale(form, times), form) == times
+    assert quotient_by(form, scale(form, 2)) is None
+    assert quotient_by(form + number(1), form) is None
+    assert quotient_by(symbol(N), form) is None
     assert symbols([form, symbol(N) * symbol(W)]) == {N, W}
 
 
@@ -102,8 +102,8 @@ def test_what_many_forms_are_multiples_of() -> None:
         n,
     ]
     sums = w * number(2) + n * number(4)
-    assert common_generators([sums, scaled(sums, 3)]) == [sums]
-    assert common_generators([scaled(sums, 3), scaled(sums, 2)]) == [sums]
+    assert common_generators([sums, scale(sums, 3)]) == [sums]
+    assert common_generators([scale(sums, 3), scale(sums, 2)]) == [sums]
     assert common_generators([sums, w + n]) == [sums, w + n]
 
 
@@ -119,7 +119,7 @@ def test_numbers_of_every_round(window: tuple[int, int], style: str) -> None:
     label = next(b.label for b in function.blocks.values() if any(
         isinstance(op, Load) for op in b.ops))  # fmt: skip
     root = min((x for x in loops(function).by_header.values()), key=lambda x: x.depth)
-    around = rounds(function, root, label)
+    around = iteration_space(function, root, label)
     assert around is not None
     assert around.counts == (window if style == "nested" else (window[0] * window[1],))
     inside: dict[str, Value] = {
@@ -128,15 +128,15 @@ def test_numbers_of_every_round(window: tuple[int, int], style: str) -> None:
     }  # fmt: skip
     wanted: list[Symbol] = [inside["r"], inside["s"]]
     wanted += [Iteration(h) for h in around.headers]
-    found = numbers(function, around, wanted)
+    found = values_per_iteration(function, around, wanted)
     assert found is not None
-    places = [(at[inside["r"]], at[inside["s"]]) for at in found]
-    assert places == list(itertools.product(range(window[0]), range(window[1])))
+    origins = [(at[inside["r"]], at[inside["s"]]) for at in found]
+    assert origins == list(itertools.product(range(window[0]), range(window[1])))
     trips = [tuple(at[Iteration(h)] for h in around.headers) for at in found]
     assert trips == list(itertools.product(*map(range, around.counts)))
-    assert numbers(function, around, [inside["xs"]]) is None
-    assert numbers(function, around, [Lane(0)]) is None
-    only = numbers(function, around, [Iteration(around.headers[0])])
+    assert values_per_iteration(function, around, [inside["xs"]]) is None
+    assert values_per_iteration(function, around, [Lane(0)]) is None
+    only = values_per_iteration(function, around, [Iteration(around.headers[0])])
     assert only is not None and len(only) == len(found)
 
 
@@ -165,13 +165,13 @@ done:
 """
     function = parse(text).functions["k"]
     (loop,) = loops(function).by_header.values()
-    around = rounds(function, loop, "loop")
+    around = iteration_space(function, loop, "loop")
     assert around is not None
     named = {v.name: v for op in function.ops for v in op.results}
-    found = numbers(function, around, [named["all"]])
+    found = values_per_iteration(function, around, [named["all"]])
     assert found is not None
     assert [at[named["all"]] for at in found] == [t // 2 * (t % 3) + 6 for t in range(6)]
-    assert numbers(function, around, [named["given"]]) is None
+    assert values_per_iteration(function, around, [named["given"]]) is None
 
 
 # Unions -------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def touched(given: WindowLoad, of: Callable[[Symbol], int]) -> set[int]:
     """Addresses that a load reads, over lanes and rounds."""
     found: set[int] = set()
     for lanes in itertools.product(*map(range, given.shape)):
-        for at in given.rounds:
+        for at in given.iterations:
             where = {Lane(d): n for d, n in enumerate(lanes)} | dict(at)
             found.add(
                 given.form.rest.evaluate(of)
@@ -217,11 +217,11 @@ def check(reads: list[WindowLoad], found: Footprint, of: Callable[[Symbol], int]
         mine = {
             start + rows * (r + sum(n * window.lane(d)[0] for d, n in enumerate(lanes)))
             + columns * (c + sum(n * window.lane(d)[1] for d, n in enumerate(lanes)))
-            for r, c in window.places
+            for r, c in window.origins
             for lanes in itertools.product(*map(range, given.shape))
         }  # fmt: skip
         assert mine == touched(given, of)
-        assert all(r >= 0 and c >= 0 for r, c in window.places)
+        assert all(r >= 0 and c >= 0 for r, c in window.origins)
         first = dict.fromkeys(given.form.steps, 0)
         moved = given.form.rest.evaluate(of) - start
         assert first and rows * window.first[0] + columns * window.first[1] == moved
@@ -240,8 +240,8 @@ def test_windows_of_a_convolution(pitch: str, stride: int, style: str, window: A
     lanes: dict[Symbol, Polynomial] = {ROWS: row * number(stride), COLUMNS: number(stride)}
     start = symbol(N) - row - number(1)
     if style == "written out":
-        places = itertools.product(range(window[0]), range(window[1]))
-        reads = [read((4, 8), lanes, start + row * number(r) + number(s)) for r, s in places]
+        origins = itertools.product(range(window[0]), range(window[1]))
+        reads = [read((4, 8), lanes, start + row * number(r) + number(s)) for r, s in origins]
     else:
         inner = Iteration("inner")
         sign = number(-1 if style == "turned" else 1)
@@ -251,32 +251,32 @@ def test_windows_of_a_convolution(pitch: str, stride: int, style: str, window: A
         last = row * number(window[0] - 1) + number(window[1] - 1)
         steps = {**lanes, AROUND: row * sign, inner: sign}
         reads = [read((4, 8), steps, start + (last if style == "turned" else number(0)), around)]
-    found = union(reads)
+    found = footprint_of(reads)
     height, width = (stride * (n - 1) + k for n, k in zip((4, 8), window, strict=True))
     assert found is not None
     assert (found.height, found.width) == (height, width)
-    assert found.loaded == 32 * window[0] * window[1]
+    assert found.elements_read == 32 * window[0] * window[1]
     check(reads, found, {N: 1000, W: 64}.__getitem__)
 
 
 def test_windows_of_a_row() -> None:
     """Taps of one dimension: rows are no distance, or the larger of two."""
     taps = [read((16,), {ROWS: number(1)}, number(3 * s)) for s in range(4)]
-    found = union(taps)
+    found = footprint_of(taps)
     assert found is not None and (found.height, found.width) == (1, 25)
     check(taps, found, {}.__getitem__)
     same = read((16, 8), {ROWS: number(1)}, symbol(N))
-    found = union([same, read((16, 8), {ROWS: number(1)}, symbol(N) + number(8))])
-    assert found is not None and (found.height, found.width, found.loaded) == (1, 24, 32)
+    found = footprint_of([same, read((16, 8), {ROWS: number(1)}, symbol(N) + number(8))])
+    assert found is not None and (found.height, found.width, found.elements_read) == (1, 24, 32)
 
 
 def test_what_has_no_union() -> None:
     one = read((8,), {ROWS: number(1)}, number(0))
-    assert union([one, read((8,), {ROWS: number(1)}, number(9))]) is None
-    assert union([one, read((8,), {ROWS: number(-1)}, number(7))]) is None
+    assert footprint_of([one, read((8,), {ROWS: number(1)}, number(9))]) is None
+    assert footprint_of([one, read((8,), {ROWS: number(-1)}, number(7))]) is None
     mixed = {ROWS: symbol(W), COLUMNS: symbol(N)}
     far = read((4, 8), mixed, number(1))
-    assert union([read((4, 8), mixed, number(0)), far]) is None
+    assert footprint_of([read((4, 8), mixed, number(0)), far]) is None
 
 
 # The pass -----------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_staged_convolutions_mean_what_they_meant(c: Convolution) -> None:
     shape = (13, c.width or 19)
     outcome = stage_halo(parse(c.text()), gain=0)
     assert isinstance(outcome.ir, tileir.Module)
-    assert outcome.statistics["unions staged"] == 1
+    assert outcome.statistics["footprints staged"] == 1
     r = np.random.default_rng(0)
     dtype = {"f32": np.float32, "f16": np.float16}[c.element]
     x, k = (r.integers(-8, 9, s).astype(dtype) for s in (shape, c.window))

@@ -91,7 +91,7 @@ def test_what_masks_ask_of_rows_and_columns(name: str) -> None:
     mask, holds = MASKS[name]
     module = parse(taps(mask))
     outcome = stage_halo(module)
-    assert outcome.statistics["unions staged"] == 1
+    assert outcome.statistics["footprints staged"] == 1
     r, c = np.meshgrid(np.arange(10), np.arange(10), indexing="ij")
     for n, m in ((4, 7), (100, 9), (7, 3), (0, 1), (-3, 20), (230, 5)):
         inside = holds(r, c, n, m)
@@ -124,7 +124,7 @@ def test_what_masks_ask_of_outputs(name: str, stride: int) -> None:
     mask, holds = OUTPUTS[name]
     module = parse(taps(mask, stride))
     outcome = stage_halo(module, gain=0)
-    assert outcome.statistics["unions staged"] == 1
+    assert outcome.statistics["footprints staged"] == 1
     i, j = np.meshgrid(np.arange(8), np.arange(8), indexing="ij")
     for n, m in ((4, 3), (7, 7), (3, 5), (0, -1), (8, 0), (-3, 20), (1, 6)):
         asked = np.broadcast_to(holds(i, j, n, m), (8, 8))
@@ -152,14 +152,14 @@ def test_masks_that_differ_are_no_masks_of_a_union() -> None:
     mask = less("%row#", "%ns")
     for other in (less("%col#", "%ns"), less("%row#", "%ms"), less("%row#", "%ns", "sgt")):
         text = taps(mask).replace(mask.replace("#", "4"), other.replace("#", "4"))
-        assert "unions staged" not in stage_halo(parse(text)).statistics
+        assert "footprints staged" not in stage_halo(parse(text)).statistics
 
 
 def test_a_window_that_holds_something_else_outside_chooses_itself() -> None:
     """The slot holds what the first window does where their masks are false."""
     text = taps(less("%row#", "%ns")).replace("%in4, 0.0", "%in4, 2.0")
     outcome = stage_halo(parse(text))
-    assert outcome.statistics["unions staged"] == 1
+    assert outcome.statistics["footprints staged"] == 1
     x = np.random.default_rng(1).integers(-8, 9, (10, 32)).astype(np.float32)
     rows = np.arange(10)[:, None] < 4
     zeros, twos = (np.where(rows, x[:, :10], fill) for fill in (0, 2))

@@ -99,7 +99,7 @@ def test_two_values_at_once(memory):
 
 
 def test_bytes_nobody_wrote(memory):
-    with pytest.raises(AssertionError, match=r"thread 0 reads byte 0 of .* nobody wrote"):
+    with pytest.raises(AssertionError, match=r"thread 0 reads byte 0 of .* no thread wrote"):
         read(memory)
 
 

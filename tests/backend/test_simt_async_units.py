@@ -66,7 +66,7 @@ def test_what_is_given_to_copies_orders_copies_alone() -> None:
         RaceError, match=r"a copy that @two begins writes byte 0 .* which @one read"
     ):
         second.begin_copy(AT)
-    join(second.given, given)
+    join(second.copy_clocks, given)
     second.begin_copy(AT)
     with pytest.raises(RaceError, match=r"@two writes byte 0 .* which @one read"):
         second.write(AT)

@@ -7,7 +7,7 @@ import pytest
 
 from tileir import textual
 from tileir.backend.codegen.thread_interface import Access
-from tileir.backend.simt.barrier_removal import Barriers, _drawn, counting
+from tileir.backend.simt.barrier_removal import Barriers, _random_operands, counting
 from tileir.backend.simt.counts import Counts, OpCounters
 from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import Memory
@@ -62,7 +62,7 @@ def test_quotients_are_cut_and_rests_have_the_sign_of_the_dividend():
 )  # fmt: skip
 def test_counters_go_round_behind_their_bound(name, held, left):
     """Five and all below it are counted; what lies above, without a sign, is none of them."""
-    found = threads().combined(name, I32, np.array([held], np.int32), np.array([5], np.int32))
+    found = threads().atomic_result(name, I32, np.array([held], np.int32), np.array([5], np.int32))
     assert found.tolist() == [left]
 
 
@@ -176,7 +176,7 @@ def test_numbers_are_drawn_from_all_that_an_op_may_have(number):
     op = list(textual.parse(DRAWN).functions["f"].ops)[number]
     chance, thread, found = np.random.default_rng(number), threads(), []
     for _ in range(600):
-        for handles in _drawn(op, thread, chance).values():
+        for handles in _random_operands(op, thread, chance).values():
             found += [int(x) for handle in handles for x in handle.array]
     assert (min(found), max(found)) == (0, BOUNDS[number] - 1)
 

@@ -14,7 +14,7 @@ from tests.backend.convolutions import Convolution
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.halo.emit_staging import parts_of
-from tileir.backend.halo.footprint_masks import IndexBound, decides, number
+from tileir.backend.halo.footprint_masks import IndexBound, deciding_index, number
 from tileir.backend.halo.stage_halo import stage_halo
 from tileir.backend.simt.counts import Counts
 from tileir.textual import parse, print_module
@@ -23,15 +23,15 @@ DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
 def image(shape: tuple[int, int], element: str = "f32") -> np.ndarray:
-    numbers = np.random.default_rng(shape[0]).integers(-8, 9, shape)
-    return numbers.astype(DTYPES[element])
+    values_per_iteration = np.random.default_rng(shape[0]).integers(-8, 9, shape)
+    return values_per_iteration.astype(DTYPES[element])
 
 
 def staged(c: Convolution, **options: Any) -> tuple[tileir.Module, int]:
     """The convolution's module after the pass, and how many unions it staged."""
     outcome = stage_halo(parse(c.text(), "conv2d.tir"), **options)
     assert isinstance(outcome.ir, tileir.Module)
-    return outcome.ir, outcome.statistics.get("unions staged", 0)
+    return outcome.ir, outcome.statistics.get("footprints staged", 0)
 
 
 def interpreted(module: tileir.Module, c: Convolution, shape: tuple[int, int]) -> np.ndarray:
@@ -157,7 +157,7 @@ def test_ptx_has_one_copy_and_reads_from_shared_memory(c, target):
 def test_what_is_staged_however_it_is_written(old, new):
     text = Convolution().text()
     assert old in text
-    assert stage_halo(parse(text.replace(old, new))).statistics == {"unions staged": 1}
+    assert stage_halo(parse(text.replace(old, new))).statistics == {"footprints staged": 1}
 
 
 MASKED, WIDE = "%vx = load f32<16, 32> %px, %mask.1, 0.0", "i32<16, 32> %down, %across"
@@ -308,7 +308,7 @@ def test_the_index_that_decides_reaches_farthest(step, stride, reach):
     for at in range(stride * last + reach + 1):
         found = [i for i in range(last + 1) if 0 <= at - stride * i <= reach]
         if found:
-            assert decides(made, at) == (max(found) if step > 0 else min(found))
+            assert deciding_index(made, at) == (max(found) if step > 0 else min(found))
 
 
 def test_a_window_outside_of_its_slot_is_an_error():

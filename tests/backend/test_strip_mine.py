@@ -14,7 +14,7 @@ from tileir.passmanager import run
 from tileir.textual import parse, print_module
 
 FOUND = Path(__file__).parents[1] / "corpus/found"
-SMALL = "strip-mine{{warps=1,limit=1,piece=1,keep={keep}}}"
+SMALL = "strip-mine{{warps=1,limit=1,chunk=1,keep={keep}}}"
 
 
 def equal(module, grid, arguments, *, keep=0, rtol=0.0, loops=None):
@@ -87,7 +87,7 @@ def test_what_is_kept_is_loaded_once(keep, loops, loads):
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize(("functions", "count"), [("false", 2), ("true", 1)])
 def test_functions_that_loops_need_are_computed_once(rows, functions, count):
-    options = f"warps=1,limit=1,piece=1,keep=0,functions={functions}"
+    options = f"warps=1,limit=1,chunk=1,keep=0,functions={functions}"
     text = print_module(run(softmax(rows, 64), f"strip-mine{{{options}}}").module)
     assert text.count(" = exp ") == count
 
@@ -102,7 +102,7 @@ def test_a_function_of_a_function_is_computed_once_with_it():
     x = np.random.default_rng(3).normal(size=200).astype(np.float32)
     arguments = [x, np.full_like(x, np.nan), np.full_like(x, np.nan)]
     equal(b.module(), 1, arguments, rtol=1e-6)
-    found = run(b.module(), "strip-mine{warps=1,limit=1,piece=1,keep=0,functions=true}").module
+    found = run(b.module(), "strip-mine{warps=1,limit=1,chunk=1,keep=0,functions=true}").module
     text = print_module(found)
     assert [text.count(f" = {op} ") for op in ("exp", "sin", "gpu.private_alloc")] == [1, 1, 1]
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_cut_stays_whole_and_says_so():
         both = value + b.trans(value, order=(1, 0))
         (z + place).store(both + (x + place).load())
     module = b.module()
-    result = run(module, "strip-mine{limit=1,piece=1,warps=1}")
+    result = run(module, "strip-mine{limit=1,chunk=1,warps=1}")
     assert print_module(result.module) == print_module(module)
     assert any("if parameters were noalias, it would be cut" in str(r) for r in result.remarks)
     assert [d.code for d in result.remarks] == ["TIR0752"] * 2
@@ -176,7 +176,7 @@ def test_ranges_of_any_integer(element):
 
 def test_declarations_stay():
     module = parse((FOUND.parents[2] / "examples/relu.tir").read_text())
-    done = run(module, "strip-mine{piece=4}").module
+    done = run(module, "strip-mine{chunk=4}").module
     assert list(done.functions) == list(module.functions)
 
 

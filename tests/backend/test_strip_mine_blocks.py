@@ -43,7 +43,7 @@ def test_what_pieces_of_another_block_need_whole_is_computed(limit):
             held.set((row[None, :].broadcast_to(7, 31) + held) & 31)
         (y + places(b, 7, 31)).store(held)
     module = b.module()
-    options = f"strip-mine{{warps=1,limit={limit},piece={limit}}}"
+    options = f"strip-mine{{warps=1,limit={limit},chunk={limit}}}"
     found = []
     for program in (module, run(module, options).module):
         y = np.zeros(7 * 31, np.int32)
@@ -66,7 +66,7 @@ def test_what_is_stored_in_another_block_than_it_is_computed_in_is_staged_there(
     equal(b.module(), 1, arguments)
 
 
-@pytest.mark.parametrize("options", ["limit=1,piece=2", "limit=2,piece=9", "limit=3"])
+@pytest.mark.parametrize("options", ["limit=1,chunk=2", "limit=2,chunk=9", "limit=3"])
 def test_pieces_are_no_larger_than_what_is_not_cut(options):
     b = Builder()
     with b.kernel("k", y=pointer(I32), n=I32) as (y, n):

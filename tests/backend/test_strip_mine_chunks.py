@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tileir.backend.strip_mine.emit_loops import piece_size
+from tileir.backend.strip_mine.emit_loops import chunk_size
 from tileir.builder import Builder
 from tileir.passmanager import run
 from tileir.textual import print_module
@@ -15,7 +15,7 @@ from .test_strip_mine import SMALL, buffers, equal, softmax
 @pytest.mark.parametrize("most", [32, 100, 4096])
 def test_pieces_fit_and_divide_where_they_can(unit, most):
     for extent in [*range(1, 70), 96, 100, 128, 192, 1000, 1024, 4096, 5000, 65536]:
-        size = piece_size(extent, unit, most)
+        size = chunk_size(extent, unit, most)
         fits = max(1, min(most // unit, extent))
         assert fits // 2 < size <= fits
         power = 1 << (fits.bit_length() - 1)

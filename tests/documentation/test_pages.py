@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import attrs
 import pytest
 
 from tests.documentation.commands import environment
 from tests.documentation.pages import Block, PageError, Reader, blocks
+from tileir.backend.options import Options
 
+NAME = re.compile(r"`(\w+)[^`]*`")
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 TUTORIALS = ("first-kernel", "first-frontend", "first-pass")
@@ -123,3 +126,12 @@ def test_edits_go_where_the_page_says(tmp_path: Path) -> None:
 def test_a_block_knows_its_line(tmp_path: Path) -> None:
     (only,) = blocks(page(tmp_path, "# Title\n\n<!-- write a.txt -->\n```text\nhere\n```\n"))
     assert only == Block("text", "here\n", 4, "write", "a.txt", "")
+
+
+def test_the_options_of_warp_specialization_exist() -> None:
+    """Options and attributes of the table have the names that `Options` knows."""
+    text = (DOCS / "explanation" / "warp-specialization.md").read_text()
+    table = text.partition("| option | meaning | attribute |\n")[2].partition("\n\n")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.split("\n")[1:]]
+    named = {name for row in rows for cell in (row[0], row[-1]) for name in NAME.findall(cell)}
+    assert len(rows) > 5 and named <= {field.name for field in attrs.fields(Options)}

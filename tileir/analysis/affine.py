@@ -1,4 +1,4 @@
-"""Affine forms: addresses as base + sums of index times stride, and masks as bounds on them.
+"""Affine forms: addresses as base plus indices times strides, and masks as bounds on them.
 
 %row = program_id; %cols = make_range; %p = %x + %row * %stride + %cols
 affine(f).of(%p)  =  base %x, offset  program_id * %stride + lane 0

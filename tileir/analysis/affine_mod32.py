@@ -30,22 +30,22 @@ Labels: TypeAlias = "frozenset[str]"
 
 @attrs.frozen
 class Affine:
-    """At coordinates `x`: the sum of `terms`, each a number that all elements share with its
-    factor, plus `start` plus `strides` times `x`, modulo 2^32."""
+    """The value at coordinates `x`, modulo 2^32: the sum of `terms` (uniform values with their
+    coefficients), plus `start`, plus `strides` times `x`."""
 
     terms: Terms
     start: int
     strides: tuple[int, ...] = ()
 
-    def moved(self, other: Affine, factor: int) -> Affine:
+    def plus_multiple(self, other: Affine, times: int) -> Affine:
         """This plus `other` times `factor`."""
-        sums = dict(self.terms)
+        coefficients = dict(self.terms)
         for value, by in other.terms:
-            sums[value] = _signed(sums.get(value, 0) + by * factor)
+            coefficients[value] = _to_signed(coefficients.get(value, 0) + by * times)
         pairs = zip(self.strides, other.strides, strict=True)
-        strides = tuple(_signed(a + b * factor) for a, b in pairs)
-        terms = frozenset((v, by) for v, by in sums.items() if by)
-        return Affine(terms, _signed(self.start + other.start * factor), strides)
+        strides = tuple(_to_signed(a + b * times) for a, b in pairs)
+        terms = frozenset((v, by) for v, by in coefficients.items() if by)
+        return Affine(terms, _to_signed(self.start + other.start * times), strides)
 
     def interval(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """The least and the greatest number but for `terms`, over a tile of `shape`."""
@@ -117,18 +117,18 @@ class _Walk:
     def form(self, operand: Operand) -> Affine | None:
         if isinstance(operand, Value):
             return self.forms.get(operand)
-        if not isinstance(operand, Constant) or not _followed(operand.type):
+        if not isinstance(operand, Constant) or not _is_tracked(operand.type):
             return None
-        return Affine(frozenset(), _signed(operand.bits), (0,) * len(shape_of(operand.type)))
+        return Affine(frozenset(), _to_signed(operand.bits), (0,) * len(shape_of(operand.type)))
 
     def _opaque(self, value: Value, labels: Labels, strides: tuple[int, ...] = ()) -> None:
         self.changes[value] = labels
-        if _followed(value.type) and len(strides) == len(shape_of(value.type)):
+        if _is_tracked(value.type) and len(strides) == len(shape_of(value.type)):
             self.forms[value] = Affine(frozenset({(value, 1)}), 0, strides)
 
     def _parameter(self, value: Value, label: str) -> None:
-        known = [f for a in self.incoming.get(value, ()) if (f := self.form(a)) is not None]
-        strides = known[0].strides if known and value not in self.broken else ()
+        forms = [f for a in self.incoming.get(value, ()) if (f := self.form(a)) is not None]
+        strides = forms[0].strides if forms and value not in self.broken else ()
         self._opaque(value, frozenset({label}), strides)
 
     def _op(self, op: Op, label: str) -> None:
@@ -137,18 +137,18 @@ class _Walk:
         inputs = [self.changes.get(v, frozenset()) for v in op.inputs if isinstance(v, Value)]
         labels: Labels = frozenset().union(*inputs) if pure else frozenset({label})
         self.changes[result] = labels
-        if not _followed(result.type):
+        if not _is_tracked(result.type):
             if pure and not isinstance(result.type, Tile):
                 self.same[result] = self._first_like(op)
             return
         rule = RULES.get(op.mnemonic)
-        found = rule(op, self.form) if rule is not None and op.predicate is None else None
-        if found is not None:
-            self.forms[result] = found
+        form = rule(op, self.form) if rule is not None and op.predicate is None else None
+        if form is not None:
+            self.forms[result] = form
         elif not isinstance(result.type, Tile):
-            known = self._first_like(op) if pure else result
-            self.same[result] = known
-            self.forms[result] = Affine(frozenset({(known, 1)}), 0)
+            representative = self._first_like(op) if pure else result
+            self.same[result] = representative
+            self.forms[result] = Affine(frozenset({(representative, 1)}), 0)
 
     def _first_like(self, op: Op) -> Value:
         """The first value that is computed as that of `op` is, from the same."""
@@ -172,14 +172,14 @@ def _incoming(function: Function) -> dict[Value, list[Operand]]:
     return operands
 
 
-def _followed(type: Type) -> bool:
+def _is_tracked(type: Type) -> bool:
     element = element_of(type)
     if isinstance(element, Scalar):
         return element.is_integer and element.bits >= 32
     return isinstance(element, Pointer)
 
 
-def _signed(number: int) -> int:
+def _to_signed(number: int) -> int:
     """The representative nearest to 0."""
     left = number % _MODULUS
     return left - _MODULUS if left >= _MODULUS >> 1 else left
@@ -228,10 +228,10 @@ def _reshape(op: Any, form: _Form) -> Affine | None:
     step = old[-1][1] if old else 0
     below = 1
     for extent, stride in reversed(old):
-        if stride != _signed(step * below):
+        if stride != _to_signed(step * below):
             return _in_units(whole, old, new)
         below *= extent
-    strides = tuple(_signed(step * prod(new[d + 1 :])) for d in range(len(new)))
+    strides = tuple(_to_signed(step * prod(new[d + 1 :])) for d in range(len(new)))
     return attrs.evolve(whole, strides=strides)
 
 
@@ -248,21 +248,21 @@ def _same(op: Any, form: _Form) -> Affine | None:
 
 
 def _cast(op: Any, form: _Form) -> Affine | None:
-    return form(op.value) if _followed(op.value.type) else None
+    return form(op.value) if _is_tracked(op.value.type) else None
 
 
-def _sum(factor: int) -> Callable[[Any, _Form], Affine | None]:
+def _add_scaled(factor: int) -> Callable[[Any, _Form], Affine | None]:
     def rule(op: Any, form: _Form) -> Affine | None:
         a, b = (form(v) for v in op.inputs)
-        return None if a is None or b is None else a.moved(b, factor)
+        return None if a is None or b is None else a.plus_multiple(b, factor)
 
     return rule
 
 
-def _product(op: Any, form: _Form) -> Affine | None:
+def _multiply(op: Any, form: _Form) -> Affine | None:
     for a, b in (op.inputs, reversed(op.inputs)):
         if isinstance(b, Constant) and (whole := form(a)) is not None:
-            return _zero(whole).moved(whole, b.bits)
+            return _zero(whole).plus_multiple(whole, b.bits)
     return None
 
 
@@ -271,26 +271,26 @@ def _shift(op: Any, form: _Form) -> Affine | None:
     whole = form(value)
     if whole is None or not isinstance(by, Constant) or by.bits >= 32:
         return None
-    return _zero(whole).moved(whole, 1 << by.bits)
+    return _zero(whole).plus_multiple(whole, 1 << by.bits)
 
 
 def _negative(op: Any, form: _Form) -> Affine | None:
     whole = form(op.inputs[0])
-    return None if whole is None else _zero(whole).moved(whole, -1)
+    return None if whole is None else _zero(whole).plus_multiple(whole, -1)
 
 
 def _element(op: Any, form: _Form) -> Affine | None:
     pointer, index = form(op.pointer), form(op.index)
     if pointer is None or index is None:
         return None
-    return pointer.moved(index, element_of(op.pointer.type).pointee.bytes)  # type: ignore[union-attr]
+    return pointer.plus_multiple(index, element_of(op.pointer.type).pointee.bytes)  # type: ignore[union-attr]
 
 
 def _zero(like: Affine) -> Affine:
     return Affine(frozenset(), 0, (0,) * len(like.strides))
 
 
-def _named(names: Iterable[str], rule: Any) -> dict[str, Any]:
+def _for_names(names: Iterable[str], rule: Any) -> dict[str, Any]:
     return dict.fromkeys(names, rule)
 
 
@@ -301,14 +301,14 @@ RULES: Mapping[str, Callable[[Any, _Form], Affine | None]] = {
     "expand_dims": _expand_dims,
     "trans": _trans,
     "reshape": _reshape,
-    "add": _sum(1),
-    "sub": _sum(-1),
-    "mul": _product,
+    "add": _add_scaled(1),
+    "sub": _add_scaled(-1),
+    "mul": _multiply,
     "shl": _shift,
     "neg": _negative,
     "getelementptr": _element,
-    **_named(("sext", "zext", "trunc"), _cast),
-    **_named(("gpu.convert_layout", "multiple_of", "contiguous", "constant_run"), _same),
+    **_for_names(("sext", "zext", "trunc"), _cast),
+    **_for_names(("gpu.convert_layout", "multiple_of", "contiguous", "constant_run"), _same),
     "unsplat": _unsplat,
 }
 """The sum that the result of an op is, by mnemonic."""

@@ -38,22 +38,22 @@ class Aliases:
         changing = writer.effects.value
         if not changing & _CHANGES_MEMORY:
             return False
-        read = self._reached(reader)
+        read = self._reachable_parameters(reader)
         if read is None:
             return True
         if read <= self.constant:
             return False
-        written = None if changing & _ORDERS else self._reached(writer)
-        return written is None or not all(self._apart(r, w) for r in read for w in written)
+        written = None if changing & _ORDERS else self._reachable_parameters(writer)
+        return written is None or not all(self._are_disjoint(r, w) for r in read for w in written)
 
-    def _reached(self, op: Op) -> frozenset[Value] | None:
+    def _reachable_parameters(self, op: Op) -> frozenset[Value] | None:
         """The parameters through which `op` may access memory; None where it may be others."""
         address = op.inputs[0] if op.inputs else None
         root = self.roots.get(address) if type(address) is Value else None
         return None if root is None or ELSEWHERE in root else root
 
-    def _apart(self, first: Value, second: Value) -> bool:
-        return _apart(first, second, self.promises)
+    def _are_disjoint(self, first: Value, second: Value) -> bool:
+        return _are_disjoint(first, second, self.promises)
 
 
 @cached
@@ -91,7 +91,7 @@ def _constant(
     return frozenset(
         v
         for v in facts.parameters
-        if all(_apart(v, other, promises) for other in changed)
+        if all(_are_disjoint(v, other, promises) for other in changed)
         and (not outside or promises[v].readonly)
     )
 
@@ -107,7 +107,9 @@ def acquires_from_outside(function: Function) -> bool:
     )
 
 
-def _apart(first: Value, second: Value, promises: Mapping[Value, ParameterAttributes]) -> bool:
+def _are_disjoint(
+    first: Value, second: Value, promises: Mapping[Value, ParameterAttributes]
+) -> bool:
     """Whether two parameters reach different memory."""
     alone = (promises.get(v, _NO_PROMISE).noalias for v in (first, second))
     return first is not second and any(alone)

@@ -129,9 +129,9 @@ def guards(function: Function) -> Guards:
     edges: dict[Value, dict[tuple[str, str], list[Bound]]] = {}
     for label in graph.order:
         block = function.blocks[label]
-        for value, bound in _assumed(function, block):
+        for value, bound in _bounds_by_assume(function, block):
             blocks.setdefault(value, {}).setdefault(label, []).append(bound)
-        for target, value, bound in _branched(function, block):
+        for target, value, bound in _bounds_by_branch(function, block):
             edges.setdefault(value, {}).setdefault((label, target), []).append(bound)
             if graph.predecessors[target] == (label,):
                 blocks.setdefault(value, {}).setdefault(target, []).append(bound)
@@ -139,7 +139,7 @@ def guards(function: Function) -> Guards:
     return Guards(tree, guarded, edges)
 
 
-def _assumed(function: Function, block: Block) -> list[tuple[Value, Bound]]:
+def _bounds_by_assume(function: Function, block: Block) -> list[tuple[Value, Bound]]:
     """Bounds by `assume`: a program that breaks one has no meaning from its start."""
     result: list[tuple[Value, Bound]] = []
     for op in block.ops:
@@ -148,7 +148,7 @@ def _assumed(function: Function, block: Block) -> list[tuple[Value, Bound]]:
     return result
 
 
-def _branched(function: Function, block: Block) -> list[tuple[str, Value, Bound]]:
+def _bounds_by_branch(function: Function, block: Block) -> list[tuple[str, Value, Bound]]:
     """Bounds by the condition of the block's branch, per target."""
     edges = block.successors
     if len(edges) != 2 or edges[0].label == edges[1].label:

@@ -108,7 +108,7 @@ def _incoming(function: Function) -> dict[str, list[Edge]]:
 def _merge_parameters(
     block: Block,
     edges: Sequence[Edge],
-    known: dict[Value, F],
+    fact_of: dict[Value, F],
     passed: Callable[[Operand, str, str], F],
     merge: Merge[F],
     within: Set[Value] | None,
@@ -120,11 +120,11 @@ def _merge_parameters(
         facts: list[F] = []
         for source, arguments in edges:
             argument = arguments[index]
-            if not isinstance(argument, Value) or argument in known:
+            if not isinstance(argument, Value) or argument in fact_of:
                 facts.append(passed(argument, source, block.label))
-        old = known.get(parameter)
+        old = fact_of.get(parameter)
         new = merge(parameter, old, facts)
-        if new != old or parameter not in known:
-            known[parameter] = new
+        if new != old or parameter not in fact_of:
+            fact_of[parameter] = new
             changed = True
     return changed

@@ -115,7 +115,7 @@ def _immediate_dominators(predecessors: Sequence[Sequence[int]]) -> list[int]:
     for node in range(1, len(predecessors)):
         sources = [source for source in predecessors[node] if source < node]
         tree.add(node, reduce(tree.common, sources))
-    return _settled(predecessors, tree)
+    return _refine_idoms(predecessors, tree)
 
 
 class _Growing:
@@ -148,7 +148,7 @@ class _Growing:
         return first
 
 
-def _settled(predecessors: Sequence[Sequence[int]], tree: _Growing) -> list[int]:
+def _refine_idoms(predecessors: Sequence[Sequence[int]], tree: _Growing) -> list[int]:
     """The immediate dominators, where `tree` is right but for edges that go back: those of loops
     with one entry change nothing."""
     above = tree.above
@@ -160,14 +160,14 @@ def _settled(predecessors: Sequence[Sequence[int]], tree: _Growing) -> list[int]
     while changed:
         changed = False
         for node in range(1, len(predecessors)):
-            new = reduce(lambda a, b: _meet(above, a, b), predecessors[node])
+            new = reduce(lambda a, b: _common_dominator(above, a, b), predecessors[node])
             if above[node] != new:
                 above[node] = new
                 changed = True
     return above
 
 
-def _meet(above: Sequence[int], first: int, second: int) -> int:
+def _common_dominator(above: Sequence[int], first: int, second: int) -> int:
     while first != second:
         while first > second:
             first = above[first]

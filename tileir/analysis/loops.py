@@ -159,9 +159,9 @@ def induction_variables(function: Function, loop: Loop) -> tuple[InductionVariab
     header = function.blocks[loop.header]
     result: list[InductionVariable] = []
     for index, parameter in enumerate(header.parameters):
-        made = _induction(function, loop, index, parameter)
-        if made is not None:
-            result.append(made)
+        variable = _induction(function, loop, index, parameter)
+        if variable is not None:
+            result.append(variable)
     return tuple(result)
 
 
@@ -222,7 +222,7 @@ def trip_count(function: Function, loop: Loop) -> TripCount | None:
     facts = predicates(function).comparisons(terminator.inputs[0], stays)
     for comparison, holds in facts:
         for variable in induction_variables(function, loop):
-            result = _counted(function, loop, variable, comparison, holds, exiting)
+            result = _trip_count(function, loop, variable, comparison, holds, exiting)
             if result is not None and len(facts) == 1:
                 return result
     return None
@@ -235,7 +235,7 @@ _NEGATED = {
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
-def _counted(
+def _trip_count(
     function: Function, loop: Loop, variable: InductionVariable, comparison: Any, holds: bool,
     exiting: str,
 ) -> TripCount | None:  # fmt: skip

@@ -254,12 +254,12 @@ def _reduce(op: Any, facts: Sequence[Any], exact: MutableSet[Op]) -> Sequence[Ra
     word = getattr(op.combiner, "value", "")
     ranges: list[Range | None] = []
     for value, fact in zip(op.results, facts, strict=True):
-        known = None if fact is None else full(value.type)
+        result = None if fact is None else full(value.type)
         if fact is not None and word in ("smin", "smax"):
-            known = fact
+            result = fact
         elif fact is not None and word == "add":
-            known = _total(op, fact)
-        ranges.append(known)
+            result = _total(op, fact)
+        ranges.append(result)
     return ranges
 
 

@@ -59,16 +59,16 @@ class Ranges:
 @cached
 def ranges(function: Function) -> Ranges:
     """The ranges of every integer value of `function`."""
-    return _solved(function, None)
+    return _solve(function, None)
 
 
 def ranges_of(function: Function, *operands: Operand) -> Ranges:
     """The same ranges for `operands` and what they follow from alone, which takes less time in a
     function that has much else."""
-    return _solved(function, _followed(function, operands))
+    return _solve(function, _dependent_values(function, operands))
 
 
-def _solved(function: Function, within: Set[Value] | None) -> Ranges:
+def _solve(function: Function, within: Set[Value] | None) -> Ranges:
     solver = _Solver(guards(function), _stops(function), within)
     integers = [p.value for p in function.parameters if _is_integer(p.value)]
     known: dict[Value, Range | None] = {value: full(value.type) for value in integers}
@@ -76,7 +76,7 @@ def _solved(function: Function, within: Set[Value] | None) -> Ranges:
     return Ranges(facts, frozenset(solver.exact), solver.guards)
 
 
-def _followed(function: Function, operands: Sequence[Operand]) -> set[Value]:
+def _dependent_values(function: Function, operands: Sequence[Operand]) -> set[Value]:
     """`operands` and all values that facts about them follow from, by ops, edges and guards."""
     defined, passed, bounds = definitions(function), arguments(function), guards(function)
     values: set[Value] = set()
@@ -146,8 +146,12 @@ class _Solver:
     def widen(self, value: Value, old: Range | None, facts: Sequence[Range | None]) -> Any:
         if not _is_integer(value):
             return None
-        known = [f for f in facts if f is not None]
-        new = hull(known if old is None else [old, *known]) if known or old else full(value.type)
+        facts_known = [f for f in facts if f is not None]
+        new = (
+            hull(facts_known if old is None else [old, *facts_known])
+            if facts_known or old
+            else full(value.type)
+        )
         if old is None or new == old:
             return new
         self.moves[value] = self.moves.get(value, 0) + 1
@@ -175,8 +179,8 @@ def _stops(function: Function) -> tuple[int, ...]:
 
 
 def _narrow(value: Value, old: Range | None, facts: Sequence[Range | None]) -> Any:
-    known = [f for f in facts if f is not None]
-    return hull(known) if known else old
+    ranges = [f for f in facts if f is not None]
+    return hull(ranges) if ranges else old
 
 
 def _literal(operand: Any) -> Range | None:

@@ -61,17 +61,17 @@ def alive(function: Function) -> BufferLiveness:
     result = frozenset(op.results[0] for op in function.ops if op.allocates_shared)
     if not result:
         return BufferLiveness({}, {})
-    held = dict(forward_states(function, _held, _NONE, lambda a, b: a | b))
+    written = dict(forward_states(function, _written_buffers, _NONE, lambda a, b: a | b))
     required = dict(_backward(function))
-    copied = dict(forward_states(function, _aged(function), dict[Value, int](), _younger))
+    copied = dict(forward_states(function, _age_copies(function), dict[Value, int](), _younger))
     escaping = result & {
         v for op in function.ops if op.mnemonic not in ACCESSES for v in op.operands
     }
     needed, copying = dict[Op, Buffers](), dict[Op, Buffers]()
     for op in function.ops:
-        if op in held:
+        if op in written:
             # What is needed before and no more after is what the op itself reads.
-            needed[op] = (held[op][1] & required[op][1]) | accessed(op) | escaping
+            needed[op] = (written[op][1] & required[op][1]) | accessed(op) | escaping
             copying[op] = frozenset(copied[op][0]) | frozenset(copied[op][1])
     return BufferLiveness(needed, copying)
 
@@ -115,15 +115,16 @@ def forward_states(
             yield op, (before, state)
 
 
-def _held(op: Op, state: Buffers) -> Buffers:
+def _written_buffers(op: Op, state: Buffers) -> Buffers:
     """Buffers that something was written to."""
     if op.mnemonic == ALLOT:
         return state - {op.results[0]}
     return state if op.mnemonic in READS else state | accessed(op)
 
 
-def _aged(function: Function) -> Callable[[Op, Ages], Ages]:
-    """How an op changes what is under way; ages beyond any that is waited for are one."""
+def _age_copies(function: Function) -> Callable[[Op, Ages], Ages]:
+    """How an op changes the ages, in commits, of pending copies; ages beyond the largest pending
+    count of a wait are equal."""
     most = max((cast(Any, op).pending for op in function.ops if op.mnemonic == WAIT), default=0) + 1
 
     def changed(op: Op, state: Ages) -> Ages:
@@ -153,17 +154,17 @@ def _backward(function: Function) -> Iterator[tuple[Op, tuple[Buffers, Buffers]]
         for label in reversed(graph.order):
             state = _NONE.union(*(entering[target] for target in graph.successors[label]))
             for op in reversed(function.blocks[label].ops):
-                state = _wanted(op, state, operands)
+                state = _required_buffers(op, state, operands)
             changed |= state != entering[label]
             entering[label] = state
     for label in graph.order:
         state = _NONE.union(*(entering[target] for target in graph.successors[label]))
         for op in reversed(function.blocks[label].ops):
-            after, state = state, _wanted(op, state, operands)
+            after, state = state, _required_buffers(op, state, operands)
             yield op, (state, after)
 
 
-def _wanted(op: Op, state: Buffers, operands: Buffers) -> Buffers:
+def _required_buffers(op: Op, state: Buffers, operands: Buffers) -> Buffers:
     if op.mnemonic == ALLOT:
         return state - {op.results[0]}
     if op.mnemonic == WGMMA_WAIT:

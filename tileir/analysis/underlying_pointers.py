@@ -23,7 +23,7 @@ def underlying_pointers(function: Function) -> UnderlyingPointers:
     incoming = _incoming(function)
     broken: set[Value] = set()
     while True:
-        result = _walked(function, incoming, broken)
+        result = _walk(function, incoming, broken)
         wrong = {
             value
             for value, arguments in incoming.items()
@@ -57,7 +57,7 @@ def _incoming(function: Function) -> dict[Value, list[Operand]]:
     return operands
 
 
-def _walked(
+def _walk(
     function: Function, incoming: Mapping[Value, list[Operand]], broken: set[Value]
 ) -> dict[Value, Value | None]:
     """Roots by one walk, in which a block's parameter takes that of the first argument known."""
@@ -67,10 +67,10 @@ def _walked(
     for label in cfg(function).order:
         block = function.blocks[label]
         for value in filter(_points, block.parameters):
-            known = [
+            roots = [
                 values[a] for a in incoming.get(value, ()) if isinstance(a, Value) and a in values
             ]
-            values[value] = known[0] if known and value not in broken else None
+            values[value] = roots[0] if roots and value not in broken else None
         for op in block.ops:
             for result in filter(_points, op.results):
                 values[result] = _result(op, values)

@@ -37,11 +37,11 @@ def arguments(function: Function) -> Mapping[Value, tuple[Operand, ...]]:
     operands: dict[Value, list[Operand]] = {}
     for block in function.blocks.values():
         for edge in block.successors:
-            for value, given in zip(
+            for value, argument in zip(
                 function.blocks[edge.label].parameters, edge.arguments, strict=True
             ):
-                operands.setdefault(value, []).append(given)
-    return {value: tuple(given) for value, given in operands.items()}
+                operands.setdefault(value, []).append(argument)
+    return {value: tuple(argument) for value, argument in operands.items()}
 
 
 @cached

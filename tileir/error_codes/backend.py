@@ -120,14 +120,14 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0751": (
         "tile strip-mined",
-        "The tile is larger than the registers of a block, so that the op became a loop over "
-        "pieces, and what it is computed from is computed piece by piece.",
+        "The tile is larger than the registers of a block. The op became a loop over chunks of the "
+        "tile, and the ops it depends on are computed chunk by chunk.",
     ),
     "TIR0752": (
         "large tile stays whole",
-        "The tile is larger than the registers of a block, but its op, or one it is computed "
-        "from, cannot be cut, or a store between may change what would be read again: "
-        "`noalias` on parameters says where it cannot.",
+        "The tile is larger than the registers of a block, but its op, or an op it depends on, "
+        "cannot be strip-mined; or a store in between may change memory that a loop would read "
+        "again. `noalias` on parameters states that it does not.",
     ),
     "TIR0753": (
         "access element by element",

@@ -63,8 +63,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0812": (
         "elements assigned more than once",
-        "An assignment takes every element from one point of its iteration. Use a sum, product, "
-        "maximum or minimum where several points have one position.",
+        "An assignment takes every element from one point of its iteration space. Use a reduction "
+        "(sum, multiplication, maximum or minimum) where several points have one position.",
     ),
     "TIR0813": (
         "arguments of a tensor program",

@@ -53,7 +53,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0111": (
         "operand without its partner",
-        "An optional operand needs another one: `other` beside `mask`.",
+        "An optional operand needs another one: `other` needs `mask`.",
     ),
     "TIR0112": (
         "shape",

@@ -9,7 +9,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR0302": (
         "kind of symbol",
-        "Functions are called, and the addresses of globals are taken, not the other way round.",
+        "A function is called, and the address of a global is taken; neither is possible for the "
+        "other.",
     ),
     "TIR0303": (
         "number of call arguments",
@@ -32,8 +33,8 @@ CODES: dict[str, tuple[str, str]] = {
     "TIR0307": (
         "global",
         "A global holds at least one scalar or pointer; its initial values are of that type, "
-        "one for each element or one for all. An external one has none. It lies in global "
-        "memory, or, where it is constant, in the constant address space.",
+        "one for each element or one for all. An external one has none. It is in global memory, "
+        "or, if it is constant, in the constant address space.",
     ),
     "TIR0308": (
         "symbol name",

@@ -20,7 +20,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "TIR1304": (
         "not affine",
-        "Positions and left sides of conditions are sums of integer multiples of indices and "
-        "sizes; sizes and right sides are made of sizes and integers alone.",
+        "Positions and left sides of conditions are affine in indices and sizes; sizes and right "
+        "sides consist only of sizes and integers.",
     ),
 }

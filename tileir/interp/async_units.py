@@ -1,9 +1,8 @@
-"""What runs beside the threads on sm_90, in the interpreter: barriers that count, copies by tensor
-maps, roles of warps.
+"""The asynchronous units of sm_90 in the interpreter: mbarriers, TMA copies, and roles of warps.
 
-A role is a coroutine beside the one of its program instance, a copy one that lands when its turn
-comes: anywhere between where it is begun and where it is waited for. Which goes on next is drawn
-from the launch's seed.
+A role is a coroutine that runs concurrently with that of its program instance. A copy is one
+that completes at a random point between its start and its wait. The seed of the launch decides
+which coroutine is resumed next.
 """
 
 from __future__ import annotations
@@ -256,8 +255,8 @@ class HopperMixin(SharedMixin):
         self, op: Any, a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor], c: Tensor
     ) -> Tensor:
         """The matmul, computed as by `dot`."""
-        left = self._factor(op, "a", a, op.trans_a)
-        right = self._factor(op, "b", b, op.trans_b)
+        left = self._operand(op, "a", a, op.trans_a)
+        right = self._operand(op, "b", b, op.trans_b)
         m, n = shape_of(op.c.type)
         if not op.trans_b:  # rows may be longer
             lost = right.undef
@@ -270,7 +269,7 @@ class HopperMixin(SharedMixin):
         signed = (op.lhs_signed, op.rhs_signed)
         return cast(Any, self).dot(left, right, c, precision, signed=signed)
 
-    def _factor(self, op: Any, name: str, factor: tuple[Tensor, Tensor], turned: bool) -> Tensor:
+    def _operand(self, op: Any, name: str, factor: tuple[Tensor, Tensor], turned: bool) -> Tensor:
         operand = getattr(op, name)
         if shape_of(operand.type):
             return factor[0]

@@ -27,9 +27,9 @@ class Published:
 
     @classmethod
     def of(cls, clock: Clock) -> Published:
-        known = np.flatnonzero(clock)
-        if 4 * len(known) < len(clock):
-            return cls(len(clock), known, clock[known])
+        positions = np.flatnonzero(clock)
+        if 4 * len(positions) < len(clock):
+            return cls(len(clock), positions, clock[positions])
         return cls(len(clock), None, clock.copy())
 
     def join_into(self, clock: Clock) -> None:

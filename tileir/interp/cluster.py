@@ -73,7 +73,7 @@ class ClusterMixin(HopperMixin):
         result = self._cluster_barrier()
         self.arrived[self.instance] = result.phase
         result.came.add(self.instance)
-        result.before = self._published(result.before)
+        result.before = self._publish(result.before)
         result.settle(self.ranks)
         self.version += 1
 
@@ -90,7 +90,7 @@ class ClusterMixin(HopperMixin):
     def _cluster_barrier(self) -> _ClusterBarrier:
         return self.meetings.setdefault(self.instance // self.ranks, _ClusterBarrier())
 
-    def _published(self, before: Published | None) -> Published | None:
+    def _publish(self, before: Published | None) -> Published | None:
         """What this rank did, and others did `before`."""
         clock = self.clock_of_instance
         if clock is None:
@@ -106,17 +106,17 @@ class ClusterMixin(HopperMixin):
     # Memory of other ranks ------------------------------------------------------------------
 
     def shared_alloc(self, op: Any) -> Tensor:
-        return self._noted(op, super().shared_alloc(op))
+        return self._note_access(op, super().shared_alloc(op))
 
     def mbarrier_alloc(self, op: Any) -> Tensor:
-        return self._noted(op, super().mbarrier_alloc(op))
+        return self._note_access(op, super().mbarrier_alloc(op))
 
-    def _noted(self, op: Op, made: Tensor) -> Tensor:
+    def _note_access(self, op: Op, tensor: Tensor) -> Tensor:
         if self.ranks > 1:
-            address = int(made.data)
+            address = int(tensor.data)
             self.owners[address] = self.instance, op
             self.allotted[self.instance, op] = address
-        return made
+        return tensor
 
     def _of(self, op: Op, mine: Tensor, rank: int) -> Tensor:
         """What is `mine`, as `rank` has it."""
@@ -189,7 +189,7 @@ class ClusterMixin(HopperMixin):
         """One arrival at the barrier of every rank."""
         for rank in range(self.ranks):
             result = self._barrier(op, self._of(op, barrier, rank), index)
-            result.before = self._published(result.before)
+            result.before = self._publish(result.before)
             self._arrive(op, result, 1)
 
     def cluster_mbarrier_wait(

@@ -95,10 +95,10 @@ def quick_load(
         if place is None:
             frame[result] = evaluate(machine, pointer, mask, other)
             return
-        found = place.view()
-        data = found != 0 if element is I1 else found.copy().view(dtype)
+        bytes_ = place.view()
+        data = bytes_ != 0 if element is I1 else bytes_.copy().view(dtype)
         accesses.loads += 1
-        accesses.bytes_read += found.size * size
+        accesses.bytes_read += bytes_.size * size
         if mask is None or lanes.picked is None:
             frame[result] = Tensor(data)
         else:

@@ -105,8 +105,8 @@ def _one(op: Op, kernel: Any, machine: Any, a: int, result: int) -> Step:
     def step(frame: Frame) -> None:
         x = frame[a]
         if x.undef is None:
-            found = kernel(x.data)
-            frame[result] = Tensor(found if type(found) is np.ndarray else np.asarray(found))
+            data = kernel(x.data)
+            frame[result] = Tensor(data if type(data) is np.ndarray else np.asarray(data))
         else:
             frame[result] = evaluate(machine, x)
 
@@ -119,8 +119,8 @@ def _two(op: Op, kernel: Any, machine: Any, slots: Sequence[int], result: int) -
     def step(frame: Frame) -> None:
         x, y = frame[a], frame[b]
         if x.undef is None is y.undef:
-            found = kernel(x.data, y.data)
-            frame[result] = Tensor(found if type(found) is np.ndarray else np.asarray(found))
+            data = kernel(x.data, y.data)
+            frame[result] = Tensor(data if type(data) is np.ndarray else np.asarray(data))
         else:
             frame[result] = evaluate(machine, x, y)
 
@@ -134,9 +134,9 @@ def _two_floats(op: Op, kernel: Any, machine: Any, slots: Sequence[int], result:
     def step(frame: Frame) -> None:
         x, y = frame[a], frame[b]
         if x.undef is None is y.undef:
-            found = kernel(x.data, y.data)
-            if not np.count_nonzero(found != found):
-                frame[result] = Tensor(found if type(found) is np.ndarray else np.asarray(found))
+            data = kernel(x.data, y.data)
+            if not np.count_nonzero(data != data):
+                frame[result] = Tensor(data if type(data) is np.ndarray else np.asarray(data))
                 return
         frame[result] = evaluate(machine, x, y)
 
@@ -151,8 +151,8 @@ def _trapping(
     def step(frame: Frame) -> None:
         x, y = frame[a], frame[b]
         if x.undef is None is y.undef and not np.count_nonzero(meaningless(x.data, y.data)):
-            found = kernel(x.data, y.data)
-            frame[result] = Tensor(found if type(found) is np.ndarray else np.asarray(found))
+            data = kernel(x.data, y.data)
+            frame[result] = Tensor(data if type(data) is np.ndarray else np.asarray(data))
         else:
             frame[result] = evaluate(machine, x, y)
 
@@ -167,8 +167,8 @@ def _offset(op: Op, size: int, machine: Any, slots: Sequence[int], result: int) 
         p, i = frame[a], frame[b]
         if p.undef is None is i.undef:
             bytes_ = np.asarray(np.multiply(i.data, factor)).view(np.uint64)
-            found = p.data + bytes_
-            frame[result] = Tensor(found if type(found) is np.ndarray else np.asarray(found))
+            data = p.data + bytes_
+            frame[result] = Tensor(data if type(data) is np.ndarray else np.asarray(data))
         else:
             frame[result] = evaluate(machine, p, i)
 
@@ -248,8 +248,8 @@ def _reduce(
 
     def step(frame: Frame) -> None:
         x = frame[a]
-        found = kernel(x.data, axis) if x.undef is None else None
-        frame[result] = evaluate(machine, (x,)) if found is None else Tensor(found)
+        data = kernel(x.data, axis) if x.undef is None else None
+        frame[result] = evaluate(machine, (x,)) if data is None else Tensor(data)
 
     return step
 

@@ -81,7 +81,7 @@ def interpret(
     launch.bind(arguments, globals or {}, uninitialised, numbers, allow_undef)
     if limit is not None:
         launch.machine.budget = limit
-    with _timed(launch.machine, time_limit):
+    with _time_limit(launch.machine, time_limit):
         launch.run(seed)
     return launch.finish(allow_undef)
 
@@ -105,7 +105,7 @@ class Interpreter:
 
 
 @contextmanager
-def _timed(machine: Any, seconds: float | None) -> Generator[None]:
+def _time_limit(machine: Any, seconds: float | None) -> Generator[None]:
     """No op begins on `machine` once the body has run for so long (TIR0725)."""
     if seconds is None:
         yield

@@ -50,8 +50,8 @@ def request(op: Op, operands: Sequence[Any]) -> Request | None:
     if len(recorder.asked) != 1 or result is not recorder.answer:
         return None
     method, arguments, keywords = recorder.asked[0]
-    given = [a for a in arguments if _is_operand(a)]
-    same = len(given) == len(values) and all(a is b for a, b in zip(given, values, strict=True))
+    passed = [a for a in arguments if _is_operand(a)]
+    same = len(passed) == len(values) and all(a is b for a, b in zip(passed, values, strict=True))
     if not same or any(map(_is_operand, keywords.values())):
         return None
     return Request(method, tuple([a for a in arguments if not _is_operand(a)]), keywords)

@@ -169,8 +169,10 @@ class _Preparation:
                     self.uniform.update(op.results)
 
     def _is_uniform(self, op: Op) -> bool:
-        known = all(not isinstance(v, Value) or v in self.uniform for v in op.operands)
-        return known and op.predicate is None and op.effects is Effects.PURE
+        has_uniform_operands = all(
+            not isinstance(v, Value) or v in self.uniform for v in op.operands
+        )
+        return has_uniform_operands and op.predicate is None and op.effects is Effects.PURE
 
     def _define(self, value: Value) -> int:
         slot = self.slots.get(value)
@@ -269,14 +271,14 @@ class _Preparation:
     def _step(self, op: Op) -> Step:
         step = self._plain_step(op)
         if op.predicate is None:
-            return self._kept(op, step) if op in self.invariant else step
+            return self._keep_step(op, step) if op in self.invariant else step
         if _is_tiled(op) and op.mnemonic == "call":
             effects = effects_of(self.machine.functions, cast(Any, op).callee)
             if effects & ~Effects.READ:
-                return _refused
-        return self._predicated(op, step)
+                return _raise_refusal
+        return self._under_predicate(op, step)
 
-    def _kept(self, op: Op, step: Step) -> Step:
+    def _keep_step(self, op: Op, step: Step) -> Step:
         slots = [self._slot(v) for v in op.inputs]
         return kept_step(step, slots, [self._slot(r) for r in op.results])
 
@@ -329,7 +331,7 @@ class _Preparation:
         slots = [self._slot(v) for v in operands]
         return lambda frame: tuple([frame[slot] for slot in slots])
 
-    def _predicated(self, op: Op, step: Step) -> Step:
+    def _under_predicate(self, op: Op, step: Step) -> Step:
         """`step` under the op's predicate: not run at all where a scalar one is false."""
         machine, slot = self.machine, self._slot(op.predicate)
         results = [(self.slots[r], machine.undef(r.type)) for r in op.results]
@@ -361,5 +363,5 @@ def _is_tiled(op: Op) -> bool:
     return op.predicate is not None and isinstance(op.predicate.type, Tile)
 
 
-def _refused(frame: Frame) -> None:
+def _raise_refusal(frame: Frame) -> None:
     raise NotImplementedError("a function with effects is called under a scalar predicate only")

@@ -167,9 +167,9 @@ def _extreme(compare: Kernel, zeros: Kernel) -> Kernel:
 
     def kernel(a: Array, b: Array) -> Array:
         narrowed = a.dtype in _NARROW
-        found = compare(a.astype(F32), b.astype(F32)) if narrowed else compare(a, b)
-        found = canonical(np.asarray(found))
-        result = found.astype(a.dtype) if narrowed else found
+        chosen = compare(a.astype(F32), b.astype(F32)) if narrowed else compare(a, b)
+        chosen = canonical(np.asarray(chosen))
+        result = chosen.astype(a.dtype) if narrowed else chosen
         both = (a == 0) & (b == 0)
         if both.any():
             result = np.where(both, from_raw(np.asarray(zeros(raw(a), raw(b))), a.dtype), result)

@@ -138,8 +138,8 @@ def _candidates(pattern: Any, shape: Shape, bound: Bindings) -> Iterator[Type]:
             yield from (Descriptor(Tile(e, shape)) for e in _elements(STORABLE, plain=True))
     elif isinstance(pattern, (ElementOf, PointeeOf)):
         result = pattern.build(bound)
-        known = [result] if result is not None else list(_elements(_EVERY))
-        yield from known
+        elements = [result] if result is not None else list(_elements(_EVERY))
+        yield from elements
     elif isinstance(pattern, Shaped):
         like = bound.get(pattern.like.name)
         where = shape if like is None else shape_of(like)

@@ -66,15 +66,15 @@ class Diagonals:
         """SCALE"""
         left, right = diagonal(op.a, walk), diagonal(op.b, walk)
         if left is not None and self._vanishes(left):
-            return _scaled(op, left, op.b, axis=1, signs=(op.lhs_signed, op.rhs_signed))
+            return _scale_by_diagonal(op, left, op.b, axis=1, signs=(op.lhs_signed, op.rhs_signed))
         if right is not None and self._vanishes(right):
-            return _scaled(op, right, op.a, axis=0, signs=(op.rhs_signed, op.lhs_signed))
+            return _scale_by_diagonal(op, right, op.a, axis=0, signs=(op.rhs_signed, op.lhs_signed))
         return op
 
-    def _vanishes(self, found: Diagonal) -> bool:
-        element = element_of(found.neighbour.type)
+    def _vanishes(self, diagonal: Diagonal) -> bool:
+        element = element_of(diagonal.neighbour.type)
         exact = element in INTEGERS or (self.finite and element in FLOATS)
-        return exact and found.neighbour.value == 0
+        return exact and diagonal.neighbour.value == 0
 
 
 def diagonal(operand: Operand, walk: Walk) -> Diagonal | None:
@@ -112,13 +112,15 @@ def _fold(op: Any, walk: Walk) -> Answer:
     return combine(_as(result.vector, neighbour.type), neighbour) if same else op
 
 
-def _scaled(op: Any, found: Diagonal, other: Operand, *, axis: int, signs: Any) -> Answer:
+def _scale_by_diagonal(
+    op: Any, diagonal: Diagonal, other: Operand, *, axis: int, signs: Any
+) -> Answer:
     """C + v * other, with `v` repeated along dimension `axis`."""
     ops: list[Op] = []
     type = op.c.type
-    if found.shape[0] != found.shape[1] or len(shape_of(type)) != 2:
+    if diagonal.shape[0] != diagonal.shape[1] or len(shape_of(type)) != 2:
         return op
-    vector = found.vector
+    vector = diagonal.vector
     if isinstance(vector, Constant):
         scale: Operand = Constant(
             with_element(type, cast(Any, element_of(vector.type))), vector.bits
@@ -128,7 +130,7 @@ def _scaled(op: Any, found: Diagonal, other: Operand, *, axis: int, signs: Any) 
         scale = _emit(
             ops, Broadcast(column, with_element(type, cast(Any, element_of(vector.type))))
         )
-    wide = [_widened(v, type, signed, ops) for v, signed in zip((scale, other), signs, strict=True)]
+    wide = [_widen(v, type, signed, ops) for v, signed in zip((scale, other), signs, strict=True)]
     if any(v is None for v in wide):
         return op
     left, right = cast("list[Operand]", wide)
@@ -138,7 +140,7 @@ def _scaled(op: Any, found: Diagonal, other: Operand, *, axis: int, signs: Any) 
     return [*ops, Fma(left, right, op.c)]
 
 
-def _widened(operand: Operand, type: Type, signed: bool, ops: list[Op]) -> Operand | None:
+def _widen(operand: Operand, type: Type, signed: bool, ops: list[Op]) -> Operand | None:
     """`operand` in the element of the accumulator `type`."""
     element = element_of(operand.type)
     if operand.type is type:

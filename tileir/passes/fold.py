@@ -65,7 +65,7 @@ def fold_op(op: Op, walk: Walk) -> Answer:
             return op
     if not inputs or not op.results or not _foldable(op):
         return op
-    return _evaluated(op) or op
+    return _evaluate(op) or op
 
 
 def _foldable(op: Op) -> bool:
@@ -80,7 +80,7 @@ def _foldable(op: Op) -> bool:
     return op.elementwise or all(_size(v.type) <= MAX_ELEMENTS for v in (*op.inputs, *op.results))
 
 
-def _evaluated(op: Op) -> Replace | None:
+def _evaluate(op: Op) -> Replace | None:
     from tileir.machine import Machine  # numpy is loaded only where values are computed
 
     machine = Machine()

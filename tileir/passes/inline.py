@@ -53,7 +53,7 @@ def inline(module: Module) -> Module:
     _check_size(module, order)
     done: dict[str, Function] = {}
     for name in order:
-        done[name] = _inlined(module.functions[name], done)
+        done[name] = _inline(module.functions[name], done)
     functions = {name: done[name] for name in module.functions}
     return module.with_functions(_named_ones(module.with_functions(functions)))
 
@@ -103,7 +103,7 @@ def _calls(functions: Mapping[str, Function], name: str) -> Iterator[str]:
     return (op.callee for op in functions[name].ops if isinstance(op, Call))
 
 
-def _inlined(function: Function, done: Mapping[str, Function]) -> Function:
+def _inline(function: Function, done: Mapping[str, Function]) -> Function:
     if not any(_target(op, done) for op in function.ops):
         return function
     caller = _Caller(function, done)
@@ -186,8 +186,8 @@ class _Caller:
 
     def _arguments(self, call: Call, callee: Function) -> dict[Value, Operand]:
         values = (p.value for p in callee.parameters)
-        given = (self.env.get(v, v) if type(v) is Value else v for v in call.arguments)
-        env: dict[Value, Operand] = dict(zip(values, given, strict=True))
+        arguments = (self.env.get(v, v) if type(v) is Value else v for v in call.arguments)
+        env: dict[Value, Operand] = dict(zip(values, arguments, strict=True))
         for block in callee.blocks.values():
             env.update((p, fresh(p)) for p in block.parameters)
         return env

@@ -79,15 +79,15 @@ def licm(function: Function, *, max_depth: int = 0) -> PassResult:
     if not motion.moved:
         return PassResult(function, tuple(motion.remarks))
     count = sum(map(len, motion.moved.values()))
-    return PassResult(_applied(function, motion), tuple(motion.remarks), {"ops moved": count})
+    return PassResult(_apply(function, motion), tuple(motion.remarks), {"ops moved": count})
 
 
 class _Motion:
     """Which ops move before which loops, decided in reverse post-order."""
 
-    def __init__(self, function: Function, found: Loops, max_depth: int) -> None:
+    def __init__(self, function: Function, loops: Loops, max_depth: int) -> None:
         self.function = function
-        self.loops = found
+        self.loops = loops
         self.max_depth = max_depth
         self.tree = dominance(function)
         self.moved: dict[str, list[Op]] = {}
@@ -95,8 +95,8 @@ class _Motion:
         self.remarks: list[Diagnostic] = []
         self.level: dict[Value, str] = {}
         """The header of the innermost loop in which a value is defined."""
-        self.writers = {h: _writers(function, loop) for h, loop in found.by_header.items()}
-        self.certain = {h: _certain(loop, self.tree) for h, loop in found.by_header.items()}
+        self.writers = {h: _writers(function, loop) for h, loop in loops.by_header.items()}
+        self.certain = {h: _certain(loop, self.tree) for h, loop in loops.by_header.items()}
 
     def visit(self, block: Block) -> None:
         header = self.loops.innermost[block.label]
@@ -168,7 +168,7 @@ def _certain(loop: Loop, tree: Dominance) -> frozenset[str]:
     return frozenset(b for b in loop.blocks if all(tree.dominates(b, end) for end in ends))
 
 
-def _applied(function: Function, motion: _Motion) -> Function:
+def _apply(function: Function, motion: _Motion) -> Function:
     blocks: dict[str, Block] = {}
     entering = _entering(motion)
     taken = set(function.blocks)

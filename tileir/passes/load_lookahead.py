@@ -83,8 +83,8 @@ class Schedule(Slice):
                 valid = valid if self.tested_first else self._both(valid, env, ops)
                 state = self.advanced(env)
         ahead = LookaheadState(self, valid)
-        given = ahead.initial(state, valid, loaded)
-        last = self._passing(block.terminator, given)
+        initial = ahead.initial(state, valid, loaded)
+        last = self._passing(block.terminator, initial)
         blocks[label] = attrs.evolve(block, ops=(*_read(ops, block, last), last))
         return ahead
 
@@ -110,8 +110,8 @@ class Schedule(Slice):
         last = last.evolve(stages=1)
         blocks[self.latch] = attrs.evolve(block, ops=(*_read(ops, block, last), last))
 
-    def _passing(self, terminator: Op, given: Iterable[Operand]) -> Op:
-        more = tuple(given)
+    def _passing(self, terminator: Op, arguments: Iterable[Operand]) -> Op:
+        more = tuple(arguments)
         return map_edges(
             terminator, lambda e: with_arguments(e, more) if e.label == self.loop.header else e
         )

@@ -43,12 +43,12 @@ class Slice:
     # What is in it --------------------------------------------------------------------------
 
     def add(self, op: Load, *, reads: bool = False) -> Refusal | None:
-        """Take what a load depends on along; why that cannot be done. `reads`: other loads, too,
-        which the caller has to mask."""
-        home = self.defining_blocks[op.results[0]]
-        if not dominance(self.function).dominates(home, self.latch):
+        """Add the ops that a load depends on to the slice; returns the reason where that is not
+        possible. With `reads`, other loads are added as well, which the caller has to mask."""
+        block = self.defining_blocks[op.results[0]]
+        if not dominance(self.function).dominates(block, self.latch):
             return Refusal("the load does not run in every iteration")
-        if self.tested_first and home == self.loop.header:
+        if self.tested_first and block == self.loop.header:
             return Refusal("the load runs before the loop's test")
         before = dict(self.state), dict(self.slice)
         why = self.take(list(op.inputs), reads)
@@ -56,10 +56,10 @@ class Slice:
             self.state, self.slice = before
         return why
 
-    def take(self, wanted: list[Operand], reads: bool = False) -> Refusal | None:
-        """Take what `wanted` depend on along; why that cannot be done."""
-        while wanted:
-            operand = wanted.pop()
+    def take(self, operands: list[Operand], reads: bool = False) -> Refusal | None:
+        """Add the ops that `operands` depend on to the slice; the reason where that fails."""
+        while operands:
+            operand = operands.pop()
             if (
                 type(operand) is not Value
                 or self.defining_blocks.get(operand) not in self.loop.blocks
@@ -71,22 +71,27 @@ class Slice:
                     return Refusal("the address depends on control flow within the loop")
                 if operand not in self.state:
                     self.state[operand] = None
-                    wanted.append(self._following(operand))
+                    operands.append(self._following(operand))
             elif op not in self.slice:
                 plain = isinstance(op, Load) and not op.volatile and op.predicate is None
-                known = isinstance(op, Hint) and self._says_nothing_new(op)
-                if op.effects is not Effects.PURE and not known and not (reads and plain):
+                is_redundant_hint = isinstance(op, Hint) and self._says_nothing_new(op)
+                if (
+                    op.effects is not Effects.PURE
+                    and not is_redundant_hint
+                    and not (reads and plain)
+                ):
                     why = f"{op.mnemonic}, which the address depends on, has effects"
                     return Refusal(why, op.location)
                 self.slice[op] = None
-                wanted.extend(op.operands)
+                operands.extend(op.operands)
         return None
 
     def _says_nothing_new(self, hint: Hint) -> bool:
-        """Whether what it promises is known without it: `start = tl.multiple_of(start, 64)`."""
+        """Whether a hint is redundant, such as `start = tl.multiple_of(start, 64)` for a start that
+        is known to be a multiple of 64."""
         facts = alignment(self.function)
-        said, known = facts.of(hint.results[0]), facts.of(hint.value)
-        return attrs.evolve(said, hinted=()) == attrs.evolve(known, hinted=())
+        with_hint, without_hint = facts.of(hint.results[0]), facts.of(hint.value)
+        return attrs.evolve(with_hint, hinted=()) == attrs.evolve(without_hint, hinted=())
 
     def ordered(self) -> list[Op]:
         """The ops of the slice in dependence order."""

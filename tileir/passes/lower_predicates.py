@@ -107,7 +107,7 @@ class _Lowering:
             return self._psi(op)
         if op.predicate is None:
             return op
-        lowered = self._lowered(op, op.predicate)
+        lowered = self._lower(op, op.predicate)
         if lowered is None:
             message = f"{op.mnemonic} keeps its predicate: it has neither mask nor harmless operand"
             self.remarks.append(remark("TIR0652", message, op.location))
@@ -120,20 +120,20 @@ class _Lowering:
         guarded = self.lanes.mask(predicate, predicate.type, ops)
         return op if guarded is predicate else [*ops, attrs.evolve(op, predicate=guarded)]
 
-    def _lowered(self, op: Any, predicate: Operand) -> list[Op] | None:
+    def _lower(self, op: Any, predicate: Operand) -> list[Op] | None:
         bare = attrs.evolve(op, predicate=None)
         if _has(op, "mask"):
-            return self._masked(bare, predicate)
+            return self._add_mask(bare, predicate)
         if op.harmless is not None:
             name, number = op.harmless
-            return self._guarded(bare, predicate, name, number)
+            return self._guard(bare, predicate, name, number)
         if op.mnemonic in CLAIMS:
             return self._claim(bare, predicate)
         if op.predicate_follows_operand:
-            return self._folded(bare, predicate)
+            return self._fold(bare, predicate)
         return [bare] if op.effects is Effects.PURE else None
 
-    def _masked(self, op: Any, predicate: Operand) -> list[Op]:
+    def _add_mask(self, op: Any, predicate: Operand) -> list[Op]:
         """MASK"""
         ops: list[Op] = []
         mask = self.lanes.mask(predicate, with_element(op.inputs[0].type, I1), ops)
@@ -141,7 +141,7 @@ class _Lowering:
             mask = emit(ops, Select(mask, op.mask, constant(mask.type, False)))
         return [*ops, op.evolve(mask=mask)]
 
-    def _guarded(self, op: Any, predicate: Operand, name: str, number: int) -> list[Op]:
+    def _guard(self, op: Any, predicate: Operand, name: str, number: int) -> list[Op]:
         """TRAP"""
         ops: list[Op] = []
         operand = getattr(op, name)
@@ -158,7 +158,7 @@ class _Lowering:
         condition = emit(ops, Select(mask, op.condition, constant(mask.type, True)))
         return [*ops, op.evolve(condition=condition)]
 
-    def _folded(self, op: Any, predicate: Operand) -> list[Op] | None:
+    def _fold(self, op: Any, predicate: Operand) -> list[Op] | None:
         """FOLD"""
         combiner = getattr(op, "combiner", None)
         identity = IDENTITIES.get(getattr(combiner, "value", ""))

@@ -89,7 +89,7 @@ def transposition(op: Any, walk: Walk) -> Answer:
 
 def sink(op: Op, walk: Walk) -> Answer:
     """SINK"""
-    if not op.elementwise or not op.results or _tiled(op.predicate):
+    if not op.elementwise or not op.results or _is_tile(op.predicate):
         return op
     movers: list[Any] = []
     for operand in op.inputs:
@@ -141,11 +141,11 @@ def _sunk(op: Op, mover: Any, walk: Walk) -> Answer:
         elif field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL) and old is not None:
             changes[field.name] = before(old)
     small = attrs.evolve(op, **changes, comments=())
-    moved = [_moved(mover, new, old) for new, old in zip(small.results, op.results, strict=True)]
+    moved = [_move(mover, new, old) for new, old in zip(small.results, op.results, strict=True)]
     return Replace(tuple(m.results[0] for m in moved), (small, *moved))
 
 
-def _moved(mover: Any, value: Value, old: Value) -> Op:
+def _move(mover: Any, value: Value, old: Value) -> Op:
     """`value` moved as `mover` moves its operand, as a value with the name of `old`."""
     stated = {f.name: old.type for f in mover.fields(FieldKind.RESULT_TYPE)}
     name = mover.schema[0].name
@@ -197,7 +197,7 @@ def _is_zero(operand: Operand) -> bool:
     return type(operand) is Constant and operand.value == 0
 
 
-def _tiled(predicate: Operand | None) -> bool:
+def _is_tile(predicate: Operand | None) -> bool:
     return predicate is not None and isinstance(predicate.type, Tile)
 
 
@@ -208,7 +208,7 @@ def _others(function: Function) -> Function:
     merged: dict[Op, Operand] = {}
     for op in function.ops:
         if op.mnemonic == "select" and op.predicate is None:
-            result = _merged(function, op, origin.get(cast(Value, op.inputs[1])), places)
+            result = _merge_select(function, op, origin.get(cast(Value, op.inputs[1])), places)
             if result is not None:
                 merged[result] = op.inputs[2]
     if not merged:
@@ -217,7 +217,9 @@ def _others(function: Function) -> Function:
     return rewrite(function, lambda op, walk: _with_other(op, loads))
 
 
-def _merged(function: Function, select: Op, load: Op | None, places: Mapping[Op, int]) -> Op | None:
+def _merge_select(
+    function: Function, select: Op, load: Op | None, places: Mapping[Op, int]
+) -> Op | None:
     """The load whose `other` the last operand of `select` may be."""
     if not isinstance(load, Load) or load.predicate is not None or load.mask is None:
         return None

@@ -76,15 +76,15 @@ def prefetch_loads(function: Function, *, num_stages: int = 2) -> PassResult:
     remarks: list[Diagnostic] = []
     done: list[str] = []
     for header in tuple(loops(function).by_header):
-        changed = _pipelined(function, loops(function).by_header[header], num_stages, remarks)
+        changed = _pipeline(function, loops(function).by_header[header], num_stages, remarks)
         if changed is not function:
             done.append(header)
         function = changed
     counts = {"loops pipelined": len(done)} if done else {}
-    return PassResult(_marked(function, done), tuple(remarks), counts)
+    return PassResult(_mark_loops(function, done), tuple(remarks), counts)
 
 
-def _marked(function: Function, done: list[str]) -> Function:
+def _mark_loops(function: Function, done: list[str]) -> Function:
     """`function` with the loops around those `done` asking for one stage: the loads issued before
     an inner loop are none of theirs."""
     by_header = loops(function).by_header
@@ -101,7 +101,7 @@ def _marked(function: Function, done: list[str]) -> Function:
     return function.with_blocks(blocks)
 
 
-def _pipelined(
+def _pipeline(
     function: Function, loop: Loop, num_stages: int, remarks: list[Diagnostic]
 ) -> Function:
     inner = loops(function).innermost

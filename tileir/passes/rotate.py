@@ -72,8 +72,8 @@ def rotate(function: Function) -> Function:
     if not headers or len(cfg(function).order) < len(function.blocks):
         return function
     split = _split(function, frozenset(headers))
-    tests = _found(split, headers)
-    return _rotated(split, tests) if tests else function
+    tests = _loops_to_rotate(split, headers)
+    return _rotate(split, tests) if tests else function
 
 
 def _tests(function: Function, header: str) -> bool:
@@ -139,7 +139,7 @@ class _Test:
     read: Mapping[str, dict[Value, Operand]]
 
 
-def _found(function: Function, headers: Iterable[str]) -> dict[str, _Test]:
+def _loops_to_rotate(function: Function, headers: Iterable[str]) -> dict[str, _Test]:
     """Those of `headers` whose values are read in blocks that one of their ways dominates."""
     readers, tree = _readers(function), dominance(function)
     result = ((label, _test(function.blocks[label], tree, readers)) for label in headers)
@@ -169,7 +169,7 @@ def _readers(function: Function) -> dict[Value, tuple[str, ...]]:
     }
 
 
-def _rotated(function: Function, tests: Mapping[str, _Test]) -> Function:
+def _rotate(function: Function, tests: Mapping[str, _Test]) -> Function:
     """ROTATE: `function` with copies of `tests` in place of jumps to them."""
     added = {way: values for test in tests.values() for way, values in test.entered.items()}
     read: dict[str, dict[Value, Operand]] = {}
@@ -183,13 +183,13 @@ def _rotated(function: Function, tests: Mapping[str, _Test]) -> Function:
         ops = [op.remap(read.get(label, {})) for op in block.ops]
         target = ops[-1].successors[0] if len(ops[-1].successors) == 1 else None
         if target is not None and target.label in tests:
-            ops[-1:] = _copied(tests[target.label], target, read.get(target.label, {}))
+            ops[-1:] = _copy_test(tests[target.label], target, read.get(target.label, {}))
         parameters = (*block.parameters, *added.get(label, {}).values())
         blocks[label] = attrs.evolve(block, parameters=parameters, ops=ops)
     return function.with_blocks(blocks)
 
 
-def _copied(test: _Test, jump: Successor, read: Mapping[Value, Operand]) -> Iterator[Op]:
+def _copy_test(test: _Test, jump: Successor, read: Mapping[Value, Operand]) -> Iterator[Op]:
     """The ops of `test` as they are where `jump` leads to it; `read` are values it reads."""
     env = {**read, **dict(zip(test.header.parameters, jump.arguments, strict=True))}
     for op in test.header.ops[:-1]:

@@ -66,7 +66,7 @@ def simplify_cfg(function: Function) -> Function:
 def fold_branches(function: Function) -> Function:
     """BRANCH: a `cond_br` with one way to go is a `br`."""
     hopeless = _hopeless(function)
-    return _with_terminators(function, lambda op: _folded(op, hopeless))
+    return _with_terminators(function, lambda op: _fold(op, hopeless))
 
 
 def drop_unreachable(function: Function) -> Function:
@@ -79,7 +79,7 @@ def drop_parameters(function: Function) -> Function:
     """PARAMETER: a parameter is its argument where all edges pass the same, or pass on the
     parameter itself."""
     operands: dict[Value, Operand] = {}
-    passed = _passed(function)
+    passed = _edge_arguments(function)
     changed = True
     while changed:
         changed = False
@@ -90,7 +90,7 @@ def drop_parameters(function: Function) -> Function:
                     if only is not None:
                         operands[parameter] = only
                         changed = True
-    return _substituted(function, operands) if operands else function
+    return _substitute(function, operands) if operands else function
 
 
 def thread_jumps(function: Function) -> Function:
@@ -100,7 +100,7 @@ def thread_jumps(function: Function) -> Function:
     ends, hopeless = _Ends(empty), _hopeless(function)
     for label in reversed(cfg(function).order):
         old = blocks[label]
-        last = _folded(_threaded(old.terminator, ends), hopeless)
+        last = _fold(_thread_jumps(old.terminator, ends), hopeless)
         if last is not old.terminator:
             blocks[label] = attrs.evolve(old, ops=(*old.ops[:-1], last))
         new = blocks[label]
@@ -129,7 +129,7 @@ def merge_blocks(function: Function) -> Function:
     kept = {
         label: _chain(function, label, absorbed) for label in function.blocks if label not in gone
     }
-    return rewrite(function.with_blocks(kept), {}, replaced=_resolved(env))
+    return rewrite(function.with_blocks(kept), {}, replaced=_resolve(env))
 
 
 STEPS: tuple[Callable[[Function], Function], ...] = (
@@ -143,7 +143,7 @@ def _hopeless(function: Function) -> set[str]:
     return {k for k, block in function.blocks.items() if isinstance(block.ops[0], Unreachable)}
 
 
-def _folded(op: Op, hopeless: set[str]) -> Op:
+def _fold(op: Op, hopeless: set[str]) -> Op:
     if not isinstance(op, CondBranch):
         return op
     then, otherwise = op.then, op.otherwise
@@ -169,7 +169,7 @@ def _with_terminators(function: Function, change: Callable[[Op], Op]) -> Functio
     return function.with_blocks(blocks)
 
 
-def _passed(function: Function) -> dict[str, list[tuple[Operand, ...]]]:
+def _edge_arguments(function: Function) -> dict[str, list[tuple[Operand, ...]]]:
     """The arguments of every edge, by the block it leads to."""
     operands: dict[str, list[tuple[Operand, ...]]] = {label: [] for label in function.blocks}
     for block in function.blocks.values():
@@ -199,7 +199,7 @@ def _only(
     return only
 
 
-def _resolved(env: dict[Value, Operand]) -> dict[Value, Operand]:
+def _resolve(env: dict[Value, Operand]) -> dict[Value, Operand]:
     """`env` with chains of replacements followed to their ends."""
     operands: dict[Value, Operand] = {}
     for value, operand in env.items():
@@ -212,7 +212,7 @@ def _resolved(env: dict[Value, Operand]) -> dict[Value, Operand]:
     return operands
 
 
-def _substituted(function: Function, operands: dict[Value, Operand]) -> Function:
+def _substitute(function: Function, operands: dict[Value, Operand]) -> Function:
     """`function` without the parameters in `operands`, which stand for other operands."""
     keeping = {
         label: tuple(p not in operands for p in block.parameters)
@@ -226,7 +226,7 @@ def _substituted(function: Function, operands: dict[Value, Operand]) -> Function
         if last is not block.terminator or label in keeping:
             block = attrs.evolve(block, parameters=parameters, ops=(*block.ops[:-1], last))
         blocks[label] = block
-    return rewrite(function.with_blocks(blocks), {}, replaced=_resolved(operands))
+    return rewrite(function.with_blocks(blocks), {}, replaced=_resolve(operands))
 
 
 def _jumps_only(block: Block) -> bool:
@@ -243,7 +243,7 @@ def _read_elsewhere(function: Function, block: Block) -> bool:
     )
 
 
-def _threaded(op: Op, ends: _Ends) -> Op:
+def _thread_jumps(op: Op, ends: _Ends) -> Op:
     """`op` with its edges led past `empty` blocks, unless two would then pass one block different
     arguments."""
     new = map_edges(op, ends.of)
@@ -265,7 +265,7 @@ class _Ends:
     def of(self, edge: Successor) -> Successor:
         """`edge`, led to the first block that is not passed."""
         after = self._successor_edge(edge.label)
-        return edge if after is None else self._composed(edge, after)
+        return edge if after is None else self._compose(edge, after)
 
     def _successor_edge(self, label: str) -> Successor | None:
         """What block `label` jumps on to; None where it is an end."""
@@ -282,10 +282,10 @@ class _Ends:
         for passed in reversed(path):
             edge = self.empty[passed].terminator.successors[0]
             further = self.known.get(edge.label)
-            self.known[passed] = edge if further is None else self._composed(edge, further)
+            self.known[passed] = edge if further is None else self._compose(edge, further)
         return self.known.get(path[0] if path else label)
 
-    def _composed(self, edge: Successor, after: Successor) -> Successor:
+    def _compose(self, edge: Successor, after: Successor) -> Successor:
         """`edge` and then `after`, which is in terms of the parameters of the block between."""
         env = dict(zip(self.empty[edge.label].parameters, edge.arguments, strict=True))
         passed = (env.get(v, v) if type(v) is Value else v for v in after.arguments)

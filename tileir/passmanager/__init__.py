@@ -41,7 +41,7 @@ __all__ = [
     "run",
 ]
 
-_HOMES = {
+_MODULES = {
     **dict.fromkeys(("Culprit", "bisect"), "bisect_pipeline"),
     **dict.fromkeys(
         ("CrashError", "Observer", "Record", "Recorder", "Run", "Step", "run"), "manager"
@@ -52,8 +52,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """What a pass needs to be declared is there at once, what runs pipelines on first use."""
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'tileir.passmanager' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"tileir.passmanager.{_HOMES[name]}"), name)
+    return getattr(import_module(f"tileir.passmanager.{_MODULES[name]}"), name)

@@ -123,17 +123,17 @@ class Recorder:
         try:
             changed = self._apply(step, change)
         except Exception as error:
-            before, again = self._replayed(step)
+            before, replayed = self._replay(step)
             for observer in self.observers:
-                observer.failed(attrs.evolve(step, before=before), (again,), error)
+                observer.failed(attrs.evolve(step, before=before), (replayed,), error)
             if isinstance(error, TileirError):
                 raise
-            raise _crashed(step, before, again, error) from error
+            raise _crash(step, before, replayed, error) from error
         for observer in self.observers:
             observer.after(step, changed)
         return changed
 
-    def _replayed(self, step: Step) -> tuple[Module, Node]:
+    def _replay(self, step: Step) -> tuple[Module, Node]:
         """The module and the node that do `step` again."""
         if self.replay is not None:
             return self.replay
@@ -204,8 +204,8 @@ class _Runner:
 def _functions(module: Module, name: str | None) -> list[str]:
     """Names of the functions with a body; only `name` where it is given."""
     if name and name not in module.functions:
-        known = ", ".join(f"@{n}" for n in module.functions) or "none"
-        raise PassError(Diagnostic("TIR0602", f"func: no function @{name}; there are: {known}"))
+        names = ", ".join(f"@{n}" for n in module.functions) or "none"
+        raise PassError(Diagnostic("TIR0602", f"func: no function @{name}; there are: {names}"))
     return [f.name for f in module.functions.values() if f.blocks and name in (None, "", f.name)]
 
 
@@ -228,7 +228,7 @@ def _check(step: Step, module: Module) -> None:
         raise PassError(first) from error
 
 
-def _crashed(step: Step, before: Module, node: Node, error: Exception) -> CrashError:
+def _crash(step: Step, before: Module, node: Node, error: Exception) -> CrashError:
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     crashed = CrashError(Diagnostic("TIR0605", f"{step.title} failed: {what}"))
     crashed.module, crashed.pipeline = before, (node,)

@@ -45,9 +45,9 @@ class Node:
     children: tuple[Node, ...] = ()
 
     def __str__(self) -> str:
-        given = ",".join(f"{_dashed(k)}={_word(v)}" for k, v in self.options.items())
+        options = ",".join(f"{_dashed(k)}={_word(v)}" for k, v in self.options.items())
         inner = f"({format_pipeline(self.children)})" if self.passed is None else ""
-        return self.name + (f"{{{given}}}" if given else "") + inner
+        return self.name + (f"{{{options}}}" if options else "") + inner
 
 
 def parse_pipeline(text: str) -> tuple[Node, ...]:
@@ -133,8 +133,8 @@ class _Reader:
             self.take("=")
             option = by_name.get(name)
             if option is None:
-                known = ", ".join(by_name) or "none"
-                raise _bad_option(f"{owner} has no option {name!r}; it has: {known}")
+                names = ", ".join(by_name) or "none"
+                raise _bad_option(f"{owner} has no option {name!r}; it has: {names}")
             if option.keyword in options:
                 raise _bad_option(f"{owner}: {name} is given twice")
             options[option.keyword] = _read(owner, option, self.word(f"a value of {name}"))

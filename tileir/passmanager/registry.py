@@ -119,7 +119,7 @@ def _known(name: str) -> Pass | None:
     so that passes which the backend calls by themselves cost no more than functions."""
     if name not in _PASSES and name in _DECLARED:
         function, choices = _DECLARED[name]
-        hints, level = _annotated(name, function)
+        hints, level = _annotations_of(name, function)
         options = tuple(
             Option(key.replace("_", "-"), hints[key], default, tuple(choices.get(key, ())))
             for key, default in (function.__kwdefaults__ or {}).items()
@@ -128,7 +128,7 @@ def _known(name: str) -> Pass | None:
     return _PASSES.get(name)
 
 
-def _annotated(name: str, function: Any) -> tuple[dict[str, Any], str]:
+def _annotations_of(name: str, function: Any) -> tuple[dict[str, Any], str]:
     """The annotations of a pass, and whether it takes functions or modules, or is a pipeline.
     Raises PassError where they do not say."""
     subject = next(iter(function.__code__.co_varnames), "")
@@ -152,8 +152,8 @@ def lookup(name: str) -> Pass:
         _load_entry_points(name)
     result = _known(name)
     if result is None:
-        known = ", ".join(p.name for p in all_passes())
-        raise PassError(Diagnostic("TIR0601", f"no pass is called {name!r}; there are: {known}"))
+        names = ", ".join(p.name for p in all_passes())
+        raise PassError(Diagnostic("TIR0601", f"no pass is called {name!r}; there are: {names}"))
     return result
 
 

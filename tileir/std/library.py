@@ -38,11 +38,11 @@ class Template:
         """What the variables stand for where the header has these types; None where it has not.
         Results that are None follow from the parameters, or there is no such instance."""
         required = (*(() if results is None else self.results), *self.parameters)
-        given = (*(results or ()), *parameters)
-        if len(parameters) != len(self.parameters) or len(required) != len(given):
+        types = (*(results or ()), *parameters)
+        if len(parameters) != len(self.parameters) or len(required) != len(types):
             return None
         result: dict[str, str] = {}
-        for pattern, text in zip(required, given, strict=True):
+        for pattern, text in zip(required, types, strict=True):
             match = re.fullmatch(_as_expression(pattern), text)
             if match is None:
                 return None
@@ -88,8 +88,8 @@ def function(
     if result is None:
         types = f"({', '.join(parameters)})"
         types = types if required is None else f"({', '.join(required)}) {types}"
-        known = ", ".join(names())
-        message = f"the library has no {name} of type {types}; its functions are: {known}"
+        functions = ", ".join(names())
+        message = f"the library has no {name} of type {types}; its functions are: {functions}"
         raise LinkError(Diagnostic("TIR0338", message))
     return result
 

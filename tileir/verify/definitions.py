@@ -146,9 +146,9 @@ def _is_staged(module: Module, cls: type[Op]) -> bool:
 
 
 def _note(walker: _Walker, op: Op) -> None:
-    known = traits(type(op))
-    walker.predicated |= known.merges
-    if known.names_symbols:
+    op_traits = traits(type(op))
+    walker.predicated |= op_traits.merges
+    if op_traits.names_symbols:
         walker.naming.append(op)
     if _is_staged(walker.module, type(op)):
         message = f"{op.mnemonic} belongs to a module with a stage line"
@@ -165,7 +165,7 @@ def _note_shared_range(walker: _Walker, op: Op) -> None:
 
 def _report_use(walker: _Walker, op: Op, block: Block, operand: Value) -> None:
     name = f"%{operand.name or '?'}"
-    home = _home(walker.function, operand)
+    home = _defining_block(walker.function, operand)
     index = _position(op, operand)
     if home is None:
         message = f"{name} is not defined in @{walker.function.name}"
@@ -180,7 +180,7 @@ def _report_use(walker: _Walker, op: Op, block: Block, operand: Value) -> None:
     walker.findings.append(Diagnostic("TIR0212", message, op.location, notes=notes, operand=index))
 
 
-def _home(function: Function, value: Value) -> tuple[str, Location | None] | None:
+def _defining_block(function: Function, value: Value) -> tuple[str, Location | None] | None:
     """Label and place of the definition of `value`, if `function` has one."""
     for label, block in function.blocks.items():
         if value in block.parameters:

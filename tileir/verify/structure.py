@@ -100,8 +100,8 @@ def _check_edge(
 ) -> Iterator[Diagnostic]:
     if target is None:
         more = ", ..." if len(function.blocks) > _MOST_NAMED else ""
-        known = ", ".join(islice(function.blocks, _MOST_NAMED)) + more
-        message = f"no block {edge.label} in @{function.name}; it has {known}"
+        labels = ", ".join(islice(function.blocks, _MOST_NAMED)) + more
+        message = f"no block {edge.label} in @{function.name}; it has {labels}"
         yield Diagnostic("TIR0204", message, op.location)
         return
     parameters, arguments = target.parameters, edge.arguments

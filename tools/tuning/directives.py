@@ -24,7 +24,7 @@ _GIVEN = re.compile(r"(?:(run|expect|within|tune)\.)?([\w.]+)=(.*)")
 _BUFFER = re.compile(r"(\w+)\s*\[([^\]]*)\]\s*(.*)")
 
 
-def directives(text: str, given: Iterable[str] = ()) -> dict[str, str]:
+def directives(text: str, overrides: Iterable[str] = ()) -> dict[str, str]:
     """The directives in `text`, changed by `given`: `run.m=64` or, of arguments, `m=64`.
 
     Raises `ToolError` (TIR0903) for one of `given` that is none."""
@@ -33,7 +33,7 @@ def directives(text: str, given: Iterable[str] = ()) -> dict[str, str]:
         match = _LINE.fullmatch(line)
         if match is not None:
             result[f"{match[1]}.{match[2]}"] = match[3].strip('"')
-    for word in given:
+    for word in overrides:
         match = _GIVEN.fullmatch(word)
         if match is None:
             raise ToolError(Diagnostic("TIR0903", f"{word!r} is not NAME=VALUE"))
@@ -41,21 +41,23 @@ def directives(text: str, given: Iterable[str] = ()) -> dict[str, str]:
     return result
 
 
-def resolved(found: Mapping[str, str]) -> dict[str, str]:
+def resolved(stated: Mapping[str, str]) -> dict[str, str]:
     """The same, extents of buffers as numbers."""
-    known = known_numbers(found)
+    numbers_by_name = known_numbers(stated)
     answer: dict[str, str] = {}
-    for key, text in found.items():
+    for key, text in stated.items():
         match = _BUFFER.fullmatch(text) if key.startswith("run.") else None
         if match is None:
             answer[key] = text
         else:
-            extents = ", ".join(map(str, numbers(match[2], known))) if match[2].strip() else ""
+            extents = (
+                ", ".join(map(str, numbers(match[2], numbers_by_name))) if match[2].strip() else ""
+            )
             answer[key] = f"{match[1]}[{extents}] {match[3]}".strip()
     return answer
 
 
-def known_numbers(found: Mapping[str, str]) -> dict[str, int]:
+def known_numbers(stated: Mapping[str, str]) -> dict[str, int]:
     """Arguments that are whole numbers, by name."""
-    words = {k.removeprefix("run."): v for k, v in found.items() if k.startswith("run.")}
+    words = {k.removeprefix("run."): v for k, v in stated.items() if k.startswith("run.")}
     return {k: int(v) for k, v in words.items() if re.fullmatch(r"-?\d+", v)}

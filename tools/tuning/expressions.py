@@ -40,7 +40,7 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> int:
         case ast.Constant(value=int(number)) if not isinstance(number, bool):
             return number
         case ast.Name(id=name):
-            return _named(name, names)
+            return _lookup(name, names)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_value(left, names), _value(right, names))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -51,7 +51,7 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> int:
             raise ValueError(f"{ast.unparse(node)} is not understood")
 
 
-def _named(name: str, names: Mapping[str, Any]) -> int:
+def _lookup(name: str, names: Mapping[str, Any]) -> int:
     if name not in names or not isinstance(names[name], int):
         raise ValueError(f"no number is called {name}; there are: {', '.join(names)}")
     return names[name]

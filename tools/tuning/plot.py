@@ -95,10 +95,10 @@ def _course(result: Result, x: float, y: float) -> Iterator[str]:
 def _bars(result: Result, x: float, y: float) -> Iterator[str]:
     """The quickest candidate with each choice of each parameter."""
     yield svg.text(x, y, "the quickest with each choice, relative to the best", "head")
-    found = effects(result)
-    most = max(e.factor for e in found) if found else 1.0
+    shown_effects = effects(result)
+    most = max(e.factor for e in shown_effects) if shown_effects else 1.0
     names: set[str] = set()
-    for i, effect in enumerate(found):
+    for i, effect in enumerate(shown_effects):
         top = y + 10 + 16 * i
         if effect.parameter not in names:
             yield svg.text(x + 90, top + 11, effect.parameter, "", "end")

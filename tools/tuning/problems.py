@@ -53,27 +53,27 @@ def problem_of(path: str, kernel: str | None, wish: Wish) -> Problem:
     if Path(file).suffix == ".py":
         result = found_in(file, name or kernel)
         if isinstance(result, Problem):
-            return attrs.evolve(result, space=_narrowed(result.space, wish.tried))
+            return attrs.evolve(result, space=_narrow(result.space, wish.tried))
     return _problem(source(path, kernel, list(wish.given)), kernel, wish)
 
 
-def _problem(found: Source, kernel: str | None, wish: Wish) -> Problem:
-    factory = _factory_space(found, wish)
+def _problem(source: Source, kernel: str | None, wish: Wish) -> Problem:
+    factory = _factory_space(source, wish)
     first = {p.name: p.choices[0] for p in factory.parameters if p.role is Role.MAKE}
-    module = found.module(**first)
-    grid_text = found.words.get("run.grid", "1")
+    module = source.module(**first)
+    grid_text = source.words.get("run.grid", "1")
     plan = recipe(module.evolve(metadata={**module.metadata, "run.grid": 1}), kernel)
     inputs = partial(draw, plan, wish.seed)
-    known = {k: v for k, v in inputs().items() if isinstance(v, int)}
-    grid = Grid(grid_text, tuple(known.items()))
+    numbers = {k: v for k, v in inputs().items() if isinstance(v, int)}
+    grid = Grid(grid_text, tuple(numbers.items()))
     name = plan.kernel.name
     space = factory
-    if "compiler" in wish.spaces and not found.listed:
-        space = factory * _compiler(found, factory, name, wish)
+    if "compiler" in wish.spaces and not source.listed:
+        space = factory * _compiler(source, factory, name, wish)
     return Problem(
-        found.make, _narrowed(space, wish.tried), grid, inputs,
-        content_of(*found.content, *sorted(map(str, found.words.items()))), name, name,
-        expected=_expected(module, plan, grid(first), wish), within=_within(plan),
+        source.make, _narrow(space, wish.tried), grid, inputs,
+        content_of(*source.content, *sorted(map(str, source.words.items()))), name, name,
+        expected=_expected_arrays(module, plan, grid(first), wish), within=_within(plan),
     )  # fmt: skip
 
 
@@ -91,29 +91,29 @@ class Grid:
 # Spaces -------------------------------------------------------------------------------------
 
 
-def _factory_space(found: Source, wish: Wish) -> Space:
+def _factory_space(source: Source, wish: Wish) -> Space:
     """What the file declares, or the paper's choices for it."""
-    if found.listed:
+    if source.listed:
         options = {"num_warps", "num_stages", "max_registers"}
         parameters = tuple(
             Parameter(n, c, Role.OPTION if n in options else Role.MAKE)
-            for n, c in found.tunables.items()
+            for n, c in source.tunables.items()
         )
-        points = [dict(p) for p in found.listed]
+        points = [dict(p) for p in source.listed]
         return Space(parameters).where("one of the file's configurations", lambda p: p in points)
-    tunables = {**found.tunables, **_stated(found)}
+    tunables = {**source.tunables, **_stated_choices(source)}
     extra = {k: v for k, v in wish.tried.items() if k not in tunables and not _is_option(k)}
     if "mapl19" in wish.spaces:
-        tiles = _tile_parameters(found, tunables)
+        tiles = _tile_parameters(source, tunables)
         others = [name for name in tunables if name not in tiles]
         return mapl19(tiles, others)
     kept = {} if "factory" not in wish.spaces else tunables
     return Space(tuple(Parameter(n, c) for n, c in {**kept, **extra}.items()))
 
 
-def _stated(found: Source) -> dict[str, tuple[Any, ...]]:
+def _stated_choices(source: Source) -> dict[str, tuple[Any, ...]]:
     """Choices by directives `tune.NAME`."""
-    words = {k.removeprefix("tune."): v for k, v in found.words.items() if k.startswith("tune.")}
+    words = {k.removeprefix("tune."): v for k, v in source.words.items() if k.startswith("tune.")}
     return {k: choices_in(v) for k, v in words.items() if not _is_option(k)}
 
 
@@ -123,11 +123,11 @@ def _is_option(name: str) -> bool:
     return name in {field.name for field in attrs.fields(Options)}
 
 
-def _compiler(found: Source, factory: Space, kernel: str, wish: Wish) -> Space:
+def _compiler(source: Source, factory: Space, kernel: str, wish: Wish) -> Space:
     """The compiler's parameters that make a difference for the first or the last of the file's."""
     ends = [{p.name: p.choices[at] for p in factory.parameters if p.role is Role.MAKE}
             for at in (0, -1)]  # fmt: skip
-    modules = [found.make(**end) for end in (ends if ends[0] != ends[1] else ends[:1])]
+    modules = [source.make(**end) for end in (ends if ends[0] != ends[1] else ends[:1])]
     names: dict[str, Parameter] = {}
     for module in modules:
         for parameter in compiler_space(module, wish.target, kernel).parameters:
@@ -138,15 +138,15 @@ def _compiler(found: Source, factory: Space, kernel: str, wish: Wish) -> Space:
     return Space(tuple(names.values()))
 
 
-def _narrowed(space: Space, tried: Mapping[str, tuple[Any, ...]]) -> Space:
+def _narrow(space: Space, tried: Mapping[str, tuple[Any, ...]]) -> Space:
     return space.with_choices(**dict(tried))
 
 
-def _tile_parameters(found: Source, tunables: Mapping[str, tuple[Any, ...]]) -> list[str]:
+def _tile_parameters(source: Source, tunables: Mapping[str, tuple[Any, ...]]) -> list[str]:
     """The parameters that are extents of the largest tile stored, slowest first: those that it
     follows when each has a value of its own."""
     values = {name: 32 << i for i, name in enumerate(tunables)}
-    module = found.make(**values)
+    module = source.make(**values)
     stored = [
         op.inputs[0].type
         for function in module.functions.values() for op in function.ops
@@ -182,7 +182,7 @@ def _choice(word: str) -> Any:
 # What is right ------------------------------------------------------------------------------
 
 
-def _expected(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -> Any:
+def _expected_arrays(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -> Any:
     """Who says what arrays hold afterwards; None for the first candidate."""
     if wish.check == "first":
         return None
@@ -194,9 +194,9 @@ def _expected(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -
 
 
 def _is_small(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -> bool:
-    known = {k: v for k, v in draw(plan, wish.seed).items() if isinstance(v, int)}
+    numbers = {k: v for k, v in draw(plan, wish.seed).items() if isinstance(v, int)}
     function = legalize(module, plan.kernel.name).functions[plan.kernel.name]
-    work = work_of(function, grid, known)
+    work = work_of(function, grid, numbers)
     return (work.operations + work.arithmetic) * prod(grid) < _INTERPRETED
 
 

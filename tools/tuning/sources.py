@@ -48,17 +48,17 @@ class Source:
             raise ToolError(Diagnostic("TIR0903", f"an error allowed: {error}")) from None
 
 
-def source(path: str, kernel: str | None, given: list[str]) -> Source:
+def source(path: str, kernel: str | None, overrides: list[str]) -> Source:
     """The file `path`: `.tir`, Triton-C (`.c`), or Triton's Python, `FILE.py:KERNEL`.
 
     Raises `ToolError`, and what reading it raises."""
     file, _, name = path.partition(":")
     ending = Path(file).suffix
     if ending == ".py":
-        return _python(file, name or kernel, given)
+        return _python(file, name or kernel, overrides)
     if name:
         raise ToolError(Diagnostic("TIR0915", f"only a file of Python has a name in it: {path}"))
-    return _triton_c(file, kernel, given) if ending == ".c" else _tir(file, kernel, given)
+    return _triton_c(file, kernel, overrides) if ending == ".c" else _tir(file, kernel, overrides)
 
 
 # .tir ---------------------------------------------------------------------------------------
@@ -73,11 +73,11 @@ class _Tir:
         for name in choices:
             message = f"{self.file} has no parameter {name!r} to choose: a .tir file is one program"
             raise ToolError(Diagnostic("TIR0915", message))
-        return _parsed(self.text, self.file)
+        return _parse(self.text, self.file)
 
 
 @cache
-def _parsed(text: str, file: str) -> Module:
+def _parse(text: str, file: str) -> Module:
     from tileir.textual import parse
 
     module = parse(text, file)
@@ -88,11 +88,11 @@ def _parsed(text: str, file: str) -> Module:
     return module
 
 
-def _tir(file: str, kernel: str | None, given: list[str]) -> Source:
+def _tir(file: str, kernel: str | None, overrides: list[str]) -> Source:
     text = read_text(file)
-    module = _parsed(text, file)
+    module = _parse(text, file)
     written = {k: _word(v) for k, v in module.metadata.items() if k.partition(".")[2]}
-    words = resolved({**written, **directives(text, given)})
+    words = resolved({**written, **directives(text, overrides)})
     name = kernel or words.get("run.kernel") or "kernel"
     return Source(name, _Tir(text, file), {}, words, (text,))
 
@@ -123,9 +123,9 @@ def _program(text: str, file: str) -> Any:
     return parse(text, file)
 
 
-def _triton_c(file: str, kernel: str | None, given: list[str]) -> Source:
+def _triton_c(file: str, kernel: str | None, overrides: list[str]) -> Source:
     text = read_text(file)
-    words = resolved(directives(text, given))
+    words = resolved(directives(text, overrides))
     program = _program(text, file)
     name = program.kernel(kernel).name
     make = _TritonC(text, file, name, tuple(known_numbers(words).items()))
@@ -206,15 +206,15 @@ def kernel_in(path: str, name: str) -> Any:
     return kernel
 
 
-def _python(file: str, name: str | None, given: list[str]) -> Source:
+def _python(file: str, name: str | None, overrides: list[str]) -> Source:
     result = found_in(file, name)
     name = str(result.__name__)
     inner = kernel_in(file, name)
     text = read_text(file)
-    words = resolved(directives(text, given))
+    words = resolved(directives(text, overrides))
     constant = inner.source.constant_parameters
     values = {k: v for k, v in known_numbers(words).items() if k in constant}
-    signature = {n: _signed(words, n) for n in inner.arg_names if n not in constant}
+    signature = {n: _argument_type(words, n) for n in inner.arg_names if n not in constant}
     make = _Triton(str(Path(file).resolve()), name, tuple(signature.items()), tuple(values.items()))
     listed = tuple(_point(c) for c in getattr(result, "configs", ()))
     tunables = {k: tuple(dict.fromkeys(p[k] for p in listed)) for k in (listed or ({},))[0]}
@@ -235,7 +235,7 @@ _TRITON = {
 }  # fmt: skip
 
 
-def _signed(words: Mapping[str, str], name: str) -> str:
+def _argument_type(words: Mapping[str, str], name: str) -> str:
     """The type of an argument in Triton's words, with what is known of its values."""
     text = words.get(f"run.{name}")
     if text is None:

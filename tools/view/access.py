@@ -112,21 +112,21 @@ def _patterns(accesses: Sequence[Access]) -> list[_Pattern]:
     for access in accesses:
         warp = access.warps[0]
         key = _key(access, warp)
-        known = patterns.get(key)
-        times = 1 if known is None else known.times + 1
-        first = access if known is None else known.access
-        patterns[key] = _Pattern(first, warp if known is None else known.warp, times)
+        pattern = patterns.get(key)
+        times = 1 if pattern is None else pattern.times + 1
+        first = access if pattern is None else pattern.access
+        patterns[key] = _Pattern(first, warp if pattern is None else pattern.warp, times)
     return list(patterns.values())
 
 
 Alike = list[tuple[Op, list[_Pattern]]]
 
 
-def _alike(trace: Trace, found: Sequence[tuple[Op, list[Access]]]) -> list[Alike]:
+def _alike(trace: Trace, accesses_by_op: Sequence[tuple[Op, list[Access]]]) -> list[Alike]:
     """Ops of one line whose accesses look the same, as where a loop's first iterations stand before
     it, together."""
     groups: dict[object, Alike] = {}
-    for op, accesses in found:
+    for op, accesses in accesses_by_op:
         patterns = _patterns(accesses)
         keys = tuple(_key(p.access, p.warp) for p in patterns)
         groups.setdefault((place(op), op.mnemonic, keys), []).append((op, patterns))
@@ -189,19 +189,19 @@ def _draw_lines(sheet: Sheet, trace: Trace, at: Sequence[int | None], size: int,
     """The lines of memory that lanes touch, `most` of them."""
     rows = list(spans(at, size).items())
     shown = rows[:most]
-    parts = [p for i, (number, held) in enumerate(shown) for p in _row(trace, i, number, held)]
+    parts = [p for i, (number, spans) in enumerate(shown) for p in _row(trace, i, number, spans)]
     sheet.put(len(shown) * (_ROW + 4) + 4, parts, label="access")
     if len(rows) > len(shown):
         more = counted(len(rows) - len(shown), "more line")
         sheet.words(f"… and {more}", "soft", _LEFT)
 
 
-def _row(trace: Trace, index: int, number: int, held: Sequence[Span]) -> Iterator[str]:
+def _row(trace: Trace, index: int, number: int, spans: Sequence[Span]) -> Iterator[str]:
     """A line of memory at row `index` of a drawing."""
     y = index * (_ROW + 4)
-    yield text(MARGIN, y + 13, _address(trace, number, held), "soft")
-    touched = {b // SECTOR for s in held for b in (s.start, s.end - 1)}
-    for span in held:
+    yield text(MARGIN, y + 13, _address(trace, number, spans), "soft")
+    touched = {b // SECTOR for s in spans for b in (s.start, s.end - 1)}
+    for span in spans:
         yield from _piece(span, y)
     for sector in range(LINE // SECTOR):
         kind = "frame" if sector in touched else "faint"
@@ -226,6 +226,6 @@ def label(lanes: Sequence[int]) -> str:
     return f"{first}–{last}" if last - first == len(lanes) - 1 else f"{first}+"
 
 
-def _address(trace: Trace, number: int, held: Sequence[Span]) -> str:
-    name, offset = trace.where(number * LINE + held[0].start)
-    return f"{clipped(name, 80)} + {offset - held[0].start:#x}" if name else f"{number * LINE:#x}"
+def _address(trace: Trace, number: int, spans: Sequence[Span]) -> str:
+    name, offset = trace.where(number * LINE + spans[0].start)
+    return f"{clipped(name, 80)} + {offset - spans[0].start:#x}" if name else f"{number * LINE:#x}"

@@ -93,12 +93,12 @@ def _stacked(phase: int, words: dict[int, list[int]]) -> Iterator[Wavefront]:
     for word in sorted(words, key=lambda w: words[w]):
         by_bank.setdefault(word % BANKS, []).append(word)
     for row in range(max(map(len, by_bank.values()), default=0)):
-        held = [
-            Word(bank, tuple(words[found[row]]))
-            for bank, found in sorted(by_bank.items())
-            if row < len(found)
+        words_of_row = [
+            Word(bank, tuple(words[numbers[row]]))
+            for bank, numbers in sorted(by_bank.items())
+            if row < len(numbers)
         ]
-        yield Wavefront(phase, row > 0, tuple(held))
+        yield Wavefront(phase, row > 0, tuple(words_of_row))
 
 
 Shift = Callable[[int], int]
@@ -123,9 +123,11 @@ class _Case:
         return bank_cost(self.accesses)
 
 
-def _alike(subject: Subject, found: Sequence[tuple[Op, list[Access]]]) -> list[list[_Case]]:
+def _alike(
+    subject: Subject, accesses_by_op: Sequence[tuple[Op, list[Access]]]
+) -> list[list[_Case]]:
     groups: dict[object, list[_Case]] = {}
-    for op, accesses in found:
+    for op, accesses in accesses_by_op:
         case = _Case(op, accesses, _plain(subject, op, accesses))
         groups.setdefault(case.key, []).append(case)
     return list(groups.values())
@@ -138,8 +140,8 @@ def _plain(subject: Subject, op: Op, accesses: Sequence[Access]) -> list[Access]
         return None
     result = [attrs.evolve(a, addresses=a.addresses.copy()) for a in accesses]
     for access in result:
-        for thread, held in enumerate(access.held):
-            if held:
+        for thread, registers in enumerate(access.held):
+            if registers:
                 access.addresses[thread] = moved(int(access.addresses[thread]))
     return result
 

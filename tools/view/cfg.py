@@ -31,7 +31,7 @@ def picture(subject: Subject) -> str:
     sheet.words(_HOW, "soft")
     boxes = _boxes(function, required)
     height = max(b.bottom for b in boxes.values())
-    parts = [p for b in boxes.values() for p in _drawn(b)]
+    parts = [p for b in boxes.values() for p in _draw(b)]
     sheet.put(height, [*parts, *_edges(function, boxes)])
     return sheet.done()
 
@@ -94,7 +94,7 @@ def _about(block: Block, value: Value | None, names: Names) -> Iterator[str]:
         yield f"reads {name}: {', '.join(readers)}"
 
 
-def _drawn(box: _Box) -> Iterator[str]:
+def _draw(box: _Box) -> Iterator[str]:
     yield rect(_LEFT, box.top, _WIDTH, box.bottom - box.top, "box")
     yield text(_LEFT + 8, box.top + LINE, clipped(box.head, _WIDTH - 16), "head")
     for i, words in enumerate(box.lines):

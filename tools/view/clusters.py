@@ -52,17 +52,17 @@ def clusters(function: Function, block: Block, ops: frozenset[Op]) -> list[Clust
     """The ops of `block` that are `ops`, gathered, in the order of their last ops."""
     readers = uses(function)
     into: dict[Op, Op] = {}
-    held: dict[Op, list[Op]] = {op: [op] for op in block.ops if op in ops}
+    members: dict[Op, list[Op]] = {op: [op] for op in block.ops if op in ops}
     for op in reversed(block.ops):
         reader = _only_reader(op, readers, block)
-        if op in held and reader is not None and reader in held:
+        if op in members and reader is not None and reader in members:
             root = into.get(reader, reader)
-            if len(held[root]) < _MOST:
+            if len(members[root]) < _MOST:
                 into[op] = root
-                held[root].append(op)
+                members[root].append(op)
     number = {op: i for i, op in enumerate(block.ops)}
-    roots = [op for op in block.ops if op in held and op not in into]
-    return [Cluster(tuple(sorted(held[op], key=lambda o: number[o]))) for op in roots]
+    roots = [op for op in block.ops if op in members and op not in into]
+    return [Cluster(tuple(sorted(members[op], key=lambda o: number[o]))) for op in roots]
 
 
 def _only_reader(op: Op, readers: Mapping[Value, Sequence[Op]], block: Block) -> Op | None:
@@ -94,9 +94,11 @@ def phis(function: Function, block: Block, values: frozenset[Value]) -> list[Phi
 def ports(function: Function, block: Block, ops: Sequence[Op]) -> list[Port]:
     """Values that `ops` of `block` read and other blocks define; parameters of the function are
     left out, for everything may read them."""
-    defining, given = defining_blocks(function), {p.value for p in function.parameters}
+    defining, parameters = defining_blocks(function), {p.value for p in function.parameters}
     read = dict.fromkeys(v for op in ops for v in op.inputs if isinstance(v, Value))
-    return [Port(v, defining[v]) for v in read if v not in given and defining[v] != block.label]
+    return [
+        Port(v, defining[v]) for v in read if v not in parameters and defining[v] != block.label
+    ]
 
 
 def slice_of(function: Function, value: Value | None) -> tuple[frozenset[Op], frozenset[Value]]:
@@ -107,15 +109,16 @@ def slice_of(function: Function, value: Value | None) -> tuple[frozenset[Op], fr
     result = {v: op for op in function.ops for v in op.results}
     passed: dict[Value, list[Value]] = {}
     for block in function.blocks.values():
-        for source, target in _passed(function, block):
+        for source, target in _edge_arguments(function, block):
             passed.setdefault(target, []).append(source)
     back = _closure(value, lambda v: [*_inputs(result.get(v)), *passed.get(v, ())])
-    readers, given = uses(function), dict[Value, list[Value]]()
+    readers, targets = uses(function), dict[Value, list[Value]]()
     for target, sources in passed.items():
         for source in sources:
-            given.setdefault(source, []).append(target)
+            targets.setdefault(source, []).append(target)
     ahead = _closure(
-        value, lambda v: [*(r for op in readers.get(v, ()) for r in op.results), *given.get(v, ())]
+        value,
+        lambda v: [*(r for op in readers.get(v, ()) for r in op.results), *targets.get(v, ())],
     )
     values = back | ahead
     ops = {result[v] for v in values if v in result}
@@ -123,7 +126,7 @@ def slice_of(function: Function, value: Value | None) -> tuple[frozenset[Op], fr
     return frozenset(ops), frozenset(v for v in every if v in values)
 
 
-def _passed(function: Function, block: Block) -> Iterator[tuple[Value, Value]]:
+def _edge_arguments(function: Function, block: Block) -> Iterator[tuple[Value, Value]]:
     """Arguments of the edges that leave `block`, and the parameters they become."""
     for edge in block.terminator.successors:
         parameters = function.blocks[edge.label].parameters

@@ -90,8 +90,8 @@ def _port(port: Port, names: Names) -> _Box:
 
 
 def _phi(phi: Phi, names: Names) -> _Box:
-    given = [f"{names.operand(argument)} of {label}" for label, argument in phi.incoming]
-    lines = [clipped(s, _MOST, 1) for s in (f"phi {names.of.get(phi.value, '_')}", *given)]
+    incoming = [f"{names.operand(argument)} of {label}" for label, argument in phi.incoming]
+    lines = [clipped(s, _MOST, 1) for s in (f"phi {names.of.get(phi.value, '_')}", *incoming)]
     return _Box(tuple(lines), "carried", (phi.value,), (), kind(phi.value.type))
 
 
@@ -126,7 +126,7 @@ def _frame(sheet: Sheet, block: Block, boxes: Sequence[_Box]) -> None:
     end = len(boxes) - 1 if boxes[-1].style == "turn" else None
     placed = place([box.size for box in boxes], edges, _INNER, end)
     height = placed.height + LINE + 22
-    inside = [*_edges(placed), *_drawn(boxes, placed)]
+    inside = [*_edges(placed), *_draw(boxes, placed)]
     parts = [
         rect(MARGIN, 0, max(placed.width, _INNER) + 30, height, "frame"),
         text(MARGIN + 8, LINE, f"{block.label}:", "head"),
@@ -141,7 +141,7 @@ def _edges(placed: Placed) -> Iterator[str]:
         yield spline(route)
 
 
-def _drawn(boxes: Sequence[_Box], placed: Placed) -> Iterator[str]:
+def _draw(boxes: Sequence[_Box], placed: Placed) -> Iterator[str]:
     for box, (x, y) in zip(boxes, placed.corners, strict=True):
         width, height = box.size
         yield rect(x, y, width, height, box.style)

@@ -89,13 +89,13 @@ class Subject:
         Raises ToolError (TIR0912) where there is none of that name."""
         if self.value is None:
             return None
-        known = Names(*functions).of
-        exact = (v for v, name in known.items() if name == self.value)
-        copies = (v for v, name in known.items() if same(name, self.value))
+        names = Names(*functions).of
+        exact = (v for v, name in names.items() if name == self.value)
+        copies = (v for v, name in names.items() if same(name, self.value))
         value = next(exact, None) or next(copies, None)
         if value is None:
             message = f"{self.name} has no value {self.value} where it is drawn"
-            close = difflib.get_close_matches(self.value, list(known.values()), 3)
+            close = difflib.get_close_matches(self.value, list(names.values()), 3)
             raise self._error(message + (f"; there is {' and '.join(close)}" if close else ""))
         return value
 

@@ -50,7 +50,7 @@ def place(
     layer = _layers(len(sizes), edges)
     if last is not None and len(layer) > 1:
         layer[last] = max(n for node, n in enumerate(layer) if node != last) + 1
-    graph = _with_bends(sizes, _wrapped(sizes, layer, edges, width), edges)
+    graph = _with_bends(sizes, _wrap(sizes, layer, edges, width), edges)
     _order(graph)
     middles = _middles(graph, width)
     tops, height = _tops(graph)
@@ -77,7 +77,7 @@ def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
     return layers
 
 
-def _wrapped(
+def _wrap(
     sizes: Sequence[Point], layer: Sequence[int], edges: Sequence[Edge], width: float
 ) -> list[int]:
     """Layers that are wider than `width` become several; of those, nodes that are read soonest
@@ -154,7 +154,7 @@ def _middles(graph: _Graph, width: float) -> dict[int, float]:
         near = graph.above if sweep % 2 == 0 else graph.below
         for nodes in graph.layers if sweep % 2 == 0 else graph.layers[::-1]:
             required = [_mean([result[m] for m in near.get(n, ())], result[n]) for n in nodes]
-            space = max(width, _needed(graph, nodes))
+            space = max(width, _required_width(graph, nodes))
             right = [
                 space - x for x in _apart(graph, nodes[::-1], [space - x for x in required[::-1]])
             ]
@@ -163,7 +163,7 @@ def _middles(graph: _Graph, width: float) -> dict[int, float]:
             apart = _apart(graph, nodes, [(a + b) / 2 for a, b in both])
             for node, x in zip(nodes, _pushed_back(graph, nodes, apart, space), strict=True):
                 result[node] = x
-    return _centred(graph, result, width)
+    return _centre(graph, result, width)
 
 
 def _apart(graph: _Graph, nodes: Sequence[int], required: Sequence[float]) -> list[float]:
@@ -184,11 +184,11 @@ def _pushed_back(
     return [right - x for x in moved[::-1]]
 
 
-def _needed(graph: _Graph, nodes: Sequence[int]) -> float:
+def _required_width(graph: _Graph, nodes: Sequence[int]) -> float:
     return sum(graph.widths[n] for n in nodes) + _GAP * (len(nodes) - 1)
 
 
-def _centred(graph: _Graph, middles: dict[int, float], width: float) -> dict[int, float]:
+def _centre(graph: _Graph, middles: dict[int, float], width: float) -> dict[int, float]:
     """All nodes moved to the middle of `width`, or to its beginning where they need more."""
     left = min((x - graph.widths[n] / 2 for n, x in middles.items()), default=0.0)
     right = max((x + graph.widths[n] / 2 for n, x in middles.items()), default=0.0)

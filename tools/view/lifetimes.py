@@ -91,7 +91,7 @@ def _spans(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(spans)
 
 
-def most_at_once(found: Sequence[Allocation]) -> int:
+def most_at_once(allocations: Sequence[Allocation]) -> int:
     """The largest sum of bytes needed at one op: no placement does with less."""
-    starts = {first for allocation in found for first, _ in allocation.spans}
-    return max((sum(r.size for r in found if r.at(op)) for op in starts), default=0)
+    starts = {first for allocation in allocations for first, _ in allocation.spans}
+    return max((sum(r.size for r in allocations if r.at(op)) for op in starts), default=0)

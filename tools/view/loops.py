@@ -46,13 +46,13 @@ def loops(layout: Layout, axis: str) -> tuple[Loop, ...]:
     return tuple(result)
 
 
-def _append(found: list[Loop], loop: Loop) -> None:
+def _append(loops: list[Loop], loop: Loop) -> None:
     """Add `loop`, or let the last one count on where `loop` does just that."""
-    last = found[-1] if found else None
+    last = loops[-1] if loops else None
     if last is not None and _follows(last, loop):
-        found[-1] = Loop(last.count * loop.count, last.step)
+        loops[-1] = Loop(last.count * loop.count, last.step)
     else:
-        found.append(loop)
+        loops.append(loop)
 
 
 def _follows(last: Loop, loop: Loop) -> bool:
@@ -63,9 +63,9 @@ def _follows(last: Loop, loop: Loop) -> bool:
 
 def nano_tile(layout: Layout) -> Vector:
     """Extents of the largest box of elements side by side, from the first, that a thread holds."""
-    held, extents = set(layout.registers), [1] * layout.rank
+    registers, extents = set(layout.registers), [1] * layout.rank
     for dim in reversed(range(layout.rank)):
-        while _box([*extents[:dim], extents[dim] + 1, *extents[dim + 1 :]]) <= held:
+        while _box([*extents[:dim], extents[dim] + 1, *extents[dim + 1 :]]) <= registers:
             extents[dim] += 1
     return tuple(extents)
 

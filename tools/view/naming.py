@@ -63,7 +63,7 @@ def counted(number: int, what: str) -> str:
 
 def concerns(op: Op, required: str, names: Names) -> bool:
     """Whether `op` defines or reads the value called `required`, or one that passes made of it."""
-    return any(same(name, required) for name in _touched(op, names))
+    return any(same(name, required) for name in _accessed_values(op, names))
 
 
 def same(name: str, required: str) -> bool:
@@ -72,6 +72,6 @@ def same(name: str, required: str) -> bool:
     return re.fullmatch(re.escape(required) + r"(\.\d+)*", name) is not None
 
 
-def _touched(op: Op, names: Names) -> Iterable[str]:
+def _accessed_values(op: Op, names: Names) -> Iterable[str]:
     values = (*op.results, *op.operands)
     return [names.of[v] for v in values if isinstance(v, Value) and v in names.of]

@@ -66,8 +66,8 @@ def _kinds(names: Names) -> dict[Tile, list[str]]:
     for value, name in names.of.items():
         kind = value.type
         if isinstance(kind, Tile) and kind.layout is not None:
-            known = result.get(kind.layout)
-            result[kind.layout] = kind if known is None or kind.size > known.size else known
+            earlier = result.get(kind.layout)
+            result[kind.layout] = kind if earlier is None or kind.size > earlier.size else earlier
             values.setdefault(kind.layout, []).append(name)
     return {kind: values[layout] for layout, kind in result.items()}
 
@@ -82,11 +82,11 @@ def _of(kind: Type, kinds: dict[Tile, list[str]]) -> dict[Tile, list[str]]:
 
 def _whole(kinds: dict[Tile, list[str]]) -> dict[Tile, list[str]]:
     """Those whose elements one thread each holds, or all of them where there are none."""
-    result = {k: v for k, v in kinds.items() if not _replicated(k.layout)}
+    result = {k: v for k, v in kinds.items() if not _is_replicated(k.layout)}
     return result or kinds
 
 
-def _replicated(layout: Layout) -> bool:
+def _is_replicated(layout: Layout) -> bool:
     return any(layout.free_bits(a) for a in ("lane", "warp")) or any(
         repeat.dim is None for repeat in layout.repeats
     )
@@ -108,11 +108,11 @@ def _draw(sheet: Sheet, kind: Tile, values: list[str]) -> None:
 
 def _block_tile(kind: Tile) -> Drawing:
     """The tile by thread where that fits, else by warp."""
-    held = owners(kind.layout, kind.shape).items()
+    owned = owners(kind.layout, kind.shape).items()
     if _small(kind):
-        cells = {at: (thread_colour(h[0][0], h[0][1]), "", _title(h)) for at, h in held}
+        cells = {at: (thread_colour(h[0][0], h[0][1]), "", _title(h)) for at, h in owned}
         return _panel(f"block tile {shown(kind.shape)}", kind.shape, cells, 14.0, 420)
-    cells = {at: (warp_colour(h[0][0]), f"w{h[0][0]}", f"warp {h[0][0]}") for at, h in held}
+    cells = {at: (warp_colour(h[0][0]), f"w{h[0][0]}", f"warp {h[0][0]}") for at, h in owned}
     return _panel(f"block tile {shown(kind.shape)}", kind.shape, cells)
 
 
@@ -123,14 +123,14 @@ def _small(kind: Tile) -> bool:
 
 def _levels(kind: Tile) -> Iterator[Drawing]:
     """Micro-tile and nano-tile, each a drawing of its own scale."""
-    layout, nano, held = kind.layout, nano_tile(kind.layout), owners(kind.layout, kind.shape)
+    layout, nano, owned = kind.layout, nano_tile(kind.layout), owners(kind.layout, kind.shape)
     micro: dict[Vector, Cell] = {}
     inside: dict[Vector, Cell] = {}
     box = set(product(*map(range, nano)))
     first = {r: v for r, v in enumerate(layout.registers) if v in box}
     for lane, register in product(range(layout.size("lane")), first):
         at = layout.coordinate(register, lane, 0)
-        if at in held and at not in micro:
+        if at in owned and at not in micro:
             micro[at] = (thread_colour(0, lane), str(lane), f"lane {lane}")
     for register, at in first.items():
         inside[at] = (thread_colour(0, 0), f"r{register}", f"register {register}")

@@ -151,7 +151,7 @@ def _chapter(title: str, changes: Sequence[Change]) -> Iterator[str]:
             yield _nothing(list(result))
         else:
             for change in result:
-                yield from _changed(change)
+                yield from _describe_change(change)
 
 
 def _nothing(changes: Sequence[Change]) -> str:
@@ -160,7 +160,7 @@ def _nothing(changes: Sequence[Change]) -> str:
     return f'<details class="nothing"><summary>{words}</summary><ul>{items}</ul></details>'
 
 
-def _changed(change: Change) -> Iterator[str]:
+def _describe_change(change: Change) -> Iterator[str]:
     lines = list(pairs(*change.texts))
     before, after = (_ops(m) for m in (change.before, change.after))
     gone = sum(p.old is not None and not p.same for p in lines)
@@ -169,7 +169,7 @@ def _changed(change: Change) -> Iterator[str]:
     name = f"<b>{escape(change.title)}</b>"
     yield f'<details class="pass" open="open"><summary>{name} {total}</summary>'
     yield from _counts(before, after, change.statistics)
-    for same, result in groupby(_folded(lines), lambda item: item[0]):
+    for same, result in groupby(_fold_far_lines(lines), lambda item: item[0]):
         rows = [row for _, pair in result for row in _row(pair)]
         table = "\n".join(['<table class="diff">', *rows, "</table>"])
         words = f"{counted(len(rows), 'equal line')}"
@@ -192,7 +192,7 @@ def _counts(
         yield "\n".join(['<table class="counts">', *rows, "</table>"])
 
 
-def _folded(lines: Sequence[Pair]) -> Iterator[tuple[bool, Pair]]:
+def _fold_far_lines(lines: Sequence[Pair]) -> Iterator[tuple[bool, Pair]]:
     """Every pair, with whether it is far from any change."""
     changes = [i for i, pair in enumerate(lines) if not pair.same]
     near = {i + d for i in changes for d in range(-_AROUND, _AROUND + 1)}
@@ -208,8 +208,8 @@ def _row(pair: Pair) -> Iterator[str]:
     else:
         left, right = marked(pair.old, pair.new)
         cells = [
-            _filled(pair.old_number, _pieces(left), "old"),
-            _filled(pair.new_number, _pieces(right), "new"),
+            _fill(pair.old_number, _pieces(left), "old"),
+            _fill(pair.new_number, _pieces(right), "new"),
         ]
     yield f"<tr>{''.join(cells)}</tr>"
 
@@ -217,10 +217,10 @@ def _row(pair: Pair) -> Iterator[str]:
 def _cell(number: int, words: str | None, kind: str) -> str:
     if words is None:
         return '<td class="n"></td><td class="none"></td>'
-    return _filled(number, escape(words), kind)
+    return _fill(number, escape(words), kind)
 
 
-def _filled(number: int, inside: str, kind: str) -> str:
+def _fill(number: int, inside: str, kind: str) -> str:
     style = f' class="{kind}"' if kind else ""
     return f'<td class="n">{number}</td><td{style}>{inside}</td>'
 

@@ -45,25 +45,25 @@ def _groups(
         for place, name in enumerate(names):
             rate = problem.rates.get(name)
             if rate is not None:
-                tall = _scaled(rate, most)
+                tall = _bar_length(rate, most)
                 told = f"{problem.name}, {name}: {rate:.4g} {unit}"
                 at = left + place * bar
                 hue = _hue(place)
                 parts.append(svg.rect(at, _HEIGHT - tall, 0.9 * bar, tall, "flat", hue, told))
-        roof = _HEIGHT - _scaled(problem.roof, most)
+        roof = _HEIGHT - _bar_length(problem.roof, most)
         told = f"{problem.name}: at most {problem.roof:.4g} {unit}"
         parts.append(svg.rect(left, roof - 0.75, 0.8 * each, 1.5, "flat", svg.colour(0, 0.3), told))
         for row, word in enumerate(problem.name.split(" ")[:3]):
             y = _HEIGHT + (row + 1) * svg.LINE * 0.8
             parts.append(svg.text(left + 0.4 * each, y, word, "soft small", "middle"))
     for part in (0.0, 0.5, 1.0):
-        y = _HEIGHT - _scaled(part * most, most)
+        y = _HEIGHT - _bar_length(part * most, most)
         parts.append(svg.text(_LEFT - 6, y + 4, f"{part * most:.3g}", "soft small", "end"))
     parts.append(svg.line([(_LEFT, _HEIGHT), (width - svg.MARGIN, _HEIGHT)], "frame"))
     return parts
 
 
-def _scaled(rate: float, most: float) -> float:
+def _bar_length(rate: float, most: float) -> float:
     return rate / most * (_HEIGHT - svg.LINE)
 
 

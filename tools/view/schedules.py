@@ -27,33 +27,33 @@ def schedules(
     sheet.legend(
         (_hue(i), f"{name} {_time(seconds)}") for i, (name, seconds) in enumerate(lines.items())
     )
-    most = _shown([seconds for _, seconds in result], list(lines.values()))
+    most = _scale_limit([seconds for _, seconds in result], list(lines.values()))
     sheet.put(_HEIGHT + svg.LINE, _bars(result, lines, most, sheet.width))
     if result:
         sheet.words(f"fastest, {_time(result[0][1])}: {result[0][0]}", "small")
     return sheet.done()
 
 
-def _shown(seconds: Sequence[float], lines: Sequence[float]) -> float:
+def _scale_limit(seconds: Sequence[float], lines: Sequence[float]) -> float:
     """The top of the scale: bars beyond five times the least are cut."""
     every = [*seconds, *lines]
     return min(max(every, default=1.0), 5 * min(every, default=1.0)) * 1.05 or 1.0
 
 
 def _bars(
-    found: Sequence[tuple[str, float]], lines: Mapping[str, float], most: float, width: float
+    schedules: Sequence[tuple[str, float]], lines: Mapping[str, float], most: float, width: float
 ) -> list[str]:
     margin = width - _LEFT - svg.MARGIN
-    each = margin / max(1, len(found))
+    each = margin / max(1, len(schedules))
     parts = [
         svg.rect(
-            _LEFT + i * each, _HEIGHT - _scaled(seconds, most), max(0.4, each * 0.85),
-            _scaled(seconds, most), "flat", svg.colour(210, 0.62), f"{_time(seconds)}: {name}",
+            _LEFT + i * each, _HEIGHT - _bar_height(seconds, most), max(0.4, each * 0.85),
+            _bar_height(seconds, most), "flat", svg.colour(210, 0.62), f"{_time(seconds)}: {name}",
         )
-        for i, (name, seconds) in enumerate(found)
+        for i, (name, seconds) in enumerate(schedules)
     ]  # fmt: skip
     for i, seconds in enumerate(lines.values()):
-        y = _HEIGHT - _scaled(seconds, most)
+        y = _HEIGHT - _bar_height(seconds, most)
         parts.append(svg.rect(_LEFT, y - 0.75, margin, 1.5, "flat", _hue(i), _time(seconds)))
     for part in (0.0, 0.5, 1.0):
         y = _HEIGHT - part * (_HEIGHT - svg.LINE)
@@ -62,7 +62,7 @@ def _bars(
     return parts
 
 
-def _scaled(seconds: float, most: float) -> float:
+def _bar_height(seconds: float, most: float) -> float:
     return min(1.0, seconds / most) * (_HEIGHT - svg.LINE)
 
 

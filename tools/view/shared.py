@@ -109,14 +109,14 @@ class _Time:
 def _bars(
     time: _Time,
     names: Names,
-    found: Sequence[Allocation],
+    allocations: Sequence[Allocation],
     colours: dict[int, str],
     waits: Sequence[int],
 ) -> Iterator[str]:
-    height = len(found) * _BAR + 4
+    height = len(allocations) * _BAR + 4
     yield from time.bands(height)
     yield from time.barriers(waits, height)
-    for row, allocation in enumerate(found):
+    for row, allocation in enumerate(allocations):
         y = row * _BAR + 3
         words = f"{_name(names, allocation)}: {_bytes(allocation.size)}, {place(allocation.op)}"
         yield text(MARGIN, y + 11, clipped(words, _LEFT - 2 * MARGIN))
@@ -129,18 +129,18 @@ def _bars(
 
 
 def _memory(
-    time: _Time, names: Names, found: Sequence[Allocation], colours: dict[int, str], size: int,
-    waits: Sequence[int],
+    time: _Time, names: Names, allocations: Sequence[Allocation], colours: dict[int, str],
+    size: int, waits: Sequence[int],
 ) -> Iterator[str]:  # fmt: skip
     yield from time.bands(_HIGH)
     scale = _HIGH / max(size, 1)
     last = -100.0
-    for offset in sorted({0, size, *(r.offset for r in found)}):
+    for offset in sorted({0, size, *(r.offset for r in allocations)}):
         y = _HIGH - offset * scale
         if abs(y - last) >= 12 or offset == size:
             yield text(_LEFT - 8, y + 4, _bytes(offset), "soft", "end")
             last = y
-    for allocation in found:
+    for allocation in allocations:
         y, height = _HIGH - (allocation.offset + allocation.size) * scale, allocation.size * scale
         colour, label = colours.get(id(allocation), "#9aa4af"), _name(names, allocation)
         for x, width in _extents(time, allocation):

@@ -55,7 +55,7 @@ def _regions(function: Function, plan: SharedMemoryPlan, op: Op) -> Iterator[Reg
             for place in (staged.at(base).a, staged.at(base).b):
                 yield from _tile(place, 1)
     if base is not None and op.mnemonic == "gpu.convert_layout":
-        yield from _converted(op, base)
+        yield from _conversion_regions(op, base)
     result = {v: o for o in plan.offsets for v in o.results if o.mnemonic == "gpu.shared_alloc"}
     for operand in op.operands:
         if isinstance(operand, Value) and operand in result:
@@ -83,7 +83,7 @@ def packed(place: SharedTile, offset: int) -> int:
     return place.base + rows * place.pitch + (column ^ phase * CHUNK)
 
 
-def _converted(op: Any, base: int) -> Iterator[Region]:
+def _conversion_regions(op: Any, base: int) -> Iterator[Region]:
     """A conversion's passage, row-major instead; of tiles that pass in one iteration."""
     staged = conversion(op.source.type, op.layout)
     if isinstance(staged, Staging) and staged.rounds == 1:

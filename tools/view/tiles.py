@@ -35,7 +35,7 @@ def owners(layout: Layout, shape: Vector) -> Mapping[Vector, tuple[Owner, ...]]:
         at = tuple((a[0] ^ b[0] ^ c[0]) + a[1] + b[1] + c[1] for a, b, c, _ in parts)
         if all(x < n for x, n in zip(at, shape, strict=True)):
             result.setdefault(at, []).append((w, n, r))
-    return {at: tuple(held) for at, held in result.items()}
+    return {at: tuple(owners_of_element) for at, owners_of_element in result.items()}
 
 
 def _moves(layout: Layout, axis: str) -> list[list[tuple[int, int]]]:
@@ -115,10 +115,10 @@ def runs(frame: Frame, cells: Mapping[Vector, Cell]) -> Iterator[Run]:
     lines = -(-shape[-1] // wrap)
     for row in range(frame.rows):
         first = row % lines * wrap
-        plane = _unravelled(row // lines, shape[:-1])
+        plane = _unravel(row // lines, shape[:-1])
         columns = range(min(wrap, shape[-1] - first))
-        held = [(cells.get((*plane, first + column)), column) for column in columns]
-        for cell, run in groupby(held, lambda pair: pair[0]):
+        row_cells = [(cells.get((*plane, first + column)), column) for column in columns]
+        for cell, run in groupby(row_cells, lambda pair: pair[0]):
             result = [column for _, column in run]
             if cell is not None:
                 yield result[0], row, len(result), cell
@@ -128,23 +128,23 @@ Block = tuple[int, int, int, int, Cell]
 """First column, row, number of columns and of rows, and what they are."""
 
 
-def _single(found: Sequence[Run]) -> Iterator[Block]:
-    for column, row, count, cell in found:
+def _single(runs_of_row: Sequence[Run]) -> Iterator[Block]:
+    for column, row, count, cell in runs_of_row:
         yield column, row, count, 1, cell
 
 
-def _blocks(found: Sequence[Run]) -> Iterator[Block]:
+def _blocks(row_runs: Sequence[Run]) -> Iterator[Block]:
     """Runs that stand below one another and are alike, together."""
     columns: dict[tuple[int, int, Cell], list[int]] = {}
-    for column, row, count, cell in found:
+    for column, row, count, cell in row_runs:
         columns.setdefault((column, count, cell), []).append(row)
     for (column, count, cell), rows in columns.items():
         for _, group in groupby(enumerate(rows), lambda pair: pair[1] - pair[0]):
-            held = [row for _, row in group]
-            yield column, held[0], count, len(held), cell
+            consecutive = [row for _, row in group]
+            yield column, consecutive[0], count, len(consecutive), cell
 
 
-def _unravelled(index: int, shape: Vector) -> Vector:
+def _unravel(index: int, shape: Vector) -> Vector:
     result: list[int] = []
     for n in reversed(shape):
         result.append(index % n)

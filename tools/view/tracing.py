@@ -85,11 +85,11 @@ class Trace:
 
     def note(self, op: Op, run: int, access: Access) -> None:
         """An access by the `run`-th op executed."""
-        known = self._runs.get(op)
+        last_run = self._runs.get(op)
         empty = not any(a.held.any() for a in self.accesses.get(op, ()))
-        if known != run and not empty:
+        if last_run != run and not empty:
             return
-        if known != run:
+        if last_run != run:
             self._runs[op], self.accesses[op] = run, []
         self.accesses[op].append(access)
 

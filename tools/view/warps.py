@@ -40,7 +40,7 @@ _HOW = (
 def picture(subject: Subject) -> str:
     """SVG of the op that defines the value asked for, or of the kernel's largest dot or op."""
     names = subject.laid_out_names
-    it = _chosen(subject, names)
+    it = _select(subject, names)
     sheet = Sheet(f"{subject.name}: iterations of an op over warps")
     sheet.words(_HOW, "soft")
     if it is None:
@@ -55,7 +55,7 @@ def picture(subject: Subject) -> str:
     return sheet.done()
 
 
-def _chosen(subject: Subject, names: Names) -> Space | None:
+def _select(subject: Subject, names: Names) -> Space | None:
     """The op of the value asked for, where it has a tile; else of those that dot, or that do
     most, the one with the most iterations."""
     ops = (op for function in subject.laid_out_functions for op in function.ops)
@@ -93,8 +93,8 @@ def _space(sheet: Sheet, it: Space) -> None:
     """The iterations, by the warp that does them."""
     size = it.tile.size * it.steps
     sheet.words(f"iterations: {shown(it.shape)}, {size} in all", "head")
-    held = owners(it.tile.layout, it.tile.shape)
-    cells = {at: (warp_colour(h[0][0]), "", _by(h)) for at, h in held.items()}
+    owned = owners(it.tile.layout, it.tile.shape)
+    cells = {at: (warp_colour(h[0][0]), "", _by(h)) for at, h in owned.items()}
     depth = min(70.0, 6.0 * it.steps) if it.steps > 1 else 0.0
     frame = framed(it.tile.shape, 420 if len(it.tile.shape) > 1 else 900, 260, 14.0, 128)
     face = drawing(frame, cells)
@@ -126,7 +126,7 @@ def _depth(face: Drawing, steps: int, depth: float) -> Iterator[str]:
 
 def _warps(sheet: Sheet, names: Names, it: Space) -> None:
     """A block on a multiprocessor: what each warp does, and its loops."""
-    layout, held = it.tile.layout, owners(it.tile.layout, it.tile.shape)
+    layout, owned = it.tile.layout, owners(it.tile.layout, it.tile.shape)
     warps, each = layout.size("warp"), layout.size("register") * it.steps
     sheet.words(f"on a multiprocessor: {counted(warps, 'warp')} of 32 lanes", "head")
     shown_warps = range(min(warps, _MOST_WARPS))
@@ -136,7 +136,7 @@ def _warps(sheet: Sheet, names: Names, it: Space) -> None:
     height = 0.0
     for warp in shown_warps:
         cells: dict[tuple[int, ...], Cell] = {}
-        for at, holders in held.items():
+        for at, holders in owned.items():
             mine = any(w == warp for w, _, _ in holders)
             cells[at] = (warp_colour(warp), "", f"warp {warp}") if mine else _OTHERS
         result = drawing(framed(it.tile.shape, wide - 20, 130, 6.0), cells)

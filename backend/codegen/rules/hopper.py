@@ -304,7 +304,7 @@ def _wgmma_steps(
         a = (block * steps + step) * registers
         if left is not None:
             a = left.offset(block * ROWS * along, step * kind.k)
-        first_register = (block * len(column_blocks) + column_block) * kind.sums
+        first_register = (block * len(column_blocks) + column_block) * kind.accumulator_count
         yield WgmmaStep(
             first_register, a, right.offset(column_block * kind.n, step * kind.k), step == 0
         )

@@ -48,7 +48,7 @@ def agree(module, factor=F32, total=F32, rounds=(3,)):
 
 def buffers(module):
     """How many buffers sums of the kernel take, and how many values lie in them."""
-    sums = assign_buffers(layout_free_dots(module.functions["k"])).sums
+    sums = assign_buffers(layout_free_dots(module.functions["k"])).accumulators
     return len(set(sums.values())), len(sums)
 
 

@@ -25,13 +25,13 @@ def module(factor=2.0):
 @pytest.fixture
 def optimised(monkeypatch):
     """How often LLVM has optimised a module."""
-    counted, own = [], jit._optimised
+    counted, own = [], jit._optimize
 
     def count(*given):
         counted.append(given)
         return own(*given)
 
-    monkeypatch.setattr(jit, "_optimised", count)
+    monkeypatch.setattr(jit, "_optimize", count)
     return counted
 
 

@@ -9,9 +9,11 @@ import pytest
 
 import tileir
 from tileir import textual
+from tileir.backend.cpu import globals as globals_
 from tileir.backend.cpu.compile import compile as compile_kernel
 from tileir.backend.cpu.executor import CpuExecutor
 from tileir.backend.cpu.host_callbacks import Calls
+from tileir.backend.legal import within
 from tileir.builder import F16, F32, F64, I8, I32, I64, Builder, pointer
 from tileir.errors import CompileError, LaunchError
 from tileir.executor import executor
@@ -200,6 +202,20 @@ def test_launches_of_one_kernel_at_once_keep_apart_what_they_say():
         said = list(pool.map(lambda v: kernel(20, [v.ctypes.data], threads=2), values))
     for i, lines in enumerate(said):
         assert len(lines) == 20 and all(line.endswith(f"v {i}") for line in lines)
+
+
+def test_the_globals_of_a_kernel_are_collected_once(monkeypatch):
+    """However many accesses to globals it has."""
+    accesses = "".join(
+        f"  %p{i} = global_address f32* @table\n  store %p{i}, {i}.0\n" for i in range(3)
+    )
+    module = textual.parse(
+        f"tir 1.0\nglobal f32 @table\ndefine kernel void @k() {{\nentry:\n{accesses}  ret\n}}\n"
+    )
+    calls = []
+    monkeypatch.setattr(globals_, "within", lambda *given: calls.append(given) or within(*given))
+    compile_kernel(module)
+    assert len(calls) == 1
 
 
 def test_globals_keep_what_is_stored_between_instances():

@@ -88,7 +88,7 @@ LEFT_OUT: dict[str, tuple[Any, str, str, str, str]] = {
         CLUSTER,
         FIRST,
         "  gpu.local_store %x, %b, 0\n",
-        "nothing orders|nobody wrote",
+        "nothing orders|no thread wrote",
     ),
     "a block ends early": (
         four,
@@ -119,7 +119,7 @@ LEFT_OUT: dict[str, tuple[Any, str, str, str, str]] = {
         REMOTE,
         "  gpu.cluster_mbarrier_wait %staged, 0, %parity\n",
         "",
-        "nothing orders|nobody wrote|arrive",
+        "nothing orders|no thread wrote|arrive",
     ),
     "nobody says that it has read": (
         two,
@@ -147,7 +147,7 @@ LEFT_OUT: dict[str, tuple[Any, str, str, str, str]] = {
         REMOTE,
         "%staged = gpu.mbarrier_alloc i64 addrspace(3)* {arrivals = 2}",
         "%staged = gpu.mbarrier_alloc i64 addrspace(3)*",
-        "arrive|nothing orders|nobody wrote|deadlock",
+        "arrive|nothing orders|no thread wrote|deadlock",
     ),
     "too many arrivals": (
         two,
@@ -222,8 +222,8 @@ def test_only_barriers_are_begun_before_a_first_arrival() -> None:
 @pytest.mark.parametrize(
     ("line", "instead", "message"),
     [
-        (SEND, SEND.replace("%r, %sent", "0, %sent"), "writes byte|nobody wrote|on its way to"),
-        (AWAIT, "", "reads byte|nobody wrote|at its end|ends with|on its way to"),
+        (SEND, SEND.replace("%r, %sent", "0, %sent"), "writes byte|no thread wrote|on its way to"),
+        (AWAIT, "", "reads byte|no thread wrote|at its end|ends with|on its way to"),
         (EXPECT, "", "deadlock"),
         (EXPECT, EXPECT.replace("2048", "2032"), "deadlock"),
         (MEET, "", "no barrier|that .* begins"),

@@ -63,7 +63,7 @@ BUGS: dict[str, tuple[str, str, str]] = {
     "slots are filled before they were read": (
         "gpu.mbarrier_wait %empty, %slot, %before", "", "race|deadlock|arrive"),
     "slots are read before they were filled": (
-        "gpu.mbarrier_wait %full, %slot, %parity", "", "race|nobody wrote"),
+        "gpu.mbarrier_wait %full, %slot, %parity", "", "race|no thread wrote"),
     "nobody expects the bytes": (
         "gpu.mbarrier_expect %full, %slot {bytes = 24576}", "", "deadlock"),
     "too few bytes are expected": ("{bytes = 24576}", "{bytes = 16384}", "deadlock|race|arrive"),
@@ -82,7 +82,7 @@ BUGS: dict[str, tuple[str, str, str]] = {
     "too few arrivals": ("arrivals = 8", "arrivals = 7", "arrive"),
     "too many arrivals": ("arrivals = 8", "arrivals = 9", "deadlock"),
     "the parity never turns": ("%turned = xor i32 %parity, 1", "%turned = xor i32 %parity, 0",
-                               "race|deadlock|nobody wrote"),
+                               "race|deadlock|no thread wrote"),
     "what threads wrote is not fenced": ("gpu.async_fence", "", "async_fence"),
     "warps have not met": ("  gpu.barrier\n", "", "race"),
     "a role ends while its buffer is read": ("gpu.tma_wait", "", "ends while copies read"),

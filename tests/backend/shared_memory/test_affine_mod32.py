@@ -307,5 +307,5 @@ def test_a_block_gives_anew_what_depends_on_its_parameters_and_on_memory() -> No
 
     assert stays("k", "entry") and stays("k", "done") and not stays("k", "loop")
     assert stays("once", "loop") and not stays("half", "loop") and not stays("at", "loop")
-    both = found.forms[values["once"]].moved(found.forms[values["half"]], 1)
+    both = found.forms[values["once"]].plus_multiple(found.forms[values["half"]], 1)
     assert not found.stays(both, "loop"), "one of two terms changes"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tileir.backend.tma.delinearize import _merged
+from tileir.backend.tma.delinearize import _merge_dimensions
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp, host_values
 from tileir.backend.tma.host_plan import MapRecipe, _unit, _values
 from tileir.interp import interpret
@@ -180,13 +180,16 @@ def test_distances_are_merged_where_there_are_too_many() -> None:
     """What moves by a multiple of another's distance moves by that one."""
     a, b, c, i, j = (Value(I32, name) for name in "abcij")
     one: Any = {(): {(i,): 2}, (a,): {(j,): 3}, (a, b): {(i,): 1, (): 5}, (c,): {(j,): 7}}
-    assert _merged(one, 4) == one
-    assert _merged(one, 3) == {
+    assert _merge_dimensions(one, 4) == one
+    assert _merge_dimensions(one, 3) == {
         (): {(i,): 2}, (a,): {(j,): 3, (b, i): 1, (b,): 5}, (c,): {(j,): 7},
     }  # fmt: skip
-    two = _merged(one, 2)
+    two = _merge_dimensions(one, 2)
     assert len(two) == 2 and () in two
-    assert _merged({(a,): {(i,): 1}, (b,): {(j,): 1}}, 1) == {(a,): {(i,): 1}, (b,): {(j,): 1}}
+    assert _merge_dimensions({(a,): {(i,): 1}, (b,): {(j,): 1}}, 1) == {
+        (a,): {(i,): 1},
+        (b,): {(j,): 1},
+    }
 
 
 # Blocks -------------------------------------------------------------------------------------------
@@ -322,9 +325,9 @@ def test_what_is_no_block() -> None:
     # Rows from -1 on that nothing leaves out, of a known distance or not.
     before = kernel("row < ms", "col < ns", shift=-1)
     for text in (before, before.replace("<16, 16> %row, %ns", "<16, 16> %row, 32")):
-        assert "an index begins below 0" in remarks(text)
+        assert "its first index is negative" in remarks(text)
     moved = kernel("row-ss >= 0", "row < ms", "col < ns").replace("16> %s\n", "16> %from\n")
-    assert "an extent is not known to the host" in remarks(moved)
+    assert "the host cannot compute an extent" in remarks(moved)
     odd = kernel("row < ms", "col < ns").replace("<16, 16> %far, %col", "<16, 16> %far, %row")
     assert "no dimension of the tile, or more than one" in remarks(odd) or "strides" in remarks(odd)
 

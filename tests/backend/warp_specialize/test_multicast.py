@@ -270,7 +270,7 @@ LEFT_OUT = {
     "blocks end early": (ENDING, "  gpu.join\n", "at its end|ends, and"),
     "a block's share alone": ("body.together, body.alone", "body.together, body.together", "sums"),
     "more bytes than come": ("bytes = 8192", "bytes = 12288", "deadlock"),
-    "fewer bytes than come": ("bytes = 8192", "bytes = 6144", "race|deadlock|nobody wrote"),
+    "fewer bytes than come": ("bytes = 8192", "bytes = 6144", "race|deadlock|no thread wrote"),
 }  # fmt: skip
 
 

@@ -119,26 +119,26 @@ class Builder:
         types: dict[str, Type] = {}
         if type is not None and cls.results_ and cls.elementwise:
             cls.results_[term.index].match(type, types)
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         fields = [f for f in cls.schema if f.kind not in (FieldKind.ATTRIBUTE,)]
         terms = list(term.arguments)
         late: list[tuple[Any, Term]] = []
         for field in fields:
             if field.kind is FieldKind.RESULT_TYPE:
-                given[field.name] = type
+                arguments[field.name] = type
             elif field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
-                given[field.name] = tuple(self.operand(t, type) for t in terms)
+                arguments[field.name] = tuple(self.operand(t, type) for t in terms)
             elif not terms:
                 break
             elif isinstance(terms[0], Number):
                 late.append((field, terms.pop(0)))
             else:
-                given[field.name] = value = self.operand(terms.pop(0), None)
+                arguments[field.name] = value = self.operand(terms.pop(0), None)
                 cast(Pattern, field.pattern).match(value.type, types)
         for field, literal in late:
-            given[field.name] = self.operand(literal, field.pattern.build(types))
-        given.update(self.attributes(term, cls))
-        return cls(**given, predicate=self._predicate(cls, type))
+            arguments[field.name] = self.operand(literal, field.pattern.build(types))
+        arguments.update(self.attributes(term, cls))
+        return cls(**arguments, predicate=self._predicate(cls, type))
 
     def attributes(self, term: Apply, cls: type[Op]) -> dict[str, Any]:
         """The attributes that `term` states, by field name."""
@@ -284,8 +284,8 @@ def _match_name(term: Name, operand: Operand, bound: Bound, walk: Walk) -> bool:
         return op is not None and op.results[term.index] is operand
     if term.literal and type(operand) is not Constant:
         return False
-    known = bound.setdefault(term.name, operand)
-    return known is operand or (type(operand) is Constant and known == operand)
+    binding = bound.setdefault(term.name, operand)
+    return binding is operand or (type(operand) is Constant and binding == operand)
 
 
 def _match_attributes(term: Apply, op: Op) -> bool:
