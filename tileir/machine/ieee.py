@@ -101,17 +101,29 @@ class Machine(Shapes, Descriptors):
     # Reductions ---------------------------------------------------------------------------
 
     def reduce(self, values: tuple[Tensor, ...], axis: int, combiner: str, op: Op) -> Any:
-        """All elements along `axis` combined: named combiners as `reductions` does where every
-        lane takes part, else as `folds.fold` does."""
+        """All elements along `axis` combined: named combiners as `reductions` does, sums also
+        where some lanes take no part and count as the identity; else as `folds.fold` does."""
         with np.errstate(all="ignore"):
-            quick = self.reductions.get(combiner)
-            if quick is not None and self.active is None:
-                data = quick(values[0].data, axis)
+            quick, identity = self.reductions.get(combiner), reductions.IDENTITIES.get(combiner)
+            if quick is not None and (self.active is None or identity is not None):
+                data = values[0].data
+                if self.active is not None:
+                    data = np.where(self.active, data, np.asarray(identity).astype(data.dtype))
+                data = quick(data, axis)
                 if data is not None:
-                    lost = values[0].undef
-                    return Tensor(data, None if lost is None else np.asarray(lost.any(axis)))
+                    return Tensor(data, self._lost(values[0], axis))
             result = folds.fold(values, axis, self._combine(combiner), self.active)
         return result[0] if len(result) == 1 else result
+
+    def _lost(self, value: Tensor, axis: int) -> Lanes | None:
+        """Where a reduction of `value` is undefined: of an undefined lane that takes part, or of
+        none at all."""
+        if self.active is None:
+            return None if value.undef is None else np.asarray(value.undef.any(axis))
+        lost = ~self.active.any(axis)
+        if value.undef is not None:
+            lost = lost | (value.undef & self.active).any(axis)
+        return np.asarray(lost) if lost.any() else None
 
     def scan(
         self, values: tuple[Tensor, ...], axis: int, combiner: str, reverse: bool, op: Op
