@@ -44,7 +44,7 @@ def store_scratch(writer: Writer, base: Base, back: int, slot: int, mask: int) -
     if value is None:
         return
     where = address(writer, base, REGION, slot % SLOTS * LARGEST, shape_of(value.type))
-    writer.emit(Store(where, value, writer.mask(value.type, mask)))
+    writer.perform(Store(where, value, writer.mask(value.type, mask)))
 
 
 def load_scratch(writer: Writer, base: Base, shape: tuple[int, ...], slot: int, mask: int) -> None:
@@ -63,7 +63,7 @@ def count(writer: Writer, base: Base, back: int, slot: int) -> None:
     that their order does not matter."""
     where = writer.hide(GetElementPtr(base.pointer, constant(I32, slot % COUNTERS)))
     value = writer.of_type(I32, back, clean=True)
-    writer.ops.append(AtomicRMW(where, value, op=AtomicKind.ADD))
+    writer.perform(AtomicRMW(where, value, op=AtomicKind.ADD))
 
 
 def store_output(writer: Writer, name: str, instance: Value, value: Value) -> Value:

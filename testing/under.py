@@ -79,8 +79,8 @@ def histogram_under(writer: Writer, back: int, bins: int, which: int) -> None:
     value: Operand | None = writer.pick(back, lambda t: element_of(t) is I32 and bool(shape_of(t)))
     if value is None or back == 15:
         value = literal(tile(I32, (16,)), which)
-    predicate, _ = predicate_for(writer, shape_of(value.type), which)
-    writer.emit(Histogram(value, tile(I32, (1 + bins,)), predicate=predicate))
+    _, lanes = predicate_for(writer, shape_of(value.type), which)
+    writer.emit(Histogram(value, tile(I32, (1 + bins,)), predicate=lanes))
 
 
 def op_under(writer: Writer, kind: int, a: int, b: int) -> None:
