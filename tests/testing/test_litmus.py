@@ -110,6 +110,40 @@ def test_the_runner_prints_a_table_and_writes_it(tmp_path: Any, capsys: Any) -> 
     assert "1 0                     0  forbidden" in capsys.readouterr().out
 
 
+def test_the_table_is_written_after_every_test_and_continued(
+    tmp_path: Any, monkeypatch: Any
+) -> None:
+    out, ran = tmp_path / "found.json", []
+
+    def outcomes(test: Any, *_: Any) -> litmus.Counter[str]:
+        ran.append(test.name)
+        if test.name == "sb":
+            raise KeyboardInterrupt
+        return litmus.Counter({test.allowed[0]: 4})
+
+    monkeypatch.setattr(litmus, "outcomes", outcomes)
+    command = ["--on", "interpreter", "--runs", "4", "--only", "mp,lb,sb", "--out", str(out)]
+    with pytest.raises(KeyboardInterrupt):
+        main(command)
+    assert {row["program"] for row in json.loads(out.read_text())["rows"]} == {"lb", "mp"}
+    monkeypatch.setattr(litmus, "outcomes", lambda test, *_: ran.append(test.name) or {})
+    assert main(command) == 0
+    assert ran == ["lb", "mp", "sb", "sb"]
+    assert main([*command, "--fresh", "--seconds", "0"]) == 3
+    assert main([*command, "--runs", "5"]) == 0, "more runs than the file has"
+    assert ran[4:] == ["lb", "mp", "sb"]
+
+
+def test_outcomes_are_counted() -> None:
+    draw = np.random.default_rng(0)
+    arrays = [draw.integers(-1, 3, 500).astype(np.int32) for _ in range(3)]
+    arrays[0][0] = -(1 << 31)
+    expected = litmus.Counter(
+        " ".join(map(str, row)) for row in zip(*(a.tolist() for a in arrays), strict=True)
+    )
+    assert litmus.counted(arrays) == expected
+
+
 def test_a_forbidden_outcome_is_an_error(monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setattr(litmus, "run", lambda *a, **o: litmus.Counter({"1 0": 5}))
     assert main(["--on", "interpreter", "--runs", "4", "--only", "mp"]) == 1
