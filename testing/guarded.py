@@ -36,22 +36,22 @@ class Guard:
 
     def value(self, writer: Writer, op: Op) -> Op:
         """Append `op` under a predicate. Its results, defined everywhere, are live."""
-        made, lanes = self._predicated(writer, op)
-        for result in made.results:
+        appended, lanes = self._add_predicate(writer, op)
+        for result in appended.results:
             defined = result
             if lanes is not None and not isinstance(element_of(result.type), Pointer):
-                condition = _defined(writer, made, result, lanes)
+                condition = _where(writer, appended, result, lanes)
                 if condition is not None:
                     other = literal(result.type, self.digit)
-                    defined = _merged(writer, condition, result, other, self.how)
+                    defined = _merge(writer, condition, result, other, self.how)
             writer.live.append(defined)
-        return made
+        return appended
 
     def effect(self, writer: Writer, op: Op) -> None:
         """Append `op` under a predicate, for its effect alone."""
-        self._predicated(writer, op)
+        self._add_predicate(writer, op)
 
-    def hidden(self, writer: Writer, op: Op) -> Value:
+    def address(self, writer: Writer, op: Op) -> Value:
         """Append `op`, of the making of an address: under a predicate that is always true, which
         no pass sees."""
         fallback = _harmless(op, self.digit)
@@ -60,26 +60,26 @@ class Guard:
             return op.result
         programs = NumPrograms(axis=0)
         true = ICmp(programs.result, constant(I32, 0), predicate_=IntegerPredicate.SGT)
-        made = op.evolve(predicate=true.results[0], results=())
-        merged = Psi((constant(I1, True), fallback, true.results[0], made.result))
-        for new in (programs, true, made, merged):
+        appended = op.evolve(predicate=true.results[0], results=())
+        merged = Psi((constant(I1, True), fallback, true.results[0], appended.result))
+        for new in (programs, true, appended, merged):
             writer.append(new)
         return merged.result
 
-    def _predicated(self, writer: Writer, op: Op) -> tuple[Op, Operand | None]:
+    def _add_predicate(self, writer: Writer, op: Op) -> tuple[Op, Operand | None]:
         """`op` as it was appended, and where its predicate is true; None of an op without one."""
         if not op.predicable or op.predicate is not None:
             writer.append(op)
             return op, None
         shape = () if self.kind % 4 == 1 else op.predicate_shape()
         predicate, lanes = predicate_for(writer, shape, self.digit)
-        needs_defined = op.effects & ~Effects.READ or op.mnemonic in _WHOLE
-        made = op.evolve(predicate=lanes if needs_defined else predicate, results=())
-        writer.append(made)
-        return made, lanes
+        needs_where = op.effects & ~Effects.READ or op.mnemonic in _WHOLE
+        appended = op.evolve(predicate=lanes if needs_where else predicate, results=())
+        writer.append(appended)
+        return appended, lanes
 
 
-def _defined(writer: Writer, op: Op, result: Value, lanes: Operand) -> Operand | None:
+def _where(writer: Writer, op: Op, result: Value, lanes: Operand) -> Operand | None:
     """Where `result` is defined, of an op that ran where `lanes` are true; None: everywhere."""
     shape = shape_of(result.type)
     if shape_of(lanes.type) and op.mnemonic in _WHOLE:
@@ -92,7 +92,7 @@ def _defined(writer: Writer, op: Op, result: Value, lanes: Operand) -> Operand |
     return lanes
 
 
-def _merged(writer: Writer, condition: Operand, value: Value, other: Operand, how: int) -> Value:
+def _merge(writer: Writer, condition: Operand, value: Value, other: Operand, how: int) -> Value:
     if how % 2:
         return writer.hide(Psi((constant(I1, True), other, condition, value)))
     return writer.hide(Select(condition, value, other))

@@ -46,13 +46,13 @@ WORKER = (sys.executable, "-m", "tileir.testing.isolated", "work")
 
 def digest(outputs: Mapping[str, Any]) -> str:
     """A number that stands for what a program left in its buffers; all NaNs are alike."""
-    sum_ = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name, array in sorted(outputs.items()):
-        sum_.update(name.encode() + np.ascontiguousarray(bits(array)).tobytes())
-    return sum_.hexdigest()[:16]
+        hasher.update(name.encode() + np.ascontiguousarray(bits(array)).tobytes())
+    return hasher.hexdigest()[:16]
 
 
-def expected(number: int) -> str | None:
+def interpret(number: int) -> str | None:
     """What the interpreter computes for program `number`; None where it has no meaning."""
     try:
         return digest(interpreter("ieee")(case(SIMT, number).program, number).outputs)
@@ -60,7 +60,7 @@ def expected(number: int) -> str | None:
         return None
 
 
-def computed(number: int, on: str) -> str:
+def launch(number: int, on: str) -> str:
     """What the executor `on` computes for it. Raises what the executor raises."""
     from tileir.executor import executor
 
@@ -76,7 +76,7 @@ def _work(on: str, first: int, count: int) -> None:
     for number in range(first, first + count):
         error = result = None
         try:
-            result = expected(number) if on == "interpreter" else computed(number, on)
+            result = interpret(number) if on == "interpreter" else launch(number, on)
         except Exception as problem:
             error = f"{type(problem).__name__}: {problem}".splitlines()[0][:300]
         print(json.dumps([number, result, error]), flush=True)
@@ -90,8 +90,8 @@ class Part:
     first: int
     count: int
 
-    def run(self, ends: float, found: dict[int, Answer]) -> str | None:
-        """Run the part; answers go to `found`. Why the process ended early, if it did."""
+    def run(self, ends: float, answers: dict[int, Answer]) -> str | None:
+        """Run the part; answers go to `answers`. Why the process ended early, if it did."""
         command = [*WORKER, self.on, str(self.first), str(self.count)]
         quiet = subprocess.DEVNULL
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=quiet, text=True)
@@ -106,7 +106,7 @@ class Part:
                 if not line:
                     return f"the process ended with {process.wait()}"
                 number, result, error = json.loads(line)
-                found[number] = Answer(result, error)
+                answers[number] = Answer(result, error)
         except queue.Empty:
             over = time.monotonic() >= ends
             return None if over else f"over {LONGEST:.0f} s"
@@ -144,15 +144,15 @@ def explore(
     def through(part: Part) -> None:
         left: Part | None = part
         while left is not None and time.monotonic() < ends:
-            found: dict[int, Answer] = {}
-            reason = left.run(ends, found)
-            done = len(found)
+            part_answers: dict[int, Answer] = {}
+            reason = left.run(ends, part_answers)
+            done = len(part_answers)
             if reason is not None:
-                found[left.first + done] = Answer(None, reason)
+                part_answers[left.first + done] = Answer(None, reason)
                 done += 1
             with lock:
-                answers.update(found)
-                keep(found)
+                answers.update(part_answers)
+                keep(part_answers)
             more = reason is not None and done < left.count
             left = Part(on, left.first + done, left.count - done) if more else None
 
@@ -175,31 +175,33 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
 
 @attrs.define
 class Result:
-    """What became of programs by executor: how many agree, and what is wrong with others."""
+    """What became of programs by executor: how many equal, and what is wrong with others."""
 
-    agree: dict[str, list[int]] = attrs.field(factory=dict[str, list[int]])
+    equal: dict[str, list[int]] = attrs.field(factory=dict[str, list[int]])
     wrong: dict[str, dict[str, str]] = attrs.field(factory=dict[str, dict[str, str]])
     seconds: float = 0.0
 
-    def add(self, on: str, known: Mapping[int, str | None], found: Mapping[int, Answer]) -> None:
+    def add(
+        self, on: str, recorded: Mapping[int, str | None], answers: Mapping[int, Answer]
+    ) -> None:
         """Compare the answers of a part."""
-        for number, answer in found.items():
+        for number, answer in answers.items():
             if answer.error is not None:
                 self.wrong.setdefault(on, {})[str(number)] = answer.error
-            elif answer.digest != known[number]:
+            elif answer.digest != recorded[number]:
                 self.wrong.setdefault(on, {})[str(number)] = "another result"
             else:
-                self.agree.setdefault(on, []).append(number)
+                self.equal.setdefault(on, []).append(number)
 
-    def left(self, on: str, known: Mapping[int, str | None]) -> list[int]:
+    def left(self, on: str, recorded: Mapping[int, str | None]) -> list[int]:
         """Numbers of programs with a meaning that have not run."""
-        done = {*self.agree.get(on, []), *map(int, self.wrong.get(on, {}))}
-        return [n for n, d in known.items() if d is not None and n not in done]
+        done = {*self.equal.get(on, []), *map(int, self.wrong.get(on, {}))}
+        return [n for n, d in recorded.items() if d is not None and n not in done]
 
     def write(self, path: Path) -> None:
         """Replace the file."""
         part = path.with_suffix(".part")
-        counts = {on: len(numbers) for on, numbers in self.agree.items()}
+        counts = {on: len(numbers) for on, numbers in self.equal.items()}
         part.write_text(json.dumps({"counts": counts, **attrs.asdict(self)}) + "\n")
         part.replace(path)
 
@@ -207,7 +209,7 @@ class Result:
     def read(path: Path) -> Result:
         """What a file holds."""
         stored = json.loads(path.read_text())
-        return Result(stored["agree"], stored["wrong"], stored["seconds"])
+        return Result(stored["equal"], stored["wrong"], stored["seconds"])
 
 
 def record(path: Path, first: int, count: int, jobs: int, ends: float) -> int:
@@ -221,21 +223,21 @@ def record(path: Path, first: int, count: int, jobs: int, ends: float) -> int:
 def run(path: Path, on: Sequence[str], out: Path, jobs: int, ends: float) -> int:
     """Run what is recorded on executors; the exit status."""
     stored = json.loads(path.read_text())
-    known = dict(enumerate(stored["digests"], stored["first"]))
+    recorded = dict(enumerate(stored["digests"], stored["first"]))
     result = Result.read(out) if out.exists() else Result()
     start, before = time.monotonic(), result.seconds
 
-    def keep(name: str, found: Mapping[int, Answer]) -> None:
-        result.add(name, known, found)
+    def keep(name: str, answers: Mapping[int, Answer]) -> None:
+        result.add(name, recorded, answers)
         result.seconds = round(before + time.monotonic() - start, 1)
         result.write(out)
 
     left = 0
     for name in on:
-        explore(name, result.left(name, known), jobs, ends, lambda f, name=name: keep(name, f))
-        wrong, waiting = result.wrong.get(name, {}), len(result.left(name, known))
-        agree, left = len(result.agree.get(name, [])), left + waiting
-        print(f"{name}: {agree} agree, {len(wrong)} wrong, {waiting} left, {result.seconds} s")
+        explore(name, result.left(name, recorded), jobs, ends, lambda f, name=name: keep(name, f))
+        wrong, waiting = result.wrong.get(name, {}), len(result.left(name, recorded))
+        equal, left = len(result.equal.get(name, [])), left + waiting
+        print(f"{name}: {equal} equal, {len(wrong)} wrong, {waiting} left, {result.seconds} s")
         for number, text in sorted(wrong.items())[:20]:
             print(f"  {number}: {text}")
     return 1 if any(result.wrong.values()) else 3 if left else 0

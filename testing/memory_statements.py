@@ -28,7 +28,7 @@ from tileir.ops.descriptor import (
 from tileir.ops.memory import Load, Store
 from tileir.ops.program import Assume
 from tileir.ops.shape import GetElementPtr, MakeRange, Reshape
-from tileir.testing.access import REGION, SLOTS, Base, address, size_of
+from tileir.testing.access import REGION, TILES, Base, address, size_of
 from tileir.testing.shapes import LARGEST, SHAPES
 from tileir.testing.under import predicate_for
 from tileir.testing.writer import Writer, literal
@@ -68,15 +68,15 @@ def _value(writer: Writer, kind: Type, digit: int) -> Operand:
 
 def _index(writer: Writer, base: Base, digit: int) -> Operand:
     """An index from -1 to 2, for an odd digit with the instance's number added."""
-    known = constant(I32, digit // 2 % 4 - 1)
-    return writer.hide(Add(base.instance, known)) if digit % 2 else known
+    offset = constant(I32, digit // 2 % 4 - 1)
+    return writer.hide(Add(base.instance, offset)) if digit % 2 else offset
 
 
-def _descriptor(writer: Writer, base: Base, slot: int, shape: tuple[int, ...], cut: int) -> Value:
-    """A descriptor of a slot of the instance's region. Extents are up to two smaller than the
-    block, strides leave no gaps."""
+def _descriptor(writer: Writer, base: Base, part: int, shape: tuple[int, ...], cut: int) -> Value:
+    """A descriptor of one part of the instance's region. Extents are up to two smaller than
+    the block, strides leave no gaps."""
     start = writer.hide(Mul(base.instance, constant(I32, REGION)))
-    first = writer.hide(Add(start, constant(I32, slot % SLOTS * LARGEST)))
+    first = writer.hide(Add(start, constant(I32, part % TILES * LARGEST)))
     place = writer.hide(GetElementPtr(base.pointer, first))
     extents = [max(1, n - cut % 3) if n > 1 else 8 for n in shape]
     pairs: list[Operand] = []
@@ -90,30 +90,30 @@ def _descriptor(writer: Writer, base: Base, slot: int, shape: tuple[int, ...], c
     return writer.hide(MakeDescriptor(place, Descriptor(block), tuple(pairs)))
 
 
-def load_block(writer: Writer, base: Base, slot: int, which: int, digit: int) -> None:
+def load_block(writer: Writer, base: Base, part: int, which: int, digit: int) -> None:
     """A block of a tensor of two or three dimensions, or some of its rows."""
     if which % 4 == 3:
-        where = _descriptor(writer, base, slot, _ROWS, digit)
+        where = _descriptor(writer, base, part, _ROWS, digit)
         rows = writer.hide(MakeRange(tile(I32, (8,)), start=digit % 3 - 1))
         writer.emit(DescriptorGather(where, rows, _index(writer, base, digit)))
         return
     shape = _BLOCKS[which % 4 + which // 8 % 2]
-    where = _descriptor(writer, base, slot, shape, digit)
+    where = _descriptor(writer, base, part, shape, digit)
     indices = tuple([_index(writer, base, digit + n) for n in range(len(shape))])
     writer.emit(DescriptorLoad(where, indices))
 
 
-def store_block(writer: Writer, base: Base, slot: int, which: int, digit: int) -> None:
+def store_block(writer: Writer, base: Base, part: int, which: int, digit: int) -> None:
     """A live tile, or a literal, written or added to a block of a tensor, or to some rows."""
     element = _element(base)
     if which % 4 == 3:
-        where = _descriptor(writer, base, slot, _ROWS, digit)
+        where = _descriptor(writer, base, part, _ROWS, digit)
         rows = writer.hide(MakeRange(tile(I32, (8,)), start=digit % 3 - 1))
         value = _value(writer, tile(element, (8, 8)), digit)
         writer.perform(DescriptorScatter(where, value, rows, _index(writer, base, digit)))
         return
     shape = _BLOCKS[which % 4 + which // 8 % 2]
-    where = _descriptor(writer, base, slot, shape, digit)
+    where = _descriptor(writer, base, part, shape, digit)
     indices = tuple([_index(writer, base, digit + n) for n in range(len(shape))])
     value = _value(writer, tile(element, shape), digit)
     if which // 4 % 2 and str(base.pointer.name) != WRITE_ONLY:
@@ -123,12 +123,12 @@ def store_block(writer: Writer, base: Base, slot: int, which: int, digit: int) -
         writer.perform(DescriptorStore(where, value, indices))
 
 
-def update(writer: Writer, base: Base, slot: int, which: int, digit: int) -> None:
+def update(writer: Writer, base: Base, part: int, which: int, digit: int) -> None:
     """An atomic access to a tile of the instance's own memory, masked for some digits. What was
     there before is live."""
     element = _element(base)
     shape = (*SHAPES, ())[which % (len(SHAPES) + 1)]
-    where = address(writer, base, REGION, slot % SLOTS * LARGEST, shape)
+    where = address(writer, base, REGION, part % TILES * LARGEST, shape)
     kind = tile(element, shape)
     mask = writer.mask(where.type, digit) if which % 3 == 0 else None
     value, scope = _value(writer, kind, digit), list(Scope)[digit % 3]
@@ -147,43 +147,43 @@ def update(writer: Writer, base: Base, slot: int, which: int, digit: int) -> Non
     writer.emit(Select(mask, old, literal(kind, digit)))
 
 
-def read_atomically(writer: Writer, base: Base, shape: int, slot: int, digit: int) -> None:
+def read_atomically(writer: Writer, base: Base, shape: int, part: int, digit: int) -> None:
     """What memory holds, by an access that orders memory."""
-    where = address(writer, base, REGION, slot % SLOTS * LARGEST, SHAPES[shape % len(SHAPES)])
+    where = address(writer, base, REGION, part % TILES * LARGEST, SHAPES[shape % len(SHAPES)])
     writer.emit(AtomicLoad(where, sem=(Order.ACQUIRE, Order.RELAXED)[digit % 2]))
 
 
-def write_atomically(writer: Writer, base: Base, shape: int, slot: int, digit: int) -> None:
+def write_atomically(writer: Writer, base: Base, shape: int, part: int, digit: int) -> None:
     """A live tile, or a literal, written by an access that orders memory."""
-    where = address(writer, base, REGION, slot % SLOTS * LARGEST, SHAPES[shape % len(SHAPES)])
+    where = address(writer, base, REGION, part % TILES * LARGEST, SHAPES[shape % len(SHAPES)])
     value = _value(writer, with_element(where.type, _element(base)), digit)
     sem = (Order.RELEASE, Order.RELAXED)[digit % 2]
     writer.perform(AtomicStore(where, value, sem=sem))
 
 
-def write_only(writer: Writer, base: Base, how: int, slot: int, digit: int) -> None:
+def write_only(writer: Writer, base: Base, how: int, part: int, digit: int) -> None:
     """A store of one of four kinds to a buffer that the program never reads."""
     if how % 4 == 0:
-        write_atomically(writer, base, digit, slot, how // 4)
+        write_atomically(writer, base, digit, part, how // 4)
     elif how % 4 == 3:
         shape = SHAPES[digit % len(SHAPES)]
-        where = address(writer, base, REGION, slot % SLOTS * LARGEST, shape)
+        where = address(writer, base, REGION, part % TILES * LARGEST, shape)
         writer.perform(
             Store(where, _value(writer, with_element(where.type, _element(base)), digit))
         )
     else:
-        store_block(writer, base, slot, 3 if how % 4 == 1 else digit % 3, how)
+        store_block(writer, base, part, 3 if how % 4 == 1 else digit % 3, how)
 
 
-def read_only(writer: Writer, base: Base, how: int, slot: int, digit: int) -> None:
+def read_only(writer: Writer, base: Base, how: int, part: int, digit: int) -> None:
     """A load of one of three kinds of an input."""
     if how % 3 == 0:
-        read_atomically(writer, base, digit, slot, how // 3)
+        read_atomically(writer, base, digit, part, how // 3)
     elif how % 3 == 1:
-        load_block(writer, base, slot, digit, how)
+        load_block(writer, base, part, digit, how)
     else:
         shape = SHAPES[digit % len(SHAPES)]
-        writer.emit(Load(address(writer, base, REGION, slot % SLOTS * LARGEST, shape)))
+        writer.emit(Load(address(writer, base, REGION, part % TILES * LARGEST, shape)))
 
 
 def corners(writer: Writer, width: int, shape: int, how: int) -> None:

@@ -11,7 +11,7 @@ from tileir.ops.compare import ICmp, IntegerPredicate, Select
 from tileir.ops.memory import Load, Store
 from tileir.ops.reduce import Combiner, Histogram, Reduce, Scan
 from tileir.ops.shape import GetElementPtr, MakeRange, Reshape
-from tileir.testing.access import COUNTERS, REGION, SLOTS, Base, address, size_of
+from tileir.testing.access import COUNTERS, REGION, TILES, Base, address, size_of
 from tileir.testing.elementwise import elementwise, elementwise_ops
 from tileir.testing.reduction_statements import combiner_for
 from tileir.testing.shapes import LARGEST
@@ -105,7 +105,7 @@ def memory_under(writer: Writer, base: Base, counters: Base, a: int, b: int, c: 
     value = writer.pick(a, lambda t: element_of(t) is element and size_of(t) <= LARGEST)
     shape = (8,) if value is None else shape_of(value.type)
     stored = literal(tile(element, shape), b) if value is None or a == 15 else value  # type: ignore[arg-type]
-    where = address(writer, base, REGION, b % SLOTS * LARGEST, shape)
+    where = address(writer, base, REGION, b % TILES * LARGEST, shape)
     lanes = predicate_for(writer, shape, b)[1]
     writer.append(Store(where, stored, predicate=lanes))
     predicate, loaded = predicate_for(writer, shape, c)

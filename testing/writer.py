@@ -41,7 +41,7 @@ class Guarding(Protocol):
         """Append `op` for its effect."""
         ...
 
-    def hidden(self, writer: Writer, op: Op) -> Value:
+    def address(self, writer: Writer, op: Op) -> Value:
         """Append `op`, whose result is for its maker alone."""
         ...
 
@@ -97,7 +97,7 @@ class Writer:
     def hide(self, op: Op) -> Value:
         """Append an op whose one result is for its maker alone: no later statement picks it."""
         if (guard := self._taken()) is not None:
-            result = guard.hidden(self, op)
+            result = guard.address(self, op)
             self.guard = guard
             return result
         self.append(op)

@@ -106,10 +106,10 @@ def run(test: Litmus, machine: Executor, groups: int, rounds: int, **options: An
     sync = np.zeros(groups * _LINE, np.int32)
     arguments = {**arrays, **results, "sync": sync, "rounds": rounds}
     machine.launch(test.module, None, groups * test.instances, arguments, **options)
-    return counted(list(results.values()))
+    return count_outcomes(list(results.values()))
 
 
-def counted(results: Sequence[Any]) -> Counter[str]:
+def count_outcomes(results: Sequence[Any]) -> Counter[str]:
     """Outcomes of runs, by one array of i32 per result. Runs are sorted by one number each, which
     is quicker than sorting tuples: the first results stand for what occurred, the next is added."""
     rank, kinds = np.zeros(len(results[0]), np.int64), [""]

@@ -18,6 +18,8 @@ from tileir.errors import TileirError
 from tileir.executor import Executor, executor
 from tileir.testing import litmus
 
+LOCKS = "sums"
+"""The name of the table of rows added under locks."""
 GPU_GROUPS = 256
 """Groups of a launch on a GPU: of two to four program instances each, which run at the same time
 on an H100 or H200."""
@@ -40,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--launches", type=int, default=litmus.LAUNCHES, help="of the kernel with locks"
     )
-    parser.add_argument("--only", default="", help="names of tests, between commas; `sums`: locks")
+    parser.add_argument("--only", default="", help="names of tests, between commas")
     parser.add_argument("--out", type=Path, help="a JSON file for the table, which is continued")
     parser.add_argument("--fresh", action="store_true", help="run what is in that file, too")
     parser.add_argument(
@@ -76,7 +78,7 @@ class Table:
         part.replace(path)
 
     @property
-    def failed(self) -> bool:
+    def any_forbidden(self) -> bool:
         """Whether something occurred that may not."""
         every = (row for rows in self.rows.values() for row in rows)
         return any(row["count"] and not row["allowed"] for row in every)
@@ -86,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tests; the exit status."""
     args = _parser().parse_args(arguments)
     only = [x for x in args.only.split(",") if x]
-    unknown = set(only) - {p.stem for p in litmus.FOLDER.glob("*.tir")} - {"sums"}
+    unknown = set(only) - {p.stem for p in litmus.FOLDER.glob("*.tir")} - {LOCKS}
     problem = _missing(args.on)
     if unknown or args.runs < 1 or (args.groups or 1) < 1 or args.launches < 0:
         problem = f"no test {', '.join(sorted(unknown))}" if unknown else "counts are positive"
@@ -118,25 +120,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if left:
         print(f"litmus: the time is over, {left} left", file=sys.stderr)
-    return 1 if table.failed else 3 if left else 0
+    return 1 if table.any_forbidden else 3 if left else 0
 
 
 def _tests(
     only: Sequence[str], args: argparse.Namespace, machine: Executor, groups: int
 ) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:
     """The tests asked for, by name, and what gives the rows of each."""
-    for test in litmus.tests(only=only) if only != ["sums"] else ():
+    for test in litmus.tests(only=only) if only != [LOCKS] else ():
         run = partial(litmus.outcomes, test, machine, args.runs, groups)
         yield test.name, lambda test=test, run=run: litmus.table(test, run())
-    if args.launches and (not only or "sums" in only):
-        yield "sums", partial(_sums, machine, args.launches)
+    if args.launches and (not only or LOCKS in only):
+        yield LOCKS, partial(_lock_rows, machine, args.launches)
 
 
-def _sums(machine: Executor, launches: int) -> list[dict[str, Any]]:
+def _lock_rows(machine: Executor, launches: int) -> list[dict[str, Any]]:
     total, wrong = litmus.sums(machine, launches)
     return [
-        litmus.row("sums", "all right", total - wrong, True),
-        litmus.row("sums", "wrong", wrong, False),
+        litmus.row(LOCKS, "all right", total - wrong, True),
+        litmus.row(LOCKS, "wrong", wrong, False),
     ]
 
 

@@ -141,7 +141,7 @@ def test_outcomes_are_counted() -> None:
     expected = litmus.Counter(
         " ".join(map(str, row)) for row in zip(*(a.tolist() for a in arrays), strict=True)
     )
-    assert litmus.counted(arrays) == expected
+    assert litmus.count_outcomes(arrays) == expected
 
 
 def test_a_forbidden_outcome_is_an_error(monkeypatch: Any, capsys: Any) -> None:

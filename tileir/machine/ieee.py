@@ -59,7 +59,7 @@ class Machine(Shapes, Descriptors):
             result = self.kernels[name](*arrays, **attributes)
         if type(result) is tuple:
             result, broken = result
-            lost = _lost(lost, broken)
+            lost = _undefined_lines(lost, broken)
         return Tensor(result if isinstance(result, np.ndarray) else np.asarray(result), lost)
 
     def _check(self, name: str, arrays: list[Array], operands: tuple[Tensor, ...], op: Op) -> None:
@@ -82,7 +82,7 @@ class Machine(Shapes, Descriptors):
             result = self.conversions[name](value.data, dtype_of(to), **attributes)
         if type(result) is tuple:
             result, broken = result
-            lost = _lost(lost, broken)
+            lost = _undefined_lines(lost, broken)
         return Tensor(np.asarray(result), lost)
 
     def extern(self, symbol: str, values: tuple[Tensor, ...], op: Op) -> Tensor:
@@ -101,8 +101,9 @@ class Machine(Shapes, Descriptors):
     # Reductions ---------------------------------------------------------------------------
 
     def reduce(self, values: tuple[Tensor, ...], axis: int, combiner: str, op: Op) -> Any:
-        """All elements along `axis` combined: named combiners as `reductions` does, sums also
-        where some lanes take no part and count as the identity; else as `folds.fold` does."""
+        """All elements along `axis` combined: named combiners as `reductions` does, `fadd` and
+        `fmul` also where some lanes take no part and count as the identity; else as `folds.fold`
+        does."""
         with np.errstate(all="ignore"):
             quick, identity = self.reductions.get(combiner), reductions.IDENTITIES.get(combiner)
             if quick is not None and (self.active is None or identity is not None):
@@ -111,11 +112,11 @@ class Machine(Shapes, Descriptors):
                     data = np.where(self.active, data, np.asarray(identity).astype(data.dtype))
                 data = quick(data, axis)
                 if data is not None:
-                    return Tensor(data, self._lost(values[0], axis))
+                    return Tensor(data, self._undefined_lines(values[0], axis))
             result = folds.fold(values, axis, self._combine(combiner), self.active)
         return result[0] if len(result) == 1 else result
 
-    def _lost(self, value: Tensor, axis: int) -> Lanes | None:
+    def _undefined_lines(self, value: Tensor, axis: int) -> Lanes | None:
         """Where a reduction of `value` is undefined: of an undefined lane that takes part, or of
         none at all."""
         if self.active is None:
@@ -248,7 +249,7 @@ def _same(mnemonic: str, op: Any) -> Op | None:
     return result if result.result.type is op.to else None
 
 
-def _lost(lost: Lanes | None, broken: Any) -> Lanes | None:
+def _undefined_lines(lost: Lanes | None, broken: Any) -> Lanes | None:
     """Lanes that were undefined, or are now."""
     if not broken.any():
         return lost
