@@ -30,6 +30,7 @@ def wheel(tmp_path_factory) -> zipfile.ZipFile:
     return zipfile.ZipFile(path)
 
 
+@pytest.mark.slow
 def test_every_file_of_the_folders_is_in_the_wheel(wheel):
     expected = {
         ("tileir/" if part in PARTS else "") + path.relative_to(ROOT).as_posix()

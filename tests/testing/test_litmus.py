@@ -40,6 +40,7 @@ def weakened() -> list[Any]:
     return cases
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", TESTS)
 def test_outcomes_are_allowed_and_nothing_races(name: str, seed: int) -> None:
@@ -49,6 +50,7 @@ def test_outcomes_are_allowed_and_nothing_races(name: str, seed: int) -> None:
     assert all(map(test.is_allowed, found))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", TESTS)
 def test_outcomes_are_allowed_and_nothing_races_by_threads(name: str, seed: int) -> None:
@@ -75,6 +77,7 @@ def test_less_order_is_a_race(name: str, text: str) -> None:
     assert error.location is not None
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("name", "text"), weakened())
 def test_less_order_is_a_race_by_threads(name: str, text: str) -> None:
     error = races(name, text, "simt", 2)
