@@ -78,7 +78,7 @@ class Writer:
 
     def emit(self, op: Op) -> Op:
         """Append `op`; what it defines is live from here on. Gives it as it was appended."""
-        if (guard := self._taken()) is not None:
+        if (guard := self._take_guard()) is not None:
             op = guard.value(self, op)
             self.guard = guard
             return op
@@ -88,7 +88,7 @@ class Writer:
 
     def perform(self, op: Op) -> None:
         """Append an op for its effect: its results stay unused."""
-        if (guard := self._taken()) is not None:
+        if (guard := self._take_guard()) is not None:
             guard.effect(self, op)
             self.guard = guard
         else:
@@ -96,14 +96,14 @@ class Writer:
 
     def hide(self, op: Op) -> Value:
         """Append an op whose one result is for its maker alone: no later statement picks it."""
-        if (guard := self._taken()) is not None:
+        if (guard := self._take_guard()) is not None:
             result = guard.address(self, op)
             self.guard = guard
             return result
         self.append(op)
         return op.result
 
-    def _taken(self) -> Guarding | None:
+    def _take_guard(self) -> Guarding | None:
         """The guard, which does not guard what it writes itself."""
         guard, self.guard = self.guard, None
         return guard
