@@ -79,7 +79,8 @@ def _work(on: str, first: int, count: int) -> None:
             result = interpret(number) if on == "interpreter" else launch(number, on)
         except Exception as problem:
             error = f"{type(problem).__name__}: {problem}".splitlines()[0][:300]
-        print(json.dumps([number, result, error]), flush=True)
+        sys.stdout.write(json.dumps([number, result, error]) + "\n")
+        sys.stdout.flush()
 
 
 @attrs.frozen
@@ -237,9 +238,11 @@ def run(path: Path, on: Sequence[str], out: Path, jobs: int, ends: float) -> int
         explore(name, result.left(name, recorded), jobs, ends, lambda f, name=name: keep(name, f))
         wrong, waiting = result.wrong.get(name, {}), len(result.left(name, recorded))
         equal, left = len(result.equal.get(name, [])), left + waiting
-        print(f"{name}: {equal} equal, {len(wrong)} wrong, {waiting} left, {result.seconds} s")
+        sys.stdout.write(
+            f"{name}: {equal} equal, {len(wrong)} wrong, {waiting} left, {result.seconds} s\n"
+        )
         for number, text in sorted(wrong.items())[:20]:
-            print(f"  {number}: {text}")
+            sys.stdout.write(f"  {number}: {text}\n")
     return 1 if any(result.wrong.values()) else 3 if left else 0
 
 
