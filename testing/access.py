@@ -14,9 +14,9 @@ from tileir.testing.writer import Writer, literal
 from tileir.types import I32, Scalar, Tile, Type, element_of, pointer, shape_of, tile
 from tileir.values import Value, constant
 
-SLOTS = 4
+TILES = 4
 """Tiles a program instance can keep in its scratch memory."""
-REGION = SLOTS * LARGEST
+REGION = TILES * LARGEST
 """Elements per instance of an input or scratch buffer."""
 
 COUNTERS = 8
@@ -43,13 +43,13 @@ def store_scratch(writer: Writer, base: Base, back: int, slot: int, mask: int) -
     value = writer.pick(back, lambda t: element_of(t) is element and size_of(t) <= LARGEST)
     if value is None:
         return
-    where = address(writer, base, REGION, slot % SLOTS * LARGEST, shape_of(value.type))
-    writer.emit(Store(where, value, writer.mask(value.type, mask)))
+    where = address(writer, base, REGION, slot % TILES * LARGEST, shape_of(value.type))
+    writer.perform(Store(where, value, writer.mask(value.type, mask)))
 
 
 def load_scratch(writer: Writer, base: Base, shape: tuple[int, ...], slot: int, mask: int) -> None:
     """What a slot holds; lanes that are masked off get a literal."""
-    where = address(writer, base, REGION, slot % SLOTS * LARGEST, shape)
+    where = address(writer, base, REGION, slot % TILES * LARGEST, shape)
     flags = writer.mask(where.type, mask)
     element = base.pointer.type.pointee  # type: ignore[union-attr]
     other = None if flags is None else literal(tile(element, shape), mask)
@@ -63,7 +63,7 @@ def count(writer: Writer, base: Base, back: int, slot: int) -> None:
     that their order does not matter."""
     where = writer.hide(GetElementPtr(base.pointer, constant(I32, slot % COUNTERS)))
     value = writer.of_type(I32, back, clean=True)
-    writer.ops.append(AtomicRMW(where, value, op=AtomicKind.ADD))
+    writer.perform(AtomicRMW(where, value, op=AtomicKind.ADD))
 
 
 def store_output(writer: Writer, name: str, instance: Value, value: Value) -> Value:

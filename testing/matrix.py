@@ -6,6 +6,8 @@ and the GPU.
     python -m tileir.testing.matrix --on gpu        on the GPU too, many kernels a module
     python -m tileir.testing.matrix --on cpu        as native code of this machine
     python -m tileir.testing.matrix --only fadd,exp
+    python -m tileir.testing.matrix --variants      predicates, constant operands and promises, by
+                                                    pairs; with --all in every combination
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from tileir.errors import CompileError, TileirError
 from tileir.op import Op, all_ops
 from tileir.ops.matrix import SHAPES, cells
 from tileir.testing.matrix_compare import differences
-from tileir.testing.matrix_kernels import Case
+from tileir.testing.matrix_kernels import FOLLOWED, Case
+from tileir.testing.matrix_variants import OPERANDS, Variant, all_variants, pairwise
 
 WARPS = (1, 2, 4, 8)
 TARGETS = ("sm_80", "sm_90")
@@ -80,6 +83,38 @@ def cases(only: Sequence[str], every: bool) -> Iterator[Case]:
                 if chosen(kind.mnemonic, number, index == 0, every) and _means_something(op):
                     total += 1
                     yield Case(op, number, f"cell{total}")
+
+
+def variant_cases(only: Sequence[str], every: bool) -> Iterator[Case]:
+    """Uses of ops: for each op variants with every pair of a predicate, constant operands and a
+    promise, each on a cell of its own; with `every` all of them on all cells."""
+    total = 0
+    for kind in all_ops():
+        if kind.mnemonic.startswith("gpu.") or (only and kind.mnemonic not in only):
+            continue
+        followed = FOLLOWED.get(kind.mnemonic, ())
+        ops = [op for shape in SHAPES for op in cells(kind, shape) if _means_something(op)]
+        for number, (op, variant) in enumerate(_uses(ops, followed, every)):
+            total += 1
+            yield Case(op, number, f"use{total}", variant=variant)
+
+
+def _uses(ops: list[Op], followed: Sequence[str], every: bool) -> Iterator[tuple[Op, Variant]]:
+    """Pairs of a cell and a variant."""
+    if every:
+        yield from ((op, variant) for op in ops for variant in all_variants(op, followed))
+        return
+    if not ops:
+        return
+    most = max(ops, key=lambda op: len(all_variants(op, followed)))
+    names = {name for name, value in _operands(most).items() if value}
+    alike = [op for op in ops if {n for n, v in _operands(op).items() if v} == names]
+    for variant in pairwise(most, followed):
+        yield alike[zlib.crc32(f"{most.mnemonic} {variant}".encode()) % len(alike)], variant
+
+
+def _operands(op: Op) -> dict[str, Any]:
+    return {f.name: getattr(op, f.name) for f in op.fields() if f.kind in OPERANDS}
 
 
 def _means_something(op: Op) -> bool:
@@ -197,7 +232,8 @@ def share(arguments: argparse.Namespace, part: int) -> dict[str, Tally]:
     batch: list[Case] = []
     start = time.monotonic()
     only = [n for n in arguments.only.split(",") if n]
-    mine = itertools.islice(cases(only, arguments.all), part, None, arguments.jobs)
+    source = variant_cases if arguments.variants else cases
+    mine = itertools.islice(source(only, arguments.all), part, None, arguments.jobs)
     for count, case in enumerate(mine, 1):
         tally = tallies.setdefault(case.op.mnemonic, Tally())
         warps = WARPS if arguments.all_warps else (warps_of(case),)
@@ -239,6 +275,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; 1 where anything fails."""
     parser = argparse.ArgumentParser(prog="tileir.testing.matrix", description=__doc__)
     parser.add_argument("--all", action="store_true", help="every cell, not a sample")
+    parser.add_argument(
+        "--variants", action="store_true", help="predicates, constant operands and promises, too"
+    )
     parser.add_argument("--all-warps", action="store_true", help="every number of warps per cell")
     parser.add_argument("--only", default="", help="mnemonics, with commas between")
     parser.add_argument("--on", default="simt,assemble", help="of simt, cpu, assemble, gpu")

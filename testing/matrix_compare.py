@@ -67,7 +67,7 @@ def _folded(case: Case, arrays: Sequence[Array], wide: Array, unit: float) -> Ar
     """Sums: half a unit of the sum of magnitudes for every addition; products: of the product."""
     op: Any = case.op
     kind = op.values[0].type
-    x = np.abs(arrays[0].astype(np.float64)).reshape(shape_of(kind))
+    x = np.abs(case.operand_array("values", arrays).astype(np.float64)).reshape(shape_of(kind))
     length = shape_of(kind)[op.axis]
     combiner = getattr(op.combiner, "value", op.combiner)
     if combiner == "fmul":
@@ -86,6 +86,7 @@ def _multiplied(case: Case, arrays: Sequence[Array], unit: float) -> Array:
     op: Any = case.op
     k = shape_of(op.b.type)[-2] * 2
     by_name = dict(zip((name for name, _, _ in case.sources), arrays, strict=True))
+    by_name |= case.constants
     largest = 1.0
     for name in ("a", "b", "a_scale", "b_scale"):
         if name in by_name:

@@ -7,6 +7,7 @@ random bits. i4 and f4e2m1, which do not lie in memory, pass through f32.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -14,16 +15,22 @@ import attrs
 import numpy as np
 
 from tileir.ir import Block, Function, Global, Module, Parameter
-from tileir.op import FieldKind, Op
+from tileir.op import Effects, FieldKind, Op
+from tileir.ops.arith import And
 from tileir.ops.cast import AddrSpaceCast, Bitcast, FPCast, IntToPtr, PtrToInt
+from tileir.ops.compare import ICmp, IntegerPredicate, Select
 from tileir.ops.control import Return
 from tileir.ops.descriptor import DescriptorLoad, MakeDescriptor
 from tileir.ops.memory import Load, Store
+from tileir.ops.reduce import Combiner, Reduce
 from tileir.ops.shape import GetElementPtr, MakeRange, Reshape, Splat
 from tileir.testing.matrix_numbers import numbers
+from tileir.testing.matrix_variants import OPERANDS, USUAL, Variant
 from tileir.types import (
     F4E2M1,
+    F8E8M0,
     F32,
+    I1,
     I4,
     I32,
     I64,
@@ -31,6 +38,7 @@ from tileir.types import (
     Descriptor,
     Element,
     Pointer,
+    Scalar,
     Type,
     element_of,
     pointer,
@@ -62,9 +70,14 @@ class Case:
     parameters: list[Value] = attrs.field(factory=list)
     sources: list[tuple[str, Type, int]] = attrs.field(factory=list)
     """Per parameter: the operand it holds ("" for a result), its type, room in elements."""
+    variant: Variant = USUAL
+    constants: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
+    """Elements of the operands that are literals."""
+    lanes: Operand | None = None
+    """Where the op runs, if it is predicated."""
 
     def __attrs_post_init__(self) -> None:
-        fields = [f for f in self.op.fields() if f.kind in _OPERANDS]
+        fields = [f for f in self.op.fields() if f.kind in OPERANDS]
         changed: dict[str, Any] = {}
         for field in fields:
             held = getattr(self.op, field.name)
@@ -75,6 +88,8 @@ class Case:
             elif held is not None:
                 changed[field.name] = self._operand(field.name, held.type)
         applied = self.op.evolve(**changed) if changed else self.op
+        if self.variant.predicate != "none":
+            applied = self._predicate(applied)
         self.ops.append(applied)
         self._keep(applied)
         self.ops.append(Return())
@@ -86,12 +101,18 @@ class Case:
         words = [
             f"{k}={_word(v)}" for k, v in self.op.attributes.items() if v != _default(self.op, k)
         ]
-        return " ".join((self.op.mnemonic, types, *words))
+        variant = () if self.variant is USUAL else (f"({self.variant})",)
+        return " ".join((self.op.mnemonic, types, *words, *variant))
 
     def module(self) -> Module:
         """The module of this cell alone."""
         block = Block("entry", ops=self.ops)
-        parameters = [Parameter(v) for v in self.parameters]
+        followed = (*FOLLOWED.get(self.op.mnemonic, ()), "descriptor")
+        promise = self.variant.attributes(self.op)
+        parameters = [
+            Parameter(v, promise) if name in followed else Parameter(v)
+            for v, (name, _, _) in zip(self.parameters, self.sources, strict=True)
+        ]
         function = Function(self.kernel, parameters, (), {"entry": block}, kernel=True)
         return Module({function.name: function}, self._globals())
 
@@ -107,7 +128,58 @@ class Case:
         self.ops.append(op)
         return op.result
 
+    def operand_array(self, name: str, arrays: Sequence[Any]) -> Any:
+        """The elements of the operand `name`, of arguments in the order of `arguments`."""
+        by_name = dict(zip((n for n, _, _ in self.sources), arrays, strict=True))
+        return self.constants.get(name, by_name.get(name))
+
+    def _literal(self, name: str, kind: Type) -> Operand | None:
+        """A literal for the operand `name`, None where its type has none that is plain."""
+        element = element_of(kind)
+        if not isinstance(element, Scalar) or element in (I4, F4E2M1, F8E8M0):
+            return None
+        random = np.random.default_rng(self.number)
+        number = numbers(random, self.op, name, kind, 1)
+        self.constants[name] = np.full(prod(shape_of(kind)), number[0])
+        return constant(kind, number[0].item())
+
+    def _predicate(self, op: Op) -> Op:
+        """`op` under a predicate of the variant."""
+        how = self.variant.predicate
+        shape = () if how == "scalar" else op.predicate_shape()
+        flags = self._loaded("false" if how == "false" else "predicate", tile(I1, shape))
+        if how == "nested":
+            compared = self._loaded("inner", tile(I32, shape))
+            zero = constant(compared.type, 0)
+            test = ICmp(compared, zero, predicate_=IntegerPredicate.SLT, predicate=flags)
+            self.ops.append(test)
+            inner = test.results[self.number % 2]
+            self.lanes = self.emit(Select(flags, inner, constant(inner.type, False)))
+            acts = op.effects & ~Effects.READ or op.mnemonic == "histogram"
+            return op.evolve(predicate=self.lanes if acts else inner)
+        self.lanes = flags
+        return op.evolve(predicate=flags)
+
+    def _result_mask(self, op: Op, value: Value, mask: Operand | None) -> Operand | None:
+        """Where `value`, of a result of `op`, is defined; None for everywhere."""
+        lanes, shape = self.lanes, shape_of(value.type)
+        if lanes is None:
+            return mask
+        if shape_of(lanes.type) and op.mnemonic == "histogram":
+            return mask
+        if shape_of(lanes.type) and op.mnemonic == "reduce":
+            folded: Any = op
+            lanes = self.emit(Reduce((lanes,), axis=folded.axis, combiner=Combiner.OR))
+        if shape and not shape_of(lanes.type):
+            lanes = self.emit(Splat(lanes, tile(I1, shape)))
+        return lanes if mask is None else self.emit(And(mask, lanes))
+
     def _operand(self, name: str, kind: Type) -> Operand:
+        followed = FOLLOWED.get(self.op.mnemonic, ())
+        if name not in followed and self.variant.is_constant(self.op, name):
+            literal = self._literal(name, kind)
+            if literal is not None:
+                return literal
         if isinstance(kind, Descriptor):
             return self._descriptor(name, kind)
         if name in FOLLOWED.get(self.op.mnemonic, ()):
@@ -180,10 +252,10 @@ class Case:
         for value in op.results:
             if isinstance(value.type, Descriptor):
                 zeros = tuple([constant(I32, 0)] * len(value.type.block.shape))
-                value = self.emit(DescriptorLoad(value, zeros))
+                value = self.emit(DescriptorLoad(value, zeros, predicate=self.lanes))
             if op.mnemonic == "global_address":
-                value = self.emit(Load(value))
-            self._store(value, _mask(op))
+                value = self.emit(Load(value, predicate=self.lanes))
+            self._store(value, self._result_mask(op, value, _mask(op)))
 
     def _store(self, value: Value, mask: Operand | None) -> None:
         element = element_of(value.type)
@@ -203,9 +275,6 @@ class Case:
         constant_ = kind.space is AddressSpace.CONSTANT
         one = Constant(kind.pointee, 1)
         return {"symbol": Global("symbol", kind.pointee, 1, constant_, (one,), space=kind.space)}
-
-
-_OPERANDS = (FieldKind.OPERAND, FieldKind.OPTIONAL, FieldKind.VARIADIC, FieldKind.PAIRS)
 
 
 def _held(element: Element) -> Element:

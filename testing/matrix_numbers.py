@@ -33,7 +33,7 @@ def numbers(random: np.random.Generator, op: Op, name: str, kind: Type, room: in
     """`room` elements of the operand `name` of `op`, of type `kind`; zeros for a result ("")."""
     element: Any = element_of(kind)
     dtype = _dtype(element)
-    if name == "":
+    if name in ("", "false"):
         return np.zeros(room, dtype)
     chosen = _chosen(random, op, name, room) if op.inputs else None
     if chosen is not None:

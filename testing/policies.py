@@ -15,6 +15,8 @@ SIMT = ("simt", *WARPS)
 _USUAL = 4.0
 """How much more often anything else is drawn than one given elementwise op."""
 
+_OFTEN = {"guarded": 16.0, "promise": 8.0, "update": 8.0, "write-only": 8.0, "read-only": 8.0}
+"""What is drawn more often than that: it has many cases, each with every other statement."""
 _ONLY_FAVOURED = frozenset({"taps", "passed"})
 """What one pass alone has work in."""
 
@@ -22,8 +24,8 @@ _ONLY_FAVOURED = frozenset({"taps", "passed"})
 @attrs.frozen(eq=False)
 class Policy:
     """Relative weights of statements by name (`tileir.testing.names`): 1 for an elementwise op
-    and 4 for anything else where `favoured` says nothing, 0 for `taps` and `passed`. `undef` is the
-    share of programs whose values may have undefined lanes, `length` the usual number of
+    and 4 to 16 for anything else where `favoured` says nothing, 0 for `taps` and `passed`. `undef`
+    is the share of programs whose values may have undefined lanes, `length` the usual number of
     statements, `pipeline` how a campaign runs the pass, "" by its name."""
 
     favoured: Mapping[str, float] = attrs.field(factory=dict, hash=False)
@@ -48,7 +50,8 @@ class Policy:
 
     def weight(self, name: str, other: bool) -> float:
         """Of the statement `name`, which is one elementwise op or some `other`."""
-        usual = 0.0 if name in _ONLY_FAVOURED else _USUAL if other else 1.0
+        others = 0.0 if name in _ONLY_FAVOURED else _OFTEN.get(name, _USUAL)
+        usual = others if other else 1.0
         return self.favoured.get(name, usual)
 
 
@@ -57,6 +60,10 @@ PLAIN = Policy()
 
 _UNDEF = 0.3
 _BOTH = ("ieee", "ring")
+_LAID_OUT: dict[str, float] = {
+    "call": 0, "load-block": 0, "store-block": 0, "read-only": 0, "write-only": 0,
+}  # fmt: skip
+"""What `assign-layouts` leaves to passes before it: calls, and accesses through descriptors."""
 _EXECUTED = Policy({"dot": 0, "product-loop": 0, "poison": 0}, exact=True, length=12)
 _POLICIES: dict[str, Policy] = {
     "cse": Policy(undef=_UNDEF, numbers=_BOTH, idempotent=True),
@@ -93,18 +100,22 @@ _POLICIES: dict[str, Policy] = {
     "strip-mine": Policy(
         {"wide": 32, "walk": 8}, exact=True, pipeline="strip-mine{warps=1,limit=2,chunk=1}"
     ),
-    "assign-layouts": Policy({"call": 0}, _UNDEF, stage="layouts"),
+    "assign-layouts": Policy(_LAID_OUT, _UNDEF, stage="layouts"),
     "remove-conversions": Policy(
-        {"call": 0}, _UNDEF, stage="layouts", before="assign-layouts", detours=True, idempotent=True
+        _LAID_OUT, _UNDEF, stage="layouts", before="assign-layouts", detours=True, idempotent=True
     ),
     "conditional-row-max": Policy(
-        {"passed": 60, "call": 0}, _UNDEF, stage="layouts", before="assign-layouts", idempotent=True
+        {"passed": 60, **_LAID_OUT},
+        _UNDEF,
+        stage="layouts",
+        before="assign-layouts",
+        idempotent=True,
     ),
     "allocate-shared": Policy(
-        {"call": 0}, _UNDEF, stage="layouts", before="assign-layouts", idempotent=True
+        _LAID_OUT, _UNDEF, stage="layouts", before="assign-layouts", idempotent=True
     ),
     "insert-barriers": Policy(
-        {"call": 0},
+        _LAID_OUT,
         _UNDEF,
         stage="allocated",
         before="assign-layouts,allocate-shared",

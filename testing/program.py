@@ -74,7 +74,7 @@ def difference(found: Mapping[str, Any], expected: Mapping[str, Any]) -> str | N
     """Where two runs differ, first buffer and element; None where every bit agrees. NaNs agree
     with each other whatever their payload."""
     for name, array in expected.items():
-        unequal = np.flatnonzero(_bits(found[name]) != _bits(array))
+        unequal = np.flatnonzero(bits(found[name]) != bits(array))
         if len(unequal):
             at = int(unequal[0])
             return f"{name}[{at}] is {found[name][at]!r}, not {array[at]!r}"
@@ -99,7 +99,8 @@ def _array(buffer: Buffer, generator: np.random.Generator) -> Any:
     return generator.integers(low, high, buffer.count).astype(dtype)
 
 
-def _bits(array: Any) -> Any:
+def bits(array: Any) -> Any:
+    """The bits of the elements as integers, of NaNs always the same."""
     if array.dtype.kind in "biu":
         return array
     words = array.view(f"u{array.dtype.itemsize}").copy()

@@ -21,7 +21,7 @@ from tileir.effects import EXACT, ROUNDED
 from tileir.ir import Block, Function, Module, Parameter, ParameterAttributes
 from tileir.ops.control import Return
 from tileir.ops.program import ProgramId
-from tileir.testing import gather_statements, loop_statements, shapes, under
+from tileir.testing import gather_statements, loop_statements, memory_statements, shapes, under
 from tileir.testing.access import (
     COUNTERS,
     REGION,
@@ -35,6 +35,7 @@ from tileir.testing.access import (
 )
 from tileir.testing.control import Frame, close, escape, open_choice, open_loop
 from tileir.testing.elementwise import elementwise, elementwise_ops
+from tileir.testing.guarded import Guard
 from tileir.testing.helpers import call, combine, helper
 from tileir.testing.large_tile_statements import WIDE, wide
 from tileir.testing.policies import PLAIN, Policy
@@ -53,6 +54,8 @@ DEEPEST = 3
 """Loops and branches inside one another."""
 RESULTS = 4
 """Values that a program stores at its end."""
+NUMBER = 48
+"""The kernel's argument that is no pointer."""
 INSTANCES = 3
 """Program instances."""
 
@@ -122,16 +125,48 @@ _OTHERS: dict[str, _Write] = {
     "promise": lambda p, a, b, _: p.promise(a, b),
     "taps": lambda p, a, b, c: loop_statements.taps(p.writer, p.inputs["x"], a, b, c),
     "passed": _passed,
+    "load-block": lambda p, a, b, c: memory_statements.load_block(
+        p.writer, p.inputs["xkst"[c % 4]], a, b, c // 4 + a
+    ),
+    "store-block": lambda p, a, b, c: memory_statements.store_block(
+        p.writer, p.inputs["st"[c % 2]], a, b, c // 2
+    ),
+    "update": lambda p, a, b, c: memory_statements.update(
+        p.writer, p.inputs["st"[a // 4 % 2]], a, b, c
+    ),
+    "write-only": lambda p, a, b, c: memory_statements.write_only(
+        p.writer, p.inputs[memory_statements.WRITE_ONLY], a, b, c
+    ),
+    "read-only": lambda p, a, b, c: memory_statements.read_only(
+        p.writer, p.inputs["xk"[a // 8]], a, b, c
+    ),
+    "atomic": lambda p, a, b, c: (
+        memory_statements.read_atomically if a % 2 else memory_statements.write_atomically
+    )(p.writer, p.inputs["st"[a // 2 % 2]], b, a // 4, c),
+    "corners": _plain(memory_statements.corners),
+    "claim": _plain(memory_statements.claim),
+    "number": lambda p, *_: p.number(),
+    "guarded": lambda p, a, b, c: p.predicate(a, b, c),
 }
 """What a statement can do besides one elementwise op."""
 
-_INPUTS = {"x": F32, "k": I32, "s": F32, "t": I32, "c": I32, "h": F16, "g": F16, "w": F32}
+_INPUTS = {
+    "x": F32,
+    "k": I32,
+    "s": F32,
+    "t": I32,
+    "c": I32,
+    "h": F16,
+    "g": F16,
+    "w": F32,
+    memory_statements.WRITE_ONLY: I32,
+}
 _LENGTHS = {
     "c": COUNTERS,
     **dict.fromkeys("hg", loop_statements.FACTOR * INSTANCES),
     "w": WIDE * INSTANCES,
 }
-_WRITTEN = "stcw"
+_WRITTEN = "stcwv"
 _FACTORS = "hg"
 
 
@@ -156,15 +191,34 @@ class _Program:
     frames: list[Frame] = attrs.field(factory=list)
     promises: dict[str, ParameterAttributes] = attrs.field(factory=dict)
     """What is promised of pointers, where that is another thing than usual."""
+    pending: Guard | None = None
+    """What the next statement is predicated by."""
+    multiple: int = 1
+    """What the number, where there is one, is promised to be a multiple of."""
+    argument: Value | None = None
+    """The number, where a statement uses it."""
+
+    def predicate(self, kind: int, digit: int, how: int) -> None:
+        """Put the ops of the next statement under a predicate."""
+        self.pending = Guard(kind, digit, how)
+
+    def number(self) -> None:
+        """An argument of the kernel that is a number."""
+        if self.argument is None:
+            self.argument = Value(I32, "n")
+        self.writer.live.append(self.argument)
 
     def promise(self, which: int, digit: int) -> None:
-        """Promise something else of an input: alignment, readonly where it holds, noalias."""
+        """Promise something else of an input: alignment, readonly and writeonly where that holds,
+        noalias; and of the number what it is a multiple of."""
         name = [*self.inputs][which % len(self.inputs)]
         self.promises[name] = ParameterAttributes(
             aligned=(0, 2, 4, 16)[digit % 4],
             readonly=name not in _WRITTEN and digit & 4 != 0,
+            writeonly=name == memory_statements.WRITE_ONLY and digit & 4 != 0,
             noalias=digit & 8 != 0,
         )
+        self.multiple = (1, 4, 16, 48)[digit % 4]
 
     def open(self, opener: Callable[..., Frame], a: int, b: int, c: int) -> None:
         """Open a loop or branch, where not too many are."""
@@ -245,10 +299,12 @@ def _write(program: _Program, statement: Statement) -> None:
     """Write one statement: an elementwise op for small numbers, anything else above."""
     kind, a, b, c = statement
     ops, kind = elementwise_ops(), kind % kinds()
+    program.writer.guard, program.pending = program.pending, None
     if kind < len(ops):
         elementwise(program.writer, ops[kind], (a, b, c))
     else:
         _OTHERS[names()[kind]](program, a, b, c)
+    program.writer.guard = None
 
 
 def _shape(digit: int) -> tuple[int, ...]:
@@ -271,9 +327,15 @@ def _finished(program: _Program) -> Program:
     if writer.leaves:
         writer.blocks["early"] = Block("early", ops=(Return(),))
     parameters = tuple(Parameter(p, _promised(program, p)) for p in pointers)
+    if program.argument is not None:
+        promise = ParameterAttributes(multiple_of=program.multiple)
+        parameters = (*parameters, Parameter(program.argument, promise))
     kernel = Function("generated", parameters, blocks=writer.blocks, kernel=True)
     functions = {"generated": kernel, **{name: helper(name) for name in writer.called}}
-    return Program(Module(functions), "generated", (INSTANCES,), buffers, undef=writer.undef)
+    return Program(
+        Module(functions), "generated", (INSTANCES,), buffers, undef=writer.undef,
+        numbers={} if program.argument is None else {"n": NUMBER},
+    )  # fmt: skip
 
 
 def _promised(program: _Program, pointer: Value) -> ParameterAttributes:

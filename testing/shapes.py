@@ -56,7 +56,8 @@ def expand(writer: Writer, back: int, axis: int, extent: int) -> None:
     if value is None or len(shape_of(value.type)) > 3:
         return
     at = axis % (len(shape_of(value.type)) + 1)
-    wide = writer.emit(ExpandDims(value, axis=at)).result
+    writer.emit(ExpandDims(value, axis=at))
+    wide = writer.live[-1]
     shape = list(shape_of(wide.type))
     shape[at] = 1 + extent % 5
     target = tile(_element(value), tuple(shape))
@@ -80,9 +81,9 @@ def join_split(writer: Writer, back: int, other: int, split: int) -> None:
     if low is None or not isinstance(low.type, Tile) or 2 * low.type.size > LARGEST:
         return
     high = writer.of_type(low.type, other)
-    joined = writer.emit(Join(low, high)).result
+    writer.emit(Join(low, high))
     if split % 2:
-        writer.emit(Split(joined))
+        writer.emit(Split(writer.live[-1]))
 
 
 def concatenate(writer: Writer, back: int, other: int, axis: int) -> None:

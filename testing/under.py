@@ -11,7 +11,7 @@ from tileir.ops.compare import ICmp, IntegerPredicate, Select
 from tileir.ops.memory import Load, Store
 from tileir.ops.reduce import Combiner, Histogram, Reduce, Scan
 from tileir.ops.shape import GetElementPtr, MakeRange, Reshape
-from tileir.testing.access import COUNTERS, REGION, SLOTS, Base, address, size_of
+from tileir.testing.access import COUNTERS, REGION, TILES, Base, address, size_of
 from tileir.testing.elementwise import elementwise, elementwise_ops
 from tileir.testing.reduction_statements import combiner_for
 from tileir.testing.shapes import LARGEST
@@ -79,8 +79,8 @@ def histogram_under(writer: Writer, back: int, bins: int, which: int) -> None:
     value: Operand | None = writer.pick(back, lambda t: element_of(t) is I32 and bool(shape_of(t)))
     if value is None or back == 15:
         value = literal(tile(I32, (16,)), which)
-    predicate, _ = predicate_for(writer, shape_of(value.type), which)
-    writer.emit(Histogram(value, tile(I32, (1 + bins,)), predicate=predicate))
+    _, lanes = predicate_for(writer, shape_of(value.type), which)
+    writer.emit(Histogram(value, tile(I32, (1 + bins,)), predicate=lanes))
 
 
 def op_under(writer: Writer, kind: int, a: int, b: int) -> None:
@@ -105,7 +105,7 @@ def memory_under(writer: Writer, base: Base, counters: Base, a: int, b: int, c: 
     value = writer.pick(a, lambda t: element_of(t) is element and size_of(t) <= LARGEST)
     shape = (8,) if value is None else shape_of(value.type)
     stored = literal(tile(element, shape), b) if value is None or a == 15 else value  # type: ignore[arg-type]
-    where = address(writer, base, REGION, b % SLOTS * LARGEST, shape)
+    where = address(writer, base, REGION, b % TILES * LARGEST, shape)
     lanes = predicate_for(writer, shape, b)[1]
     writer.append(Store(where, stored, predicate=lanes))
     predicate, loaded = predicate_for(writer, shape, c)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import attrs
 
@@ -27,6 +28,22 @@ def literal(type: Type, digit: int) -> Constant:
     if bits == 1:
         return constant(type, bool(digit % 2))
     return constant(type, INTEGERS[digit % (16 if bits > 7 else 4)])
+
+
+class Guarding(Protocol):
+    """What puts ops under predicates (`tileir.testing.guarded`)."""
+
+    def value(self, writer: Writer, op: Op) -> Op:
+        """Append `op`, whose results are live, and give it as appended."""
+        ...
+
+    def effect(self, writer: Writer, op: Op) -> None:
+        """Append `op` for its effect."""
+        ...
+
+    def address(self, writer: Writer, op: Op) -> Value:
+        """Append `op`, whose result is for its maker alone."""
+        ...
 
 
 @attrs.define
@@ -56,16 +73,40 @@ class Writer:
     promised: bool = True
     """Whether the pointers are promised to reach different memory."""
 
+    guard: Guarding | None = None
+    """Puts ops under predicates, where a statement is predicated."""
+
     def emit(self, op: Op) -> Op:
-        """Append `op`; what it defines is live from here on."""
+        """Append `op`; what it defines is live from here on. Gives it as it was appended."""
+        if (guard := self._take_guard()) is not None:
+            op = guard.value(self, op)
+            self.guard = guard
+            return op
         self.append(op)
         self.live.extend(op.results)
         return op
 
+    def perform(self, op: Op) -> None:
+        """Append an op for its effect: its results stay unused."""
+        if (guard := self._take_guard()) is not None:
+            guard.effect(self, op)
+            self.guard = guard
+        else:
+            self.append(op)
+
     def hide(self, op: Op) -> Value:
         """Append an op whose one result is for its maker alone: no later statement picks it."""
+        if (guard := self._take_guard()) is not None:
+            result = guard.address(self, op)
+            self.guard = guard
+            return result
         self.append(op)
         return op.result
+
+    def _take_guard(self) -> Guarding | None:
+        """The guard, which does not guard what it writes itself."""
+        guard, self.guard = self.guard, None
+        return guard
 
     def append(self, op: Op) -> None:
         """Append `op` alone; of an undefined operand it makes undefined results."""

@@ -1,6 +1,7 @@
 """What every test shares: the budget of hypothesis, where GPU tests can run, the benchmarks."""
 
 import ctypes
+import gc
 import importlib
 import sys
 import zlib
@@ -32,6 +33,12 @@ def pytest_collection_modifyitems(items):
     if marked and not _driver():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="no NVIDIA driver on this machine"))
+
+
+def pytest_collection_finish():
+    """Keep the garbage collector from going through the collected tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _not_drawn(items):

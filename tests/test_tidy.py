@@ -66,6 +66,7 @@ def library():
     return [source for part in LIBRARY for source in sources(part)]
 
 
+@cache
 def imported(tree: ast.Module) -> set[str]:
     """Names of every module a file imports, inside functions and type checking too."""
     found = set()

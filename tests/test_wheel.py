@@ -60,6 +60,7 @@ def unpacked(checkout, tmp_path_factory) -> Path:
     return built / path.name.removesuffix(".tar.gz")
 
 
+@pytest.mark.slow
 def test_the_source_distribution_makes_the_same_wheel(unpacked, wheel, tmp_path):
     def files(archive: zipfile.ZipFile) -> set[str]:
         return {name for name in archive.namelist() if ".dist-info/" not in name}
@@ -67,6 +68,7 @@ def test_the_source_distribution_makes_the_same_wheel(unpacked, wheel, tmp_path)
     assert files(wheel_of(unpacked, tmp_path)) == files(wheel)
 
 
+@pytest.mark.slow
 def test_the_source_distribution_runs_what_readme_runs_first(unpacked, tmp_path):
     """All but the installation: `python -m tileir` finds the folder that it is started in."""
     first = (ROOT / "README.md").read_text().split("```sh\n")[1].splitlines()[0]
@@ -82,6 +84,7 @@ def test_the_source_distribution_runs_what_readme_runs_first(unpacked, tmp_path)
     assert " ok\n" in done.stdout
 
 
+@pytest.mark.slow
 def test_every_file_of_the_folders_is_in_the_wheel(wheel):
     expected = {
         ("tileir/" if part in PARTS else "") + path.relative_to(ROOT).as_posix()

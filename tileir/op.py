@@ -323,12 +323,12 @@ class Op(metaclass=_Slotted):
             raise self.fail("TIR0103", "this op takes no predicate", "predicate")
         if type_ is I1:
             return
-        shape = self._predicate_shape()
+        shape = self.predicate_shape()
         if not isinstance(type_, Tile) or type_.element is not I1 or type_.shape != shape:
             expected = "i1" if not shape else f"i1 or i1<{', '.join(map(str, shape))}>"
             raise self.fail("TIR0104", f"predicate must be {expected}, not {type_}", "predicate")
 
-    def _predicate_shape(self) -> tuple[int, ...]:
+    def predicate_shape(self) -> tuple[int, ...]:
         """Shape a tile predicate must have: that of the first operand for ops that touch
         memory or reduce, of the first result otherwise."""
         first = self.inputs[:1] if self.predicate_follows_operand or not self.results else ()

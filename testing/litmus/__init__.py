@@ -1,6 +1,6 @@
 """Litmus tests: small programs whose outcomes tell which orders of memory a machine keeps.
 
-    python -m tileir.testing.litmus --on gpu --runs 1000000 --out FILE.json
+    python -m tileir.testing.litmus --on gpu --runs 1000000 --out FILE.json [--seconds 170]
     python -m tileir.testing.litmus --on interpreter --runs 60 --only mp,lb
 
 A test is a `.tir` file in `programs/` with one kernel. `litmus.instances` program instances
@@ -12,8 +12,10 @@ on are elements per run of the parameter of that name, zero at first. What a run
 per group.
 
 A second table adds rows behind locks, as the backward pass of layer normalisation does, and
-compares every sum. The exit status is 0; 1 where an outcome was forbidden or a sum wrong; 2 where
-the tests cannot run here. After Alglave et al., "GPU Concurrency: Weak Behaviours and Programming
+compares every sum. FILE is written after every test, with the seconds that each took; a second
+call leaves out the tests that are in it, unless `--fresh` is given. The exit status is 0; 1 where
+an outcome was forbidden or a sum wrong; 2 where the tests cannot run here; 3 where the time is
+over before the last test. After Alglave et al., "GPU Concurrency: Weak Behaviours and Programming
 Assumptions" (ASPLOS 2015), and Lustig et al., "A Formal Analysis of the NVIDIA PTX Memory
 Consistency Model" (ASPLOS 2019).
 """
@@ -104,10 +106,18 @@ def run(test: Litmus, machine: Executor, groups: int, rounds: int, **options: An
     sync = np.zeros(groups * _LINE, np.int32)
     arguments = {**arrays, **results, "sync": sync, "rounds": rounds}
     machine.launch(test.module, None, groups * test.instances, arguments, **options)
-    result, counts = np.unique(np.stack(list(results.values())), axis=1, return_counts=True)
-    return Counter(
-        {" ".join(map(str, o)): int(n) for o, n in zip(result.T.tolist(), counts, strict=True)}
-    )
+    return count_outcomes(list(results.values()))
+
+
+def count_outcomes(results: Sequence[Any]) -> Counter[str]:
+    """Outcomes of runs, by one array of i32 per result. Runs are sorted by one number each, which
+    is quicker than sorting tuples: the first results stand for what occurred, the next is added."""
+    rank, kinds = np.zeros(len(results[0]), np.int64), [""]
+    for array in results:
+        key = (rank << 32) | (array.astype(np.int64) + (1 << 31))
+        keys, rank = np.unique(key, return_inverse=True)
+        kinds = [f"{kinds[k >> 32]} {(k & 0xFFFFFFFF) - (1 << 31)}".strip() for k in keys.tolist()]
+    return Counter(dict(zip(kinds, np.bincount(rank).tolist(), strict=True)))
 
 
 def outcomes(

@@ -88,7 +88,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("prefetch_operands", [True, False])
 @pytest.mark.parametrize("stages", [None, 2, 3, 4])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}-{c[4]}")
@@ -191,7 +191,7 @@ def test_a_limit_of_registers_reaches_the_assembler():
     assert limited.metadata.registers <= 80 < free.metadata.registers
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("precision", ["tf32", "tf32x3", "bf16x3"])
 @pytest.mark.parametrize("prefetch_operands", [True, False])
 @pytest.mark.parametrize("columns", [64, 16])

@@ -24,7 +24,7 @@ def adding(element, *, read, masked=False):
     return b.module()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("element", "target", "expected"),
     [(F32, "sm_90", "add.v4.f32"), (F16, "sm_90", "add.noftz.v4.f16x2"),

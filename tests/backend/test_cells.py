@@ -52,7 +52,7 @@ def threaded(module, arguments, **options):
 SAMPLE = sorted(TABLE)[:: max(1, len(TABLE) // 450)]
 
 
-@pytest.mark.sampled(100)
+@pytest.mark.sampled(35)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_threads_agree_with_the_interpreter(name):
     cell, seed = TABLE[name], len(name)
@@ -67,7 +67,7 @@ OPS = {
 }
 
 
-@pytest.mark.sampled(57)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", sorted(OPS))
 def test_ops_assemble(name, target):

@@ -124,6 +124,7 @@ def cases() -> dict[str, tuple[Any, Layout, Layout, Element]]:
 CASES = cases()
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("name", CASES)
 def test_tiles_pass_through_shared_memory(name: str) -> None:
     """Whether or not another way is better: every element arrives."""
@@ -153,6 +154,7 @@ def reaches(low: Any, high: Any) -> bool:
     return bool(((low == low[0] | moving) & (high == high.max())).any())
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", CASES)
 def test_where_registers_lie_and_when(name: str) -> None:
     """In each round a register lies for certain, never, or as its threads say; nothing is asked

@@ -72,7 +72,7 @@ def kinds_of(factor, total, m, n, k, batch=()):
     return tile(factor, (*batch, m, k)), tile(factor, (*batch, k, n)), tile(total, (*batch, m, n))
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("warps", [1, 4, 6])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("pair", FLOATS, ids=lambda p: f"{p[0]}-{p[1]}")
@@ -81,6 +81,7 @@ def test_floats(pair, shape, warps):
     check(product(*kinds), kinds, num_warps=warps)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pair", [(F16, F32), (F32, F32), (F64, F64)], ids=str)
 @pytest.mark.parametrize("warps", [1, 8])
 def test_batches(pair, warps):
@@ -104,7 +105,7 @@ def test_integers(signs):
         check(module, kinds, num_warps=2)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("pair", [*FLOATS, (I8, I32)], ids=lambda p: f"{p[0]}-{p[1]}")
 def test_assembles(pair):
     for shape in ((32, 24, 40), (48, 20, 7)):

@@ -94,6 +94,7 @@ def domain(name, count):
     return np.concatenate([mild, wide, small])
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", sorted(EXACT))
 def test_f64_is_as_near_as_measured(name):
     x = domain(name, 400)

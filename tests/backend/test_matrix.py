@@ -8,9 +8,26 @@ the interpreter, and every cell assembles for two targets.
 import numpy as np
 import pytest
 
+import tileir
 from tileir.op import all_ops
-from tileir.testing.matrix import BATCH, TARGETS, Tally, assemble, cases, check, warps_of
+from tileir.passmanager import run
+from tileir.testing.matrix import (
+    BATCH,
+    TARGETS,
+    Tally,
+    assemble,
+    cases,
+    check,
+    interpreted,
+    variant_cases,
+    warps_of,
+)
+from tileir.testing.matrix_compare import differences
+from tileir.testing.matrix_kernels import FOLLOWED
+from tileir.testing.matrix_variants import all_variants, dimensions
 
+CPU_EVERY = 4
+"""Of how many uses one runs as native code, too."""
 NAMES = [o.mnemonic for o in all_ops() if not o.mnemonic.startswith("gpu.")]
 WITHOUT_CELLS = {"br", "cond_br", "ret", "unreachable", "call", "inline_asm"}
 
@@ -28,3 +45,30 @@ def test_cells_agree_and_assemble(name):
     assert not tally.failures
     assert tally.agree == tally.cells == len(found) > 0
     assert tally.assembled == dict.fromkeys(TARGETS, len(found))
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("name", sorted(set(NAMES) - WITHOUT_CELLS))
+def test_uses_agree(name):
+    """Predicates, constant operands and promises by pairs: passes, threads and native code."""
+    tally, uses = Tally(), list(variant_cases([name], every=False))
+    with np.errstate(all="ignore"):
+        for number, case in enumerate(uses):
+            changed, arguments = run(case.module(), "default").module, case.arguments()
+            tileir.interpret(changed, case.kernel, (1,), arguments, allow_undef=True)
+            assert differences(case, interpreted(case), arguments) == "", case.name
+            check(case, tally, (warps_of(case),), cpu=number % CPU_EVERY == 0)
+    assert tally.failures == []
+    assert tally.agree == tally.cells == len(uses) > 0
+
+
+@pytest.mark.parametrize("name", ["add", "load", "fcmp", "descriptor_store", "atomic_cas"])
+def test_uses_have_every_predicate_constant_and_promise(name):
+    uses = [case.variant for case in variant_cases([name], every=False)]
+    ops = [case.op for case in variant_cases([name], every=False)]
+    followed = FOLLOWED.get(name, ())
+    most = max(ops, key=lambda op: len(all_variants(op, followed)))
+    found = [(use.predicate, use.constants, use.promise) for use in uses]
+    for seen, values in zip(zip(*found, strict=True), dimensions(most, followed), strict=True):
+        assert set(seen) == set(values)
+    assert len(found) < len(all_variants(most, followed)) or len(found) <= 25

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.sizes import few_or_all
 from tileir import Module, interpret
 from tileir.ir import Function
 from tileir.testing.structured import EXTENT, SLOTS, Statement, bodies, build, run
@@ -19,9 +21,13 @@ def result(module: Module, a: int, b: int, t: Any, f: Any) -> tuple[Any, Any]:
     return out, floats
 
 
-@settings(max_examples=150)
-@given(bodies(3, 0), st.integers(-9, 9), st.integers(-(2**31), 2**31 - 1))
-def test_the_interpreter_agrees_with_python(program: list[Statement], a: int, b: int) -> None:
+@pytest.mark.parametrize("examples", few_or_all(40, 150))
+def test_the_interpreter_agrees_with_python(examples: int) -> None:
+    programs = given(bodies(3, 0), st.integers(-9, 9), st.integers(-(2**31), 2**31 - 1))
+    settings(max_examples=examples)(programs(agrees_with_python))()
+
+
+def agrees_with_python(program: list[Statement], a: int, b: int) -> None:
     t = np.arange(EXTENT, dtype=np.int32) * 7 - 11
     f = np.linspace(-2, 2, EXTENT, dtype=np.float32)
     module = build(program)

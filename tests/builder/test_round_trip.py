@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from tests.sizes import few_or_all
 from tileir import Module, interpret, verify
 from tileir.testing.structured import EXTENT, SLOTS, Statement, bodies, build
 from tileir.textual import parse, print_module
@@ -34,9 +35,12 @@ def test_the_examples_round_trip(file: str, function: str, shape: tuple[int, ...
     assert print_module(parse(text)) == text
 
 
-@settings(max_examples=60)
-@given(bodies(3, 0))
-def test_programs_round_trip(program: list[Statement]) -> None:
+@pytest.mark.parametrize("examples", few_or_all(20, 60))
+def test_programs_round_trip(examples: int) -> None:
+    settings(max_examples=examples)(given(bodies(3, 0))(round_trips))()
+
+
+def round_trips(program: list[Statement]) -> None:
     module = build(program)
     verify(module)
     text = print_module(module)

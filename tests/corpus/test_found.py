@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tileir
+from tests.sizes import few_or_all
 from tileir.backend.executors import SimtExecutor
 from tileir.errors import InterpretError
 from tileir.passmanager import run
@@ -53,18 +54,30 @@ def differ(found, wanted):
     return difference(first, second)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_the_default_pipeline_and_threads_agree(path):
+    """Every file, so that a new one is run by default."""
+    all_agree(path, 1, (2,))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_all_agree(path):
+    all_agree(path, None, (1, 4, 8))
+
+
+def all_agree(path, pipelines, warps_of_blocks):
+    """The interpreter after the first `pipelines` pipelines, and threads on those numbers of
+    warps, compute what the interpreter does."""
     module = parse(path.read_text(), path.name)
     wanted = arguments(module)
     tileir.interpret(module, None, GRID, wanted, allow_races=True)
-    for pipeline in PIPELINES[module.stage]:
+    for pipeline in PIPELINES[module.stage][:pipelines]:
         found = arguments(module)
         changed = run(module, pipeline).module
         tileir.interpret(changed, None, GRID, found, allow_races=True)
         assert differ(found, wanted) is None, pipeline
-    for warps in (1, 2, 4, 8):
+    for warps in warps_of_blocks:
         found = arguments(module)
         SimtExecutor().launch(module, None, GRID, found, num_warps=warps, allow_races=True)
         assert differ(found, wanted) is None, warps
@@ -82,8 +95,7 @@ def instances(module):
 MULTIPLYING = [path for path in FILES if " = dot " in path.read_text()]
 
 
-@pytest.mark.sampled(8)
-@pytest.mark.parametrize("seed", (0, 1))
+@pytest.mark.parametrize("seed", few_or_all(0, 1))
 @pytest.mark.parametrize("path", MULTIPLYING, ids=lambda p: p.stem)
 def test_roles_agree(path, seed):
     module = parse(path.read_text(), path.name)

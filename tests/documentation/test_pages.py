@@ -21,9 +21,10 @@ DOCS = ROOT / "docs"
 TUTORIALS = ("first-kernel", "first-frontend", "first-pass")
 EXTENSIONS = ("add-an-op", "add-a-pass", "add-a-target", "add-a-lowering-rule")
 """Guides that change the tree: `.ci/how-to` follows them on copies of it."""
+LONG = ("debug-a-wrong-result",)
 GUIDES = (
-    "debug-a-wrong-result", "read-a-report", "make-a-kernel-fast", "compile-ahead-of-time",
-    "tune-a-kernel", "run-without-a-gpu",
+    "read-a-report", "make-a-kernel-fast", "compile-ahead-of-time", "tune-a-kernel",
+    "run-without-a-gpu",
 )  # fmt: skip
 
 
@@ -41,6 +42,12 @@ def follow(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_a_tutorial_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     follow(DOCS / "tutorials" / f"{name}.md", tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_guide_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert follow(DOCS / "how-to" / f"{name}.md", tmp_path, monkeypatch).commands
 
 
 @pytest.mark.sampled(2)
@@ -72,7 +79,7 @@ def test_fragments_of_the_example_package_stand_in_its_files(name: str) -> None:
 
 
 def test_every_page_is_followed() -> None:
-    followed = {*TUTORIALS, *GUIDES, *EXTENSIONS}
+    followed = {*TUTORIALS, *LONG, *GUIDES, *EXTENSIONS}
     pages = {p.stem for f in ("tutorials", "how-to") for p in (DOCS / f).glob("*.md")}
     assert pages - followed <= {"index", "targeting-tileir", "embedding-in-triton", "triton-users"}
 

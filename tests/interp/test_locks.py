@@ -116,6 +116,7 @@ def barrier(**words: str) -> str:
     return body
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("grid", [1, 5, 100])
 def test_a_barrier_between_instances(seed: int, grid: int) -> None:
@@ -276,6 +277,7 @@ def tree_arrays(grid: int) -> list[np.ndarray]:
     return [np.zeros(n, t) for n, t in ((1, "i4"), (1, "i4"), (grid, "f4"), (grid, "f4"))]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("grid", [1, 2, 7, 16])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_tree_reduction_over_instances(grid: int, seed: int) -> None:
@@ -288,6 +290,7 @@ def test_a_tree_reduction_whose_barrier_orders_nothing() -> None:
     fails("TIR0517", "%", tree(order="relaxed"), 7, *tree_arrays(7))
 
 
+@pytest.mark.slow
 def test_who_is_counted_before_the_lock_is_released_is_seen_too_early() -> None:
     """The count can be read before the instance that raised it releases the lock; an acquire of
     the lock then misses that instance's writes, under some schedules."""

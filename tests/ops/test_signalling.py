@@ -35,6 +35,7 @@ entry:
 """
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("on", ["interpreter", "cpu", "simt"])
 @pytest.mark.parametrize("op", ["fminnum", "fmaxnum"])
 @pytest.mark.parametrize("element", BITS)

@@ -30,7 +30,9 @@ from tileir.textual import parse, print_module
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*/*.tir"))
 AFTER = "; ----- after\n"
-SEEDS = 6
+SEEDS, FEW = 6, 2
+"""Numbers that a program is run on: all of them by slow tests, few by default."""
+FOLDERS = sorted({path.parent.name for path in FILES})
 GUARDED = "TIR0554"
 """What a pass assumes of parameters, which the launcher looks at, does not hold."""
 PASSES = sorted({*PIPELINE, "fold", "prefetch-loads"})
@@ -39,15 +41,13 @@ PASSES = sorted({*PIPELINE, "fold", "prefetch-loads"})
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_file(path: Path, request: pytest.FixtureRequest) -> None:
     text, _, expected = path.read_text().partition(AFTER)
-    pipeline = re.match(r"; pipeline: (.*)\n", text)
-    assert pipeline, "the first line names the pipeline"
-    module = parse(text.replace(pipeline[0], "\n", 1), path.name)
-    result = run(module, pipeline[1])
+    pipeline, module = _read(path)
+    result = run(module, pipeline)
     for name, old in module.functions.items():
         function = result.module.functions.get(name, old)
         if function is not old:
             assert _text(function) != _text(old), f"@{name} was rebuilt"
-            _same_meaning(module, result.module, name)
+            _same_meaning(module, result.module, name, range(FEW))
     found = shown(result, unchanged=result.module is module)
     if request.config.getoption("--bless"):
         path.write_text(text + AFTER + found)
@@ -55,15 +55,34 @@ def test_file(path: Path, request: pytest.FixtureRequest) -> None:
         assert found == expected
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_meaning_on_more_numbers(folder: str) -> None:
+    for path in (path for path in FILES if path.parent.name == folder):
+        pipeline, module = _read(path)
+        result = run(module, pipeline)
+        for name, old in module.functions.items():
+            if result.module.functions.get(name, old) is not old:
+                _same_meaning(module, result.module, name, range(FEW, SEEDS))
+
+
+def _read(path: Path) -> tuple[str, Module]:
+    """The pipeline that the first line names, and the program."""
+    text = path.read_text().partition(AFTER)[0]
+    pipeline = re.match(r"; pipeline: (.*)\n", text)
+    assert pipeline, "the first line names the pipeline"
+    return pipeline[1], parse(text.replace(pipeline[0], "\n", 1), path.name)
+
+
 def _text(function: Function) -> str:
     return print_module(Module({function.name: function}))
 
 
-def _same_meaning(before: Module, after: Module, name: str) -> None:
+def _same_meaning(before: Module, after: Module, name: str, seeds: range) -> None:
     old, new = before.functions[name], after.functions[name]
     if old.results or len(old.parameters) != len(new.parameters):
         return
-    for seed in range(SEEDS):
+    for seed in seeds:
         expected = outcome(before, name, seed)
         found = None if isinstance(expected, str) else outcome(after, name, seed)
         if found not in (None, GUARDED):

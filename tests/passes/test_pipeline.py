@@ -134,6 +134,7 @@ def outputs(module, trips):
     return o.tobytes()
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.parametrize("stages", STAGES)
 def test_pipelined_loops_mean_the_same(name, stages):

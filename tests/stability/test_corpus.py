@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.sizes import few_or_all
 from tileir.op import all_ops
 from tileir.testing import stability
 from tileir.testing.schema import changes, schema, schema_hash
@@ -19,9 +20,10 @@ RELEASES = sorted(CORPUS.iterdir())
 HERE = CORPUS / "1.0"
 
 
+@pytest.mark.parametrize("stride", few_or_all(8, 1))
 @pytest.mark.parametrize("folder", RELEASES, ids=lambda p: p.name)
-def test_programs_are_printed_as_they_were_and_do_what_they_did(folder: Path) -> None:
-    wrong = stability.check(folder)
+def test_programs_are_printed_as_they_were_and_do_what_they_did(folder: Path, stride: int) -> None:
+    wrong = stability.check(folder, stride)
     assert not wrong, f"{len(wrong)} differ, e.g. {wrong[:3]}"
 
 

@@ -65,6 +65,7 @@ def test_in_any_order(case: Case) -> None:
         runner.run(seed)
 
 
+@pytest.mark.slow
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--only", "prefetch-register-operands", "--schedules", "2", "--jobs", "2"]) == 0
     text = capsys.readouterr().out

@@ -1,6 +1,7 @@
 """Campaigns add up, go on where they ended, and make what fails small; refinement; policies."""
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,9 +20,9 @@ from tileir.testing import (
     single,
     violation,
 )
-from tileir.testing.campaign import main, read, write
+from tileir.testing.campaign import main, read, targets, write
 from tileir.testing.explore import Total, explore
-from tileir.testing.policies import Policy, policy_of
+from tileir.testing.policies import GPU, Policy, policy_of
 
 
 @pytest.mark.slow
@@ -55,6 +56,11 @@ def test_what_was_done_elsewhere_is_added_once(tmp_path):
     write(whole, {"fold": Total(50, 30)})
     assert main(["add", str(whole), "--file", str(file)]) == 0
     assert (read(file)["fold"].programs, read(file)["fold"].fired) == (50, 30)
+
+
+def test_totals_are_of_passes_that_there_are():
+    known = {*targets(), *GPU}
+    assert sorted(read(Path(__file__).parents[2] / "docs" / "campaigns.json").keys() - known) == []
 
 
 def slow_at_first(name, first, count, failures):

@@ -40,6 +40,7 @@ def weakened() -> list[Any]:
     return cases
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", TESTS)
 def test_outcomes_are_allowed_and_nothing_races(name: str, seed: int) -> None:
@@ -49,6 +50,7 @@ def test_outcomes_are_allowed_and_nothing_races(name: str, seed: int) -> None:
     assert all(map(test.is_allowed, found))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", TESTS)
 def test_outcomes_are_allowed_and_nothing_races_by_threads(name: str, seed: int) -> None:
@@ -75,6 +77,7 @@ def test_less_order_is_a_race(name: str, text: str) -> None:
     assert error.location is not None
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("name", "text"), weakened())
 def test_less_order_is_a_race_by_threads(name: str, text: str) -> None:
     error = races(name, text, "simt", 2)
@@ -108,6 +111,40 @@ def test_the_runner_prints_a_table_and_writes_it(tmp_path: Any, capsys: Any) -> 
     assert {row["program"] for row in rows} == {"mp", "corr"}
     assert sum(row["count"] for row in rows if row["program"] == "mp") >= 4
     assert "1 0                     0  forbidden" in capsys.readouterr().out
+
+
+def test_the_table_is_written_after_every_test_and_continued(
+    tmp_path: Any, monkeypatch: Any
+) -> None:
+    out, ran = tmp_path / "found.json", []
+
+    def outcomes(test: Any, *_: Any) -> litmus.Counter[str]:
+        ran.append(test.name)
+        if test.name == "sb":
+            raise KeyboardInterrupt
+        return litmus.Counter({test.allowed[0]: 4})
+
+    monkeypatch.setattr(litmus, "outcomes", outcomes)
+    command = ["--on", "interpreter", "--runs", "4", "--only", "mp,lb,sb", "--out", str(out)]
+    with pytest.raises(KeyboardInterrupt):
+        main(command)
+    assert {row["program"] for row in json.loads(out.read_text())["rows"]} == {"lb", "mp"}
+    monkeypatch.setattr(litmus, "outcomes", lambda test, *_: ran.append(test.name) or {})
+    assert main(command) == 0
+    assert ran == ["lb", "mp", "sb", "sb"]
+    assert main([*command, "--fresh", "--seconds", "0"]) == 3
+    assert main([*command, "--runs", "5"]) == 0, "more runs than the file has"
+    assert ran[4:] == ["lb", "mp", "sb"]
+
+
+def test_outcomes_are_counted() -> None:
+    draw = np.random.default_rng(0)
+    arrays = [draw.integers(-1, 3, 500).astype(np.int32) for _ in range(3)]
+    arrays[0][0] = -(1 << 31)
+    expected = litmus.Counter(
+        " ".join(map(str, row)) for row in zip(*(a.tolist() for a in arrays), strict=True)
+    )
+    assert litmus.count_outcomes(arrays) == expected
 
 
 def test_a_forbidden_outcome_is_an_error(monkeypatch: Any, capsys: Any) -> None:

@@ -120,6 +120,7 @@ def _runs(number: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_tests_that_do_not_reach_a_change_are_not_run(tmp_path: Path) -> None:
     near, far = tmp_path / "test_near.py", tmp_path / "test_far.py"
     near.write_text(

@@ -150,6 +150,7 @@ def work(action, *arguments) -> int:
     return count
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", PRODUCTIONS)
 def test_reading_is_linear(name):
     text = PRODUCTIONS[name]

@@ -132,6 +132,7 @@ def test_what_depends_on_memory_is_not_proven_by_one_run():
     assert (found.left_out, found.noticed) == (1, 1)
 
 
+@pytest.mark.slow
 def test_the_command_counts(capsys):
     assert main([str(ROOT / "examples/softmax.tir"), "--programs", "1", "--warps", "1,2"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]

@@ -249,6 +249,7 @@ def test_factors_are_read_from_shared_memory_in_every_step():
         assert found.fragments == steps * (64 + 16) * (64 + 64) * 2 * 2
 
 
+@pytest.mark.slow
 def test_shapes_are_chosen_without_running_any():
     numbers = numbers_in(inputs(4096))
     points = [point(n) for n in MEASURED[4096]]

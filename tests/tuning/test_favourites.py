@@ -13,6 +13,7 @@ def products(benchmarks):
     return benchmarks("product_tiles")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("file", "problem"), [("products.json", "f16 NN"), ("products_others.json", "tf32 NT")]

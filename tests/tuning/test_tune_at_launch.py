@@ -68,6 +68,7 @@ def test_stages_of_a_configuration_are_asked_for_by_the_loops():
     assert "stages" not in print_module(total.warmup(x, y, 64, BLOCK=16, grid=(1,)))
 
 
+@pytest.mark.slow
 def test_tunables_that_are_quickest():
     program = parse(LISTING.replace("{16, 32, 64, 128}", "{16, 32}").replace("{8, 16}", "{8}"))
     a, b = (np.ones((16, 32), np.float32) for _ in "ab")

@@ -58,6 +58,8 @@ WARNED = [
 ]  # fmt: skip
 
 SILENT = [
+    "@%in %h = histogram i32<4> %r\n  %i = make_range i32<4>\n  %ys = splat i32*<4> %y\n"
+    "  %p = getelementptr i32*<4> %ys, %i\n  store %p, %h",
     "@%in %a, _ = icmp (i1<8>, i1<8>) %r, 2 {predicate = ne}\n"
     "  %w = select i1<8> %in, %a, false\n  @%w store %q, 0.0",
     "@%in %a, _ = icmp (i1<8>, i1<8>) %r, 2 {predicate = ne}\n  @%a %v = load f32<8> %q",

@@ -59,7 +59,7 @@ class Machine(Shapes, Descriptors):
             result = self.kernels[name](*arrays, **attributes)
         if type(result) is tuple:
             result, broken = result
-            lost = _lost(lost, broken)
+            lost = _undefined_lines(lost, broken)
         return Tensor(result if isinstance(result, np.ndarray) else np.asarray(result), lost)
 
     def _check(self, name: str, arrays: list[Array], operands: tuple[Tensor, ...], op: Op) -> None:
@@ -82,7 +82,7 @@ class Machine(Shapes, Descriptors):
             result = self.conversions[name](value.data, dtype_of(to), **attributes)
         if type(result) is tuple:
             result, broken = result
-            lost = _lost(lost, broken)
+            lost = _undefined_lines(lost, broken)
         return Tensor(np.asarray(result), lost)
 
     def extern(self, symbol: str, values: tuple[Tensor, ...], op: Op) -> Tensor:
@@ -101,17 +101,30 @@ class Machine(Shapes, Descriptors):
     # Reductions ---------------------------------------------------------------------------
 
     def reduce(self, values: tuple[Tensor, ...], axis: int, combiner: str, op: Op) -> Any:
-        """All elements along `axis` combined: named combiners as `reductions` does where every
-        lane takes part, else as `folds.fold` does."""
+        """All elements along `axis` combined: named combiners as `reductions` does, `fadd` and
+        `fmul` also where some lanes take no part and count as the identity; else as `folds.fold`
+        does."""
         with np.errstate(all="ignore"):
-            quick = self.reductions.get(combiner)
-            if quick is not None and self.active is None:
-                data = quick(values[0].data, axis)
+            quick, identity = self.reductions.get(combiner), reductions.IDENTITIES.get(combiner)
+            if quick is not None and (self.active is None or identity is not None):
+                data = values[0].data
+                if self.active is not None:
+                    data = np.where(self.active, data, np.asarray(identity).astype(data.dtype))
+                data = quick(data, axis)
                 if data is not None:
-                    lost = values[0].undef
-                    return Tensor(data, None if lost is None else np.asarray(lost.any(axis)))
+                    return Tensor(data, self._undefined_lines(values[0], axis))
             result = folds.fold(values, axis, self._combine(combiner), self.active)
         return result[0] if len(result) == 1 else result
+
+    def _undefined_lines(self, value: Tensor, axis: int) -> Lanes | None:
+        """Where a reduction of `value` is undefined: of an undefined lane that takes part, or of
+        none at all."""
+        if self.active is None:
+            return None if value.undef is None else np.asarray(value.undef.any(axis))
+        lost = ~self.active.any(axis)
+        if value.undef is not None:
+            lost = lost | (value.undef & self.active).any(axis)
+        return np.asarray(lost) if lost.any() else None
 
     def scan(
         self, values: tuple[Tensor, ...], axis: int, combiner: str, reverse: bool, op: Op
@@ -236,7 +249,7 @@ def _same(mnemonic: str, op: Any) -> Op | None:
     return result if result.result.type is op.to else None
 
 
-def _lost(lost: Lanes | None, broken: Any) -> Lanes | None:
+def _undefined_lines(lost: Lanes | None, broken: Any) -> Lanes | None:
     """Lanes that were undefined, or are now."""
     if not broken.any():
         return lost

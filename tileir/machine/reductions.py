@@ -114,3 +114,6 @@ FLOATS: dict[str, Reduction] = {
     "fmaxnum": _extreme(np.fmax),
 }
 """Float combiners by name."""
+
+IDENTITIES: dict[str, float] = {"fadd": -0.0, "fmul": 1.0}
+"""What leaves the other operand of a combiner as it is, of combiners whose order matters."""

@@ -85,7 +85,8 @@ class BlockAccess(Op):
         if result is not expected:
             raise self.fail("TIR0101", f"value must be {expected}, not {result}", "value")
 
-    def _predicate_shape(self) -> tuple[int, ...]:
+    def predicate_shape(self) -> tuple[int, ...]:
+        """An access to a block takes one predicate for all of it."""
         return ()
 
 

@@ -10,7 +10,7 @@ from tileir.errors import PassError
 from tileir.field import FieldKind
 from tileir.ir import Block, Function, Inline, Module, Visibility
 from tileir.limits import current, exceeded
-from tileir.op import Op, Successor
+from tileir.op import Effects, Op, Successor
 from tileir.ops.control import Branch, Call, CondBranch
 from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges
 from tileir.passmanager.registry import pass_
@@ -24,9 +24,10 @@ def inline(module: Module) -> Module:
 
     Callees first, so that one pass suffices; recursion is no valid program. A body of one block is
     spliced into the caller's; others split it, the rest of the block receiving the results as
-    parameters. A call under a scalar predicate becomes a branch. Functions marked `noinline` stay
-    calls; combiner functions stay symbols. Private functions without references are
-    dropped. PassError TIR1601 where a function would have more operations than the limit.
+    parameters. A call under a scalar predicate becomes a branch, one of a pure block under a tile
+    predicate the block. Functions marked `noinline` stay calls; combiner functions stay symbols.
+    Private functions without references are dropped. PassError TIR1601 where a function would have
+    more operations than the limit.
 
     before:
         define private i32 @square(i32 %x) {
@@ -119,10 +120,23 @@ def _inline(function: Function, done: Mapping[str, Function]) -> Function:
 
 def _target(op: Op, done: Mapping[str, Function]) -> Function | None:
     """The function whose body may stand for `op`."""
-    if not isinstance(op, Call) or (op.predicate is not None and op.predicate.type is not I1):
+    if not isinstance(op, Call):
         return None
     callee = done.get(op.callee)
-    return callee if callee and callee.blocks and callee.inline is not Inline.NEVER else None
+    if callee is None or not callee.blocks or callee.inline is Inline.NEVER:
+        return None
+    return None if _by_lane(op) and not _is_pure_block(callee) else callee
+
+
+def _by_lane(call: Call) -> bool:
+    """Whether the predicate is a tile."""
+    return call.predicate is not None and call.predicate.type is not I1
+
+
+def _is_pure_block(function: Function) -> bool:
+    """Whether the body may run where the predicate of a call is false, too."""
+    pure = all(op.effects is Effects.PURE for op in function.entry.ops[:-1])
+    return pure and len(function.blocks) == 1
 
 
 class _Caller:
@@ -144,7 +158,7 @@ class _Caller:
             callee = _target(op, self.done)
             if callee is None or not isinstance(op, Call):
                 ops.append(op)
-            elif len(callee.blocks) == 1 and op.predicate is None:
+            elif _by_lane(op) or (len(callee.blocks) == 1 and op.predicate is None):
                 self._splice(op, callee, ops)
             else:
                 block, ops = self._split(block, ops, op, callee), []

@@ -95,7 +95,7 @@ def _name(operand: Operand) -> str:
 def _define(flow: _Flow, op: Op) -> None:
     """What the results of `op` need: its predicate, and what its inputs need beyond that."""
     where = _where(op)
-    required = dict.fromkeys(where)
+    required = dict.fromkeys(() if _counts_lanes(op) else where)
     if op.elementwise and flow.needs:
         for condition, operand in _arms(op):
             for needed in flow.missing(operand, (*where, *condition)):
@@ -104,6 +104,12 @@ def _define(flow: _Flow, op: Op) -> None:
     if required:
         for value in op.results:
             flow.needs[value] = tuple(required)
+
+
+def _counts_lanes(op: Op) -> bool:
+    """Whether the predicate says which lanes are counted: a count of none is 0."""
+    tiled = op.predicate is not None and shape_of(op.predicate.type) != ()
+    return tiled and op.mnemonic == "histogram"
 
 
 def _arms(op: Any) -> Sequence[tuple[Needs, Operand]]:

@@ -69,7 +69,7 @@ def in_a_loop(total=F32):
 TYPES = [(F32, F32), (F64, F64), (F16, F32), (F16, F16), (I8, I32)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("factor", "total"), TYPES)
 def test_a_sum_stays_where_it_is_over_a_loop(factor, total):
     module = kernel(in_a_loop(total), factor, total)
@@ -209,7 +209,7 @@ def transposed(m, n, k, factor, *, left, right, by, batch=()):
     return compile_kernel(b.module()).llvm
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("by", ["trans", "pointers"])
 @pytest.mark.parametrize(("left", "right"), [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("factor", [F32, F64, F16, I8])
@@ -219,6 +219,7 @@ def test_transposed_factors(factor, left, right, by):
     assert "masked.scatter" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [(5, 9, 7), (16, 8, 16), (33, 40, 70)])
 @pytest.mark.parametrize("by", ["trans", "pointers"])
@@ -226,6 +227,7 @@ def test_transposed_factors_of_other_shapes(shape, by):
     transposed(*shape, F32, left=True, right=True, by=by)
 
 
+@pytest.mark.slow
 def test_transposed_factors_in_batches():
     transposed(16, 32, 16, F32, left=True, right=True, by="trans", batch=(3,))
 

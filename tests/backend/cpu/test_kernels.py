@@ -315,6 +315,7 @@ def test_a_forked_process_has_threads_of_its_own():
     assert data.all() and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("element", "dtype"), [(F16, np.float16), (I8, np.int8)])
 def test_elements_without_an_instruction_that_gathers_them_are_read_by_a_function(element, dtype):
     """Rows of 24 straddle vectors of 32: each is read as a row or lane by lane. LLVM writes the

@@ -122,6 +122,7 @@ class Program:
         return element, made
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_code_computes_what_threads_do(seed):
     agree(Program(seed), numbers(seed))
@@ -201,6 +202,7 @@ MASKED = {
 PLACES = (row, looked_at, turned, spread, mixed, one)
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("mask", MASKED)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("element", "count"), [(I8, 1), (I32, 1), (F16, 4), (F32, 2), (I64, 2)])

@@ -43,6 +43,7 @@ def interpreted(module: Any, grid: int, arguments: list[Any], seed: int) -> None
     interpret(module, None, grid, arguments, seed=seed)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("launch", [by_threads, interpreted])
 @pytest.mark.parametrize(("run", "text"), [(four, CLUSTER), (two, REMOTE)])
 def test_sums_in_any_order(run: Any, text: str, launch: Any) -> None:
@@ -159,6 +160,7 @@ LEFT_OUT: dict[str, tuple[Any, str, str, str, str]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_nothing_can_be_left_out(name: str) -> None:
     run, text, line, instead, message = LEFT_OUT[name]

@@ -148,6 +148,7 @@ def test_who_waits_on_tiles_by_every_byte() -> None:
     assert min(seen.values()) >= 5, seen
 
 
+@pytest.mark.slow
 def test_rounds_of_a_loop_by_every_byte() -> None:
     """A loop is followed while it may come back, for seven rounds."""
     agreed = 0

@@ -47,6 +47,7 @@ def test_large_ones_are_read_by_tensor_maps_and_multiplied_by_warpgroups(make):
     assert said.count("copied 3 iterations ahead") == 2 and "no tensor map" not in said
 
 
+@pytest.mark.slow
 def test_boxes_of_pixels_are_rows():
     a, w, out, program = convolution(2, 8, 16, 32)
     ops = list(program.module.functions["k0_out"].ops)

@@ -70,6 +70,7 @@ def test_instances_of_a_shallow_product_write_rows() -> None:
     assert [(level.label, level.inner) for level in schedule.order] == [("m", None), ("n", None)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["FLASH", "MATMUL", "SOFTMAX", "INNER_2MM"])
 def test_what_schedules_share_of_a_search_is_what_each_has_alone(name: str) -> None:
     program, sizes = parse(getattr(d, name)), SIZES[name]
@@ -97,6 +98,7 @@ def test_attention_is_one_kernel_that_goes_over_the_keys_once() -> None:
     }
 
 
+@pytest.mark.slow
 def test_of_causal_attention_the_longest_rows_come_first() -> None:
     score = "rdot(Q[h, m, k], K[h, k, l], k) * scale"
     source = d.FLASH.replace(score, f"where(l <= reshape(m, m, 1), {score}, -inf)")
@@ -147,6 +149,7 @@ SPACES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "template", "arguments"), SPACES)
 def test_what_is_chosen_is_within_a_twentieth_of_the_best_of_a_search(
     name: str, template: str, arguments: list[Tensor]

@@ -205,6 +205,7 @@ def test_what_schedules_share_of_a_search_is_what_each_has_alone() -> None:
         assert one.seconds == pytest.approx(alone, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_rows_alone_come_with_the_longest_first() -> None:
     """Where the mask is seen: not behind a tensor that another kernel wrote."""
     source = """Func total, s, top; In A; Var m; RVar l;

@@ -24,6 +24,7 @@ def reduced(op: str, schedule: str, post: str = "") -> Any:
     return parse(source).scheduled(schedule).function()
 
 
+@pytest.mark.sampled(5)
 @ON
 @pytest.mark.parametrize("op", ["rsum", "rmax", "rmin"])
 @pytest.mark.parametrize("extra", ["", "out.atomic(k);"])
@@ -51,6 +52,7 @@ def test_reductions_may_be_cut_within_an_expression() -> None:
     np.testing.assert_allclose(function(*given), function.reference(*given), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_products_are_cut_along_their_inner_dimension() -> None:
     split = "matmul.block(m:16, n:16, k:32); matmul.tensorize(m:0, n:0, k:16);"
     A, B = normal(33, 70), normal(70, 20)
@@ -105,6 +107,7 @@ def test_softmax_in_two_passes(on: str) -> None:
     np.testing.assert_allclose(online(A, on=on), online.reference(A), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.sampled(1)
 @ON
 def test_flash_attention(on: str) -> None:
     given = normal(2, 19, 16) * 3, normal(2, 16, 70) * 3, normal(2, 70, 24), 0.25
@@ -152,7 +155,7 @@ VALUES = (
 )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("score", [SCORE, f"where(l <= reshape(m, m, 1), {SCORE}, -inf)"])
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("step", [0.01, 3.0])
@@ -181,6 +184,7 @@ def test_levels_follow_maxima_seldom_and_masks_are_made_at_the_edge() -> None:
     assert len(loads) == 2  # of K and V, not of Q
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["exp", "exp2"])
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_warps_join_maxima_only_where_a_level_rises(name: str, sign: str) -> None:
@@ -201,6 +205,7 @@ def ends_early(function: Any, *given: Any) -> bool:
     return any(op.mnemonic == "smin" for op in kernel.ops)
 
 
+@pytest.mark.slow
 def test_a_pass_that_is_needed_goes_to_its_end() -> None:
     given = normal(1, 40, 16), normal(1, 16, 40), normal(1, 40, 16), 0.25
     for old, new in (

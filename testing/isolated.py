@@ -1,0 +1,279 @@
+"""Generated programs on executors, in processes that may die.
+
+    python -m tileir.testing.isolated record FILE [--first 2000000] [--count 5000] [--jobs 2]
+    python -m tileir.testing.isolated run FILE --on gpu --out RESULT.json [--seconds 150] [--jobs 8]
+
+`record` writes digests of what the interpreter computes; no executor is needed. `run` launches the
+same programs on each executor that `--on` names (gpu, simt, cpu) and compares. Programs run in
+processes of their own, a part of them in each, with a time limit for every program. Where a process
+dies or takes too long, that program is reported and the rest of its part goes on in a new process.
+RESULT is written as parts end, and a second call runs what is not in it. The exit status is 0; 1
+where a program differs, fails or ends its process; 3 where the time is over before the last one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+from tileir.errors import InterpretError
+from tileir.testing.checking import SIMT, case
+from tileir.testing.executors import interpreter, launcher
+from tileir.testing.program import bits
+
+FIRST = 2_000_000
+"""The first program: the numbers of campaigns begin at 0, those of tests at 1,000,000."""
+PART, LONGEST = 50, 60.0
+"""Programs of a part; seconds that one program may take."""
+WARPS = (1, 4, 8)
+EXECUTORS = ("gpu", "simt", "cpu")
+WORKER = (sys.executable, "-m", "tileir.testing.isolated", "work")
+"""The command of one process, which takes an executor, a number and a count."""
+
+
+def digest(outputs: Mapping[str, Any]) -> str:
+    """A number that stands for what a program left in its buffers; all NaNs are alike."""
+    hasher = hashlib.sha256()
+    for name, array in sorted(outputs.items()):
+        hasher.update(name.encode() + np.ascontiguousarray(bits(array)).tobytes())
+    return hasher.hexdigest()[:16]
+
+
+def interpret(number: int) -> str | None:
+    """What the interpreter computes for program `number`; None where it has no meaning."""
+    try:
+        return digest(interpreter("ieee")(case(SIMT, number).program, number).outputs)
+    except InterpretError:
+        return None
+
+
+def launch(number: int, on: str) -> str:
+    """What the executor `on` computes for it. Raises what the executor raises."""
+    from tileir.executor import executor
+
+    options: dict[str, Any] = {} if on == "cpu" else {"num_warps": WARPS[number % len(WARPS)]}
+    return digest(launcher(executor(on), **options)(case(SIMT, number).program, number).outputs)
+
+
+# One process ---------------------------------------------------------------------------------
+
+
+def _work(on: str, first: int, count: int) -> None:
+    """Print a line for each program: its number, a digest, and what was wrong."""
+    for number in range(first, first + count):
+        error = result = None
+        try:
+            result = interpret(number) if on == "interpreter" else launch(number, on)
+        except Exception as problem:
+            error = f"{type(problem).__name__}: {problem}".splitlines()[0][:300]
+        sys.stdout.write(json.dumps([number, result, error]) + "\n")
+        sys.stdout.flush()
+
+
+@attrs.frozen
+class Part:
+    """Programs `first` to `first + count - 1` for the executor `on`."""
+
+    on: str
+    first: int
+    count: int
+
+    def run(self, ends: float, answers: dict[int, Answer]) -> str | None:
+        """Run the part; answers go to `answers`. Why the process ended early, if it did."""
+        command = [*WORKER, self.on, str(self.first), str(self.count)]
+        quiet = subprocess.DEVNULL
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=quiet, text=True)
+        lines: queue.Queue[str] = queue.Queue()
+        assert process.stdout is not None
+        reader = threading.Thread(target=_pass_lines, args=(process.stdout, lines), daemon=True)
+        reader.start()
+        try:
+            for _ in range(self.count):
+                wait = min(LONGEST, ends - time.monotonic())
+                line = lines.get(timeout=max(wait, 0.01))
+                if not line:
+                    return f"the process ended with {process.wait()}"
+                number, result, error = json.loads(line)
+                answers[number] = Answer(result, error)
+        except queue.Empty:
+            over = time.monotonic() >= ends
+            return None if over else f"over {LONGEST:.0f} s"
+        finally:
+            process.kill()
+            process.wait()
+        return None
+
+
+@attrs.frozen
+class Answer:
+    """What a program computed, or what was wrong."""
+
+    digest: str | None
+    error: str | None = None
+
+
+def _pass_lines(stream: Any, lines: queue.Queue[str]) -> None:
+    for line in stream:
+        lines.put(line)
+    lines.put("")
+
+
+# All of them ---------------------------------------------------------------------------------
+
+
+def explore(
+    on: str, numbers: Sequence[int], jobs: int, ends: float, keep: Any = lambda _: None
+) -> dict[int, Answer]:
+    """Run programs of consecutive numbers; those that the time was too short for are left out.
+    `keep` is called with the answers of each part."""
+    answers: dict[int, Answer] = {}
+    lock = threading.Lock()
+
+    def through(part: Part) -> None:
+        left: Part | None = part
+        while left is not None and time.monotonic() < ends:
+            part_answers: dict[int, Answer] = {}
+            reason = left.run(ends, part_answers)
+            done = len(part_answers)
+            if reason is not None:
+                part_answers[left.first + done] = Answer(None, reason)
+                done += 1
+            with lock:
+                answers.update(part_answers)
+                keep(part_answers)
+            more = reason is not None and done < left.count
+            left = Part(on, left.first + done, left.count - done) if more else None
+
+    parts = [Part(on, run[0], len(run)) for run in _runs(numbers)]
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(through, parts))
+    return answers
+
+
+def _runs(numbers: Sequence[int]) -> list[list[int]]:
+    """Consecutive numbers, at most `PART` together."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] == number - 1 and len(runs[-1]) < PART:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
+
+
+@attrs.define
+class Result:
+    """What became of programs by executor: how many equal, and what is wrong with others."""
+
+    equal: dict[str, list[int]] = attrs.field(factory=dict[str, list[int]])
+    wrong: dict[str, dict[str, str]] = attrs.field(factory=dict[str, dict[str, str]])
+    seconds: float = 0.0
+
+    def add(
+        self, on: str, recorded: Mapping[int, str | None], answers: Mapping[int, Answer]
+    ) -> None:
+        """Compare the answers of a part."""
+        for number, answer in answers.items():
+            if answer.error is not None:
+                self.wrong.setdefault(on, {})[str(number)] = answer.error
+            elif answer.digest != recorded[number]:
+                self.wrong.setdefault(on, {})[str(number)] = "another result"
+            else:
+                self.equal.setdefault(on, []).append(number)
+
+    def left(self, on: str, recorded: Mapping[int, str | None]) -> list[int]:
+        """Numbers of programs with a meaning that have not run."""
+        done = {*self.equal.get(on, []), *map(int, self.wrong.get(on, {}))}
+        return [n for n, d in recorded.items() if d is not None and n not in done]
+
+    def write(self, path: Path) -> None:
+        """Replace the file."""
+        part = path.with_suffix(".part")
+        counts = {on: len(numbers) for on, numbers in self.equal.items()}
+        part.write_text(json.dumps({"counts": counts, **attrs.asdict(self)}) + "\n")
+        part.replace(path)
+
+    @staticmethod
+    def read(path: Path) -> Result:
+        """What a file holds."""
+        stored = json.loads(path.read_text())
+        return Result(stored["equal"], stored["wrong"], stored["seconds"])
+
+
+def record(path: Path, first: int, count: int, jobs: int, ends: float) -> int:
+    """Write the digests of the interpreter; 3 where the time is too short."""
+    answers = explore("interpreter", range(first, first + count), jobs, ends)
+    digests = [answers[n].digest for n in sorted(answers)]
+    path.write_text(json.dumps({"first": first, "digests": digests}) + "\n")
+    return 0 if len(digests) == count else 3
+
+
+def run(path: Path, on: Sequence[str], out: Path, jobs: int, ends: float) -> int:
+    """Run what is recorded on executors; the exit status."""
+    stored = json.loads(path.read_text())
+    recorded = dict(enumerate(stored["digests"], stored["first"]))
+    result = Result.read(out) if out.exists() else Result()
+    start, before = time.monotonic(), result.seconds
+
+    def keep(name: str, answers: Mapping[int, Answer]) -> None:
+        result.add(name, recorded, answers)
+        result.seconds = round(before + time.monotonic() - start, 1)
+        result.write(out)
+
+    left = 0
+    for name in on:
+        explore(name, result.left(name, recorded), jobs, ends, lambda f, name=name: keep(name, f))
+        wrong, waiting = result.wrong.get(name, {}), len(result.left(name, recorded))
+        equal, left = len(result.equal.get(name, [])), left + waiting
+        sys.stdout.write(
+            f"{name}: {equal} equal, {len(wrong)} wrong, {waiting} left, {result.seconds} s\n"
+        )
+        for number, text in sorted(wrong.items())[:20]:
+            sys.stdout.write(f"  {number}: {text}\n")
+    return 1 if any(result.wrong.values()) else 3 if left else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tileir.testing.isolated")
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("work")
+    one.add_argument("on")
+    one.add_argument("first", type=int)
+    one.add_argument("count", type=int)
+    for name in ("record", "run"):
+        other = commands.add_parser(name)
+        other.add_argument("file", type=Path)
+        other.add_argument("--jobs", type=int, default=1, help="processes at the same time")
+        other.add_argument("--seconds", type=float, default=1e9, help="for everything together")
+        if name == "record":
+            other.add_argument("--first", type=int, default=FIRST)
+            other.add_argument("--count", type=int, default=5000)
+        else:
+            other.add_argument("--on", default="gpu", help=f"of {', '.join(EXECUTORS)}")
+            other.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args(arguments)
+    if args.command == "work":
+        _work(args.on, args.first, args.count)
+        return 0
+    ends = time.monotonic() + args.seconds
+    if args.command == "record":
+        return record(args.file, args.first, args.count, args.jobs, ends)
+    return run(args.file, args.on.split(","), args.out, args.jobs, ends)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
