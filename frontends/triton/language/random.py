@@ -8,6 +8,9 @@ from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.language.builtin import Scope, builtin, whole
 from tileir.frontends.triton.tensor import Tensor
 
+_ROUNDS = 10
+"""Those of the generator's definition."""
+
 
 @builtin
 def philox(s: Scope, seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = 10) -> Any:
@@ -19,7 +22,8 @@ def philox(s: Scope, seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: An
     counters = [semantic.cast(tensor.of(b, c), dtypes.uint32) for c in (c0, c1, c2, c3)]
     words = semantic.broadcast(*counters, low, high)
     rounds = whole(n_rounds, "n_rounds")
-    result = b.library("philox", *(w.expr for w in words), rounds)
+    counted = [] if rounds == _ROUNDS else [rounds]
+    result = b.library("philox", *(w.expr for w in words), *counted)
     return tuple(Tensor(word, dtypes.uint32) for word in result)
 
 
