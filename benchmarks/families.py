@@ -1,6 +1,6 @@
 """Kernels of functions, reductions, scans, sorts, random numbers and atomics next to Triton.
 
-    python benchmarks/families.py --out FOLDER [--case NAME ...] [--seconds 150]
+    python benchmarks/families.py --out FOLDER [--case NAME ...] [--seconds 150] [--commit HASH]
     python benchmarks/families.py --out FOLDER --functions [--seconds 100]
 
 Needs a GPU and torch; Triton is timed where it is installed. The first form compiles each kernel of
@@ -25,6 +25,7 @@ import time
 import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -317,7 +318,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "histogram 2^24 of 256": lambda: _histogram(1 << 24, 256),
     "silu(x) sin(x) bf16 2^25": lambda: _flat(
         "silu_sine", 1 << 25, BF16, 1e-2, lambda x: x * torch.sigmoid(x) * torch.sin(x)),
-    "tanh(x) + erf(x) |x|^1.5 2^25": lambda: _flat(
+    "tanh(x) + erf(x) abs(x)^1.5 2^25": lambda: _flat(
         "functions", 1 << 25, F32, 1e-5,
         lambda x: torch.tanh(x) + torch.erf(x) * x.abs() ** 1.5),
 }  # fmt: skip
@@ -487,6 +488,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--case", action="append")
     parser.add_argument("--functions", action="store_true")
     parser.add_argument("--seconds", type=float)
+    parser.add_argument("--commit", help="what is measured, for the results")
     asked = parser.parse_args(argv)
     asked.out.mkdir(parents=True, exist_ok=True)
     table: Mapping[str, Any] = FUNCTIONS if asked.functions else CASES
@@ -495,9 +497,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows = run_all(run_function, names, FUNCTION_SECONDS, asked.seconds or 95)
     else:
         rows = run_all(run_case, names, CASE_SECONDS, asked.seconds or 145)
-    head = {"device": _device(), "torch": torch.__version__, "rows": rows}
+    versions = {name: _version(name) for name in ("torch", "triton", "tileir")}
+    head = {"device": _device(), **versions, "commit": asked.commit, "rows": rows}
     name = "functions.json" if asked.functions else "families.json"
     (asked.out / name).write_text(json.dumps(head, indent=1))
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def _device() -> str:
