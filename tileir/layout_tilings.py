@@ -12,12 +12,21 @@ from math import prod
 from tileir.layout import Layout, Repeat, Vector, layout
 
 
-def blocked(shape: Vector, order: Vector, vector: int, num_warps: int, lanes: int = 32) -> Layout:
+def blocked(
+    shape: Vector,
+    order: Vector,
+    vector: int,
+    num_warps: int,
+    lanes: int = 32,
+    within: int | None = None,
+) -> Layout:
     """A tiling that keeps neighbouring lanes on neighbouring elements (paper Figure 5).
 
     `order` lists dimensions, fastest first; every thread holds `vector` neighbours along
     `order[0]` (fewer where they do not divide the extent), lanes follow along `order`, warps
-    from the slowest dimension, and registers repeat the block until `shape` is covered.
+    from the slowest dimension, and registers repeat the block until `shape` is covered. Along the
+    dimension `within`, unless it is the fastest, a thread holds neighbours too where lanes and
+    warps divide the extent.
     """
     fast, left = order[0], list(shape)
     vector = _vector_along(shape, fast, min(_power_below(vector), _power_in(shape[fast])), lanes)
@@ -32,6 +41,11 @@ def blocked(shape: Vector, order: Vector, vector: int, num_warps: int, lanes: in
     steps.append(Repeat("lane", lanes, None))
     steps += _warps_along(left, order, num_warps)
     steps += [Repeat("register", left[dim], dim) for dim in order]
+    if within not in (None, fast):
+        along = [step for step in steps if step.dim == within]
+        if prod(step.count for step in along) == shape[within]:
+            steps.remove(along[-1])
+            steps.insert(1, along[-1])
     return layout(len(shape), repeats=tuple(steps))
 
 

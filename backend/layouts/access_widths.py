@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 
-from tileir.analysis.alignment import Alignments, alignment
+from tileir.analysis.alignment import Alignment, Alignments, alignment
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import Pointer, element_of, shape_of
@@ -45,11 +47,18 @@ class AccessWidths:
     def width(self, op: Op, dim: int) -> int:
         """The largest power of two of neighbours along `dim` that one thread may access at once:
         contiguous, aligned to their size, all under one mask, none outside the tile."""
+        masks = [self.facts.of(m) for m in (getattr(op, "mask", None), op.predicate) if m]
+        return self._width(op, dim, masks)
+
+    def aligned_width(self, op: Op, dim: int) -> int:
+        """`width` where all elements are under one mask."""
+        return self._width(op, dim, ())
+
+    def _width(self, op: Op, dim: int, masks: Sequence[Alignment]) -> int:
         pointer = op.inputs[0]
         element = element_of(pointer.type)
         assert isinstance(element, Pointer)
         facts, size = self.facts.of(pointer), element.pointee.bytes
-        masks = [self.facts.of(m) for m in (getattr(op, "mask", None), op.predicate) if m]
         width = 1
         while width * size < _WIDEST_BYTES:
             wider = width * 2
@@ -65,5 +74,5 @@ class AccessWidths:
 class OneByOne(AccessWidths):
     """Facts for lanes that own neighbouring elements: no lane owns two contiguous ones."""
 
-    def width(self, op: Op, dim: int) -> int:
+    def _width(self, op: Op, dim: int, masks: Sequence[Alignment]) -> int:
         return 1

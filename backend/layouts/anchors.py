@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
+from typing import Any, cast
 
 import attrs
 
@@ -18,6 +19,8 @@ from tileir.op import Op
 from tileir.types import Pointer, Scalar, Tile, shape_of
 
 _LANES = 32
+_LINE_BYTES = 128
+"""Of the first cache."""
 _STAGED = "gpu.local_load"
 _REMOTE, _SCATTER = "gpu.cluster_load", "gpu.cluster_scatter"
 
@@ -26,8 +29,9 @@ _REMOTE, _SCATTER = "gpu.cluster_load", "gpu.cluster_scatter"
 class AnchorLayouts:
     """The layouts that accesses of one function ask for.
 
-    Accesses of one shape that run in the same direction share a layout, as wide as the widest of
-    them can use, so that values pass from loads to stores without moving.
+    Accesses of one shape that run in the same direction share a layout, so that values pass from
+    loads to stores without moving. It is as wide as the widest of them can use, unless that
+    scatters what others, whose addresses are not aligned to it, access per instruction.
     """
 
     function: Function
@@ -36,6 +40,7 @@ class AnchorLayouts:
     _widths: dict[tuple[Vector, Vector], int] = attrs.field(init=False, factory=dict)
     _orders: dict[Vector, dict[Vector, int]] = attrs.field(init=False, factory=dict)
     _reduced: set[Vector] = attrs.field(init=False, factory=set)
+    _scanned: dict[Vector, int] = attrs.field(init=False, factory=dict)
     _cached_layouts: dict[tuple[Vector, Vector], Layout] = attrs.field(init=False, factory=dict)
     _wishes: dict[Op, tuple[Vector, Vector, int]] = attrs.field(init=False, factory=dict)
     _nesting: Nesting | None = attrs.field(init=False, default=None)
@@ -46,12 +51,37 @@ class AnchorLayouts:
         self._reduced |= {
             shape_of(op.inputs[0].type) for op in self.function.ops if op.mnemonic == "reduce"
         }
+        self._scanned = {
+            shape_of(op.inputs[0].type): cast(Any, op).axis
+            for op in self.function.ops
+            if op.mnemonic == "scan"
+        }
         wishes = [self._wish(op) for op in accesses(self.function)]
         wishes += [_wide(op.results[0].type) for op in _slices(self.function)]
         for shape, order, width in wishes:
             orders = self._orders.setdefault(shape, {})
             orders[order] = orders.get(order, 0) + width
             self._widths[shape, order] = max(self._widths.get((shape, order), 1), width)
+        self._narrow_scattered()
+
+    def _narrow_scattered(self) -> None:
+        """Where an access of neighbours is narrower than the layout for want of alignment, take the
+        width at which the accesses of that shape and order cost least, the least of several."""
+        groups: dict[tuple[Vector, Vector], list[tuple[int, int, bool]]] = {}
+        for op in accesses(self.function):
+            shape, order, _ = self._wish(op)
+            if self.contiguity.runs(op.inputs[0])[order[0]] > 1:
+                size, most = _element_bytes(op.inputs[0].type), _per_access(op.inputs[0].type)
+                width = min(self.contiguity.aligned_width(op, order[0]), most)
+                group = groups.setdefault((shape, order), [])
+                group.append((width, size, bool(op.effects & Effects.WRITE)))
+        for key, group in groups.items():
+            widest = self._widths[key]
+            if any(width < min(widest, VECTOR_BYTES // size) for width, size, _ in group):
+                self._widths[key] = min(
+                    (1 << k for k in range(widest.bit_length())),
+                    key=lambda w: sum(_access_cost(w, *access) for access in group),
+                )
 
     def of(self, op: Op) -> Layout | None:
         """The layout of an access to a tile of pointers; None for other ops."""
@@ -82,7 +112,8 @@ class AnchorLayouts:
 
     def _layout(self, shape: Vector, order: Vector) -> Layout:
         """As wide as the accesses, as long as every thread still owns an element. Tiles that are
-        reduced may be owned by fewer warps, which then need no barrier."""
+        reduced may be owned by fewer warps, which then need no barrier. Threads own neighbours
+        along the axis of a scan, which they scan before they exchange anything."""
         if (shape, order) not in self._cached_layouts:
             self._cached_layouts[shape, order] = self._tiling(shape, order)
         return self._cached_layouts[shape, order]
@@ -96,7 +127,8 @@ class AnchorLayouts:
             if shape in self._reduced and prod(shape) // width <= _LANES:
                 break
             width //= 2
-        return blocked(shape, order, width, self.num_warps)
+        within = self._scanned.get(shape)
+        return blocked(shape, order, width, self.num_warps, within=within)
 
     def _wish(self, op: Op) -> tuple[Vector, Vector, int]:
         """Shape of an access, its dimensions fastest first, and elements per thread access."""
@@ -179,6 +211,21 @@ def vector_run(layout: Layout, dim: int) -> int:
     return length
 
 
+def _access_cost(layout: int, width: int, size: int, write: bool) -> float:
+    """What an access of elements of `size` bytes, `width` at once, costs per element where threads
+    own `layout` neighbours: the instruction, its lines of 128 bytes, and the sectors of 32 bytes
+    that further instructions write again."""
+    width = min(width, layout)
+    if width == layout or width * size >= VECTOR_BYTES:
+        return 2 / width
+    lines = max(1.0, layout * size * _LANES / _LINE_BYTES)
+    return (1 + lines + (2 * (layout / width - 1) if write else 0)) / width
+
+
 def _per_access(type: object) -> int:
+    return max(1, VECTOR_BYTES // _element_bytes(type))
+
+
+def _element_bytes(type: object) -> int:
     assert isinstance(type, Tile) and isinstance(type.element, Pointer)
-    return max(1, VECTOR_BYTES // type.element.pointee.bytes)
+    return type.element.pointee.bytes

@@ -6,7 +6,7 @@ import pytest
 import tileir
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.layouts.anchors import AnchorLayouts
+from tileir.backend.layouts.anchors import AnchorLayouts, vector_run
 from tileir.backend.layouts.assign_layouts import assign_layouts
 from tileir.backend.layouts.join_split import operand_layout_of, result_layout, stays
 from tileir.backend.legalize.link_inline import legalize
@@ -213,3 +213,36 @@ def test_a_sum_that_is_planned_elsewhere_is_converted():
     x, y = np.arange(8, dtype=np.float32), np.zeros(16, np.float32)
     SimtExecutor().launch(b.module(), None, 1, [x, y], num_warps=1)
     np.testing.assert_array_equal(y, np.concatenate([2 * x, x]))
+
+
+def test_threads_own_neighbours_along_the_axis_of_a_scan():
+    """Down the columns of a tile, they scan their elements before they exchange anything; rows of
+    a warp stay whole lines."""
+    b = Builder()
+    with b.kernel("k", x=arg(pointer(F32), aligned=16)) as (x,):
+        at = b.arange(64)[:, None] * 32 + b.arange(32)[None, :]
+        (x + at).store((x + at).load().cumsum(axis=0))
+    function = assigned(b.module())
+    (scan,) = (op for op in function.ops if op.mnemonic == "scan")
+    owned = scan.result.type.layout.registers
+    assert {(row, column) for row, column in owned} == {(i, j) for i in range(4) for j in range(4)}
+    assert not conversions(function)
+    values = np.random.default_rng(2).integers(0, 9, 64 * 32).astype(np.float32)
+    expected = np.cumsum(values.reshape(64, 32), axis=0).reshape(-1)
+    SimtExecutor().launch(b.module(), None, 1, [values], num_warps=4)
+    np.testing.assert_array_equal(values, expected)
+
+
+@pytest.mark.parametrize(("aligned", "widest"), [(16, 8), (2, 1)])
+def test_rows_that_are_not_aligned_keep_neighbouring_lanes_on_neighbours(aligned, widest):
+    """A thread that owns 8 elements of f16 accesses unaligned rows one by one, and a warp then 16
+    sectors by every instruction, whatever the alignment of what all rows share."""
+    b = Builder()
+    types = {name: arg(pointer(F16), aligned=aligned) for name in "xy"}
+    with b.kernel("k", **types, w=arg(pointer(F16), aligned=16)) as (x, y, w):
+        i = b.arange(1024)
+        (y + i).store((x + i).load() * (w + i).load())
+    function = assigned(b.module())
+    (store,) = (op for op in function.ops if op.mnemonic == "store")
+    assert vector_run(store.inputs[0].type.layout, 0) == widest
+    assert not conversions(function)

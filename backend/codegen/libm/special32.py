@@ -5,6 +5,7 @@ from __future__ import annotations
 from tileir.backend.codegen.libm.exponential32 import (
     exp_scaled,
     near_exp,
+    quotient,
     reciprocal,
     reduced,
     scaled,
@@ -36,7 +37,7 @@ def erf(x: Term) -> Term:
         tail = power.ptx("ex2.approx.ftz.f32")
     else:
         clamped = clamp(size, 0.0, 4.0)
-        tail = exp_scaled(-fma(clamped, horner(clamped, _ERF_TAIL), clamped), 0)
+        tail = exp_scaled(-fma(clamped, horner(clamped, _ERF_TAIL), clamped))
     return where(nan(x) | (size < 0.92), small, copysign(1.0 - tail, x))
 
 
@@ -53,8 +54,7 @@ def erfc(x: Term) -> Term:
     n, r = reduced(-square)
     power = near_exp(r) + 1.0
     power = fma(power, -lost, power)
-    inverse = reciprocal(fma(size, 2.0, 1.0))
-    value = scaled(ratio * inverse * power, n.whole())
+    value = scaled(quotient(ratio, fma(size, 2.0, 1.0)) * power, n.whole())
     value = where(x < 0.0, 2.0 - value, value)
     return where(nan(x), x, value)
 

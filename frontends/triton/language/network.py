@@ -18,11 +18,11 @@ from tileir.builder import I16, I32, I64, Expr
 from tileir.types import element_of, with_element
 
 
-def sorted_rows(b: Any, rows: Expr, descending: bool) -> Expr:
+def sort_rows(b: Any, rows: Expr, descending: bool) -> Expr:
     """Every row of a tile of two dimensions in order."""
     keys = _keys(b, rows, complemented=descending)
     cube = _Cube(b, keys.shape[1].bit_length() - 1)
-    x = cube.sorted(cube.of(keys), cube.bits)
+    x = cube.sort(cube.of(keys), cube.bits)
     return _elements(b, x.reshape(*rows.shape), rows, complemented=descending)
 
 
@@ -34,11 +34,11 @@ def greatest(b: Any, rows: Expr, count: int, descending: bool) -> Expr:
     parts are the largest of both, and bitonic."""
     keys = _keys(b, rows, complemented=descending)
     cube, part = _Cube(b, keys.shape[1].bit_length() - 1), count.bit_length() - 1
-    x = cube.sorted(cube.of(keys), part)
+    x = cube.sort(cube.of(keys), part)
     for _ in range(part, cube.bits):
         x = b.reduce(x, axis=cube.axis(part), combiner="smin")
         cube = _Cube(b, cube.bits - 1)
-        x = cube.merged(x, part)
+        x = cube.merge(x, part)
     return _elements(b, x.reshape(rows.shape[0], count), rows, complemented=descending)
 
 
@@ -57,13 +57,13 @@ class _Cube:
         """The dimension of a bit of the index."""
         return self.bits - bit
 
-    def sorted(self, x: Expr, stages: int) -> Expr:
+    def sort(self, x: Expr, stages: int) -> Expr:
         """Parts of 2^stages elements in order, alternately up and down."""
         for stage in range(stages):
-            x = self.merged(x, stage + 1)
+            x = self.merge(x, stage + 1)
         return x
 
-    def merged(self, x: Expr, stages: int) -> Expr:
+    def merge(self, x: Expr, stages: int) -> Expr:
         """Bitonic parts of 2^stages elements in order, alternately up and down."""
         if stages < self.bits:
             mask = self._mask(x, stages)
@@ -72,10 +72,10 @@ class _Cube:
 
     def _ascending(self, x: Expr, stages: int) -> Expr:
         for bit in reversed(range(stages)):
-            x = self._compared(x, bit)
+            x = self._compare(x, bit)
         return x
 
-    def _compared(self, x: Expr, bit: int) -> Expr:
+    def _compare(self, x: Expr, bit: int) -> Expr:
         b, axis = self.b, self.axis(bit)
         both = b.reduce(x, axis=axis, combiner="xor")
         kept = [1 if d == axis else n for d, n in enumerate(x.shape)]

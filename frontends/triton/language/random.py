@@ -8,6 +8,9 @@ from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.language.builtin import Scope, builtin, whole
 from tileir.frontends.triton.tensor import Tensor
 
+_USUAL_ITERATIONS = 10
+"""Those of the generator's definition."""
+
 
 @builtin
 def philox(s: Scope, seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = 10) -> Any:
@@ -18,8 +21,9 @@ def philox(s: Scope, seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: An
     high = semantic.cast(semantic.shift("right")(b, key, 32), dtypes.uint32)
     counters = [semantic.cast(tensor.of(b, c), dtypes.uint32) for c in (c0, c1, c2, c3)]
     words = semantic.broadcast(*counters, low, high)
-    rounds = whole(n_rounds, "n_rounds")
-    result = b.library("philox", *(w.expr for w in words), rounds)
+    iterations = whole(n_rounds, "n_rounds")
+    counted = [] if iterations == _USUAL_ITERATIONS else [iterations]
+    result = b.library("philox", *(w.expr for w in words), *counted)
     return tuple(Tensor(word, dtypes.uint32) for word in result)
 
 

@@ -20,7 +20,7 @@ def sort(s: Scope, x: Tensor, dim: Any = None, descending: Any = False) -> Tenso
     rows = _Rows(s, x, dim)
     down = bool(static(descending, "descending"))
     if _power_of_two(rows.extent):
-        return rows.back(network.sorted_rows(s.b, rows.keys, down))
+        return rows.back(network.sort_rows(s.b, rows.keys, down))
     return rows.back(s.b.library("sort", rows.keys, down))
 
 

@@ -1,0 +1,77 @@
+"""The table of functions in docs/explanation/numerics.md: instructions by compiling each, errors
+from `benchmarks/results/functions.json`, ratios of kernels from `families.json`."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tileir.backend import compile as compile_kernel
+from tileir.builder import F32, Builder, arg, pointer
+from tileir.op import lookup
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/explanation/numerics.md").read_text()
+RESULTS = {
+    name: json.loads((ROOT / f"benchmarks/results/{name}.json").read_text())
+    for name in ("functions", "families")
+}
+INSTRUCTION = re.compile(r"^\t(?:@!?%p\d+ )?[a-z][\w.]*\s.*;$", re.MULTILINE)
+
+
+def rows(section):
+    text = PAGE.split(f"## {section}\n")[1].split("\n## ")[0]
+    cells = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
+    return [[cell.strip().strip("`") for cell in row] for row in cells]
+
+
+FUNCTIONS = rows("Functions of float32")
+
+
+def instructions(name):
+    """Of PTX for sm_90a, one element per thread, besides those of a copy."""
+
+    def kernel(function):
+        b = Builder()
+        buffers = {n: arg(pointer(F32), aligned=16) for n in "xy"}
+        with b.kernel("k", **buffers) as (x, y):
+            i = b.arange(128)
+            (y + i).store(getattr(b, function)((x + i).load()))
+        return b.module()
+
+    def count(function):
+        options = {"num_warps": 4}
+        ptx = compile_kernel(kernel(function), target="sm_90a", options=options).ptx
+        return len(INSTRUCTION.findall(ptx))
+
+    return count(name) - count("fabs") + 1
+
+
+@pytest.mark.parametrize("row", FUNCTIONS, ids=lambda row: row[0])
+def test_instructions_and_errors_of_a_function_are_as_stated(row):
+    name, bound, length, found, other = row
+    assert lookup(name).numerics.ulp == float(bound)
+    assert int(length) == instructions(name)
+    exact = {"exp": "exact exp", "exp2": "exact exp2"}.get(name, name)
+    measured = RESULTS["functions"]["rows"].get(exact)
+    if measured is None:
+        assert found == other == "-"
+    else:
+        assert found == f"{measured['tileir']['ulp']:.2f}" and float(found) <= float(bound)
+        assert other == f"{measured['triton']['ulp']:.2f}"
+
+
+def test_measurements_name_their_card():
+    for results in RESULTS.values():
+        assert results["device"] in PAGE and results["commit"]
+
+
+def test_ratios_of_kernels_are_those_measured():
+    measured = RESULTS["families"]["rows"]
+    stated = {row[0]: row[1:] for row in rows("Kernels of reductions, scans and functions")}
+    assert set(stated) == set(measured)
+    for name, (ours, theirs, ratio) in stated.items():
+        row = measured[name]
+        assert ours == f"{row['tileir']['us']:.1f}" and theirs == f"{row['triton']['us']:.1f}"
+        assert ratio == f"{row['ratio']:.2f}"
