@@ -15,12 +15,14 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
 from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
-from tileir.backend.layouts.warpgroup_matmuls import (
+from tileir.backend.layouts.wgmma import (
     HALVES,
+    ROWS,
+    WARPS,
     swizzle_of,
+    warpgroup_grid,
     why_not_wgmma,
 )
-from tileir.backend.layouts.wgmma import ROWS, WARPS, warpgroup_grid
 from tileir.effects import Effects
 from tileir.errors import CompileError
 from tileir.ir import Function
