@@ -126,12 +126,6 @@ def _warpgroup_warps(function: Function, context: Context) -> int:
     return warps_for(function, dots)
 
 
-def _defer_wgmma_waits(function: Function, context: Any) -> PassResult:
-    from tileir.backend.warp_specialize.defer_wgmma_waits import defer_wgmma_waits
-
-    return defer_wgmma_waits(function)
-
-
 def _size(outcome: PassResult) -> int:
     return sum(1 for _ in cast(Function, outcome.ir).ops)
 
@@ -358,10 +352,6 @@ def _is_register_limited(function: Function, context: Context) -> bool:
     return limit is not None and limit < context.target.max_registers
 
 
-def _multiplies_by_warpgroups(function: Function, context: Any) -> bool:
-    return has_op(function, "gpu.wgmma")
-
-
 def _copies_results(function: Function, context: Context) -> bool:
     return has_op(function, "gpu.tma_store")
 
@@ -380,7 +370,6 @@ GPU = (
     Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),
     Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices),
     Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
-    Stage("defer-wgmma-waits", _defer_wgmma_waits, _multiplies_by_warpgroups),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("stage-halo", _stage_halo, _reads_again, snapshot="halo", marker="halo"),
     Stage("check-registers", _check_registers_suffice),
