@@ -117,12 +117,15 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
 
 def _warpgroup_warps(function: Function, context: Context) -> int:
     """The warps that run `function` if warpgroups compute its dots; 0 where they compute none."""
-    from tileir.backend.software_pipeline.warpgroup_dots import warps_for, wgmma_dots
+    from tileir.backend.layouts.wgmma import why_not_wgmma
+    from tileir.ops.dot import Dot
 
-    dots = wgmma_dots(function)
+    dots = [op for op in function.ops if isinstance(op, Dot) and why_not_wgmma(op) is None]
     stated = context.options.num_warps or function.attributes.get("num_warps")
     if not dots or (stated and isinstance(stated, int)):
         return stated if dots and isinstance(stated, int) else 0
+    from tileir.backend.software_pipeline.warpgroup_dots import warps_for
+
     return warps_for(function, dots)
 
 

@@ -22,10 +22,10 @@ def overlap_wgmma(function: Function, header: str, *, refills: bool = False) -> 
     """`function` with the one `wgmma` of the loop at `header` under way while the next iteration's
     begins; None where the loop does not allow it.
 
-    An operand's bytes may then be written no sooner than one iteration later. Slots that the loop
-    gives back by `gpu.mbarrier_arrive` are given back that much later. A loop that writes the
+    An operand's bytes may then be written no sooner than one iteration later. What the loop
+    gives back by `gpu.mbarrier_arrive` is given back that much later. A loop that writes the
     buffers of the operands itself is left as it is, unless `refills` says that it writes the
-    stage of the iteration before, behind a barrier after the wait."""
+    stage of the iteration before, after a barrier that follows the wait."""
     chain = _chain(function, loops(function).by_header[header])
     if chain is None or (not refills and _refills(function, chain)):
         return None

@@ -126,12 +126,6 @@ def warps_for(function: Function, dots: Sequence[Dot]) -> int:
     return WARPS * groups
 
 
-def wgmma_dots(function: Function) -> list[Dot]:
-    """The dots of `function` that some number of warpgroups can compute."""
-    dots = [op for op in function.ops if isinstance(op, Dot)]
-    return [dot for dot in dots if why_not_wgmma(dot) is None]
-
-
 def _dots(function: Function, loop: Loop) -> Iterator[Dot]:
     return (op for x in loop.order for op in function.blocks[x].ops if isinstance(op, Dot))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tileir.analysis.loops import loops
-from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
 from tileir.ir import Function
 from tileir.passmanager.registry import PassResult, pass_
 
@@ -16,7 +15,7 @@ def defer_wgmma_waits(function: Function) -> PassResult:
     before, and then gives back that one's slots; behind the loop the last one is waited for. A
     product whose first factor is in registers reads them until it is waited for (PTX ISA,
     "wgmma.mma_async"), and the next iteration's would be written meanwhile: it stays as it is. So does one whose
-    loop writes the buffers of its factors itself.
+    loop writes the buffers of its operands itself.
 
     before:
         stage "warp_specialized"
@@ -65,6 +64,8 @@ def defer_wgmma_waits(function: Function) -> PassResult:
           ret
         }
     """  # noqa: E501
+    from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
+
     count = 0
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         changed = overlap_wgmma(function, header)
