@@ -85,7 +85,7 @@ def _scalarize_pointer_steps(function: Function, context: Any) -> Any:
 def _modulo_to_mask(function: Function, context: Any) -> Function:
     from tileir.backend.tma.modulo_to_mask import modulo_to_mask
 
-    return modulo_to_mask(function)
+    return modulo_to_mask(function, checked=True)
 
 
 def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, Context]:
@@ -371,7 +371,7 @@ GPU = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
     Stage("strip-mine", _strip_mine, _has_large_tiles, Scope.MODULE, "strip_mined"),
     Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),
-    Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices),
+    Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
     Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("stage-halo", _stage_halo, _reads_again, snapshot="halo", marker="halo"),

@@ -13,34 +13,41 @@ from typing import Any, TypeAlias, cast
 import attrs
 
 from tileir.analysis.affine import Affine, affine
+from tileir.analysis.dominance import dominance
 from tileir.analysis.polynomial import Lane, Polynomial, number
 from tileir.analysis.ranges import ranges
-from tileir.analysis.uses import definitions, uses
+from tileir.analysis.uses import defining_blocks, definitions, uses
+from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, writable
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.arith import And, SRem
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch
 from tileir.ops.dot import Dot
+from tileir.ops.hopper import DeviceAssert
 from tileir.ops.memory import Load, Store
 from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Trans
 from tileir.passmanager.registry import pass_
-from tileir.rewrite import Answer, Walk, rewrite
-from tileir.types import Tile, shape_of
-from tileir.values import Constant, Operand, Value
+from tileir.rewrite import Answer, Replace, Walk, rewrite
+from tileir.types import I64, Tile, element_of, shape_of
+from tileir.values import Constant, Operand, Value, constant
 
 Place: TypeAlias = tuple[Value, int]
 """A tile, and the dimension of it along which an index runs."""
 
 
 @pass_("modulo-to-mask")
-def modulo_to_mask(function: Function) -> Function:
+def modulo_to_mask(function: Function, *, checked: bool = False) -> Function:
     """Load under a mask where an index wraps around and nothing made of what it then reads is kept.
 
     An index start + lane modulo n is start + lane in the lanes that are less than n. Where loads
     feed dots, and all that is made of the other lanes, followed along their dimension through
     dots, elementwise ops and loops, is left out by the masks of stores, these lanes need not be
     loaded: so the address is a sum of products.
+
+    An index of -n or less, or one that overflows, is another one modulo n. Where it is visible that
+    an index may be that low, all stays as it is. Where it is only not excluded, a kernel that is
+    `checked` ends with an error (`gpu.device_assert`); in others who reads the loads has to look.
 
     before:
         define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %m) {
@@ -108,15 +115,18 @@ def modulo_to_mask(function: Function) -> Function:
         }
     """
     found = [w for op in function.ops if isinstance(op, SRem) and (w := _wrap(function, op))]
+    if checked:
+        found = [wrap for wrap in found if wrap.start is None or _is_writable(function, wrap)]
     if not found:
         return function
     masked: dict[Op, tuple[_Wrap, int]] = {x: (w, dim) for w in found for x, dim in w.loads}
-    replaced: set[Op] = {wrap.op for wrap in found}
+    replaced: dict[Op | None, _Wrap] = {wrap.op: wrap for wrap in found}
 
     def rule(op: Op, walk: Walk) -> Answer:
         origin = order.get(op.results[0]) if op.results else None
         if origin in replaced:
-            return cast(Any, op).lhs
+            checks = _checks(function, replaced[origin]) if checked else ()
+            return Replace((cast(Any, op).lhs,), tuple(x.remap(walk.env) for x in checks))
         if origin is not None and origin in masked and origin not in done:
             done.add(origin)
             wrap, dim = masked[origin]
@@ -136,6 +146,8 @@ class _Wrap:
     op: SRem
     index: Value
     bound: Operand
+    start: Polynomial | None
+    """The index in lane 0 if it may be negative or overflow."""
     loads: tuple[tuple[Load, int], ...]
 
 
@@ -145,15 +157,53 @@ def _wrap(function: Function, op: SRem) -> _Wrap | None:
     if len(shape) != 1 or index is None or bound is None or not isinstance(op.lhs, Value):
         return None
     plain = index.stride(0) == number(1) and bound.stride(0) == number(0)
-    positive = op.rounding.value == "zero" or ranges(function).of(op.lhs)[0] >= 0
-    if not plain or not positive or op.predicate is not None:
+    positive = ranges(function).of(op.lhs)[0] >= 0
+    start = index.offset.without(Lane(0))
+    signed = op.rounding.value == "zero" and not _is_visibly_negative(start)
+    if not plain or not (positive or signed) or op.predicate is not None:
         return None
     placed = _placed(function, (op.result, 0))
-    room = bound.offset - number(1) - index.offset.without(Lane(0))
+    room = bound.offset - number(1) - start
     if placed is None or not all(_left_out(function, x, room) for x in placed):
         return None
     loads = tuple((cast(Load, definitions(function)[v]), dim) for v, dim in placed)
-    return _Wrap(op, op.lhs, op.rhs, loads)
+    return _Wrap(op, op.lhs, op.rhs, None if positive else start, loads)
+
+
+def _is_visibly_negative(start: Polynomial) -> bool:
+    """Whether a start falls with something, or is negative where all that it is made of is 0."""
+    return any(factor < 0 for factor in start.terms.values())
+
+
+def _checks(function: Function, wrap: _Wrap) -> list[Op]:
+    """That no lane's index is -n or less, or overflows."""
+    if wrap.start is None:
+        return []
+    make, kind = PolynomialEmitter(function, I64), wrap.op.result.type
+    bound, bits = affine(function).of(wrap.bound), element_of(kind).bits
+    assert bound is not None
+    start, room = make.write(wrap.start), make.write(wrap.start + bound.offset)
+    right: Operand = make.made(ICmp(room, constant(I64, 0), predicate_=IntegerPredicate.SGT))
+    if bits < I64.bits:
+        last = constant(I64, (1 << (bits - 1)) - shape_of(kind)[0])
+        below = make.made(ICmp(start, last, predicate_=IntegerPredicate.SLE))
+        right = make.made(And(right, below))
+    make.ops.append(DeviceAssert(right))
+    return make.ops
+
+
+def _is_writable(function: Function, wrap: _Wrap) -> bool:
+    """Whether the check of an index can be written where it wraps around."""
+    bound = affine(function).of(wrap.bound)
+    assert bound is not None and wrap.start is not None
+    symbols = {s for form in (wrap.start, bound.offset) for m in form.terms for s in m}
+    place = defining_blocks(function)
+    here = place[wrap.op.result]
+
+    def reached(value: Value) -> bool:
+        return value not in place or dominance(function).dominates(place[value], here)
+
+    return all(writable(function, s, reached) for s in symbols)
 
 
 def _placed(function: Function, start: Place) -> list[Place] | None:
