@@ -83,9 +83,9 @@ def _scalarize_pointer_steps(function: Function, context: Any) -> Any:
 
 
 def _modulo_to_mask(function: Function, context: Any) -> Function:
-    from tileir.backend.tma.modulo_to_mask import modulo_to_mask
+    from tileir.backend.tma.modulo_to_mask import mask_wrapped_loads
 
-    return modulo_to_mask(function, checked=True)
+    return mask_wrapped_loads(function, is_checked=True)
 
 
 def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, Context]:

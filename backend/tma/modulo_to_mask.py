@@ -29,7 +29,7 @@ from tileir.ops.memory import Load, Store
 from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Trans
 from tileir.passmanager.registry import pass_
 from tileir.rewrite import Answer, Replace, Walk, rewrite
-from tileir.types import I64, Tile, element_of, shape_of
+from tileir.types import I64, Tile, shape_of
 from tileir.values import Constant, Operand, Value, constant
 
 Place: TypeAlias = tuple[Value, int]
@@ -37,7 +37,7 @@ Place: TypeAlias = tuple[Value, int]
 
 
 @pass_("modulo-to-mask")
-def modulo_to_mask(function: Function, *, checked: bool = False) -> Function:
+def modulo_to_mask(function: Function) -> Function:
     """Load under a mask where an index wraps around and nothing made of what it then reads is kept.
 
     An index start + lane modulo n is start + lane in the lanes that are less than n. Where loads
@@ -46,8 +46,8 @@ def modulo_to_mask(function: Function, *, checked: bool = False) -> Function:
     loaded: so the address is a sum of products.
 
     An index of -n or less, or one that overflows, is another one modulo n. Where it is visible that
-    an index may be that low, all stays as it is. Where it is only not excluded, a kernel that is
-    `checked` ends with an error (`gpu.device_assert`); in others who reads the loads has to look.
+    an index may be that low, all stays as it is. Where it is only not excluded, the compiler of the
+    loads has to check it.
 
     before:
         define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %m) {
@@ -114,18 +114,24 @@ def modulo_to_mask(function: Function, *, checked: bool = False) -> Function:
           ret
         }
     """
-    found = [w for op in function.ops if isinstance(op, SRem) and (w := _wrap(function, op))]
-    if checked:
-        found = [wrap for wrap in found if wrap.start is None or _is_writable(function, wrap)]
-    if not found:
+    return mask_wrapped_loads(function)
+
+
+def mask_wrapped_loads(function: Function, *, is_checked: bool = False) -> Function:
+    """The same; with `is_checked`, the kernel ends with an error (`gpu.device_assert`) where an
+    index is -n or less or overflows."""
+    wraps = [w for op in function.ops if isinstance(op, SRem) and (w := _wrap(function, op))]
+    if is_checked:
+        wraps = [wrap for wrap in wraps if wrap.start is None or _is_writable(function, wrap)]
+    if not wraps:
         return function
-    masked: dict[Op, tuple[_Wrap, int]] = {x: (w, dim) for w in found for x, dim in w.loads}
-    replaced: dict[Op | None, _Wrap] = {wrap.op: wrap for wrap in found}
+    masked: dict[Op, tuple[_Wrap, int]] = {x: (w, dim) for w in wraps for x, dim in w.loads}
+    replaced: dict[Op | None, _Wrap] = {wrap.op: wrap for wrap in wraps}
 
     def rule(op: Op, walk: Walk) -> Answer:
         origin = order.get(op.results[0]) if op.results else None
         if origin in replaced:
-            checks = _checks(function, replaced[origin]) if checked else ()
+            checks = _checks(function, replaced[origin]) if is_checked else ()
             return Replace((cast(Any, op).lhs,), tuple(x.remap(walk.env) for x in checks))
         if origin is not None and origin in masked and origin not in done:
             done.add(origin)
@@ -172,24 +178,22 @@ def _wrap(function: Function, op: SRem) -> _Wrap | None:
 
 def _is_visibly_negative(start: Polynomial) -> bool:
     """Whether a start falls with something, or is negative where all that it is made of is 0."""
-    return any(factor < 0 for factor in start.terms.values())
+    return any(coefficient < 0 for coefficient in start.terms.values())
 
 
 def _checks(function: Function, wrap: _Wrap) -> list[Op]:
     """That no lane's index is -n or less, or overflows."""
     if wrap.start is None:
         return []
-    make, kind = PolynomialEmitter(function, I64), wrap.op.result.type
-    bound, bits = affine(function).of(wrap.bound), element_of(kind).bits
+    make, kind = PolynomialEmitter(function, I64), cast(Tile, wrap.op.result.type)
+    bound, bits = affine(function).of(wrap.bound), kind.element.bits
     assert bound is not None
-    start, room = make.write(wrap.start), make.write(wrap.start + bound.offset)
-    right: Operand = make.made(ICmp(room, constant(I64, 0), predicate_=IntegerPredicate.SGT))
+    start, above = make.write(wrap.start), make.write(wrap.start + bound.offset)
+    tests: list[Op] = [ICmp(above, constant(I64, 0), predicate_=IntegerPredicate.SGT)]
     if bits < I64.bits:
-        last = constant(I64, (1 << (bits - 1)) - shape_of(kind)[0])
-        below = make.made(ICmp(start, last, predicate_=IntegerPredicate.SLE))
-        right = make.made(And(right, below))
-    make.ops.append(DeviceAssert(right))
-    return make.ops
+        last = constant(I64, (1 << (bits - 1)) - kind.shape[0])
+        tests.append(ICmp(start, last, predicate_=IntegerPredicate.SLE))
+    return [*make.ops, *tests, *(DeviceAssert(test.results[0]) for test in tests)]
 
 
 def _is_writable(function: Function, wrap: _Wrap) -> bool:
@@ -200,10 +204,10 @@ def _is_writable(function: Function, wrap: _Wrap) -> bool:
     place = defining_blocks(function)
     here = place[wrap.op.result]
 
-    def reached(value: Value) -> bool:
+    def is_reached(value: Value) -> bool:
         return value not in place or dominance(function).dominates(place[value], here)
 
-    return all(writable(function, s, reached) for s in symbols)
+    return all(writable(function, s, is_reached) for s in symbols)
 
 
 def _placed(function: Function, start: Place) -> list[Place] | None:
