@@ -96,9 +96,9 @@ def _scalarize_pointer_steps(function: Function, context: Any) -> Any:
 
 
 def _modulo_to_mask(function: Function, context: Any) -> Function:
-    from tileir.backend.tma.modulo_to_mask import modulo_to_mask
+    from tileir.backend.tma.modulo_to_mask import mask_wrapped_loads
 
-    return modulo_to_mask(function)
+    return mask_wrapped_loads(function, is_checked=True)
 
 
 def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, Context]:
@@ -130,19 +130,16 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
 
 def _warpgroup_warps(function: Function, context: Context) -> int:
     """The warps that run `function` if warpgroups compute its dots; 0 where they compute none."""
-    from tileir.backend.software_pipeline.warpgroup_dots import warps_for, wgmma_dots
+    from tileir.backend.layouts.wgmma import why_not_wgmma
+    from tileir.ops.dot import Dot
 
-    dots = wgmma_dots(function)
+    dots = [op for op in function.ops if isinstance(op, Dot) and why_not_wgmma(op) is None]
     stated = context.options.num_warps or function.attributes.get("num_warps")
     if not dots or (stated and isinstance(stated, int)):
         return stated if dots and isinstance(stated, int) else 0
+    from tileir.backend.software_pipeline.warpgroup_dots import warps_for
+
     return warps_for(function, dots)
-
-
-def _defer_wgmma_waits(function: Function, context: Any) -> PassResult:
-    from tileir.backend.warp_specialize.defer_wgmma_waits import defer_wgmma_waits
-
-    return defer_wgmma_waits(function)
 
 
 def _size(outcome: PassResult) -> int:
@@ -358,10 +355,6 @@ def _is_register_limited(function: Function, context: Context) -> bool:
     return limit is not None and limit < context.target.max_registers
 
 
-def _multiplies_by_warpgroups(function: Function, context: Any) -> bool:
-    return has_op(function, "gpu.wgmma")
-
-
 def _copies_results(function: Function, context: Context) -> bool:
     return has_op(function, "gpu.tma_store")
 
@@ -378,9 +371,8 @@ GPU = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
     Stage("strip-mine", _strip_mine, _has_large_tiles, Scope.MODULE, "strip_mined"),
     Stage("scalarize-pointer-steps", _scalarize_pointer_steps, _branches),
-    Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices),
+    Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
     Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
-    Stage("defer-wgmma-waits", _defer_wgmma_waits, _multiplies_by_warpgroups),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("stage-halo", _stage_halo, _reads_again, snapshot="halo", marker="halo"),
     Stage("check-registers", _check_registers_suffice),

@@ -30,7 +30,7 @@ import attrs
 from tileir.passmanager import all_passes
 from tileir.testing.checking import CPU, RANDOM, SIMT, TEXT, case, check
 from tileir.testing.explore import Total, explore
-from tileir.testing.matmul_programs.checking import SIMT as ROLES
+from tileir.testing.matmul_programs.checking import COPIES, SIMT as ROLES
 from tileir.testing.policies import WARPS
 
 
@@ -51,7 +51,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def targets() -> list[str]:
     """Everything a campaign can be about."""
     importlib.import_module("tileir.backend")  # registers its passes
-    return [*[p.name for p in all_passes()], "default", RANDOM, SIMT, *WARPS, ROLES, CPU, TEXT]
+    return [
+        *[p.name for p in all_passes()],
+        "default",
+        RANDOM,
+        SIMT,
+        *WARPS,
+        ROLES,
+        COPIES,
+        CPU,
+        TEXT,
+    ]
 
 
 def read(path: Path) -> dict[str, Total]:

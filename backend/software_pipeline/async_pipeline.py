@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
@@ -15,11 +15,6 @@ from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad, step_of
 from tileir.backend.software_pipeline.lookahead import Lookahead
 from tileir.backend.software_pipeline.operand_prefetch import OperandPrefetch
-from tileir.backend.software_pipeline.warpgroup_dots import (
-    dots_through_registers,
-    warpgroup_operands,
-)
-from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
@@ -31,6 +26,9 @@ from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import Tile, element_of, shape_of
 from tileir.values import Constant, Operand, Value
+
+if TYPE_CHECKING:
+    from tileir.backend.software_pipeline.warpgroup_dots import WarpgroupOperands
 
 
 @pass_(
@@ -223,8 +221,10 @@ def _pipelined(
     if count * each > _MOST_BYTES:
         message = f"{count} stages of {each} bytes are more than any shared memory holds"
         raise InfeasibleError(Diagnostic("TIR0708", message, loads[0].op.location))
-    by_warpgroups = warpgroup_operands(function, loop, loads, warps)
+    by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
     if by_warpgroups:
+        from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
+
         return WarpgroupExpander(function, loop, loads, ahead, count, by_warpgroups).apply()
     kind = (
         OperandPrefetch
@@ -232,6 +232,16 @@ def _pipelined(
         else PipelineExpander
     )
     return kind(function, loop, loads, ahead, count).apply()
+
+
+def _warpgroup_operands(
+    function: Function, loop: Loop, loads: list[StagedLoad], warps: int
+) -> Mapping[Dot, WarpgroupOperands]:
+    if not warps:
+        return {}
+    from tileir.backend.software_pipeline.warpgroup_dots import warpgroup_operands
+
+    return warpgroup_operands(function, loop, loads, warps)
 
 
 _MOST_BYTES = 1 << 18
@@ -270,6 +280,8 @@ def _staged(
     dots = _fed(function, op.results[0], transposed=False)
     through_registers = dots is None and warps > 0
     if through_registers:
+        from tileir.backend.software_pipeline.warpgroup_dots import dots_through_registers
+
         dots = [(dot, 0) for dot in dots_through_registers(function, op.results[0], warps)]
     if not dots:
         return None

@@ -15,12 +15,14 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
 from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
-from tileir.backend.layouts.warpgroup_matmuls import (
+from tileir.backend.layouts.wgmma import (
     HALVES,
+    ROWS,
+    WARPS,
     swizzle_of,
+    warpgroup_grid,
     why_not_wgmma,
 )
-from tileir.backend.layouts.wgmma import ROWS, WARPS, warpgroup_grid
 from tileir.effects import Effects
 from tileir.errors import CompileError
 from tileir.ir import Function
@@ -122,12 +124,6 @@ def warps_for(function: Function, dots: Sequence[Dot]) -> int:
     while most > _REGISTERS * 32 * WARPS * groups and groups < 4:
         groups *= 2
     return WARPS * groups
-
-
-def wgmma_dots(function: Function) -> list[Dot]:
-    """The dots of `function` that some number of warpgroups can compute."""
-    dots = [op for op in function.ops if isinstance(op, Dot)]
-    return [dot for dot in dots if why_not_wgmma(dot) is None]
 
 
 def _dots(function: Function, loop: Loop) -> Iterator[Dot]:

@@ -11,6 +11,7 @@ from tileir.analysis.loops import Loop
 from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.software_pipeline.expand import PipelineExpander, StagedLoad
 from tileir.backend.software_pipeline.lookahead import Lookahead
+from tileir.backend.software_pipeline.overlap_wgmma import overlap_wgmma
 from tileir.backend.software_pipeline.warpgroup_dots import (
     WarpgroupOperands,
     panel_layout,
@@ -30,9 +31,8 @@ class WarpgroupExpander(PipelineExpander):
 
     Every iteration waits for its stages, fences them for the asynchronous proxy and passes a
     barrier. It begins to fill the free stages after the first `wgmma`. An iteration whose only
-    dot takes both operands from shared memory passes a second barrier after the wait for it, so
-    that `defer-wgmma-waits` may let it run on: the stage that is filled then is the one that the
-    iteration before has read.
+    dot takes both operands from shared memory waits for that of the iteration before, and passes a
+    second barrier before it fills the stage which that one has read.
     """
 
     def __init__(
@@ -66,6 +66,12 @@ class WarpgroupExpander(PipelineExpander):
             Pointer(place.element, AddressSpace.SHARED), shape=(1, *place.shape), fast=place.fast,
             swizzle=place.swizzle, panel=place.panel, location=dot.location,
         )  # fmt: skip
+
+    def apply(self) -> Function:
+        """The function with the copies issued ahead, and a `wgmma` under way where it may be."""
+        changed = super().apply()
+        overlapped = self.alone and overlap_wgmma(changed, self.loop.header, refills=True)
+        return overlapped or changed
 
     # What an iteration does -----------------------------------------------------------------
 

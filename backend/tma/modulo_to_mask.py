@@ -14,21 +14,24 @@ from typing import Any, TypeAlias, cast
 import attrs
 
 from tileir.analysis.affine import Affine, affine
+from tileir.analysis.dominance import dominance
 from tileir.analysis.polynomial import Lane, Polynomial, number
 from tileir.analysis.ranges import ranges
-from tileir.analysis.uses import definitions, uses
+from tileir.analysis.uses import defining_blocks, definitions, uses
+from tileir.backend.transforms.polynomial_emitter import PolynomialEmitter, writable
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.arith import And, SRem
 from tileir.ops.compare import ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch
 from tileir.ops.dot import Dot
+from tileir.ops.hopper import DeviceAssert
 from tileir.ops.memory import Load, Store
 from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Trans
 from tileir.passmanager.registry import pass_
-from tileir.rewrite import Answer, Walk, rewrite
-from tileir.types import Tile, shape_of
-from tileir.values import Constant, Operand, Value
+from tileir.rewrite import Answer, Replace, Walk, rewrite
+from tileir.types import I64, Tile, shape_of
+from tileir.values import Constant, Operand, Value, constant
 
 TileDim: TypeAlias = tuple[Value, int]
 """A tile, and the dimension of it along which the wrapped index varies."""
@@ -42,6 +45,10 @@ def modulo_to_mask(function: Function) -> Function:
     dots, and the masks of all stores exclude the results of the other lanes (followed along their
     dimension through dots, elementwise ops and loops), these lanes need not be loaded. A mask then
     excludes them, and the address becomes affine.
+
+    An index of -n or less, or one that overflows, is another one modulo n. Where it is visible that
+    an index may be that low, all stays as it is. Where it is only not excluded, the compiler of the
+    loads has to check it.
 
     before:
         define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %m) {
@@ -108,16 +115,25 @@ def modulo_to_mask(function: Function) -> Function:
           ret
         }
     """
+    return mask_wrapped_loads(function)
+
+
+def mask_wrapped_loads(function: Function, *, is_checked: bool = False) -> Function:
+    """The same; with `is_checked`, the kernel ends with an error (`gpu.device_assert`) where an
+    index is -n or less or overflows."""
     wraps = [w for op in function.ops if isinstance(op, SRem) and (w := _wrap(function, op))]
+    if is_checked:
+        wraps = [wrap for wrap in wraps if wrap.start is None or _is_writable(function, wrap)]
     if not wraps:
         return function
     wrap_of_load: dict[Op, tuple[_Wrap, int]] = {x: (w, dim) for w in wraps for x, dim in w.loads}
-    removed: set[Op] = {wrap.op for wrap in wraps}
+    replaced: dict[Op | None, _Wrap] = {wrap.op: wrap for wrap in wraps}
 
     def rule(op: Op, walk: Walk) -> Answer:
         origin = order.get(op.results[0]) if op.results else None
-        if origin in removed:
-            return cast(Any, op).lhs
+        if origin in replaced:
+            checks = _checks(function, replaced[origin]) if is_checked else ()
+            return Replace((cast(Any, op).lhs,), tuple(x.remap(walk.env) for x in checks))
         if origin is not None and origin in wrap_of_load and origin not in done:
             done.add(origin)
             wrap, dim = wrap_of_load[origin]
@@ -137,6 +153,8 @@ class _Wrap:
     op: SRem
     index: Value
     bound: Operand
+    start: Polynomial | None
+    """The index in lane 0 if it may be negative or overflow."""
     loads: tuple[tuple[Load, int], ...]
 
 
@@ -146,15 +164,51 @@ def _wrap(function: Function, op: SRem) -> _Wrap | None:
     if len(shape) != 1 or index is None or bound is None or not isinstance(op.lhs, Value):
         return None
     is_unit_step = index.stride(0) == number(1) and bound.stride(0) == number(0)
-    is_nonnegative = op.rounding.value == "zero" or ranges(function).of(op.lhs)[0] >= 0
-    if not is_unit_step or not is_nonnegative or op.predicate is not None:
+    positive = ranges(function).of(op.lhs)[0] >= 0
+    start = index.offset.without(Lane(0))
+    signed = op.rounding.value == "zero" and not _is_visibly_negative(start)
+    if not is_unit_step or not (positive or signed) or op.predicate is not None:
         return None
     loads = _loads_at_index(function, (op.result, 0))
-    end = bound.offset - number(1) - index.offset.without(Lane(0))
+    end = bound.offset - number(1) - start
     if loads is None or not all(_is_masked_by_stores(function, x, end) for x in loads):
         return None
     wrapped_loads = tuple((cast(Load, definitions(function)[v]), dim) for v, dim in loads)
-    return _Wrap(op, op.lhs, op.rhs, wrapped_loads)
+    return _Wrap(op, op.lhs, op.rhs, None if positive else start, wrapped_loads)
+
+
+def _is_visibly_negative(start: Polynomial) -> bool:
+    """Whether a start falls with something, or is negative where all that it is made of is 0."""
+    return any(coefficient < 0 for coefficient in start.terms.values())
+
+
+def _checks(function: Function, wrap: _Wrap) -> list[Op]:
+    """That no lane's index is -n or less, or overflows."""
+    if wrap.start is None:
+        return []
+    make, kind = PolynomialEmitter(function, I64), cast(Tile, wrap.op.result.type)
+    bound, bits = affine(function).of(wrap.bound), kind.element.bits
+    assert bound is not None
+    start, above = make.emit(wrap.start), make.emit(wrap.start + bound.offset)
+    tests: list[Op] = [ICmp(above, constant(I64, 0), predicate_=IntegerPredicate.SGT)]
+    if bits < I64.bits:
+        last = constant(I64, (1 << (bits - 1)) - kind.shape[0])
+        tests.append(ICmp(start, last, predicate_=IntegerPredicate.SLE))
+    return [*make.ops, *tests, *(DeviceAssert(test.results[0]) for test in tests)]
+
+
+def _is_writable(function: Function, wrap: _Wrap) -> bool:
+    """Whether the check of an index can be written where it wraps around."""
+    bound = affine(function).of(wrap.bound)
+    assert bound is not None and wrap.start is not None
+    symbols = {s for form in (wrap.start, bound.offset) for m in form.terms for s in m}
+    place = defining_blocks(function)
+    here = place[wrap.op.result]
+
+    def is_reached(value: Value) -> bool:
+        return value not in place or dominance(function).dominates(place[value], here)
+
+    return all(writable(function, s, is_reached) for s in symbols)
 
 
 def _loads_at_index(function: Function, start: TileDim) -> list[TileDim] | None:

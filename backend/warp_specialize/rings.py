@@ -12,7 +12,7 @@ from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, definitions, uses
-from tileir.backend.layouts.warpgroup_matmuls import (
+from tileir.backend.layouts.wgmma import (
     HALVES,
     swizzle_of,
     why_not_wgmma,

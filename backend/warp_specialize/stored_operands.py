@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import attrs
 
 from tileir.analysis.uses import defining_blocks, definitions
-from tileir.backend.layouts.warpgroup_matmuls import HALVES, swizzle_of
-from tileir.backend.layouts.wgmma import COLUMNS, ROWS
+from tileir.backend.layouts.wgmma import COLUMNS, HALVES, ROWS, swizzle_of
 from tileir.backend.warp_specialize.rings import RingPlan, StagedAccess
 from tileir.ir import Function
 from tileir.op import Op

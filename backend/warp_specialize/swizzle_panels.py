@@ -8,7 +8,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.uses import definitions, uses
-from tileir.backend.layouts.warpgroup_matmuls import HALVES
+from tileir.backend.layouts.wgmma import HALVES
 from tileir.backend.tma.infer_descriptors import FARTHEST
 from tileir.backend.warp_specialize.rings import as_rows
 from tileir.ir import Block, Function

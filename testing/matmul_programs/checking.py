@@ -14,7 +14,7 @@ from tileir.interp import interpret
 from tileir.ir import Module
 from tileir.passmanager import run as optimise
 from tileir.testing.executors import Found, interpreter, violation
-from tileir.testing.matmul_programs.features import ALL
+from tileir.testing.matmul_programs.features import ALL, COPIES
 from tileir.testing.program import Program
 from tileir.types import Descriptor
 
@@ -39,6 +39,7 @@ PRODUCTS = (
     "pingpong",
     "multicast",
     SIMT,
+    COPIES,
 )
 
 
@@ -85,7 +86,7 @@ def _ranks(seed: int) -> int:
 
 def compared(name: str, program: Program, seed: int) -> tuple[bool, str | None, bool]:
     """Whether the pass did something, what was wrong, whether the program has no meaning."""
-    if name in (SIMT, "per-warpgroup-stores"):
+    if name in (SIMT, COPIES, "per-warpgroup-stores"):
         return _on_threads(program, seed, name)
     before, _, last = pipeline_of(name, seed).rpartition(",")
     try:
@@ -136,7 +137,7 @@ def _allowed(kernel: Any, arguments: Sequence[Any]) -> bool:
 def _on_threads(program: Program, seed: int, name: str) -> tuple[bool, str | None, bool]:
     from tileir.backend.executors import SimtExecutor
 
-    if name != SIMT and not _warpgroups_write(program):
+    if name not in (SIMT, COPIES) and not _warpgroups_write(program):
         return False, None, False
 
     try:
@@ -146,17 +147,25 @@ def _on_threads(program: Program, seed: int, name: str) -> tuple[bool, str | Non
     arguments = program.arguments(seed)
     options: dict[str, Any] = {"target": "sm_90a", "seed": seed, "blocks": 1 + seed // 2 % 2}
     options["num_stages"] = _slots(seed) or None
-    if seed % 2:
-        options["persistent"] = False
-    options["pingpong"] = seed % 3 == 0
-    options["split_k"] = _ranks(seed) if seed % 3 == 1 else None
-    options["multicast"] = _ranks(seed // 2) if seed % 4 == 0 else None
+    if name == COPIES:
+        options["warp_specialize"] = False
+        options["num_warps"] = (None, 4, 8)[seed % 3]
+    else:
+        options |= _of_roles(seed)
     try:
         SimtExecutor().launch(program.module, program.kernel, program.grid, arguments, **options)
     except Exception as error:
         return True, f"{type(error).__name__}: {error}", False
     outputs = {name: arguments[name] for name, b in program.buffers.items() if b.output}
     return True, violation(Found(outputs), expected), False
+
+
+def _of_roles(seed: int) -> dict[str, Any]:
+    options: dict[str, Any] = {"persistent": False} if seed % 2 else {}
+    options["pingpong"] = seed % 3 == 0
+    options["split_k"] = _ranks(seed) if seed % 3 == 1 else None
+    options["multicast"] = _ranks(seed // 2) if seed % 4 == 0 else None
+    return options
 
 
 def _warpgroups_write(program: Program) -> bool:

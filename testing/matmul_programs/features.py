@@ -22,6 +22,8 @@ NAMES = (
 """What a statement can be about; testing/matmul_programs/kernels.py says what the digits choose."""
 ALL = "roles-simt"
 """All passes together, on the machine of threads."""
+COPIES = "copies-simt"
+"""The same without roles and tensor maps: threads copy what warpgroups multiply."""
 DIGITS = 48
 """Digits are 0 to 47: every choice of 2, 3, 4, 6, 8, 12 or 16 things is as likely as another."""
 
@@ -99,6 +101,10 @@ _FAVOURED: Mapping[str, tuple[tuple[str, Digits], ...]] = {
     ),
 }
 """What most programs for a pass have, so that it has work in them."""
+MULTIPLES = 46
+"""The first digit of `promises` with which extents are multiples."""
+_ALIGNED = (("leads", (5, 5, 5)), ("promises", (MULTIPLES, 0, 1)), ("made", (0, 0, 0)))
+"""Rows that begin at multiples of what a thread copies."""
 _ALIKE = {"peel-first-iteration": "defer-wgmma-waits"}
 """Passes that have work where another one has."""
 
@@ -116,9 +122,10 @@ def drawn(seed: int, name: str = "") -> list[Statement]:
 
 
 def _favoured(name: str, chance: random.Random) -> tuple[tuple[str, Digits], ...]:
-    """What a pass has work in; for all passes together, what one of them has."""
-    if name == ALL:
-        return _FAVOURED[chance.choice(sorted(_FAVOURED))]
+    """What a pass has work in; for all passes together, what some pass has."""
+    if name in (ALL, COPIES):
+        some = _FAVOURED[chance.choice(sorted(_FAVOURED))]
+        return (*some, *_ALIGNED) if name == COPIES else some
     return _FAVOURED.get(_ALIKE.get(name, name), ())
 
 

@@ -10,7 +10,7 @@ import attrs
 from tileir.builder import F16, I32, Builder, arg, pointer
 from tileir.testing.matmul_programs import loops
 from tileir.testing.matmul_programs.ending import ending
-from tileir.testing.matmul_programs.features import Traits
+from tileir.testing.matmul_programs.features import MULTIPLES, Traits
 from tileir.testing.matmul_programs.sources import Axis, Moving
 from tileir.testing.matmul_programs.writing import (
     ELEMENTS,
@@ -30,6 +30,9 @@ from tileir.types import Descriptor, Tile
 
 ROWS, COLUMNS, DEPTH = (72, 64, 1, 130, 40), (24, 16, 40, 8, 13, 60), (40, 16, 48, 8, 33, 0)
 
+MULTIPLE = 8
+"""What divides extents, where programs say so."""
+
 
 def program(traits: Traits) -> Program:
     """The kernel of `traits`, with what it is run on."""
@@ -42,6 +45,8 @@ def program(traits: Traits) -> Program:
     m, n, k = (
         sizes[traits["shape"][i] % len(sizes)] for i, sizes in enumerate((ROWS, COLUMNS, DEPTH))
     )
+    if _has_multiples(traits):
+        m, n, k = (-(-extent // MULTIPLE) * MULTIPLE for extent in (m, n, k))
     w = Writing(Builder(locations=False), traits, factor, total, bm, bn, bk)
     stored = total if traits["output"][2] % 2 or total is I32 else F16
     kinds = _kinds(w, stored)
@@ -73,7 +78,14 @@ def _kinds(w: Writing, stored: Any) -> dict[str, Any]:
             shape = (w.bm, w.bk) if name == "x" else (w.bk, w.bk if is_chain(w.traits) else w.bn)
             block = shape[::-1] if turned(w.traits, name) else shape
             kinds[name] = Descriptor(Tile(element, block))
-    return kinds | dict.fromkeys(("m", "n", "k", "first", "one", "ldx", "ldy", "ldv", "ldz"), I32)
+    extent = arg(I32, multiple_of=MULTIPLE) if _has_multiples(w.traits) else I32
+    kinds |= dict.fromkeys("mnk", extent)
+    return kinds | dict.fromkeys(("first", "one", "ldx", "ldy", "ldv", "ldz"), I32)
+
+
+def _has_multiples(traits: Traits) -> bool:
+    """Whether the extents are multiples of `MULTIPLE`, as their masks are then."""
+    return traits["promises"][0] == MULTIPLES
 
 
 def _buffers(w: Writing, stored: Any) -> dict[str, Buffer]:

@@ -127,7 +127,7 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
         ),
     ),
     *planted(
-        "backend/warp_specialize/defer_wgmma_waits.py",
+        "backend/software_pipeline/overlap_wgmma.py",
         _judges("defer-wgmma-waits", "roles-simt"),
         (
             "the slot of this round is given back",

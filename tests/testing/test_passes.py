@@ -8,7 +8,7 @@ from tests.sizes import few_or_all
 from tileir.passmanager import all_passes, run as optimise
 from tileir.testing import case, check
 from tileir.testing.checking import RANDOM, SIMT
-from tileir.testing.matmul_programs.checking import PRODUCTS, SIMT as ROLES
+from tileir.testing.matmul_programs.checking import COPIES, PRODUCTS, SIMT as ROLES
 from tileir.textual import print_module
 
 PASSES = tuple(found.name for found in all_passes())
@@ -21,7 +21,7 @@ FIRST = 1_000_000
 
 
 @pytest.mark.parametrize("share", few_or_all(0.02, 1))
-@pytest.mark.parametrize("name", [*PASSES, "default", ROLES])
+@pytest.mark.parametrize("name", [*PASSES, "default", ROLES, COPIES])
 def test_a_pass_keeps_the_meaning_of_programs(name, share):
     fired, programs = 0, round(share * (FEWER if name in PRODUCTS else PROGRAMS))
     for seed in range(FIRST, FIRST + programs):

@@ -37,15 +37,28 @@ def names(module: Module) -> list[str]:
     return [op.mnemonic for f in module.functions.values() for op in f.ops]
 
 
-def wrapped_product() -> Module:
-    """C = A B with rows and columns modulo their extents, as Triton's tutorial has it."""
+def wrapped_product(shift: int | None = 0) -> Module:
+    """C = A B with rows and columns modulo their extents, as Triton's tutorial has it. Rows start
+    at `shift`, None for what the launch gives, of an A with as many rows before as after."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "ab"}
     sizes = {name: arg(I32, multiple_of=16) for name in "mnk"}
-    with b.kernel("matmul", **kinds, c=pointer(F32), **sizes) as (x, y, z, m, n, k):
-        rows = b.program_id(axis=0) * 64 + b.arange(64)
+    given = {"first": I32} if shift is None else {}
+    with b.kernel("matmul", **kinds, c=pointer(F32), **sizes, **given) as (
+        x,
+        y,
+        z,
+        m,
+        n,
+        k,
+        *first,
+    ):
+        moved = first[0] if first else shift or 0
+        rows = b.program_id(axis=0) * 64 + b.arange(64) + moved
         columns = b.program_id(axis=1) * 64 + b.arange(64)
         depth = b.arange(32)
+        if shift != 0:
+            x = x + m * k
         wrapped = [
             b.srem(i, b.full((64,), extent, I32), rounding="zero")
             for i, extent in ((rows, m), (columns, n))
@@ -58,8 +71,33 @@ def wrapped_product() -> Module:
             left.set(left.get() + 32)
             right.set(right.get() + n * 32)
         mask = (rows[:, None] < m) & (columns[None, :] < n)
-        (z + (rows[:, None] * n + columns[None, :])).store(sums.get(), mask)
+        place = (rows - moved)[:, None] * n + columns[None, :]
+        (z + place).store(sums.get(), mask)
     return b.module()
+
+
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("first", [0, -10, -24, -100])
+@pytest.mark.parametrize("stated", [True, False])
+def test_rows_before_the_first_wrap_around_exactly(first: int, stated: bool, chip: str) -> None:
+    """A remainder of -m or less is another row: such a program keeps its remainders, or ends."""
+    module = wrapped_product(first if stated else None)
+    m, n, k = 16, 64, 32
+    random = np.random.default_rng(0)
+    a = random.integers(-4, 5, (2 * m, k)).astype(np.float16)
+    b = random.integers(-4, 5, (k, n)).astype(np.float16)
+    found: list[Any] = []
+    chosen = {"target": chip, "num_warps": 4, "warp_specialize": False}
+    for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, chosen)):
+        out = np.zeros((64, n), np.float32)
+        given = [a, b, out, m, n, k, *([] if stated else [first])]
+        if options and not stated and first <= -m:
+            with pytest.raises(AssertionError, match="device_assert"):
+                launch(module, "matmul", (1, 1), given, **options)
+            return
+        launch(module, "matmul", (1, 1), given, **options)
+        found.append(out)
+    np.testing.assert_array_equal(found[1], found[0])
 
 
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
