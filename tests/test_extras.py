@@ -119,9 +119,19 @@ def benchmarks_used(path: Path) -> set[Path]:
 
 def at_import(path: Path) -> set[str]:
     """Modules of other distributions that the file imports when it is imported itself."""
-    body = [node for node in ast.parse(path.read_text()).body if not isinstance(node, FUNCTIONS)]
-    found = {name for node in body for name in required(node)}
+    found = {name for node in run_at_import(ast.parse(path.read_text())) for name in required(node)}
     return found - {"tileir", *sys.stdlib_module_names}
+
+
+def run_at_import(node: ast.Module | ast.ClassDef) -> list[ast.stmt]:
+    """Statements that run when the module is imported: bodies of functions and methods do not."""
+    ran: list[ast.stmt] = []
+    for each in node.body:
+        if isinstance(each, ast.ClassDef):
+            ran += run_at_import(each)
+        elif not isinstance(each, FUNCTIONS):
+            ran.append(each)
+    return ran
 
 
 def wanting(files: Mapping[Path, Set[str]], extra: str) -> list[str]:
@@ -164,6 +174,12 @@ def test_benchmarks_that_the_tests_import_are_importable():
     used = {found for path in tests for found in benchmarks_used(path)}
     assert used
     assert not wanting({path: at_import(path) - BENCHMARKS.keys() for path in used}, "test")
+
+
+def test_methods_do_not_run_at_import():
+    text = "class A:\n    import rich\n    def f(self):\n        import torch\nimport lark"
+    found = [name for node in run_at_import(ast.parse(text)) for name in required(node)]
+    assert found == ["rich", "lark"]
 
 
 @pytest.mark.parametrize(
