@@ -47,11 +47,17 @@ class Assembled:
     """What the assembler says costs speed."""
 
 
-def assemble(ptx: str, kernel: str, target: Target, libraries: Sequence[str] = ()) -> Assembled:
+def assemble(
+    ptx: str, kernel: str, target: Target, libraries: Sequence[str] = (), *, whole: bool = False
+) -> Assembled:
     """The cubin of `ptx` and of `libraries`, more PTX.
 
+    `whole`: where there is a `ptxas`, it assembles `ptx` as a whole program, limiting registers so
+    that more blocks of the kernel's threads fit side by side (32 of a block of 512 threads where
+    nvJitLink takes 40). That takes a process.
+
     Raises `CompileError` (TIR0705) with the assembler's log."""
-    tool = ptxas() if "wgmma" in ptx and not libraries else None
+    tool = ptxas() if (whole or "wgmma" in ptx) and not libraries else None
     if tool is not None:
         return _measured(*assemble_with_ptxas(tool, ptx, target, ["-O1"] * (len(ptx) > _LARGE)))
     library = _library()

@@ -10,6 +10,9 @@ import attrs
 
 import tileir
 from tileir.backend import CompiledKernel, compile as compile_module
+from tileir.backend.assembler import Assembled, assemble
+from tileir.backend.error_kinds import classify_errors
+from tileir.backend.target import target as target_named
 from tileir.errors import Diagnostic, InfeasibleError, TileirError, UnsupportedError
 from tileir.frontends import ttir
 from tileir_triton.reporting import COMPILED_BY, REASON, Record, note
@@ -120,11 +123,21 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
         message = f"its symbol would be {kernel.plan.symbol}, and Triton looks for {name}"
         raise UnsupportedError(Diagnostic("TIR0706", message))
     try:
-        return attrs.evolve(kernel, code=kernel.assembled)
+        return attrs.evolve(kernel, code=_assembled(kernel))
     except TileirError as error:
         if error.code != _NO_ASSEMBLER:
             raise
         return kernel
+
+
+def _assembled(kernel: CompiledKernel) -> Assembled:
+    """The machine code by the `ptxas` that Triton assembles with, so that the same numbers of
+    blocks run side by side."""
+    if kernel.limited:
+        return kernel.assembled
+    with classify_errors():
+        machine = target_named(kernel.plan.target)
+        return assemble(kernel.ptx, kernel.plan.kernel, machine, kernel.libraries, whole=True)
 
 
 def _parameters(text: str) -> str:
