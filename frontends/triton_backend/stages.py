@@ -123,14 +123,14 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
         message = f"its symbol would be {kernel.plan.symbol}, and Triton looks for {name}"
         raise UnsupportedError(Diagnostic("TIR0706", message))
     try:
-        return attrs.evolve(kernel, code=_assembled(kernel))
+        return attrs.evolve(kernel, code=_machine_code(kernel))
     except TileirError as error:
         if error.code != _NO_ASSEMBLER:
             raise
         return kernel
 
 
-def _assembled(kernel: CompiledKernel) -> Assembled:
+def _machine_code(kernel: CompiledKernel) -> Assembled:
     """The machine code by the `ptxas` that Triton assembles with, so that the same numbers of
     blocks run side by side."""
     if kernel.limited:

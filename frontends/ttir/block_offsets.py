@@ -1,9 +1,9 @@
-"""Offsets of blocks, `index * BLOCK + arange(BLOCK)`: sums that do not wrap.
+"""Offsets of blocks, `index * BLOCK + arange(BLOCK)`: integer arithmetic that does not wrap.
 
-TTIR's integers have no sign, and its sums no promise. Triton's axis analysis takes a contiguous
-dividend for one that does not wrap and is not negative: `x % 64` then is contiguous in 64 elements.
-With the promise that such sums do not wrap, ranges prove it. Sums that are not contiguous, as those
-of hashes, are promised nothing.
+TTIR's integers have no sign, and its additions no promise. Triton's axis analysis takes a
+contiguous dividend for one that does not wrap and is not negative: `x % 64` then is contiguous in
+64 elements. With the promise that such offsets do not wrap, ranges prove it. What is not
+contiguous, as hashes are not, is promised nothing.
 """
 
 from __future__ import annotations
@@ -19,51 +19,55 @@ Definitions: TypeAlias = ChainMap[str, Any]
 _COUNTS = frozenset({"tt.get_program_id", "tt.get_num_programs"})
 _RESHAPES = frozenset({"tt.expand_dims", "tt.broadcast"})
 _SAME_INDEX = frozenset({"tt.expand_dims", "tt.broadcast", "tt.splat", "arith.extsi"})
-_SUMS = frozenset({"arith.addi", "arith.muli"})
+_ARITHMETIC = frozenset({"arith.addi", "arith.muli"})
 _QUOTIENTS = frozenset({"arith.divsi", "arith.remsi"})
 
 
 def promise_block_offsets(region: Region, around: Definitions | None = None) -> None:
-    """Mark as `exact` the sums and products that make offsets of blocks in `region`."""
+    """Mark as `exact` the arithmetic that makes offsets of blocks in `region`."""
     for section in region.sections:
         _visit(section, ChainMap({}) if around is None else around.new_child())
 
 
-def _visit(section: Section, known: Definitions) -> None:
+def _visit(section: Section, definitions: Definitions) -> None:
     for s in section.statements:
         if len(s.operands) == 2:
             if s.name == "arith.addi":
-                _visit_sum(s, known)
+                _visit_addition(s, definitions)
             if s.name in _QUOTIENTS:
-                _visit_dividend(s.operands[0], known)
+                _visit_dividend(s.operands[0], definitions)
         for inner in s.regions:
-            looped = s.name == "scf.for" and len(s.operands) > 3
-            promise_block_offsets(inner, known.new_child({s.operands[0]: s} if looped else {}))
-        known.update({name: s for name, _ in s.results})
+            is_loop = s.name == "scf.for" and len(s.operands) > 3
+            promise_block_offsets(
+                inner, definitions.new_child({s.operands[0]: s} if is_loop else {})
+            )
+        definitions.update({name: s for name, _ in s.results})
 
 
-def _visit_sum(s: Statement, known: Definitions) -> None:
-    """Mark a sum of a block's first index, in all of a tile, and the range of the block."""
+def _visit_addition(s: Statement, definitions: Definitions) -> None:
+    """Mark the addition of a block's first index, in all of a tile, and the range of the block."""
     for first, second in (s.operands, s.operands[::-1]):
-        extent = _extent(known.get(second), known)
-        tiled = _through(known.get(first), known)
-        if extent and tiled is not None and tiled.name == "tt.splat":
-            s.exact = s.exact or _starts_block(tiled.operands[0], extent, known)
+        extent = _extent(definitions.get(second), definitions)
+        splat = _through(definitions.get(first), definitions)
+        if extent and splat is not None and splat.name == "tt.splat":
+            s.exact = s.exact or _starts_block(splat.operands[0], extent, definitions)
 
 
-def _starts_block(name: str, extent: int, known: Definitions) -> bool:
+def _starts_block(name: str, extent: int, definitions: Definitions) -> bool:
     """Whether `name` is an index times a block of `extent`, or runs through blocks in a loop."""
-    s = known.get(name)
+    s = definitions.get(name)
     if s is None:
         return False
     if s.name == "scf.for":
-        return _counts_up(s, known) and _holds(_constant(known.get(s.operands[3])), extent)
+        return _counts_up(s, definitions) and _holds(
+            _constant(definitions.get(s.operands[3])), extent
+        )
     if s.name != "arith.muli":
         return False
-    for factor, block in (s.operands, s.operands[::-1]):
-        if _holds(_constant(known.get(block)), extent):
+    for index, block in (s.operands, s.operands[::-1]):
+        if _holds(_constant(definitions.get(block)), extent):
             s.exact = True
-            _promise(factor, known)
+            _promise(index, definitions)
             return True
     return False
 
@@ -72,67 +76,67 @@ def _holds(block: int | None, extent: int) -> bool:
     return block is not None and block > 0 and block % extent == 0
 
 
-def _visit_dividend(name: str, known: Definitions) -> None:
-    """Mark the sums of a contiguous dividend: a range and indices that are not negative."""
-    if _is_contiguous(known.get(name), known):
-        _promise(name, known)
+def _visit_dividend(name: str, definitions: Definitions) -> None:
+    """Mark the arithmetic of a contiguous dividend: a range and indices that are not negative."""
+    if _is_contiguous(definitions.get(name), definitions):
+        _promise(name, definitions)
 
 
-def _is_contiguous(s: Statement | None, known: Definitions) -> bool:
-    s = _through(s, known)
+def _is_contiguous(s: Statement | None, definitions: Definitions) -> bool:
+    s = _through(s, definitions)
     if s is None or s.name != "arith.addi":
-        return _extent(s, known) > 0
-    return any(_is_contiguous(known.get(name), known) for name in s.operands)
+        return _extent(s, definitions) > 0
+    return any(_is_contiguous(definitions.get(name), definitions) for name in s.operands)
 
 
-def _promise(name: str, known: Definitions) -> None:
-    """Mark the sums and products that make an index which is not negative."""
-    sums: dict[str, Statement] = {}
-    if _is_index(name, known, sums):
-        for s in sums.values():
+def _promise(name: str, definitions: Definitions) -> None:
+    """Mark the arithmetic that makes an index which is not negative."""
+    arithmetic: dict[str, Statement] = {}
+    if _is_index(name, definitions, arithmetic):
+        for s in arithmetic.values():
             s.exact = True
 
 
-def _is_index(name: str, known: Definitions, sums: dict[str, Statement]) -> bool:
+def _is_index(name: str, definitions: Definitions, arithmetic: dict[str, Statement]) -> bool:
     """Whether a value is made of ranges, indices of loops, ids of program instances and positive
-    literals alone, and so not negative if none of `sums` wraps."""
-    s = known.get(name)
+    literals alone, and so not negative if none of `arithmetic` wraps."""
+    s = definitions.get(name)
     if s is None:
         return False
     if s.name in _COUNTS:
         return True
     if s.name == "scf.for":
-        return _counts_up(s, known)
+        return _counts_up(s, definitions)
     if s.name == "tt.make_range":
         return s.integer("start") >= 0
     if s.name == "arith.constant":
         number = _constant(s)
         return number is not None and number >= 0
-    if name in sums:
+    if name in arithmetic:
         return True
-    if s.name in _SUMS:
-        sums[name] = s
+    if s.name in _ARITHMETIC:
+        arithmetic[name] = s
     elif s.name not in _QUOTIENTS and s.name not in _SAME_INDEX:
         return False
-    return all(_is_index(operand, known, sums) for operand in s.operands)
+    return all(_is_index(operand, definitions, arithmetic) for operand in s.operands)
 
 
-def _counts_up(loop: Statement, known: Definitions) -> bool:
+def _counts_up(loop: Statement, definitions: Definitions) -> bool:
     """Whether the index of a loop is not negative, as it begins and steps with literals."""
-    low, step = (_constant(known.get(loop.operands[i])) for i in (1, 3))
+    low, step = (_constant(definitions.get(loop.operands[i])) for i in (1, 3))
     return low is not None and low >= 0 and step is not None and step > 0
 
 
-def _through(s: Statement | None, known: Definitions) -> Statement | None:
+def _through(s: Statement | None, definitions: Definitions) -> Statement | None:
     """What a tile was before it got more dimensions."""
     while s is not None and s.name in _RESHAPES and s.operands:
-        s = known.get(s.operands[0])
+        s = definitions.get(s.operands[0])
     return s
 
 
-def _extent(s: Statement | None, known: Definitions) -> int:
+def _extent(s: Statement | None, definitions: Definitions) -> int:
     """The extent of a range from 0 on; 0 of anything else."""
-    s = _through(s, known)
+    s = _through(s, definitions)
     if s is None or s.name != "tt.make_range" or s.options.get("start") != 0:
         return 0
     end = s.options.get("end")

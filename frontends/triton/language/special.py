@@ -56,16 +56,16 @@ _SINE_OF_PI = (0.0776558965, -0.598290384, 2.55007744, -5.1677103, 3.14159274)
 
 def _logarithm_of_gamma32(b: Builder, x: Expr) -> Expr:
     """Within 4 ulp of float32 for x from -2; below, within 2e-6 or 4 ulp, since near the zeros of
-    the function the reflection loses digits. Its zeros at 1 and 2 are factors of polynomials."""
+    the function the reflection loses digits. The polynomials divide by its zeros at 1 and 2."""
     one, zero = number(x, 1.0), number(x, 0.0)
     size = b.fabs(x)
-    reflected = x < number(x, -0.3)
-    u = b.select(reflected, size, x)
+    is_low = x < number(x, -0.3)
+    u = b.select(is_low, size, x)
     below, near = u < number(x, 0.7), u < number(x, 1.5)
     logarithm = b.log(b.fabs(u))
     t = b.select(below, u, b.select(near, u - one, u - 2.0))
-    factor = b.select(near, _polynomial(b, t, _GAMMA_AT_1), _polynomial(b, t, _GAMMA_AT_2))
-    small = t * factor - b.select(below, logarithm, zero)
+    quotient = b.select(near, _polynomial(b, t, _GAMMA_AT_1), _polynomial(b, t, _GAMMA_AT_2))
+    small = t * quotient - b.select(below, logarithm, zero)
     inverse = b.fdiv(one, u, fast="approx")
     rest = _polynomial(b, inverse * inverse, _STIRLING)
     rest = b.fma(rest, inverse, number(x, math.log(2 * math.pi) / 2 - 0.5))
@@ -73,9 +73,9 @@ def _logarithm_of_gamma32(b: Builder, x: Expr) -> Expr:
     result = b.select(u < number(x, 3.0), small, large)
     fraction = x - b.frint(x)
     sine = b.fabs(fraction * _polynomial(b, fraction * fraction, _SINE_OF_PI))
-    mirrored = math.log(math.pi) - b.log(size * sine) - result
+    reflection = math.log(math.pi) - b.log(size * sine) - result
     pole = (x <= zero) & (b.floor(x) == x)
-    return b.select(pole, number(x, math.inf), b.select(reflected, mirrored, result))
+    return b.select(pole, number(x, math.inf), b.select(is_low, reflection, result))
 
 
 def _gamma(b: Builder, x: Expr) -> Expr:
@@ -178,7 +178,7 @@ _IN_FLOAT32: dict[str, Callable[[Builder, Expr], Expr]] = {
 }
 
 
-def _computed(
+def _in_float32_or_64(
     formula: Callable[[Builder, Expr], Expr], narrow: Callable[[Builder, Expr], Expr] | None
 ) -> Callable[[Builder, Expr], Expr]:
     """`narrow` in float32 for operands that fit there, where there is one; else in float64."""
@@ -201,7 +201,7 @@ for _name, _formula in {
     "normcdf": _normal,
     "normcdfinv": _normal_inverse,
 }.items():
-    of_floats(_name, _computed(_formula, _IN_FLOAT32.get(_name)))
+    of_floats(_name, _in_float32_or_64(_formula, _IN_FLOAT32.get(_name)))
 
 for _name in ("cyl_bessel_i0", "cyl_bessel_i1", "j0", "j1", "jn", "y0", "y1", "yn"):
     FUNCTIONS[_name] = unsupported(_name, "Bessel functions are left out")
