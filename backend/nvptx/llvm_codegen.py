@@ -106,8 +106,8 @@ def _pipeline_for(text: str, level: int) -> _Pipeline:
 
 
 def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
-    """LLVM's standard pipeline without what makes code larger or knows better: loops are unrolled
-    where the program says so, and vectors are those of the layouts."""
+    """LLVM's standard pipeline without what makes code larger or knows better: only loops of few
+    iterations are unrolled, and vectors are those of the layouts."""
     builder = llvm.create_pass_builder(machine, _tuning(llvm, level))
     builder.getModulePassManager().run(module, builder)
 
@@ -160,7 +160,7 @@ def _tuning(llvm: Any, level: int) -> Any:
     """What a pipeline of `level` leaves out."""
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     tuning.slp_vectorization = tuning.loop_vectorization = False
-    tuning.loop_interleaving = tuning.loop_unrolling = False
+    tuning.loop_interleaving = False
     return tuning
 
 
@@ -184,6 +184,15 @@ class _Machines(threading.local):
 _machines = _Machines()
 
 
+_OPTIONS = (
+    "-nvptx-short-ptr", "-unroll-full-max-count=4", "-unroll-allow-partial=false",
+    "-unroll-runtime=false", "-unroll-allow-peeling=false",
+)  # fmt: skip
+"""Addresses of shared memory have 32 bits. Loops of at most 4 iterations are unrolled as a whole,
+so that their loads are in flight together; no others are, which would take registers and
+instructions."""
+
+
 def loaded() -> Any:
     """llvmlite, its targets initialised. Raises `CompileError` (TIR0704) where it is missing."""
     try:
@@ -196,7 +205,8 @@ def loaded() -> Any:
             keep_freed_memory()
             binding.initialize_all_targets()
             binding.initialize_all_asmprinters()
-            binding.set_option("tileir", "-nvptx-short-ptr")
+            for option in _OPTIONS:
+                binding.set_option("tileir", option)
             _lock_at_forks(binding)
             _initialised.append(True)
     return binding

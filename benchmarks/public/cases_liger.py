@@ -291,10 +291,21 @@ def fused_ce_tvd(device):
 
 @case
 def neighborhood_attention(device):
+    """The kernel of softmax's gradient sums products in bf16, rounded after each addition, and the
+    gradient of q takes what is left of a difference with that sum: results of different orders of
+    the sum are 5e-2 to 1.3e-1 apart, and as far from the reference."""
     q, k, v = (normal(device, 2, 8, 1024, 64) for _ in range(3))
+
+    def plain(q, k, v):
+        place = torch.arange(q.shape[-2], device=q.device)
+        far = (place[:, None] - place).abs() > 3
+        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(far, float("-inf"))
+        return scores.softmax(-1) @ v
+
     return gradient_step(
-        lambda q, k, v: _functional().liger_fused_neighborhood_attention(q, k, v, 7), q, k, v
-    )
+        lambda q, k, v: _functional().liger_fused_neighborhood_attention(q, k, v, 7),
+        q, k, v, reference=plain,
+    )  # fmt: skip
 
 
 @case

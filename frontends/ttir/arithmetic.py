@@ -81,8 +81,11 @@ def _numerics(f: RegionReader, s: Statement) -> dict[str, Any]:
 
 def _same(f: RegionReader, s: Statement) -> Expr:
     options = _numerics(f, s)
-    if "overflow" in s.words:
-        options["overflow"] = _OVERFLOW[tuple(sorted(s.words[1:]))]
+    promises = set(s.words[1:]) if "overflow" in s.words else set[str]()
+    if s.exact:
+        promises.add("nsw")
+    if promises:
+        options["overflow"] = _OVERFLOW[tuple(sorted(promises))]
     result = getattr(f.b, _SAME[s.name])(*f.operands(s), **options)
     if result.type is not s.result:
         raise UnsupportedStatement(f"{s.name} is of {result.type}, and stated to be of {s.result}")

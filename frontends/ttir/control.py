@@ -21,11 +21,11 @@ def _for(f: RegionReader, s: Statement) -> list[Expr]:
     b.br(loop(low, *begun))
     b.enter(loop)
     i, *held = loop.parameters
-    relation = "ult" if "unsigned" in s.words else "slt"
+    relation, promise = ("ult", "nuw") if "unsigned" in s.words else ("slt", "nsw")
     b.cond_br(b.icmp(i, high, predicate=relation)[0], body, done)
     b.enter(body)
     following = f.inside([index, *carried], [i, *held]).yielded(s.regions[0])
-    b.br(loop(b.add(i, step), *following), **_requests(s))
+    b.br(loop(b.add(i, step, overflow=promise), *following), **_requests(s))
     b.enter(done)
     return held
 

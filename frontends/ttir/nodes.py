@@ -29,6 +29,7 @@ class Statement:
     taken: list[Type] = attrs.field(factory=list[Type])
     given: list[Type] = attrs.field(factory=list[Type])
     regions: list[Region] = attrs.field(factory=list[Any])
+    exact: bool = False
 
     @property
     def operands(self) -> list[str]:

@@ -11,6 +11,7 @@ from tileir.errors import TileirError
 from tileir.frontends.numerals import TOO_LONG, long_number
 from tileir.frontends.triton.building import KernelBuilder, KernelOptions
 from tileir.frontends.ttir import arithmetic, control, elements, memory, shape_ops
+from tileir.frontends.ttir.block_offsets import promise_block_offsets
 from tileir.frontends.ttir.errors import CompilationError, error_at
 from tileir.frontends.ttir.frame import RegionReader
 from tileir.frontends.ttir.lexer import tokens
@@ -157,6 +158,7 @@ def _parameter(kind: Type, promises: dict[str, Any]) -> Any:
 def _body(
     b: Builder, function: Function, values: tuple[Expr, ...], settings: dict[str, Any]
 ) -> None:
+    promise_block_offsets(function.region)
     parameters = {name: x for (name, _, _), x in zip(function.parameters, values, strict=True)}
     first, *rest = function.region.sections
     blocks = {s.label: b.block(s.label[1:], *(t for _, t in s.parameters)) for s in rest}

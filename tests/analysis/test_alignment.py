@@ -80,8 +80,11 @@ ALIGNMENTS: list[tuple[str, tuple[int, int, int]]] = [
     ("  %s = splat i32<64> %n\n  %t = splat i32<64> %m\n  %v = ashr i32<64> %s, %t", (1, 1, 64)),
     ("  %v = urem i32<64> %r, 8", (8, 8, 1)),
     ("  %v = srem i32<64> %r, 8", (8, 8, 1)),
-    ("  %v = srem i32<64> %r, -8", (1, 1, 1)),
-    ("  %d = and i32 %m, 48\n  %s = splat i32<64> %d\n  %v = sdiv i32<64> %r, %s", (1, 1, 1)),
+    ("  %v = srem i32<64> %r, -8", (8, 8, 1)),
+    ("  %v = srem i32<64> %r, -8 {rounding = floor}", (1, 1, 1)),
+    ("  %v = sdiv i32<64> %r, -8", (1, 1, 8)),
+    ("  %d = and i32 %m, 48\n  %s = splat i32<64> %d\n  %v = sdiv i32<64> %r, %s", (1, 1, 16)),
+    ("  %d = mul i32 %m, 16\n  %s = splat i32<64> %d\n  %v = srem i32<64> %r, %s", (16, 16, 1)),
     (
         "  %d = and i32 %m, 48\n  %p = add i32 %d, 16\n  %s = splat i32<64> %p\n"
         "  %v = sdiv i32<64> %r, %s",

@@ -121,3 +121,17 @@ def test_names_of_stages_are_unique_in_a_table():
         names = [stage.name for stage in table]
         assert len(set(names)) == len(names)
     assert BEFORE[0].name == "link-and-inline"
+
+
+@pytest.mark.parametrize(("iterations", "loads"), [(2, 2), (4, 4), (5, 1), (64, 1)])
+def test_loops_of_few_iterations_are_unrolled(iterations, loads):
+    """Their loads are in flight together, and the results of both are the same."""
+    data, b = arg(pointer(F32), aligned=16), Builder()
+    with b.kernel("sums", x=data, z=data) as (x, z):
+        i, acc = b.arange(512), b.var(b.zeros((512,)), name="acc")
+        with b.for_(0, iterations * 512, 512) as start:
+            acc.set(acc + (x + i + start).load())
+        (z + i).store(acc)
+    ptx = compile_kernel(b.module(), target="sm_90a").ptx
+    assert ptx.count("ld.global") == loads
+    assert ("bra" in ptx) == (loads == 1)

@@ -112,21 +112,23 @@ def _blocks(value: Alignment, divisor: Alignment, dimension: int) -> int:
     )
 
 
-def _rounds_down(op: Any, bounds: Ranges) -> bool:
-    """Whether a division (or its remainder's) is floored, by a positive divisor."""
+def _keeps_blocks(op: Any, bounds: Ranges) -> bool:
+    """Whether a quotient is constant, and a remainder contiguous, between multiples of the
+    divisor: floored by a positive divisor, or truncated where the value is not negative (the
+    sign of the divisor then changes the sign of the quotient only)."""
     rounding = op.rounding.value if hasattr(op, "rounding") else "floor"
     if op.mnemonic[0] == "u":
         return rounding != "ceil"
-    if bounds.of(op.rhs)[0] <= 0:
-        return False
-    return rounding == "floor" or (rounding == "zero" and bounds.of(op.lhs)[0] >= 0)
+    if rounding == "zero":
+        return bounds.of(op.lhs)[0] >= 0
+    return rounding == "floor" and bounds.of(op.rhs)[0] > 0
 
 
 def _div(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     value, divisor = facts
     shape = extents(op.result.type)
     equal = constancy(shape, facts)
-    if _rounds_down(op, bounds):
+    if _keeps_blocks(op, bounds):
         equal = tuple(max(k, _blocks(value, divisor, d)) for d, k in enumerate(equal))
     by = op.rhs.bits if isinstance(op.rhs, Constant) else 0
     exact = by and by & (by - 1) == 0 and by < 1 << (_bits(op) - 1) and value.every % by == 0
@@ -137,7 +139,7 @@ def _div(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignm
 def _rem(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     value, divisor = facts
     dims = range(len(value.contiguity))
-    floored = _rounds_down(op, bounds)
+    floored = _keeps_blocks(op, bounds)
     runs = tuple(_blocks(value, divisor, d) if floored else 1 for d in dims)
     multiple = tuple(gcd(value.multiple_at(d, runs[d]), divisor.every) for d in dims)
     equal = constancy(extents(op.result.type), facts)

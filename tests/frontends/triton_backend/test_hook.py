@@ -219,10 +219,20 @@ def test_nothing_is_installed_unasked(monkeypatch):
     assert hook.installed() is None
 
 
+def test_tritons_assembler_makes_the_cubin_where_it_is(backend, monkeypatch):
+    from tileir.backend import assembler
+
+    monkeypatch.setattr(assembler, "ptxas", lambda: "ptxas")
+    monkeypatch.setattr(assembler, "assemble_with_ptxas", lambda *given: (given[0].encode(), ""))
+    *_, cubin = stages(backend, ADD, {})
+    assert cubin == b"ptxas"
+
+
 def test_without_an_assembler_of_its_own_tritons_makes_the_cubin(backend, monkeypatch):
     from tileir.backend import assembler
 
     monkeypatch.setattr(assembler.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(assembler, "ptxas", lambda: None)
     assembler._library.cache_clear()
     metadata = {}
     *_, ptx, cubin = stages(backend, ADD, metadata)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import numpy as np
 import pytest
 
+from tileir.backend import compile as compile_kernel
 from tileir.executor import executor
 from tileir.frontends.ttir import read
 
@@ -154,3 +158,55 @@ def test_absolute_values(on):
     x = (X - 2).astype(np.float32)
     assert (call(on, "__nv_fabsf", np.float32, x) == np.abs(x)).all()
     assert (call(on, "__nv_fabs", np.float64, X - 2) == np.abs(X - 2)).all()
+
+
+def ulps(found, wanted):
+    """The largest distance, in units of float32's last place at what is wanted."""
+    wanted = np.array(wanted, np.float64)
+    return (np.abs(found - wanted) / np.spacing(np.abs(wanted).astype(np.float32))).max()
+
+
+@pytest.mark.parametrize("on", [*RUN, "simt"])
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(1e-30, 0.3), (-0.3, 0.7), (0.7, 1.5), (1.5, 3.0), (3.0, 8.0), (8.0, 1e6), (-1.9, -0.3)],
+)
+def test_logarithms_of_gamma(low, high, on):
+    x = GENERATOR.uniform(low, high, SIZE).astype(np.float32)
+    assert ulps(call(on, "__nv_lgammaf", np.float32, x), [math.lgamma(v) for v in x]) <= 5
+
+
+@pytest.mark.parametrize("on", RUN)
+def test_logarithms_of_gamma_of_negative_numbers(on):
+    x = GENERATOR.uniform(-30, -2, SIZE).astype(np.float32)
+    wanted = np.array([math.lgamma(v) for v in x])
+    found = call(on, "__nv_lgammaf", np.float32, x)
+    assert (np.abs(found - wanted) <= np.maximum(np.abs(wanted) * 4e-7, 2.5e-6)).all()
+    for special, limit in ((0.0, math.inf), (-0.0, math.inf), (-7.0, math.inf), (3e38, math.inf),
+                           (math.inf, math.inf), (-math.inf, math.inf), (1.0, 0.0), (2.0, 0.0),
+                           (-1e30, math.inf)):  # fmt: skip
+        assert call(on, "__nv_lgammaf", np.float32, np.full(SIZE, special, np.float32))[0] == limit
+    assert np.isnan(call(on, "__nv_lgammaf", np.float32, np.full(SIZE, np.nan, np.float32))).all()
+
+
+@pytest.mark.parametrize("on", [*RUN, "simt"])
+def test_inverses_of_the_error_function(on):
+    close = 1 - 10 ** GENERATOR.uniform(-7, -0.1, SIZE // 2)
+    x = np.append(close, 10 ** GENERATOR.uniform(-20, 0, SIZE // 2)).astype(np.float32)
+    x = np.minimum(x, np.nextafter(np.float32(1), np.float32(0)))
+    found = call(on, "__nv_erfinvf", np.float32, x).astype(np.float64)
+    # A step of Newton's method from what is found: the distance to the inverse.
+    miss = [
+        (math.erfc(y) - (1.0 - v) if v > 0.5 else math.erf(y) - v) * (-1 if v > 0.5 else 1)
+        for y, v in zip(found, x.astype(np.float64), strict=True)
+    ]
+    step = np.array(miss) * math.sqrt(math.pi) / 2 * np.exp(found**2)
+    assert (np.abs(step) <= 3 * np.spacing(found.astype(np.float32))).all()
+    assert (call(on, "__nv_erfinvf", np.float32, -x) == -found.astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("symbol", ["__nv_lgammaf", "__nv_erfinvf"])
+def test_functions_of_f32_are_computed_in_f32(symbol):
+    ptx = compile_kernel(read(program(symbol, ["f32"], "f32"), num_warps=4), "sm_90a").ptx
+    assert "f64" not in ptx
+    assert "div.rn" not in ptx

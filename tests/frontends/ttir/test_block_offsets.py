@@ -1,0 +1,165 @@
+"""Offsets of blocks do not wrap, so that what is divided by them stays contiguous."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tileir.backend import compile as compile_kernel
+from tileir.executor import executor
+from tileir.frontends.ttir import read
+
+RUN = ["interpreter", "simt", "cpu"]
+N, GRID = 512, 4
+
+RANGE = "%r = tt.make_range {end = 512 : i32, start = 0 : i32} : tensor<512xi32>"
+BLOCK = f"""\
+    %n = arith.constant 512 : i32
+    %pid = tt.get_program_id x : i32
+    %first = arith.muli %pid, %n : i32
+    {RANGE}
+    %s = tt.splat %first : i32 -> tensor<512xi32>
+    %i = arith.addi %s, %r : tensor<512xi32>
+"""
+SWAP = """\
+    %c64 = arith.constant dense<64> : tensor<512xi32>
+    %c128 = arith.constant dense<128> : tensor<512xi32>
+    %x0 = arith.remsi %i, %c64 : tensor<512xi32>
+    %x1 = arith.divsi %i, %c64 : tensor<512xi32>
+    %row = arith.muli %x1, %c128 : tensor<512xi32>
+    %half = arith.addi %x0, %c64 : tensor<512xi32>
+    %source = arith.addi %half, %row : tensor<512xi32>
+"""
+"""The upper halves of rows of 128: what Inductor makes of `x[..., 64:]`."""
+
+PARTS = f"""\
+    %n = arith.constant 512 : i32
+    %long = arith.constant 25088 : i32
+    %two = arith.constant 2 : i32
+    %pid = tt.get_program_id x : i32
+    {RANGE}
+    %part = arith.divsi %pid, %two : i32
+    %begin = arith.muli %part, %long : i32
+    %b = tt.splat %begin : i32 -> tensor<512xi32>
+    %i = arith.addi %r, %b : tensor<512xi32>
+    %c3136 = arith.constant dense<3136> : tensor<512xi32>
+    %source = arith.remsi %i, %c3136 : tensor<512xi32>
+"""
+"""A part of a channel of 56 x 56, as in Inductor's batch norm."""
+
+HASH = f"""\
+    %k = arith.constant 1540483477 : i32
+    %pid = tt.get_program_id x : i32
+    %seed = arith.muli %pid, %k : i32
+    {RANGE}
+    %s = tt.splat %seed : i32 -> tensor<512xi32>
+    %h = arith.addi %s, %r : tensor<512xi32>
+    %c = arith.constant dense<17> : tensor<512xi32>
+    %m = arith.muli %h, %c : tensor<512xi32>
+    %c512 = arith.constant dense<512> : tensor<512xi32>
+    %q = arith.remsi %m, %c512 : tensor<512xi32>
+    %source = math.absi %q : tensor<512xi32>
+"""
+
+
+def program(offsets: str) -> str:
+    promise = "{tt.divisibility = 16 : i32}"
+    return f"""\
+module {{
+  tt.func public @kernel(%x: !tt.ptr<f32> {promise}, %y: !tt.ptr<f32> {promise}) {{
+{offsets}
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<512x!tt.ptr<f32>>
+    %xp = tt.addptr %xs, %source : tensor<512x!tt.ptr<f32>>, tensor<512xi32>
+    %v = tt.load %xp : tensor<512x!tt.ptr<f32>>
+    %m1 = arith.constant 512 : i32
+    %id = tt.get_program_id x : i32
+    %o = arith.muli %id, %m1 : i32
+    %yo = tt.addptr %y, %o : !tt.ptr<f32>, i32
+    %ys = tt.splat %yo : !tt.ptr<f32> -> tensor<512x!tt.ptr<f32>>
+    %yp = tt.addptr %ys, %r : tensor<512x!tt.ptr<f32>>, tensor<512xi32>
+    tt.store %yp, %v : tensor<512x!tt.ptr<f32>>
+    tt.return
+  }}
+}}
+"""
+
+
+INDEX = np.arange(N * GRID)
+PROGRAM, LANE = INDEX // N, (INDEX % N)
+
+
+def _hashed() -> np.ndarray:
+    h = ((PROGRAM * 1540483477 + LANE) * 17).astype(np.int32)
+    return np.abs(np.fmod(h, 512))
+
+
+@pytest.mark.parametrize("on", RUN)
+@pytest.mark.parametrize(
+    ("offsets", "source"),
+    [
+        (BLOCK + SWAP, INDEX % 64 + 64 + INDEX // 64 * 128),
+        (PARTS, (LANE + PROGRAM // 2 * 25088) % 3136),
+        (HASH, _hashed()),
+    ],
+)
+def test_offsets_are_those_of_triton(offsets: str, source: np.ndarray, on: str) -> None:
+    x = np.random.default_rng(0).standard_normal(2 * N * GRID).astype(np.float32)
+    y = np.zeros(N * GRID, np.float32)
+    executor(on).launch(read(program(offsets), num_warps=4), "kernel", GRID, [x, y])
+    np.testing.assert_array_equal(y, x[source])
+
+
+@pytest.mark.parametrize("offsets", [BLOCK + SWAP, PARTS])
+def test_quotients_and_remainders_of_blocks_load_vectors(offsets: str) -> None:
+    kernel = compile_kernel(read(program(offsets), num_warps=4), "sm_90a")
+    assert re.findall(r"ld\.global\S*", kernel.ptx) == ["ld.global.v4.b32"]
+
+
+def test_remainders_by_a_size_that_is_given_load_vectors() -> None:
+    given = "    %t = tt.splat %size : i32 -> tensor<512xi32>\n"
+    taken = "    %source = arith.remsi %i, %t : tensor<512xi32>\n"
+    text = program(BLOCK + given + taken).replace(
+        "%y: !tt.ptr", "%size: i32 {tt.divisibility = 16 : i32}, %y: !tt.ptr"
+    )
+    kernel = compile_kernel(read(text, num_warps=4), "sm_90a")
+    assert re.findall(r"ld\.global\S*", kernel.ptx) == ["ld.global.v4.b32"]
+
+
+def test_indices_of_loops_that_step_by_blocks_load_vectors() -> None:
+    """The number of elements is given, so that nothing else bounds the index."""
+    lines = f"""\
+    %c0 = arith.constant 0 : i32
+    %c512 = arith.constant 512 : i32
+    %c3136 = arith.constant dense<3136> : tensor<512xi32>
+    %zero = arith.constant dense<0.0> : tensor<512xf32>
+    {RANGE}
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<512x!tt.ptr<f32>>
+    %sum = scf.for %at = %c0 to %size step %c512 iter_args(%a = %zero) -> (tensor<512xf32>) : i32 {{
+      %s = tt.splat %at : i32 -> tensor<512xi32>
+      %i = arith.addi %s, %r : tensor<512xi32>
+      %source = arith.remsi %i, %c3136 : tensor<512xi32>
+      %xp = tt.addptr %xs, %source : tensor<512x!tt.ptr<f32>>, tensor<512xi32>
+      %v = tt.load %xp : tensor<512x!tt.ptr<f32>>
+      %b = arith.addf %a, %v : tensor<512xf32>
+      scf.yield %b : tensor<512xf32>
+    }}
+    %ys = tt.splat %y : !tt.ptr<f32> -> tensor<512x!tt.ptr<f32>>
+    %yp = tt.addptr %ys, %r : tensor<512x!tt.ptr<f32>>, tensor<512xi32>
+    tt.store %yp, %sum : tensor<512x!tt.ptr<f32>>
+    tt.return
+"""
+    promise = "{tt.divisibility = 16 : i32}"
+    text = (
+        f"module {{\n  tt.func public @kernel(%x: !tt.ptr<f32> {promise}, %size: i32, "
+        f"%y: !tt.ptr<f32> {promise}) {{\n{lines}  }}\n}}\n"
+    )
+    kernel = compile_kernel(read(text, num_warps=4), "sm_90a")
+    assert set(re.findall(r"ld\.global\S*", kernel.ptx)) == {"ld.global.v4.b32"}
+
+
+def test_sums_of_hashes_may_wrap() -> None:
+    product = re.search(r"mul i32 %\w+, 1540483477.*", str(read(program(HASH), num_warps=4)))
+    assert product
+    assert "nsw" not in product[0]
