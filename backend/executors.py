@@ -21,6 +21,7 @@ from tileir.backend.driver.launch import Kernel, Tensor
 from tileir.backend.driver.launch_plan import as_number, plan_launch
 from tileir.backend.launch_arguments import encode_argument, extents_of, launch_error
 from tileir.backend.runtime.cache import Cache
+from tileir.backend.runtime.disjoint import version_for
 from tileir.backend.runtime.frontend_calls import Calls
 from tileir.backend.target import Target, target
 from tileir.errors import LaunchError, TileirError
@@ -110,7 +111,10 @@ class GpuExecutor:
         from tileir.backend.tuning.gpu import GpuMeter  # the tuner, for those who tune
         from tileir.backend.tuning.tune_at_launch import measured_here
 
-        return measured_here(GpuMeter.here(), candidates, arguments, remember=remember)
+        launched = [
+            attrs.evolve(c, module=version_for(c.module, c.kernel, arguments)) for c in candidates
+        ]
+        return measured_here(GpuMeter.here(), launched, arguments, remember=remember)
 
 
 @cache

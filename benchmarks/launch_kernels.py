@@ -83,6 +83,16 @@ def described(a, b, c, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     c.store([i, j], total.to(tl.float16))
 
 
+@jit
+def running(x, out, n, BLOCK: tl.constexpr):
+    """Running totals of rows, each stored before the next load: two versions, by overlap."""
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for i in range(n):
+        tl.store(out + i * BLOCK + at, total)
+        total += tl.load(x + i * BLOCK + at)
+
+
 TILES = [{"M": 64, "N": 64, "K": 64}, {"M": 64, "N": 128, "K": 64}]
 tuned_add = autotune([Config({"BLOCK": 128}), Config({"BLOCK": 256})], key=["n"])(add)
 tuned_matmul = autotune(

@@ -75,6 +75,9 @@ KINDS: dict[str, Callable[[Any, Any], Call]] = {
         lambda: m.tuned_add[lambda meta: (512 // meta["BLOCK"],)](*t.rows, 512, 500)
     ),
     "0 maps, heuristics": lambda m, t: lambda: m.chosen_add[(4,)](*t.rows, 512, 500),
+    "0 maps, memory compared": lambda m, t: (
+        lambda: m.running[(1,)](t.rows[0], t.rows[1], 4, BLOCK=128)
+    ),
     "1 map": lambda m, t: lambda: m.gram[(1,)](t.halves[0], t.square, 64, SIZE, BLOCK=64),
     "3 maps": lambda m, t: lambda: m.matmul[GRID](*t.halves[:3], SIZE, SIZE, SIZE, **TILE),
     "3 maps, callable grid": lambda m, t: (
@@ -195,8 +198,30 @@ def check() -> dict[str, Any]:
         graph.replay()
         torch.cuda.synchronize()
         row["capture"] = torch.allclose(c.float(), a.float() @ b.float(), 1e-2, 1e-1)
+        row["overlaps"] = right_for_overlaps(ours)
     row["maps"] = equal_maps()
     return row
+
+
+def right_for_overlaps(module: Any) -> bool:
+    """Whether results are right for arrays apart, and for views of one that overlap by a row."""
+    import torch
+
+    whole, right = torch.randn(6 * 128, device="cuda"), True
+    for repeat in range(9):
+        shared = repeat % 3 == 1
+        x = whole.clone()
+        out = x[128:] if shared else torch.zeros(5 * 128, device="cuda")
+        expected, total = x.clone().view(6, 128), torch.zeros(128, device="cuda")
+        totals: list[Any] = []
+        for i in range(4):
+            totals.append(total)
+            if shared:
+                expected[i + 1] = total
+            total = total + expected[i]
+        module.running[(1,)](x, out, 4, BLOCK=128)
+        right = right and torch.allclose(out[: 4 * 128].view(4, 128), torch.stack(totals))
+    return right
 
 
 def equal_maps() -> bool:
@@ -272,7 +297,8 @@ def main() -> None:
 def line_of(row: dict[str, Any]) -> str:
     """A row as a line."""
     sides = [f"{n} {row[n]['median']:8.2f} us" for n in ("ours", "triton") if n in row]
-    rest = [f"{n}: {row[n]}" for n in ("equal", "wrong results", "capture", "maps", "failure")
+    rest = [f"{n}: {row[n]}" for n in ("equal", "wrong results", "capture", "overlaps", "maps",
+                                     "failure")
             if n in row]  # fmt: skip
     return f"{row['kind']:28}" + "  ".join([*sides, *rest])
 

@@ -89,6 +89,8 @@ class Call:
     plain: frozenset[str] = frozenset()
     parts: Mapping[str, Parts] = attrs.field(factory=dict)
     """Of the arguments whose parts are parameters."""
+    reinterpreted: frozenset[str] = frozenset()
+    """The parameters that take arrays of any element type: kernels read their bits as another."""
 
 
 @attrs.frozen(eq=False)

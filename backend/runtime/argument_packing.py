@@ -47,12 +47,14 @@ class PackedArgument:
 class Policy:
     """What a kernel was compiled for. `exact`: others than those of its promises have a better
     kernel, so that 16 divides only what it was promised to divide; but for parameters in `plain`.
-    `devices`: how many GPUs there are, `owner` the number of the GPU that has an address."""
+    `devices`: how many GPUs there are, `owner` the number of the GPU that has an address.
+    `reinterpreted`: parameters for arrays of any element type."""
 
     exact: bool = False
     plain: frozenset[str] = frozenset()
     devices: int = 1
     owner: Callable[[int], int | None] | None = None
+    reinterpreted: frozenset[str] = frozenset()
 
 
 def pack_argument(argument: Argument, value: Any, offset: int, policy: Policy) -> PackedArgument:
@@ -164,7 +166,8 @@ def _checked(argument: Argument, view: Array, policy: Policy) -> Array:
     element = re.sub(r"( addrspace\(\d+\))?\*$", "", argument.type)
     if element.startswith("tensor_desc"):
         element = element.removeprefix("tensor_desc<").split("<")[0]
-    if view.dtype != element and not _same_size(view.dtype, element):
+    exempt = argument.name in policy.reinterpreted
+    if view.dtype != element and not exempt and not _same_size(view.dtype, element):
         raise launch_error(
             f"argument {argument.name} holds {view.dtype}, and the kernel takes {argument.type}"
         )

@@ -7,7 +7,7 @@ the version whose written parameters are `noalias`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -87,6 +87,16 @@ def separate(module: Module, kernel: str, written: Sequence[int]) -> Module:
     """`module` with these parameters of `kernel` `noalias`."""
     function = with_promise(module.functions[kernel], written)
     return module.with_functions({**module.functions, kernel: function})
+
+
+def version_for(module: Module, kernel: str | None, arguments: Mapping[str, Any]) -> Module:
+    """The version of `module` that is launched for `arguments`, by the names of parameters."""
+    function = module.kernel(kernel)
+    compared = separation(function)
+    values = [arguments.get(p.name or "") for p in function.parameters]
+    if compared is None or not compared.decide(values):
+        return module
+    return separate(module, function.name, compared.written)
 
 
 def _profits(function: Function, promised: Function) -> bool:

@@ -102,6 +102,8 @@ class BoundCall:
     result: Any = None
     parts: Mapping[str, Parts] = attrs.field(factory=dict)
     """The arguments whose parts are parameters."""
+    reinterpreted: frozenset[str] = frozenset()
+    """As in `Policy`."""
     separation: Separation | None = None
     """The memory that decides between this version and another; None where that is not known."""
     separate: bool = False
@@ -185,7 +187,9 @@ class _Call:
             raise launch_error(
                 f"the kernel takes {len(parameters)} arguments, not {len(bound.values)}"
             )
-        policy = Policy(bound.exact, bound.plain, machine.devices, machine.owner)
+        policy = Policy(
+            bound.exact, bound.plain, machine.devices, machine.owner, bound.reinterpreted
+        )
         self.passed: list[PackedArgument] = []
         for name, parameter, value in zip(bound.names, parameters, bound.values, strict=True):
             renamed = attrs.evolve(parameter, name=name)

@@ -155,9 +155,9 @@ def _text(compiled: CompiledKernel, stage: str) -> str:
     return print_module(stages[stage])
 
 
-def _note(found: Diagnostic) -> dict[str, Any]:
-    notes = [_note(note) for note in found.notes]
-    return {**attrs.asdict(found), "severity": found.severity.value, "notes": notes}
+def _note(diagnostic: Diagnostic) -> dict[str, Any]:
+    notes = [_note(note) for note in diagnostic.notes]
+    return {**attrs.asdict(diagnostic), "severity": diagnostic.severity.value, "notes": notes}
 
 
 def _read_notes(entries: Sequence[Mapping[str, Any]]) -> tuple[Diagnostic, ...]:

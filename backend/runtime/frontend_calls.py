@@ -62,5 +62,5 @@ class Calls:
             kernel = kernels[key]
         return BoundCall(
             kernel, compiled.plan, values, names, call.meta, True, call.plain, compiled, call.parts,
-            None if separate is None else compared, bool(separate),
+            call.reinterpreted, None if separate is None else compared, bool(separate),
         )  # fmt: skip

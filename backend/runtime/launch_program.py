@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from functools import cache
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import attrs
@@ -160,7 +160,7 @@ class _Map(ctypes.Structure):
     ]  # fmt: skip
 
 
-@cache
+@lru_cache(256)
 def assemble(program: LaunchProgram, words: tuple[str, ...]) -> ProgramCode | None:
     """The code of `program` for a kernel that is passed `words`, their types; None where it exceeds
     what machine code can do. Equal programs share their tables of tensor maps."""

@@ -22,8 +22,9 @@ import attrs
 from tileir.backend.nvptx.llvm_codegen import loaded
 from tileir.backend.runtime.launch_program import ProgramCode
 from tileir.backend.runtime.launcher.dispatch import SLOTS, WHOLE
+from tileir.backend.runtime.launcher.program import PROGRAM
 
-_MOST = 32
+_MOST = 128
 """Entries that are looked through; of others the slow way knows."""
 
 _FASTCALL_KEYWORDS = 0x80 | 0x02
@@ -145,7 +146,7 @@ class _Entry(ctypes.Structure):
         ("getter", ctypes.c_void_p), ("whose", ctypes.c_void_p), ("stream", ctypes.c_int64),
         ("threads", ctypes.c_int32), ("shared", ctypes.c_int32), ("meta", ctypes.c_void_p),
         ("result", ctypes.c_void_p), ("program", ctypes.c_void_p),
-        ("registers", ctypes.c_int64), ("maps", ctypes.c_int64),
+        ("registers", ctypes.c_int64), ("maps", ctypes.c_int64), ("execute", ctypes.c_void_p),
     ]  # fmt: skip
 
 
@@ -208,7 +209,8 @@ def _entry(entry: Entry) -> tuple[_Entry, list[Any]]:
         ctypes.addressof(args), len(entry.template), ctypes.addressof(template), entry.function,
         None if getter is None else id(getter), id(entry.whose), entry.stream, entry.threads,
         entry.shared, id(entry.meta), id(entry.result),
-        *((None, 0, 0) if program is None else (program.address, program.registers, program.maps)),
+        *((None, 0, 0, None) if program is None
+          else (program.address, program.registers, program.maps, _executing()[0])),
     )  # fmt: skip
     return struct, [names, args, template, *references]
 
@@ -266,17 +268,27 @@ def _method() -> int:
 
 @cache
 def _code() -> tuple[int, Any]:
-    """The address of the machine code, and what owns it. Raises `CompileError` (TIR0704) where
-    there is no llvmlite."""
+    """The address of the function for Python, and what owns it. Its calls of Python take the time,
+    so that optimised code is no quicker. Raises `CompileError` (TIR0704) without llvmlite."""
+    return _generate(_text(), "dispatch", 0)
+
+
+@cache
+def _executing() -> tuple[int, Any]:
+    """The same of the function that executes launch programs, for the first kernel that has one."""
+    return _generate(PROGRAM, "execute", 1)
+
+
+def _generate(text: str, name: str, level: int) -> tuple[int, Any]:
     binding = loaded()
-    module = binding.parse_assembly(_text())
+    module = binding.parse_assembly(text)
     module.triple = binding.get_process_triple()
-    machine = binding.Target.from_triple(module.triple).create_target_machine(opt=1, jit=True)
+    machine = binding.Target.from_triple(module.triple).create_target_machine(opt=level, jit=True)
     module.data_layout = str(machine.target_data)
     module.verify()
     engine = binding.create_mcjit_compiler(module, machine)
     engine.finalize_object()
-    return engine.get_function_address("dispatch"), engine
+    return engine.get_function_address(name), engine
 
 
 def _text() -> str:

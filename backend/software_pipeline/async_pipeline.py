@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
 
+from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import defining_blocks, uses
@@ -22,6 +23,7 @@ from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpande
 from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
+from tileir.op import Op
 from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
@@ -194,7 +196,7 @@ def _pipelined(
         return function
     asked = getattr(function.blocks[loop.latch].terminator, "stages", None)
     wanted = asked or num_stages
-    reason = _obstacle(function, loop)
+    reason = _obstacle(function, loop, [load.op for load in found])
     ahead = Lookahead.of(function, loop) if reason is None else None
     if isinstance(ahead, Refusal):
         reason, ahead = ahead, None
@@ -332,14 +334,16 @@ def _zero(other: Operand | None) -> bool:
     return other is None or (isinstance(other, Constant) and not other.bits)
 
 
-def _obstacle(function: Function, loop: Loop) -> Refusal | None:
-    """What keeps a whole loop from being pipelined."""
+def _obstacle(function: Function, loop: Loop, loads: Sequence[Op]) -> Refusal | None:
+    """What keeps a whole loop from being pipelined, with copies in place of `loads`."""
     if loop.latch is None:
         return Refusal("the loop has several back edges")
     if len(loop.exits) != 1 or loop.exits[0][0] not in (loop.latch, loop.header):
         return Refusal("the loop leaves from elsewhere than its header or its end")
     for label in loop.order:
         for op in function.blocks[label].ops:
-            if op.effects.value & (Effects.WRITE | Effects.SYNC).value:
+            if op.effects & Effects.SYNC or any(
+                aliases(function).may_change(op, load) for load in loads
+            ):
                 return Refusal(f"{op.mnemonic} in the loop may change what is read", op.location)
     return None

@@ -13,6 +13,7 @@ from tileir.executor import Fixed, Parts
 from tileir.frontends.triton import dtypes
 from tileir.frontends.triton.dtypes import DType, PointerType
 from tileir.frontends.triton.language.memory import TensorDescriptor, described_tensor
+from tileir.frontends.triton.reinterpreting import TensorWrapper
 from tileir.frontends.triton.tensor import Kind, Tensor, literal
 
 
@@ -103,11 +104,14 @@ def parts(name: str, argument: Argument, value: Any) -> str | Parts | Fixed:
         rank = len(argument.extents)
         shape, strides = names[1 : 1 + rank], [*names[1 + rank :], Fixed(1)]
         items = (
-            ("base", name), ("shape", Parts(tuple, tuple(enumerate(shape)), rank)),
+            ("base", parts(name, argument.base, value.base)),
+            ("shape", Parts(tuple, tuple(enumerate(shape)), rank)),
             ("strides", Parts(tuple, tuple(enumerate(strides)), rank)),
             ("block_shape", Fixed(value.block_shape)), ("padding", Fixed(value.padding)),
         )  # fmt: skip
         return Parts(type(value), items)
+    if isinstance(value, TensorWrapper):
+        return Parts(type(value), (("base", name), ("dtype", Fixed(value.dtype))))
     return name
 
 

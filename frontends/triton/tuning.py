@@ -190,7 +190,7 @@ class Autotuner(KernelInterface):
             _prepare(config, values)
             kept = self._before(values)
             try:
-                self.kernel.run(*arguments, grid=grid, **current)
+                self.kernel[grid](*arguments, **current)
             except Exception as error:
                 self._after(values, kept, error)
                 raise

@@ -129,6 +129,16 @@ def test_what_may_change_memory_keeps_a_loop_as_it_is(line: str) -> None:
     assert slots(pipelined(outside).module)
 
 
+def test_a_store_to_other_memory_keeps_no_loop_as_it_is() -> None:
+    """A parameter that is `noalias` reaches no memory that is read."""
+    store = "  store %pc, %total\n"
+    inside = KERNEL.replace("  %next = add", store + "  %next = add")
+    apart = inside.replace("f32* aligned(16) %c", "f32* aligned(16) noalias %c")
+    assert slots(pipelined(inside).module) == []
+    assert len(slots(pipelined(apart).module)) == 2
+    keeps_its_meaning(apart, "num-stages = 3")
+
+
 def test_a_loop_that_leaves_from_elsewhere_stays() -> None:
     text = (
         KERNEL.replace(

@@ -3,8 +3,11 @@ launched, and that machine code decides as Python does."""
 
 import random
 
+import numpy as np
 import pytest
 
+from tileir.backend import compile as compile_kernel
+from tileir.backend.executors import SimtExecutor
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import Separation, separate, separation
@@ -179,8 +182,6 @@ def test_arrays_whose_memory_is_not_known_have_the_version_without(launch):
 
 
 def test_the_version_means_the_same_for_memory_that_does_not_overlap():
-    import numpy as np
-
     module = states.module(SIGNATURES["states"][0], {"BLOCK": 16})
     results = []
     for each in (module, separate(module, "states", (1,))):
@@ -188,3 +189,70 @@ def test_the_version_means_the_same_for_memory_that_does_not_overlap():
         interpret(each, "states", 1, [x, out, y, 4])
         results.append(out)
     np.testing.assert_array_equal(*results)
+
+
+@triton.jit
+def chunks(k, v, out, n, K: tl.constexpr, V: tl.constexpr, C: tl.constexpr):
+    """States between the chunks of linear attention, each stored before the next loads."""
+    i, j, c = tl.arange(0, K), tl.arange(0, V), tl.arange(0, C)
+    total = tl.zeros((K, V), dtype=tl.float32)
+    for at in range(n):
+        tl.store(out + at * K * V + i[:, None] * V + j[None, :], total.to(tl.float16))
+        x = tl.load(k + (at * C + c[None, :]) * K + i[:, None])
+        y = tl.load(v + (at * C + c[:, None]) * V + j[None, :])
+        total = tl.dot(x, y, total)
+
+
+@pytest.mark.parametrize(("machine", "word"), [("sm_80", "cp.async"), ("sm_90a", "wgmma.mma")])
+def test_the_version_is_pipelined(machine, word):
+    """On threads it computes what the interpreter does."""
+    module = chunks.module(
+        {"k": "*fp16:16", "v": "*fp16:16", "out": "*fp16:16", "n": "i32"},
+        {"K": 64, "V": 64, "C": 64},
+    )
+    version = separate(module, "chunks", separation(module.kernel()).written)
+    assert word not in compile_kernel(module, machine).ptx
+    assert word in compile_kernel(version, machine).ptx
+    r, results = np.random.default_rng(0), []
+    k, v = (r.integers(-2, 3, (3 * 64, 64)).astype("f2") for _ in range(2))
+    for run in (interpret, SimtExecutor().launch):
+        out = np.zeros((3, 64, 64), "f2")
+        more = {} if run is interpret else {"target": machine}
+        run(version, "chunks", 1, [k, v, out, 3], **more)
+        results.append(out)
+    np.testing.assert_array_equal(*results)
+
+
+@triton.jit
+def tiles(a, b, c, m, n, k, COUNT: tl.constexpr, BLOCK: tl.constexpr):
+    """A matmul whose instances work for several tiles, as its author wrote it."""
+    wide = tl.cdiv(n, BLOCK)
+    for tile in range(tl.program_id(0), tl.cdiv(m, BLOCK) * wide, COUNT):
+        i = (tile // wide) * BLOCK + tl.arange(0, BLOCK)
+        j = (tile % wide) * BLOCK + tl.arange(0, BLOCK)
+        total = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)
+        for start in range(0, k, BLOCK):
+            r = start + tl.arange(0, BLOCK)
+            rows, columns = (i[:, None] < m) & (r[None, :] < k), (r[:, None] < k) & (j[None, :] < n)
+            x = tl.load(a + i[:, None] * k + r[None, :], mask=rows, other=0.0)
+            y = tl.load(b + r[:, None] * n + j[None, :], mask=columns, other=0.0)
+            total = tl.dot(x, y, total)
+        inside = (i[:, None] < m) & (j[None, :] < n)
+        tl.store(c + i[:, None] * n + j[None, :], total.to(tl.float16), mask=inside)
+
+
+def test_a_loop_over_tiles_has_tensor_maps():
+    arrays = dict.fromkeys("abc", "*fp16:16")
+    module = tiles.module(
+        {**arrays, "m": "i32", "n": "i32:16", "k": "i32:16"}, {"COUNT": 2, "BLOCK": 64}
+    )
+    compared = separation(module.kernel())
+    assert compared == Separation((2,), (0, 1, 2))
+    version = separate(module, "tiles", compared.written)
+    assert compile_kernel(module, "sm_90a").host is None
+    assert len(compile_kernel(version, "sm_90a").host.maps) == 3
+    r, (m, n, k) = np.random.default_rng(0), (100, 96, 80)
+    a, b = (r.integers(-2, 3, shape).astype("f2") for shape in ((m, k), (k, n)))
+    c = np.zeros((m, n), "f2")
+    SimtExecutor().launch(version, "tiles", 2, [a, b, c, m, n, k], target="sm_90a")
+    np.testing.assert_array_equal(c, a.astype("f4") @ b.astype("f4"))

@@ -208,3 +208,38 @@ def test_a_tuned_kernel_takes_the_way_of_the_kernel(machine):
         assert machine.launches[-1].grid == (n // 10, 16 << (n == 60), 2)
     assert [found.native for found in machine.launches[-4:]] == [True] * 4
     assert tuned.best_config is configs[1] and len(machine.kernels) == 2
+
+
+def test_configurations_are_benched_by_launches_of_the_kernel(machine):
+    """What is timed is the launch alone: no module is loaded between two of them."""
+    times = iter((2.0, 1.0))
+
+    def bench(launch, quantiles):
+        for _ in range(4):
+            launch()
+        return [next(times)] * 3
+
+    configs = [triton.Config({"BLOCK": n}) for n in (16, 32)]
+    tuned = triton.autotune(configs, key=["n"], do_bench=bench)(scale)
+    tuned[(2,)](TorchLike(), 50)
+    assert tuned.best_config is configs[1] and len(machine.kernels) == 2
+    assert [found.native for found in machine.launches].count(True) >= 5
+
+
+def test_arrays_that_are_seen_as_another_type(machine):
+    x, n = TorchLike(4096, "int32"), 50
+    first = repeated(machine, lambda: scale[1](triton.reinterpret(x, tl.float32), n, BLOCK=16))
+    other = TorchLike(8192, "int32")
+    second = repeated(
+        machine, lambda: scale[1](triton.reinterpret(other, tl.float32), n, BLOCK=16), 1
+    )
+    assert (first.words, second.words) == ((4096, n), (8192, n)) and first.handle == second.handle
+    for wrapped, same in (
+        (triton.reinterpret(x, tl.float16), False), (x, False), (TorchLike(4096), True),
+    ):  # fmt: skip
+        found = repeated(machine, lambda wrapped=wrapped: scale[1](wrapped, n, BLOCK=16), 2)
+        assert (found.handle == first.handle) is same
+    tensor = triton.reinterpret(TorchLike(4096, "int32", (32, 48)), tl.float32)
+    descriptor = TensorDescriptor(tensor, (32, 48), (48, 1), [16, 16])
+    found = repeated(machine, lambda: copy[1](descriptor, TorchLike(16384, shape=(16,)), 3))
+    assert found.words == (4096, 32, 48, 48, 16384, 3)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from tileir.backend.runtime.launcher.argument import ARGUMENT
 from tileir.backend.runtime.launcher.grid import GRID
 from tileir.backend.runtime.launcher.numbers import NUMBERS
-from tileir.backend.runtime.launcher.program import MAPS, PROGRAM, ROWS
+from tileir.backend.runtime.launcher.program import MAPS
 
 ONE = -(1 << 63) + 1
 """One argument, with a free entry before it: PY_VECTORCALL_ARGUMENTS_OFFSET (Python's C API)."""
@@ -21,11 +21,11 @@ TYPES = """
 ; access, member, argument
 %Part = type { i64, ptr, ptr }
 ; next, names, positional, count, args, slots, template, function, stream getter, its argument,
-; stream, threads, shared, meta, result, launch program, its registers, tensor maps
+; stream, threads, shared, meta, result, launch program, its registers, tensor maps, what executes
+; it
 %Entry = type { ptr, ptr, i64, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, i32, i32, ptr, ptr, ptr, i64,
-                i64 }
+                i64, ptr }
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 ; first entry, what is called where none fits, cuLaunchKernel, cuTensorMapEncodeTiled
 %State = type { ptr, ptr, ptr, ptr }
 """
@@ -157,7 +157,9 @@ plan:
   %registers = load i64, ptr %p.registers
   %p.encode = getelementptr %State, ptr %state, i32 0, i32 3
   %encode = load ptr, ptr %p.encode
-  %plan.status = call i32 @execute(ptr %program, i64 %registers, ptr %values, ptr %grid, ptr %maps,
+  %p.execute = getelementptr %Entry, ptr %e, i32 0, i32 18
+  %execute = load ptr, ptr %p.execute
+  %plan.status = call i32 %execute(ptr %program, i64 %registers, ptr %values, ptr %grid, ptr %maps,
                                    ptr %encode)
   switch i32 %plan.status, label %slow [ i32 1, label %which
                                          i32 0, label %other ]
@@ -243,11 +245,10 @@ slow:
 """
 
 WHOLE = (
-    (TYPES + NUMBERS + ARGUMENT + GRID + PROGRAM + DISPATCH)
+    (TYPES + NUMBERS + ARGUMENT + GRID + DISPATCH)
     .replace("@@SLOTS@@", str(SLOTS))
     .replace("@@POINTERS@@", str(SLOTS + MAPS))
     .replace("@@MAPS@@", str(MAPS))
-    .replace("@@SHIFT@@", str(65 - ROWS.bit_length()))
     .replace("@@ONE@@", str(ONE))
 )
 """The module, but for addresses."""

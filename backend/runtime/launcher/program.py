@@ -14,7 +14,9 @@ WORDS = 10
 MAPS = 32
 """The most tensor maps that a kernel is passed by this launcher."""
 
-PROGRAM = """
+_TEXT = """
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 ; code, result, operands, immediate
 %Op = type { i32, i32, i32, i32, i64 }
 ; registers: base, extents and strides, outermost first; rank, bytes of an element; then as
@@ -232,8 +234,7 @@ failed:
 
 ; Execute a program. 1: launch, 0: the entry does not apply, 2: ask Python. Division by 0 and guards
 ; that are 0 fail until the program asks.
-define internal i32 @execute(ptr %code, i64 %count, ptr %values, ptr %grid, ptr %maps,
-                             ptr %driver) {
+define i32 @execute(ptr %code, i64 %count, ptr %values, ptr %grid, ptr %maps, ptr %driver) {
   %registers = alloca i64, i64 %count
   br label %next
 next:
@@ -452,3 +453,6 @@ python:
   ret i32 2
 }
 """
+
+PROGRAM = _TEXT.replace("@@SHIFT@@", str(65 - ROWS.bit_length()))
+"""The module with `execute`."""

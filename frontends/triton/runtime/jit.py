@@ -145,14 +145,16 @@ class JITFunction(KernelInterface):
             return Done(self.run(*arguments, grid=grid, **named))
         given = {k: v for k, v in named.items() if k not in _ABOUT}
         options, bound, special = self._given(arguments, given)
-        values = special.values(bound)
-        if self._converts(arguments, given, bound, values):
+        if self._converts(arguments, given, bound):
             return Done(self.run(*arguments, grid=grid, **named))
+        wrapped = special.values(bound)
+        values = {n: v.base if isinstance(v, TensorWrapper) else v for n, v in wrapped.items()}
         structured = {n: parts(n, p, bound[n]) for n, p in special.parameters.items()}
         return Call(
             self._compiled(special), self.__name__, values, {**bound, **options},
             _compiler_options(options), self._plain_leaves(special),
             {n: each for n, each in structured.items() if isinstance(each, Parts)},
+            frozenset(n for n, v in wrapped.items() if isinstance(v, TensorWrapper)),
         )  # fmt: skip
 
     def _plain_leaves(self, special: Specialization) -> frozenset[str]:
@@ -254,13 +256,12 @@ class JITFunction(KernelInterface):
         return Specialization(parameters, constants, {k: options[k] for k in _KEPT if k in options})
 
     def _converts(
-        self, arguments: Sequence[Any], named: Mapping[str, Any], bound: Mapping[str, Any],
-        values: Mapping[str, Any],
-    ) -> bool:  # fmt: skip
+        self, arguments: Sequence[Any], named: Mapping[str, Any], bound: Mapping[str, Any]
+    ) -> bool:
         """Whether annotations make other objects of arguments, as a launcher in machine code does
-        not, or elements are seen as another type."""
+        not."""
         given: dict[str, Any] = {**dict(zip(self.arg_names, arguments, strict=False)), **named}
-        return any(isinstance(value, TensorWrapper) for value in values.values()) or any(
+        return any(
             name in given and type(given[name]) is not type(value)
             for name, value in bound.items()
             if name not in self.source.constant_parameters

@@ -44,9 +44,9 @@ class TensorDescriptor:
         )
 
 
-def _strides(tensor: Any) -> tuple[int, ...]:
+def _strides(tensor: Any) -> Any:
     """Strides in elements: torch has a method for them, numpy and CuPy count bytes."""
     stride: Any = getattr(tensor, "stride", None)
     if callable(stride):
-        return _numbers(stride())
+        return stride()
     return _numbers(n // tensor.itemsize for n in tensor.strides)
