@@ -139,6 +139,17 @@ def test_a_store_to_other_memory_keeps_no_loop_as_it_is() -> None:
     keeps_its_meaning(apart, "num-stages = 3")
 
 
+def test_a_store_that_the_loop_promises_apart_keeps_no_loop_as_it_is() -> None:
+    """The loads for dots then move ahead of the stores; what synchronises keeps them behind it."""
+    latch = "cond_br %more, loop, done"
+    promised = KERNEL.replace(latch, f"{latch} {{independent_loads = true}}")
+    inside = promised.replace("  %next = add", "  store %pc, %total\n  %next = add")
+    assert len(slots(pipelined(inside).module)) == 2
+    keeps_its_meaning(inside, "num-stages = 3")
+    synchronised = promised.replace("  %next = add", "  barrier\n  %next = add")
+    assert slots(pipelined(synchronised).module) == []
+
+
 def test_a_loop_that_leaves_from_elsewhere_stays() -> None:
     text = (
         KERNEL.replace(
