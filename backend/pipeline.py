@@ -131,6 +131,13 @@ def _defer_wgmma_waits(function: Function, context: Any) -> PassResult:
     return defer_wgmma_waits(function)
 
 
+def _multiply_stored_operands(function: Function, context: Context) -> Function:
+    from tileir.backend.software_pipeline.stored_operands import multiply_stored_operands
+
+    shared = context.target.shared_bytes // 2
+    return multiply_stored_operands(function, context.num_warps, shared)
+
+
 def _size(outcome: PassResult) -> int:
     return sum(1 for _ in cast(Function, outcome.ir).ops)
 
@@ -354,6 +361,15 @@ def _multiplies_by_warpgroups(function: Function, context: Any) -> bool:
     return has_op(function, "gpu.wgmma")
 
 
+def _multiplies_by_threads(function: Function, context: Context) -> bool:
+    """Whether dots are left that warpgroups may compute, in a kernel without roles."""
+    return (
+        context.target.wgmma
+        and has_op(function, "dot")
+        and not has_op(function, "gpu.role", "gpu.tma_load")
+    )
+
+
 def _copies_results(function: Function, context: Context) -> bool:
     return has_op(function, "gpu.tma_store")
 
@@ -374,6 +390,8 @@ GPU = (
     Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
     Stage("defer-wgmma-waits", _defer_wgmma_waits, _multiplies_by_warpgroups),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
+    Stage("multiply-stored-operands", _multiply_stored_operands, _multiplies_by_threads,
+          marker="pipelined"),
     Stage("stage-halo", _stage_halo, _reads_again, snapshot="halo", marker="halo"),
     Stage("check-registers", _check_registers_suffice),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),

@@ -29,9 +29,10 @@ class Branch(Op):
 
     On the latch of a loop the attributes are requests to the compiler: `stages` of software
     pipelining, `unroll` factor. `independent_loads` is a promise about the loop: what a load in its
-    own blocks (not those of a loop within) reads, if it reaches a factor of a dot of the same
-    iteration, the loop does not store before that load. `async-pipeline` moves such loads ahead
-    of the stores. Memory that the promise is wrong about may be read before or after the store.
+    own blocks (not those of a loop within) reads, if it reaches an operand A or B of a dot of the
+    same iteration, the loop does not store before that load. `async-pipeline` moves such loads
+    ahead of the stores. Memory that the promise is wrong about may be read before or after the
+    store.
 
     `br loop`
     """

@@ -193,8 +193,8 @@ def _rotated(function: Function, tests: Mapping[str, _Test]) -> Function:
 def _copied(test: _Test, jump: Op, read: Mapping[Value, Operand]) -> Iterator[Op]:
     """The ops of `test` as they are where `jump` leads to it, with what the jump promises of the
     loop; `read` are values it reads."""
-    given = jump.successors[0].arguments
-    env = {**read, **dict(zip(test.header.parameters, given, strict=True))}
+    arguments = jump.successors[0].arguments
+    env = {**read, **dict(zip(test.header.parameters, arguments, strict=True))}
     for op in test.header.ops[:-1]:
         yield copy_op(op, env)
 
