@@ -362,10 +362,13 @@ def _multiplies_by_warpgroups(function: Function, context: Any) -> bool:
 
 
 def _multiplies_by_threads(function: Function, context: Context) -> bool:
-    """Whether dots are left that warpgroups may compute, in a kernel without roles."""
+    """Whether dots are left with rows for warpgroups, in a kernel without roles."""
     return (
         context.target.wgmma
-        and has_op(function, "dot")
+        and context.num_warps % 4 == 0
+        and any(
+            op.mnemonic == "dot" and shape_of(op.results[0].type)[-2] >= 64 for op in function.ops
+        )
         and not has_op(function, "gpu.role", "gpu.tma_load")
     )
 

@@ -97,7 +97,7 @@ class _Operands:
         stored: dict[tuple[Operand, SharedTile], SharedAlloc] = {}
         result: list[Op] = []
         for index, op in enumerate(block.ops):
-            operands = by_dot.get(cast(Dot, op)) if isinstance(op, Dot) else None
+            operands = by_dot.get(op) if isinstance(op, Dot) else None
             if operands is None:
                 result.append(op)
                 continue
