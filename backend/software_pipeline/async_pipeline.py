@@ -245,7 +245,8 @@ def _prefetches(function: Function, loop: Loop, loads: list[StagedLoad]) -> bool
     if len(dots) != 1 or len(loads) != 2 or mma_of(dots[0]) is None:
         return False
     depth, step = shape_of(dots[0].a.type)[1], step_of(dots[0])
-    return depth > step and depth % step == 0 and all(load.dots == (dots[0],) for load in loads)
+    direct = all(x.dots == (dots[0],) and not x.through_registers for x in loads)
+    return depth > step and depth % step == 0 and direct
 
 
 def _staged_loads(function: Function, loop: Loop, warps: int) -> Iterator[StagedLoad]:
@@ -269,7 +270,7 @@ def _staged(
     if not isinstance(tile, Tile) or len(tile.shape) != 2:
         return None
     dots = _fed(function, op.results[0], transposed=False)
-    through_registers = dots is None and warps > 0
+    through_registers = dots is None
     if through_registers:
         dots = [(dot, 0) for dot in dots_through_registers(function, op.results[0], warps)]
     if not dots:

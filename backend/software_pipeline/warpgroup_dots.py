@@ -15,6 +15,7 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
 from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
+from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.layouts.warpgroup_matmuls import (
     HALVES,
     swizzle_of,
@@ -96,8 +97,8 @@ def warpgroup_operands(
 
 
 def dots_through_registers(function: Function, value: Value, warps: int) -> list[Dot]:
-    """The dots of the block of `value` that warpgroups compute and that take what ops on registers
-    make of it."""
+    """The dots of the block of `value` that take what ops on registers make of it, and that
+    warpgroups compute, or `mma` where `warps` is 0."""
     place = defining_blocks(function)
     fed: dict[Dot, None] = {}
     waiting, seen = [value], {value}
@@ -110,6 +111,8 @@ def dots_through_registers(function: Function, value: Value, warps: int) -> list
                 more = [v for v in op.results if v not in seen and isinstance(v.type, Tile)]
                 seen.update(more)
                 waiting += more
+    if not warps:
+        return [dot for dot in fed if mma_of(dot) is not None]
     return [dot for dot in fed if warps % WARPS == 0 and is_computed(dot, warps)]
 
 
