@@ -142,6 +142,13 @@ def _warpgroup_warps(function: Function, context: Context) -> int:
     return warps_for(function, dots)
 
 
+def _multiply_stored_operands(function: Function, context: Context) -> Function:
+    from tileir.backend.software_pipeline.stored_operands import multiply_stored_operands
+
+    shared = context.target.shared_bytes // 2
+    return multiply_stored_operands(function, context.num_warps, shared)
+
+
 def _size(outcome: PassResult) -> int:
     return sum(1 for _ in cast(Function, outcome.ir).ops)
 
@@ -355,6 +362,18 @@ def _is_register_limited(function: Function, context: Context) -> bool:
     return limit is not None and limit < context.target.max_registers
 
 
+def _multiplies_by_threads(function: Function, context: Context) -> bool:
+    """Whether dots are left with rows for warpgroups, in a kernel without roles."""
+    return (
+        context.target.wgmma
+        and context.num_warps % 4 == 0
+        and any(
+            op.mnemonic == "dot" and shape_of(op.results[0].type)[-2] >= 64 for op in function.ops
+        )
+        and not has_op(function, "gpu.role", "gpu.tma_load")
+    )
+
+
 def _copies_results(function: Function, context: Context) -> bool:
     return has_op(function, "gpu.tma_store")
 
@@ -374,6 +393,8 @@ GPU = (
     Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
     Stage("async-pipeline", _async_pipeline, _multiplies_in_loop, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
+    Stage("multiply-stored-operands", _multiply_stored_operands, _multiplies_by_threads,
+          marker="pipelined"),
     Stage("stage-halo", _stage_halo, _reads_again, snapshot="halo", marker="halo"),
     Stage("check-registers", _check_registers_suffice),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),

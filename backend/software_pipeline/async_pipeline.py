@@ -54,8 +54,9 @@ def async_pipeline(
     Where `warpgroups` run the kernel, dots that they can compute become `gpu.wgmma`
     (docs/explanation/pipelining.md).
 
-    A loop takes part if it has one latch, leaves from there or from its header, and neither writes
-    memory nor synchronises; a load, if threads can copy 4 bytes or more of it at a time, what
+    A loop takes part if it has one latch, leaves from there or from its header, does not
+    synchronise, and does not write what the loads may read, which `independent_loads` of the
+    latch's branch promises of loads whose values reach dots; a load, if threads can copy 4 bytes or more of it at a time, what
     masks leave out is zero, and its address is computed without effects. Others stay as they
     are, with a remark.
 
@@ -258,7 +259,8 @@ def _prefetches(function: Function, loop: Loop, loads: list[StagedLoad]) -> bool
     if len(dots) != 1 or len(loads) != 2 or mma_of(dots[0]) is None:
         return False
     depth, step = shape_of(dots[0].a.type)[1], step_of(dots[0])
-    return depth > step and depth % step == 0 and all(load.dots == (dots[0],) for load in loads)
+    direct = all(x.dots == (dots[0],) and not x.through_registers for x in loads)
+    return depth > step and depth % step == 0 and direct
 
 
 def _staged_loads(function: Function, loop: Loop, warps: int) -> Iterator[StagedLoad]:
@@ -282,7 +284,7 @@ def _staged(
     if not isinstance(tile, Tile) or len(tile.shape) != 2:
         return None
     dots = _fed(function, op.results[0], transposed=False)
-    through_registers = dots is None and warps > 0
+    through_registers = dots is None
     if through_registers:
         from tileir.backend.software_pipeline.warpgroup_dots import dots_through_registers
 
@@ -356,10 +358,14 @@ def _obstacle(function: Function, loop: Loop, loads: Sequence[Op]) -> Refusal | 
         return Refusal("the loop has several back edges")
     if len(loop.exits) != 1 or loop.exits[0][0] not in (loop.latch, loop.header):
         return Refusal("the loop leaves from elsewhere than its header or its end")
+    latch = function.blocks[loop.latch].terminator
+    promised = bool(getattr(latch, "independent_loads", False))
     for label in loop.order:
         for op in function.blocks[label].ops:
-            if op.effects & Effects.SYNC or any(
-                aliases(function).may_change(op, load) for load in loads
+            ordered = op.effects & (Effects.SYNC | Effects.OUTSIDE)
+            if op.effects & Effects.SYNC or (
+                (ordered or not promised)
+                and any(aliases(function).may_change(op, load) for load in loads)
             ):
                 return Refusal(f"{op.mnemonic} in the loop may change what is read", op.location)
     return None

@@ -6,14 +6,17 @@ from itertools import pairwise
 from typing import Any, cast
 
 from tileir.analysis.loops import loops
+from tileir.analysis.uses import definitions
 from tileir.backend.codegen.emit.shared_tile import SharedTile
 from tileir.backend.layouts.dot_layouts import layouts_of, mma_of
 from tileir.backend.software_pipeline.expand import step_of
 from tileir.backend.target import Target
 from tileir.ir import Function
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import SharedAlloc
+from tileir.ops.gpu import LocalLoad, SharedAlloc
+from tileir.ops.shape import Trans
 from tileir.types import element_of
+from tileir.values import Operand, Value
 
 _PLAIN, _AHEAD = 8, 24
 """Registers besides sums and fragments: where positions are computed again, and where they and the
@@ -60,7 +63,16 @@ def _only_dot(function: Function) -> Dot | None:
     if not dots or mma_of(dots[0]) is None or _buffers(function) == 0:
         return None
     chained = all(b.c is a.results[0] for a, b in pairwise(dots))
-    return dots[0] if chained else None
+    in_steps = all(_from_buffer(function, x) for dot in dots for x in (dot.a, dot.b))
+    return dots[0] if chained and in_steps else None
+
+
+def _from_buffer(function: Function, operand: Operand) -> bool:
+    """Whether fragments of an operand are read step by step: what is computed is held whole."""
+    op = definitions(function).get(operand) if isinstance(operand, Value) else None
+    if isinstance(op, Trans):
+        op = definitions(function).get(cast(Value, op.value))
+    return isinstance(op, LocalLoad)
 
 
 def _held(dot: Dot, warps: int) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
 from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile
+from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.layouts.wgmma import (
     HALVES,
     ROWS,
@@ -86,10 +87,10 @@ def warpgroup_operands(
     operands: dict[Dot, WarpgroupOperands] = {}
     for dot in _dots(function, loop):
         a, b = (_place(source_of(function, staged, operand)) for operand in (dot.a, dot.b))
-        if dot not in fed or not _is_computed(dot, warps):
+        if dot not in fed or not is_computed(dot, warps):
             continue
-        a_fits = a is not None and _fits(dot, "a", a, warps)
-        b_fits = b is not None and _fits(dot, "b", b, warps)
+        a_fits = a is not None and fits(dot, "a", a, warps)
+        b_fits = b is not None and fits(dot, "b", b, warps)
         if not (b_fits or _can_store_b(dot, warps)):
             continue
         a_stored = not a_fits and _is_fixed(function, loop, dot.a)
@@ -98,8 +99,8 @@ def warpgroup_operands(
 
 
 def dots_through_registers(function: Function, value: Value, warps: int) -> list[Dot]:
-    """The dots of the block of `value` that warpgroups compute and that take what ops on registers
-    make of it."""
+    """The dots of the block of `value` that take what ops on registers make of it, and that
+    warpgroups compute, or `mma` where `warps` is 0."""
     place = defining_blocks(function)
     fed: dict[Dot, None] = {}
     waiting, seen = [value], {value}
@@ -112,7 +113,9 @@ def dots_through_registers(function: Function, value: Value, warps: int) -> list
                 more = [v for v in op.results if v not in seen and isinstance(v.type, Tile)]
                 seen.update(more)
                 waiting += more
-    return [dot for dot in fed if warps % WARPS == 0 and _is_computed(dot, warps)]
+    if not warps:
+        return [dot for dot in fed if mma_of(dot) is not None]
+    return [dot for dot in fed if warps % WARPS == 0 and is_computed(dot, warps)]
 
 
 def warps_for(function: Function, dots: Sequence[Dot]) -> int:
@@ -139,7 +142,7 @@ def _place(source: tuple[StagedLoad, bool] | None) -> Source | None:
     return None if place is None else (place, transposed)
 
 
-def _is_computed(dot: Dot, warps: int) -> bool:
+def is_computed(dot: Dot, warps: int) -> bool:
     """Whether so many warps share the dot as warpgroups."""
     if dot.predicate is not None or why_not_wgmma(dot) is not None:
         return False
@@ -150,7 +153,7 @@ def _is_computed(dot: Dot, warps: int) -> bool:
     return True
 
 
-def _fits(dot: Dot, name: str, source: Source, warps: int) -> bool:
+def fits(dot: Dot, name: str, source: Source, warps: int) -> bool:
     """Whether matrix descriptors describe an operand where it is, and the part of each group."""
     place, transposed = source
     k_last = (name == "a") != transposed
@@ -168,7 +171,7 @@ def _fits(dot: Dot, name: str, source: Source, warps: int) -> bool:
 def _can_store_b(dot: Dot, warps: int) -> bool:
     kind = cast(Tile, dot.b.type)
     place = stored_place(kind, 0)
-    return place is not None and _fits(dot, "b", (place, False), warps)
+    return place is not None and fits(dot, "b", (place, False), warps)
 
 
 def _is_fixed(function: Function, loop: Loop, operand: Operand) -> bool:

@@ -171,7 +171,9 @@ def _counted(frame: Frame, node: ast.For, items: control.range) -> bool:
     low, high, step = (semantic.cast(n, kind).expr for n in bounds)
     names = frame.names
     frame.nested += 1
-    with frame.b.for_(low, high, step, name=node.target.id, **_options(frame, items)) as index:
+    with frame.b.for_(
+        low, high, step, name=node.target.id, **_options(frame, items, node.body)
+    ) as index:
         before = names.enter_loop()
         other = names.set_variable(node.target.id, Tensor(index, kind))
         if run(frame, node.body):
@@ -183,8 +185,10 @@ def _counted(frame: Frame, node: ast.For, items: control.range) -> bool:
     return True
 
 
-def _options(frame: Frame, items: control.range) -> dict[str, Any]:
-    """What the compiler is asked for; `num_stages` of the launch where the loop does not say."""
+def _options(frame: Frame, items: control.range, body: list[ast.stmt]) -> dict[str, Any]:
+    """What the compiler is asked for; `num_stages` of the launch where the loop does not say. Of a
+    loop within which is none, with more than one stage, what Triton's software pipeliner takes for
+    granted: it moves loads that dots need ahead of the stores of the loop."""
     options: dict[str, Any] = {}
     stated = frame.b.current.header.attributes.get("num_stages")
     if items.num_stages is not None:
@@ -193,6 +197,9 @@ def _options(frame: Frame, items: control.range) -> dict[str, Any]:
         options["stages"] = stated
     if items.loop_unroll_factor is not None:
         options["unroll"] = static(items.loop_unroll_factor, "loop_unroll_factor")
+    inner = any(isinstance(x, (ast.For, ast.While)) for node in body for x in ast.walk(node))
+    if not inner and options.get("stages", 2) > 1:
+        options["independent_loads"] = True
     return options
 
 

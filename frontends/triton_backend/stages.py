@@ -106,11 +106,15 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
     overlapped = bool(getattr(options, "launch_pdl", False))
     if "!tt.tensordesc<" in _parameters(text):
         raise UnsupportedError(Diagnostic("TIR0706", _DESCRIPTORS))
-    module = ttir.read(text, f"{name}.ttir", overlapped=overlapped, num_warps=options.num_warps)
+    num_stages = max(options.num_stages, 1)
+    module = ttir.read(
+        text, f"{name}.ttir", overlapped=overlapped, num_stages=num_stages,
+        num_warps=options.num_warps,
+    )  # fmt: skip
     kernel = compile_module(
         module, _target(capability),
         {
-            "num_warps": options.num_warps, "num_stages": max(options.num_stages, 1),
+            "num_warps": options.num_warps, "num_stages": num_stages,
             "warp_specialize": False, "permit": ("inline_asm",),
             "max_registers": getattr(options, "maxnreg", None),
         },

@@ -25,19 +25,31 @@ def _for(f: RegionReader, s: Statement) -> list[Expr]:
     b.cond_br(b.icmp(i, high, predicate=relation)[0], body, done)
     b.enter(body)
     following = f.inside([index, *carried], [i, *held]).yielded(s.regions[0])
-    b.br(loop(b.add(i, step, overflow=promise), *following), **_requests(s))
+    b.br(loop(b.add(i, step, overflow=promise), *following), **_requests(f, s))
     b.enter(done)
     return held
 
 
-def _requests(s: Statement) -> dict[str, int]:
-    """What is asked of the compiler for a loop."""
-    requests: dict[str, int] = {}
+def _requests(f: RegionReader, s: Statement) -> dict[str, int | bool]:
+    """What is asked of the compiler for a loop, and what Triton takes for granted: its software
+    pipeliner orders the ops of an innermost `scf.for` by their values alone, and moves loads that
+    dots need ahead of the stores of the loop (lib/Dialect/TritonGPU/Transforms/Pipeliner)."""
+    requests: dict[str, int | bool] = {}
     if "tt.num_stages" in s.options:
         requests["stages"] = max(s.integer("tt.num_stages"), 1)
+    stages = requests.get("stages", f.num_stages)
+    if s.name == "scf.for" and stages > 1 and not _has_loop(s.regions[0]):
+        requests["independent_loads"] = True
     if "tt.loop_unroll_factor" in s.options:
         requests["unroll"] = max(s.integer("tt.loop_unroll_factor"), 1)
     return requests
+
+
+def _has_loop(region: Region) -> bool:
+    statements = [s for section in region.sections for s in section.statements]
+    return any(
+        s.name in ("scf.for", "scf.while") or any(map(_has_loop, s.regions)) for s in statements
+    )
 
 
 @rule("scf.while")
@@ -52,7 +64,7 @@ def _while(f: RegionReader, s: Statement) -> list[Expr]:
     b.cond_br(going, body, done)
     b.enter(body)
     inner = f.inside([n for n, _ in after.parameters], passed)
-    b.br(loop(*inner.yielded(after)), **_requests(s))
+    b.br(loop(*inner.yielded(after)), **_requests(f, s))
     b.enter(done)
     return passed
 

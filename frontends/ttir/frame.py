@@ -54,6 +54,8 @@ class RegionReader:
     """What loads give where their mask is false and they name no value: `zero` or `undefined`."""
     overlapped: bool = False
     """Whether the kernel may begin before the one before it has ended."""
+    num_stages: int = 3
+    """Stages of a loop that does not state them."""
 
     def value(self, name: str) -> Expr:
         """The value of that name. Raises Refused."""
@@ -78,6 +80,7 @@ class RegionReader:
             self.values.new_child(exprs),
             masked_off=self.masked_off,
             overlapped=self.overlapped,
+            num_stages=self.num_stages,
         )
 
     def alone(self, names: Sequence[str], values: Sequence[Expr]) -> RegionReader:

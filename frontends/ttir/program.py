@@ -32,6 +32,7 @@ def read(
     *,
     masked_off: str = "zero",
     overlapped: bool = False,
+    num_stages: int = 3,
     enable_fp_fusion: bool = True,
     **options: int,
 ) -> Module:
@@ -41,7 +42,9 @@ def read(
 
     `masked_off` is what a load gives where its mask is false and the program names no value:
     `zero`, as Triton's compiler has it, or `undefined`, as its language has it. `overlapped`: the
-    kernel may begin before the one before it has ended (`launch_pdl`).
+    kernel may begin before the one before it has ended (`launch_pdl`). `num_stages` are those of
+    the launch, 3 by Triton's default: with more than one, a loop promises `independent_loads`, as
+    Triton's software pipeliner takes for granted.
 
     Raises CompilationError at the line and column of `file`.
     """
@@ -50,7 +53,9 @@ def read(
         raise error_at(TOO_LONG, Location(file, *number))
     try:
         own = KernelOptions(enable_fp_fusion=enable_fp_fusion)
-        settings: dict[str, Any] = {"masked_off": masked_off, "overlapped": overlapped}
+        settings: dict[str, Any] = {
+            "masked_off": masked_off, "overlapped": overlapped, "num_stages": num_stages,
+        }  # fmt: skip
         return _module(text, file, own, options, settings)
     except RecursionError:
         raise error_at("the text is nested too deeply", Location(file, 1, 1)) from None

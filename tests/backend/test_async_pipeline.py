@@ -8,6 +8,7 @@ from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.compile import run_pipeline
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.software_pipeline.async_pipeline import async_pipeline
+from tileir.backend.software_pipeline.occupancy import register_limit
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
@@ -102,6 +103,31 @@ def test_threads_agree(case, stages, prefetch_operands):
         SimtExecutor().launch, module, grid, given, num_warps=4, prefetch_operands=prefetch_operands
     )
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("warps", [1, 4])
+def test_an_operand_that_is_scaled_is_copied_ahead(warps):
+    """And a store in the loop of what it has added up, to memory promised apart."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
+    with b.kernel("matmul", **kinds, c=pointer(F32), n=arg(I32)) as (x, y, z, n):
+        at = b.arange(32)[:, None] * 32 + b.arange(32)[None, :]
+        left, total = b.var(x + at), b.var(b.full((32, 32), 0.0, F32))
+        with b.for_(0, n, stages=2, independent_loads=True) as i:
+            (z + (at + i * 1024)).store(total.get())
+            scaled = (left.get().load().to(F32) * 0.5).to(F16)
+            total.set(b.dot(scaled, (y + at).load(), total.get()))
+            left.set(left.get() + 1024)
+    random = np.random.default_rng(0)
+    given = [random.normal(size=s).astype(np.float16) for s in ((128, 32), (32, 32))]
+    given += [np.zeros((128, 32), np.float32), 4]
+    expected = run(tileir.interpret, b.module(), (1,), given)
+    found = run(SimtExecutor().launch, b.module(), (1,), given, num_warps=warps)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    done = run_pipeline(b.module(), target("sm_80"), Options(num_warps=warps), None)
+    kernel = done.stages["pipelined"].functions[done.kernel]
+    assert print_module(done.stages["pipelined"]).count("gpu.shared_alloc") == 2
+    assert register_limit(kernel, warps, target("sm_80")) is None, "a computed operand is whole"
 
 
 def test_a_product_before_the_loads_of_another():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileir.op import (
+    BOOL_ATTRIBUTE,
     INT,
     Effects,
     Op,
@@ -27,7 +28,11 @@ class Branch(Op):
     """Jump to a block.
 
     On the latch of a loop the attributes are requests to the compiler: `stages` of software
-    pipelining, `unroll` factor.
+    pipelining, `unroll` factor. `independent_loads` is a promise about the loop: what a load in its
+    own blocks (not those of a loop within) reads, if it reaches an operand A or B of a dot of the
+    same iteration, the loop does not store before that load. `async-pipeline` moves such loads
+    ahead of the stores. Memory that the promise is wrong about may be read before or after the
+    store.
 
     `br loop`
     """
@@ -35,6 +40,7 @@ class Branch(Op):
     target: Successor = successor()
     stages: int | None = attribute(INT, default=None)
     unroll: int | None = attribute(INT, default=None)
+    independent_loads: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.CONTROL
     predicable = False
 
@@ -54,6 +60,7 @@ class CondBranch(Op):
     otherwise: Successor = successor()
     stages: int | None = attribute(INT, default=None)
     unroll: int | None = attribute(INT, default=None)
+    independent_loads: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.CONTROL
     predicable = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
 import attrs
 
@@ -183,19 +184,23 @@ def _rotate(function: Function, tests: Mapping[str, _Test]) -> Function:
         ops = [op.remap(read.get(label, {})) for op in block.ops]
         target = ops[-1].successors[0] if len(ops[-1].successors) == 1 else None
         if target is not None and target.label in tests:
-            ops[-1:] = _copy_test(tests[target.label], target, read.get(target.label, {}))
+            ops[-1:] = _copy_test(tests[target.label], ops[-1], read.get(target.label, {}))
         parameters = (*block.parameters, *added.get(label, {}).values())
         blocks[label] = attrs.evolve(block, parameters=parameters, ops=ops)
     return function.with_blocks(blocks)
 
 
-def _copy_test(test: _Test, jump: Successor, read: Mapping[Value, Operand]) -> Iterator[Op]:
-    """The ops of `test` as they are where `jump` leads to it; `read` are values it reads."""
-    env = {**read, **dict(zip(test.header.parameters, jump.arguments, strict=True))}
+def _copy_test(test: _Test, jump: Op, read: Mapping[Value, Operand]) -> Iterator[Op]:
+    """The ops of `test` as they are where `jump` leads to it, with what the jump promises of the
+    loop; `read` are values it reads."""
+    arguments = jump.successors[0].arguments
+    env = {**read, **dict(zip(test.header.parameters, arguments, strict=True))}
     for op in test.header.ops[:-1]:
         yield copy_op(op, env)
 
     def passing(edge: Successor) -> Successor:
         return with_arguments(edge, (env[value] for value in test.entered[edge.label]))
 
-    yield map_edges(test.header.terminator.remap(env), passing)
+    branch = map_edges(test.header.terminator.remap(env), passing)
+    promised = cast(Branch, jump).independent_loads
+    yield branch.evolve(independent_loads=True) if promised else branch

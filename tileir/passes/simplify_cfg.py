@@ -156,8 +156,9 @@ def _fold(op: Op, hopeless: set[str]) -> Op:
     else:
         return op
     return Branch(
-        target, stages=op.stages, unroll=op.unroll, location=op.location, comments=op.comments
-    )
+        target, stages=op.stages, unroll=op.unroll, independent_loads=op.independent_loads,
+        location=op.location, comments=op.comments,
+    )  # fmt: skip
 
 
 def _with_terminators(function: Function, change: Callable[[Op], Op]) -> Function:
@@ -232,7 +233,7 @@ def _substitute(function: Function, operands: dict[Value, Operand]) -> Function:
 def _jumps_only(block: Block) -> bool:
     op = block.terminator
     plain = isinstance(op, Branch) and op.stages is None and op.unroll is None
-    return plain and op.successors[0].label != block.label
+    return plain and not op.independent_loads and op.successors[0].label != block.label
 
 
 def _read_elsewhere(function: Function, block: Block) -> bool:

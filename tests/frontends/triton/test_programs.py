@@ -252,6 +252,25 @@ def clipped(x, low):
 
 
 @triton.jit
+def products(x, out, n):
+    at = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    for _ in range(n):
+        for i in range(n):
+            tile = tl.load(x + 256 * i + at)
+            tl.store(out + 256 * i + at, tl.dot(tile, tile))
+        for _ in tl.range(n, num_stages=1):
+            tl.store(out, 1.0)
+
+
+def test_innermost_loops_with_stages_promise_independent_loads() -> None:
+    """Triton's software pipeliner moves loads that dots need ahead of stores."""
+    x = np.zeros((4, 256), np.float32)
+    for options, count in (({}, 1), ({"num_stages": 3}, 1), ({"num_stages": 1}, 0)):
+        jumps = products.warmup(x, x, 1, grid=(1,), **options).kernel().ops
+        assert sum(getattr(op, "independent_loads", False) for op in jumps) == count
+
+
+@triton.jit
 def shapes(x, out, B: tl.constexpr):
     value = tl.load(x + tl.arange(0, B))
     kind: tl.constexpr = tl.dtype("uint32")

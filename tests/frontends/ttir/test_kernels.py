@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tileir.analysis.loops import loops
 from tileir.backend import compile as compile_kernel
 from tileir.executor import executor
 from tileir.frontends.ttir import read
@@ -161,3 +162,40 @@ def test_functions_of_libdevice_are_formulas(on: str) -> None:
 def test_products_are_those_of_warpgroups(name: str) -> None:
     module = read((HERE / f"{name}.ttir").read_text(), num_warps=4)
     assert "wgmma.mma" in compile_kernel(module, target="sm_90a").ptx
+
+
+def promises(name: str, **options: int) -> list[bool]:
+    """Whether each jump back to the start of a loop promises independent loads."""
+    module = read((HERE / f"{name}.ttir").read_text(), **options)
+    return [
+        getattr(blocks[latch].terminator, "independent_loads", False)
+        for f in module.functions.values()
+        for blocks in [f.blocks]
+        for loop in loops(f).by_header.values()
+        for latch in loop.latches
+    ]
+
+
+def test_innermost_loops_with_stages_promise_independent_loads() -> None:
+    assert promises("matmul") == [True]
+    assert promises("matmul", num_stages=1) == [False]
+    assert promises("softmax") == [True]
+    nested = """
+module {
+  tt.func public @f(%p: !tt.ptr<i32>, %n: i32) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    scf.for %i = %c0 to %n step %c1  : i32 {
+      scf.for %j = %c0 to %n step %c1  : i32 {
+        tt.store %p, %j : !tt.ptr<i32>
+      } {tt.num_stages = 4 : i32}
+      scf.for %k = %c0 to %n step %c1  : i32 {
+        tt.store %p, %k : !tt.ptr<i32>
+      } {tt.num_stages = 1 : i32}
+    }
+    tt.return
+  }
+}
+"""
+    jumps = [op for op in read(nested).functions["f"].ops if op.mnemonic == "br"]
+    assert [op.stages for op in jumps if op.independent_loads] == [4]

@@ -1,0 +1,139 @@
+"""Dots of which nothing is copied ahead, by warpgroups: threads against the interpreter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileir
+from tileir.backend import Options, compile as compile_kernel
+from tileir.backend.compile import run_pipeline
+from tileir.backend.executors import SimtExecutor
+from tileir.backend.target import target
+from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
+from tileir.machine import dtype_of
+
+
+def chained(rows: int, columns: int, depth: int, rounds: int = 1) -> Any:
+    """out = (q k^T) v + q h, `rounds` times, where q is read by two of the products."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "qkvh"}
+    with b.kernel("chained", **kinds, out=pointer(F32)) as (q, k, v, h, out):
+
+        def grid(m: int, n: int) -> Any:
+            return b.arange(m)[:, None] * n + b.arange(n)[None, :]
+
+        def repeated() -> None:
+            queries = (q + grid(rows, depth)).load()
+            keys = (k + grid(columns, depth)).load()
+            values, states = (v + grid(columns, depth)).load(), (h + grid(depth, depth)).load()
+            first = b.dot(queries, states, b.full((rows, depth), 0.0, F32))
+            weights = b.dot(queries, b.trans(keys, order=(1, 0)), b.full((rows, columns), 0.0, F32))
+            found = b.dot((weights * 0.5).to(F16), values, first)
+            to = out + grid(rows, depth)
+            to.store(to.load() + found)
+
+        if rounds == 1:
+            repeated()
+        else:
+            with b.for_(0, rounds, stages=1):
+                repeated()
+    return b.module()
+
+
+def simple(element: Any, total: Any, m: int, n: int, k: int) -> Any:
+    """out = x y^T."""
+    b = Builder()
+    kinds = {name: arg(pointer(element), aligned=16) for name in "xy"}
+    with b.kernel("simple", **kinds, out=pointer(total)) as (x, y, out):
+        left = (x + (b.arange(m)[:, None] * k + b.arange(k)[None, :])).load()
+        right = (y + (b.arange(n)[:, None] * k + b.arange(k)[None, :])).load()
+        precision = "tf32" if element is F32 else "ieee"
+        zero = b.full((m, n), 0, total)
+        found = b.dot(left, b.trans(right, order=(1, 0)), zero, precision=precision)
+        (out + (b.arange(m)[:, None] * n + b.arange(n)[None, :])).store(found)
+    return b.module()
+
+
+def given(element: Any, *shapes: tuple[int, int]) -> list[Any]:
+    random = np.random.default_rng(0)
+    return [random.integers(-3, 4, s).astype(dtype_of(element)) for s in shapes]
+
+
+def ops(module: Any, warps: int) -> list[str]:
+    done = run_pipeline(
+        module, target("sm_90a"), Options(num_warps=warps, warp_specialize=False), None
+    )
+    return [op.mnemonic for op in done.stages["barriers"].functions[done.kernel].ops]
+
+
+def agree(module: Any, arguments: list[Any], warps: int) -> None:
+    name = next(iter(module.functions))
+    wanted, found = ([a.copy() for a in arguments] for _ in range(2))
+    tileir.interpret(module, name, (1,), wanted)
+    options: dict[str, Any] = {"target": "sm_90a", "warp_specialize": False, "num_warps": warps}
+    SimtExecutor().launch(module, name, (1,), found, **options)
+    np.testing.assert_allclose(found[-1], wanted[-1], rtol=1e-3)
+
+
+@pytest.mark.parametrize(("warps", "rows", "columns", "depth", "rounds"), [
+    (4, 64, 32, 64, 1), (8, 64, 64, 32, 1), (8, 128, 32, 64, 1), (4, 64, 32, 32, 3),
+])  # fmt: skip
+def test_chained_products(warps: int, rows: int, columns: int, depth: int, rounds: int) -> None:
+    module = chained(rows, columns, depth, rounds)
+    shapes = (rows, depth), (columns, depth), (columns, depth), (depth, depth)
+    agree(module, [*given(F16, *shapes), np.zeros((rows, depth), np.float32)], warps)
+    names = ops(module, warps)
+    assert "dot" not in names and names.count("gpu.wgmma") == 3
+    assert names.count("gpu.local_store") == 4, "operands that two products read are stored once"
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_results_that_become_operand_b(warps: int) -> None:
+    """Buffers that are not needed at the same time share bytes, behind barriers."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "xy"}
+    with b.kernel("powers", **kinds, out=pointer(F32)) as (x, y, out):
+        rows, columns = b.arange(128)[:, None], b.arange(128)[None, :]
+        places = rows * 64 + b.arange(64)[None, :]
+        left, zero = (x + (rows * 128 + columns)).load(), b.full((128, 64), 0.0, F32)
+        power = (y + places).load()
+        for _ in range(3):
+            power = (b.dot(left, power, zero) * 0.25).to(F16)
+        (out + places).store(power.to(F32))
+    module = b.module()
+    x, y = given(F16, (128, 128), (128, 64))
+    agree(module, [x * np.float16(0.125), y, np.zeros((128, 64), np.float32)], warps)
+    assert ops(module, warps).count("gpu.wgmma") == 3
+
+
+@pytest.mark.parametrize(("element", "total"), [(F16, F32), (F32, F32), (I8, I32)])
+def test_types(element: Any, total: Any) -> None:
+    module = simple(element, total, 64, 32, 64)
+    arguments = [*given(element, (64, 64), (32, 64)), np.zeros((64, 32), dtype_of(total))]
+    agree(module, arguments, 4)
+    assert ops(module, 4).count("gpu.wgmma") == 1
+
+
+def test_what_no_warpgroups_compute_stays() -> None:
+    """Too few warps, too few rows, operands beyond half of shared memory."""
+    for module, warps in (
+        (simple(F16, F32, 64, 32, 64), 2),
+        (simple(F16, F32, 32, 32, 64), 4),
+        (simple(F16, F32, 64, 256, 256), 8),
+    ):
+        assert "gpu.wgmma" not in ops(module, warps)
+
+
+def test_the_instruction_is_wgmma() -> None:
+    module = chained(64, 64, 64)
+    assert (
+        "wgmma.mma_async"
+        in compile_kernel(module, "sm_90a", Options(num_warps=4, warp_specialize=False)).ptx
+    )
+    assert (
+        "wgmma"
+        not in compile_kernel(module, "sm_80", Options(num_warps=4, warp_specialize=False)).ptx
+    )
