@@ -3,6 +3,7 @@ same op."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import attrs
@@ -12,8 +13,15 @@ import pytest
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.shadow import RaceError
 from tileir.errors import InterpretError, TileirError
+from tileir.executor import executor
 from tileir.interp import interpret
+from tileir.ir import Module
+from tileir.ops.arith import Add
+from tileir.ops.program import ProgramId
+from tileir.testing import sample
 from tileir.textual import parse
+from tileir.types import I32
+from tileir.values import constant
 
 from .hopper.programs import corpus
 
@@ -250,3 +258,36 @@ def test_options_of_the_launch_change_no_verdict(name: str, options: dict[str, A
 )
 def test_races_can_be_allowed(name: str) -> None:
     simulate(CASES[name], allow_races=True)
+
+
+def at_one_place(module: Module, kernel: str) -> Module:
+    """The module with all instances of `kernel` at the place of the first."""
+    function = module.functions[kernel]
+    zero = constant(I32, 0)
+    blocks = {
+        label: attrs.evolve(
+            block,
+            ops=tuple(
+                Add(zero, zero, results=op.results) if isinstance(op, ProgramId) else op
+                for op in block.ops
+            ),
+        )
+        for label, block in function.blocks.items()
+    }
+    functions = {**module.functions, kernel: function.evolve(blocks=blocks)}
+    return attrs.evolve(module, functions=functions)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_generated_programs(number: int) -> None:
+    """Instances of generated programs store apart from each other; at one place they race."""
+    program = sample(number)
+    for races in (False, True):
+        module = at_one_place(program.module, program.kernel) if races else program.module
+        for on, code in (("interpreter", "TIR0517"), ("simt", "TIR0721")):
+            options = {"allow_undef": program.undef} if on == "interpreter" else {"num_warps": 1}
+            launch, arguments = executor(on).launch, program.arguments(number)
+            found = raised(
+                partial(launch, module, program.kernel, program.grid, arguments, **options)
+            )
+            assert (found and found.diagnostics[0].code) == (code if races else None), found
