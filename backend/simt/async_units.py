@@ -175,8 +175,9 @@ class SimtAsyncUnits:
         """Start reading global memory for a copy; return a function that yields the bytes when the
         copy lands, which is counted by a barrier."""
         (thread,) = np.flatnonzero(self.active)[:1].tolist()
-        seen = self.memory.seen
-        at = seen.begin_reading(map.bytes_at(self.memory, start), thread)
+        seen, source = self.memory.seen, map.bytes_at(self.memory, start)
+        self.memory.tell_copy(source, map.size, write=False)
+        at = seen.begin_reading(source, thread)
 
         def read(barrier: MBarrier) -> Array:
             seen.end_reading(at, barrier.agent, barrier.phase + 1)
@@ -213,6 +214,7 @@ class SimtAsyncUnits:
             start = [self._of(i, thread) for i in indices]
             self._to_read(at, "a copy reads", np.array([thread]))
             into, seen = map.bytes_at(self.memory, start), self.memory.seen
+            self.memory.tell_copy(into, map.size, write=True, add=add)
             landing = seen.begin_copy(into, thread, self._what(), add=add)
             flight = self.scheduler.fly(self._writing(map, start, at, add))
             self.role_state.opened.setdefault(thread, []).append(InFlightStore(flight, at, landing))

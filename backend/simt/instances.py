@@ -4,7 +4,11 @@ Blocks access the same buffers. As in the interpreter (`tileir.interp.races`,
 `tileir.interp.clocks`), two accesses of one byte by two instances, of which one writes and not both
 are atomic, are a race unless releases and acquires order them. Within a block, barriers order
 threads (`shadow.py`). A release or acquire applies to the instance once its threads have
-synchronized (`memory.py`).
+synchronized (`memory.py`). The roles of a block and the blocks of a cluster are one instance here:
+`happens_before.py` orders them among each other.
+
+Without atomic or volatile accesses nothing orders two instances, so they need no clocks, and their
+accesses are checked in large batches.
 
 Instances of a kernel with atomic or volatile accesses are interleaved: one that repeatedly reads
 the same value lets others run.
@@ -41,10 +45,12 @@ _WINDOW = 8
 
 @attrs.define(eq=False)
 class Launch:
-    """The instances of a launch: how their accesses of `regions`, one per buffer, are ordered."""
+    """The instances of a launch: how their accesses of `regions`, one per buffer, are ordered.
+    `synchronises` says whether the kernel has accesses that order instances."""
 
     grid: tuple[int, ...]
     regions: list[Region]
+    synchronises: bool
     allow_races: bool = False
     races: RaceDetector = attrs.field(init=False)
     sync: SyncMemory = attrs.field(factory=SyncMemory)
@@ -58,7 +64,12 @@ class Launch:
         """The instance with these ids."""
         x, y, z = program
         number = x + self.grid[0] * (y + self.grid[1] * z)
-        return Agent(self, InstanceClock.of(number, int(np.prod(self.grid))))
+        count = int(np.prod(self.grid))
+        return Agent(self, number, InstanceClock.of(number, count) if self.synchronises else None)
+
+    def end(self) -> None:
+        """All instances are at their ends. Raises RaceError."""
+        self.races.check()
 
     def _refuse(self, race: Race) -> None:
         if self.allow_races:
@@ -80,10 +91,12 @@ class Launch:
 
 @attrs.define(eq=False)
 class Agent:
-    """One instance, whose `clock` says what comes before its next access."""
+    """Instance `number`, whose `clock` says what comes before its next access; None where nothing
+    of another instance does."""
 
     launch: Launch
-    clock: InstanceClock
+    number: int
+    clock: InstanceClock | None
 
     def touch(
         self, number: int, index: Array, size: int, op: Op, *, write: bool, atomic: bool
@@ -93,34 +106,40 @@ class Agent:
         touch = (Touch.ATOMIC_WRITE if write else Touch.ATOMIC_READ) if atomic else (
             Touch.WRITE if write else Touch.READ
         )  # fmt: skip
-        entry = races.entry(op, self.clock.instance, self.clock.epoch)
+        entry = races.entry(op, self.number, self.clock.epoch if self.clock else 0)
         if size not in (1, 2, 4, 8) or (index % size).any():
             index, size = (index[:, None] + np.arange(size)).reshape(-1), 1
         if races.log(self.launch.regions[number], index // size, size, entry, touch):
-            races.check(self.clock.now)
+            self.check()
 
     def order(self, order: Order, read: Sequence[int], written: Sequence[int]) -> None:
         """Atomic accesses that `read` addresses, wrote some, or did both."""
-        launch, sem = self.launch, order.semantics
-        if order.scope == "cta":
+        launch, clock, sem = self.launch, self.clock, order.semantics
+        if order.scope == "cta" or clock is None:
             return
-        launch.races.check(self.clock.now)
+        self.check()
         if read:
-            launch.sync.read(self.clock, read, sem in ("acquire", "acq_rel"))
+            launch.sync.read(clock, read, sem in ("acquire", "acq_rel"))
         if written:
             release = sem in ("release", "acq_rel")
-            launch.sync.write(self.clock, written, release, bool(read))
+            launch.sync.write(clock, written, release, bool(read))
 
     def fence(self, order: Order) -> None:
         """A fence of the instance."""
-        self.launch.races.check(self.clock.now)
-        if order.scope != "cta":
+        if order.scope != "cta" and self.clock is not None:
+            self.check()
             sem = order.semantics
             self.clock.fence(sem in ("acquire", "acq_rel"), sem in ("release", "acq_rel"))
 
-    def end(self) -> None:
-        """The instance is at its end."""
-        self.launch.races.check(self.clock.now)
+    def check(self) -> None:
+        """Compare the accesses up to now with those of other instances. Raises RaceError."""
+        self.launch.races.check(self.clock.now if self.clock else None)
+
+    def leave(self) -> None:
+        """Another instance goes on, or this one is at its end: what it accessed is checked by its
+        clock. Raises RaceError."""
+        if self.clock is not None:
+            self.check()
 
 
 def run_interleaved(
@@ -140,6 +159,7 @@ def run_interleaved(
             live += [(e, e.steps()) for e in islice(begin, 1)]
             idle, at = 0, at % max(1, len(live))
         else:
+            execution.thread.memory.agent.leave()
             idle = 0 if launch.version != version else idle + (1 if draw else _PATIENCE)
             at = (at + 1) % len(live)
         version = launch.version

@@ -41,6 +41,7 @@ from tileir.interp.call_effects import pausing_functions
 from tileir.interp.memory import Region
 from tileir.ir import Function, Global, Module
 from tileir.op import Op
+from tileir.ops.roles import Role
 from tileir.types import I32, I64, Element, Pointer, Type
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -324,21 +325,33 @@ class _Launch:
 
     def run(self, programs: Iterator[Sequence[int]], seed: int, allow_races: bool) -> int:
         """Run the blocks `programs`; how many barriers they waited at."""
-        count = ranks(self.module, self.function)
-        if count > 1 or has_async_units(self.function):
-            return sum(self._run_concurrently(program, count, seed) for program in programs)
-        if self.function.name in pausing_functions(self.module):
-            return self._run_interleaved(programs, seed, allow_races)
+        count, memory = ranks(self.module, self.function), self.memory
+        regions = [
+            Region(name, 0, 0, span.data)
+            for name, (_, span) in zip(memory.names, memory.buffers, strict=True)
+        ]
+        ordering = pausing_functions(self.module)
+        roles = {op.callee for op in self.function.ops if isinstance(op, Role)}
+        synchronises = self.function.name in ordering or not ordering.isdisjoint(roles)
+        launch = Launch(self.grid, regions, synchronises, allow_races)
+        concurrent = count > 1 or has_async_units(self.function)
+        if synchronises and not concurrent:
+            return self._run_interleaved(programs, launch, seed)
         barriers = 0
         for program in programs:
-            self.memory.clear_shared()
-            block = self.block(program, self.memory)
-            deque(block.steps(), maxlen=0)
-            barriers += block.thread.barriers  # type: ignore[attr-defined]
+            memory.agent = launch.agent(program)
+            memory.clear_shared()
+            if concurrent:
+                barriers += self._run_concurrently(program, count, seed)
+            else:
+                block = self.block(program, memory)
+                deque(block.steps(), maxlen=0)
+                barriers += block.thread.barriers  # type: ignore[attr-defined]
+            memory.agent.leave()
+        launch.end()
         return barriers
 
     def _run_concurrently(self, program: Sequence[int], count: int, seed: int) -> int:
-        self.memory.clear_shared()
         blocks = [
             self.block(program, self.memory.of_block() if rank else self.memory)
             for rank in range(count)
@@ -346,15 +359,8 @@ class _Launch:
         barriers = run_concurrently(blocks, self.make, (seed, *program[::-1]))
         return barriers + sum(b.thread.barriers for b in blocks)  # type: ignore[attr-defined]
 
-    def _run_interleaved(
-        self, programs: Iterator[Sequence[int]], seed: int, allow_races: bool
-    ) -> int:
+    def _run_interleaved(self, programs: Iterator[Sequence[int]], launch: Launch, seed: int) -> int:
         memory, barriers = self.memory, 0
-        regions = [
-            Region(name, 0, 0, span.data)
-            for name, (_, span) in zip(memory.names, memory.buffers, strict=True)
-        ]
-        launch = Launch(self.grid, regions, allow_races)
 
         def begin() -> Iterator[Execution]:
             for program in programs:
@@ -364,7 +370,7 @@ class _Launch:
 
         def end(block: Any) -> None:
             nonlocal barriers
-            block.thread.memory.agent.end()
+            block.thread.memory.agent.leave()
             barriers += block.thread.barriers
 
         run_interleaved(begin(), launch, seed, end)

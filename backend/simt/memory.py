@@ -6,7 +6,7 @@ barrier is an error although threads advance in lockstep.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from time import monotonic
 from typing import Any, TypeAlias
@@ -156,6 +156,14 @@ class Memory:
         them."""
         if self.agent is not None and self.op is not None:
             self.agent.touch(number, index, size, self.op, write=write, atomic=atomic)
+
+    def tell_copy(
+        self, parts: Sequence[tuple[int, Array]], size: int, *, write: bool, add: bool = False
+    ) -> None:
+        """Let other instances know of a TMA copy from or to elements of `size` bytes: `parts` are
+        all their bytes, by the number of a buffer. One that adds is atomic."""
+        for number, at in parts:
+            self._tell(number, at[::size], size, write, add)
 
     def synchronise_instances(self, order: Order, read: Array, written: Array) -> None:
         """Atomic accesses by the op that runs have read and written at these addresses."""

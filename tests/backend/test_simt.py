@@ -142,7 +142,10 @@ ADD = """tir 1.0
 define kernel void @add(f32* aligned(16) %x) {
 entry:
   %i = make_range i32<512>
-  %xs = splat f32*<512> %x
+  %n = program_id i32
+  %first = mul i32 %n, 512
+  %row = getelementptr f32* %x, %first
+  %xs = splat f32*<512> %row
   %p = getelementptr f32*<512> %xs, %i
   %v = load f32<512> %p
   %s = reduce f32 %v {combiner = fadd}
@@ -155,10 +158,10 @@ entry:
 
 def test_counts_by_op():
     counts = Counts()
-    x = np.ones(512, np.float32)
+    x = np.ones(1024, np.float32)
     SimtExecutor().launch(textual.parse(ADD), None, 2, [x], counts=counts, num_warps=4)
     by_name = {op.mnemonic: tally for op, tally in counts.by_op.items()}
-    assert x[0] == 512 * 512
+    assert (x == 512).all()
     assert by_name["load"].sectors == by_name["load"].ideal == 2 * 512 * 4 // 32
     assert by_name["load"].lines == 2 * 512 * 4 // 128
     assert by_name["reduce"].barriers == 2
@@ -168,7 +171,7 @@ def test_counts_by_op():
 
 
 def test_an_access_outside_of_arrays_names_op_and_line():
-    with pytest.raises(LaunchError, match=r":8:\d+: error\[TIR0501\]: load: thread \d+ accesses"):
+    with pytest.raises(LaunchError, match=r":11:\d+: error\[TIR0501\]: load: thread \d+ accesses"):
         SimtExecutor().launch(textual.parse(ADD), None, 1, [np.ones(256, np.float32)])
 
 
