@@ -68,7 +68,7 @@ def _only_dot(function: Function) -> Dot | None:
 
 
 def _from_buffer(function: Function, operand: Operand) -> bool:
-    """Whether fragments of an operand are read step by step: what is computed is held whole."""
+    """Whether fragments of an operand are read step by step: others are in registers whole."""
     op = definitions(function).get(operand) if isinstance(operand, Value) else None
     if isinstance(op, Trans):
         op = definitions(function).get(cast(Value, op.value))
