@@ -7,7 +7,8 @@ from typing import Any
 
 import attrs
 
-from tileir.builder import Builder
+from tileir.builder import Builder, Expr
+from tileir.values import Value
 
 
 @attrs.frozen
@@ -37,11 +38,19 @@ class KernelBuilder(Builder):
     def __init__(self, options: KernelOptions) -> None:
         super().__init__()
         self.options = options
+        self.unsigned: set[Value] = set()
+        """Results of `add`, `sub` and `mul` on unsigned integers."""
 
 
 def options_of(b: Builder) -> KernelOptions:
     """The options of the kernel that `b` builds; Triton's defaults where it has none."""
     return b.options if isinstance(b, KernelBuilder) else KernelOptions()
+
+
+def note_unsigned(b: Builder, result: Expr) -> None:
+    """Remember that `result` is arithmetic of unsigned integers, which types do not tell."""
+    if isinstance(b, KernelBuilder) and isinstance(result.value, Value):
+        b.unsigned.add(result.value)
 
 
 def fused(b: Builder) -> dict[str, Any]:

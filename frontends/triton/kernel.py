@@ -15,6 +15,7 @@ from tileir.frontends.triton.calls import call
 from tileir.frontends.triton.dtypes import SIGNATURE, PointerType
 from tileir.frontends.triton.errors import KernelError, error_at
 from tileir.frontends.triton.frame import Frame
+from tileir.frontends.triton.index_nsw import mark_index_nsw
 from tileir.frontends.triton.parameters import (
     Argument,
     Parameter,
@@ -67,7 +68,7 @@ def module_of(source: Source, special: Specialization) -> Module:
             run(frame, source.tree.body)
         except RecursionError:
             raise error_at("the kernel is nested too deeply", place) from None
-    return b.module()
+    return mark_index_nsw(b.module(), b.unsigned)
 
 
 def _argument(parameter: Parameter) -> Any:

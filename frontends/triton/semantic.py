@@ -1,6 +1,7 @@
 """What Triton's operators mean: promotion, broadcasting, and the op for each type.
 
-Signed sums and products are promised not to overflow, as C promises it; unsigned ones wrap.
+Integers wrap. Index arithmetic is promised not to overflow once its uses are known (`index_nsw`),
+unless it is unsigned.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from tileir.builder import Builder
 from tileir.frontends.triton import dtypes
-from tileir.frontends.triton.building import fused, options_of
+from tileir.frontends.triton.building import fused, note_unsigned, options_of
 from tileir.frontends.triton.casting import bitcast, cast, common, common_tensors
 from tileir.frontends.triton.dtypes import DType, PointerType
 from tileir.frontends.triton.errors import KernelError
@@ -98,8 +99,10 @@ def _arithmetic(b: Builder, name: str, x: Any, y: Any) -> Tensor:
         return Tensor(getattr(b, name)(left.expr, right.expr), kind)
     if kind.primitive_bitwidth < 64:
         _check_overflow(b, name, left, right)
-    wraps = "nsw" if kind.signed and kind.primitive_bitwidth >= 32 else "none"
-    return Tensor(getattr(b, name)(left.expr, right.expr, overflow=wraps), kind)
+    result = getattr(b, name)(left.expr, right.expr)
+    if not kind.signed:
+        note_unsigned(b, result)
+    return Tensor(result, kind)
 
 
 def _check_overflow(b: Builder, name: str, left: Tensor, right: Tensor) -> None:

@@ -10,6 +10,7 @@ from tileir.builder import Builder, Expr, arg
 from tileir.errors import TileirError
 from tileir.frontends.numerals import TOO_LONG, long_number
 from tileir.frontends.triton.building import KernelBuilder, KernelOptions
+from tileir.frontends.triton.index_nsw import mark_index_nsw
 from tileir.frontends.ttir import arithmetic, control, elements, memory, shape_ops
 from tileir.frontends.ttir.block_offsets import promise_block_offsets
 from tileir.frontends.ttir.errors import CompilationError, error_at
@@ -76,7 +77,7 @@ def _module(
     for function in _callees_first(functions, by_name):
         _define(b, function, options, settings)
     try:
-        return b.module()
+        return mark_index_nsw(b.module())
     except TileirError as error:
         raise CompilationError(*error.diagnostics) from None
 

@@ -326,3 +326,11 @@ def test_what_directives_say_wrong_is_at_their_line(directive: str) -> None:
     with pytest.raises(TileirError, match="the preprocessor: ") as caught:
         parse(f"\n{directive}\n#endif", "k.c")
     assert (caught.value.location.file, caught.value.line) == ("k.c", 2)
+
+
+def test_signed_arithmetic_is_nsw_and_unsigned_wraps() -> None:
+    """C's rule, of data as of indices."""
+    for kind, expected in (("int", "nsw"), ("unsigned int", "none")):
+        program = parse(f"kernel void k({kind} n, {kind}* out) {{ *out = n * 5; }}")
+        (mul,) = (op for op in program.module("k").kernel().ops if op.mnemonic == "mul")
+        assert getattr(mul, "overflow").value == expected  # noqa: B009 - `mul` has it
