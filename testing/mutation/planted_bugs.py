@@ -90,7 +90,7 @@ _PASSES = (
         ("arms of psi win in the wrong order",
          "            arms.reverse()\n", "            pass\n"),
         ("a divisor of lanes that do not count stays 0",
-         '"sdiv": ("rhs", 1)', '"sdiv": ("rhs", 0)'),
+         "name, number = op.harmless\n", "name, number = op.harmless[0], 0\n"),
         ("the identity of smin is the smallest number",
          '"smin": lambda bits: _lowest(bits) - 1', '"smin": lambda bits: _lowest(bits)'),
         ("a mask that was there is lost",
