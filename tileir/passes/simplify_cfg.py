@@ -232,8 +232,9 @@ def _substitute(function: Function, operands: dict[Value, Operand]) -> Function:
 
 def _jumps_only(block: Block) -> bool:
     op = block.terminator
-    plain = isinstance(op, Branch) and op.stages is None and op.unroll is None
-    return plain and not op.independent_loads and op.successors[0].label != block.label
+    if not isinstance(op, Branch) or op.stages is not None or op.unroll is not None:
+        return False
+    return not op.independent_loads and op.successors[0].label != block.label
 
 
 def _read_elsewhere(function: Function, block: Block) -> bool:
