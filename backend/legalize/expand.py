@@ -7,6 +7,7 @@ It runs before layouts are assigned; later stages never see these ops.
 from __future__ import annotations
 
 from tileir.ir import Function, Module
+from tileir.passes.defined_lanes import define_predicates
 from tileir.types import Descriptor
 
 EXPANDED_OPS = frozenset(
@@ -25,6 +26,7 @@ def expand(module: Module, kernel: str) -> Module:
         return module
     from tileir.backend.legalize.descriptors import expand_descriptors  # as below
 
+    function = define_predicates(function, lambda op: _may_be_expanded(op.mnemonic))
     return _expand_scaled_and_scans(module, expand_descriptors(function))
 
 
@@ -36,6 +38,7 @@ def expand_role(module: Module, name: str) -> Module:
         return module
     from tileir.backend.legalize.descriptors import expand_descriptors  # as below
 
+    function = define_predicates(function, lambda op: _may_be_expanded(op.mnemonic))
     return _expand_scaled_and_scans(module, expand_descriptors(function, maps=True))
 
 

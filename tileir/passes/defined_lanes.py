@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 
+from tileir.analysis.cfg import cfg
 from tileir.analysis.partial import collects, transitive_operands
+from tileir.analysis.uses import definitions
 from tileir.field import FieldKind
 from tileir.ir import Function
 from tileir.op import Op
@@ -160,6 +162,27 @@ class DefinedLanes:
 
     pairs: dict[Value, Op] = attrs.field(factory=dict[Value, Op])
     """The comparison that each of its two results comes from."""
+
+
+def define_predicates(function: Function, is_selected: Callable[[Op], bool]) -> Function:
+    """`function` with the predicates of the selected ops false wherever they are undefined, so that
+    they may be masks; itself where they are defined everywhere."""
+    predicates = [op.predicate for op in function.ops if is_selected(op)]
+    origin = definitions(function)
+    sources = (origin[value] for value in transitive_operands(function, predicates))
+    if not any(op.predicate is not None or Undef in map(type, op.inputs) for op in sources):
+        return function
+    lanes = DefinedLanes(transitive_operands(function, predicates))
+    blocks = dict(function.blocks)
+    for label in cfg(function).order:
+        ops: list[Op] = []
+        for op in function.blocks[label].ops:
+            ops += lanes.note(op)
+            if is_selected(op) and op.predicate is not None:
+                op = attrs.evolve(op, predicate=lanes.mask(op.predicate, op.predicate.type, ops))
+            ops.append(op)
+        blocks[label] = attrs.evolve(blocks[label], ops=ops)
+    return function.with_blocks(blocks)
 
 
 def conjunction(parts: Sequence[Operand], like: Type, ops: list[Op]) -> Operand | None:
