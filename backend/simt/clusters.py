@@ -64,7 +64,7 @@ class SimtClusterOps:
     _doing: Callable[[Any], bool]
     _box: Callable[[Any, int], Array]
     _fly: Callable[..., None]
-    _fetched: Callable[[Any, Sequence[int]], Callable[[MBarrier], Array]]
+    _begin_fetch: Callable[[Any, Sequence[int]], Callable[[MBarrier], Array]]
     _arrived: tuple[int, int] | None = None
     """The pending phase at which the block arrived, and the epoch since which its threads have not
     synchronized."""
@@ -196,7 +196,7 @@ class SimtClusterOps:
 
     def _arriving(self, map: Any, start: Sequence[int], rank: int) -> Callable[[MBarrier], Array]:
         """What a copy brings to block `rank`, which must not be at its end by then."""
-        fetched = self._fetched(map, start)
+        fetched = self._begin_fetch(map, start)
 
         def read(mbarrier: MBarrier) -> Array:
             self._peer(rank)

@@ -157,18 +157,6 @@ def test_ptxas_compiles_a_whole_program():
     assert kernel.assembled.registers <= 32
 
 
-def test_whole_programs_are_assembled_by_ptxas_where_it_is(monkeypatch, library):
-    def assembled_by(tool, ptx, machine, options):
-        return b"whole", LOG.decode()
-
-    monkeypatch.setattr(assembler, "assemble_with_ptxas", assembled_by)
-    for tool, expected in (("ptxas", b"whole"), (None, b"elf")):
-        monkeypatch.setattr(assembler, "ptxas", lambda tool=tool: tool)
-        assert assembler.assemble("x", "k", target("sm_90"), whole=True).cubin == expected
-        assert assembler.assemble("x", "k", target("sm_90"), ["y"], whole=True).cubin == b"elf"
-        assert assembler.assemble("x", "k", target("sm_90")).cubin == b"elf"
-
-
 @pytest.mark.parametrize(("said", "code"), [("Insufficient registers (32)", "TIR0708"),
                                             ("syntax error", "TIR0705")])  # fmt: skip
 def test_what_ptxas_refuses(tmp_path, said, code):

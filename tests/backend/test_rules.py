@@ -289,7 +289,7 @@ entry:
 
 
 def test_a_combiner_that_computes_with_tiles_is_refused_at_the_reduction():
-    with pytest.raises(CompileError, match="@odd combines elements") as caught:
+    with pytest.raises(CompileError, match="@odd is a combiner of scalars") as caught:
         SimtExecutor().launch(textual.parse(TILES_INSIDE), None, 1, {"x": np.zeros(32, np.float32)})
     assert caught.value.code == "TIR0706" and caught.value.line == 15
 
