@@ -205,7 +205,9 @@ def chunks(k, v, out, n, K: tl.constexpr, V: tl.constexpr, C: tl.constexpr):
         at += 1
 
 
-@pytest.mark.parametrize(("machine", "word"), [("sm_80", "cp.async"), ("sm_90a", "cp.async.bulk.tensor")])
+@pytest.mark.parametrize(
+    ("machine", "word"), [("sm_80", "cp.async"), ("sm_90a", "cp.async.bulk.tensor")]
+)
 def test_the_version_is_pipelined(machine, word):
     """On threads it computes what the interpreter does."""
     module = chunks.module(
