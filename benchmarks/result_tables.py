@@ -204,10 +204,38 @@ def registers() -> Lines:
         yield (row["name"], str(row["block"]), str(row["warps"]), *cells)
 
 
+def any_addressing() -> Lines:
+    """Dots without tensor maps: the least time of each way over its configurations."""
+    yield ("kernel", "wgmma us", "mma.sync us", "Triton us", "torch us", "ratio to Triton")
+    for row in rows("any_addressing"):
+        least: dict[str, float] = {}
+        for variant, found in row["variants"].items():
+            way = variant.split()[0]
+            if "us" in found:
+                least[way] = min(found["us"], least.get(way, found["us"]))
+        ways = ("wgmma", "mma", "triton", "torch")
+        times = (f"{least[way]:.1f}" if way in least else "-" for way in ways)
+        ratio = f"{least['triton'] / least['wgmma']:.2f}" if "triton" in least else "-"
+        yield (row["name"], *times, ratio)
+
+
+def public() -> Lines:
+    """Kernels of public packages through the hook, by package."""
+    yield ("package", "kernels", "ratio: mean", "below 0.95", "range")
+    groups: dict[str, list[float]] = {}
+    for kernel in load("public")["kernels"]:
+        groups.setdefault(kernel["case"].split("/")[0], []).append(kernel["ratio"])
+    groups["all"] = [ratio for found in groups.values() for ratio in found]
+    for name, found in sorted(groups.items()):
+        mean = math.exp(math.fsum(map(math.log, found)) / len(found))
+        below, span = sum(x < 0.95 for x in found), f"{min(found):.2f} to {max(found):.2f}"
+        yield (name, str(len(found)), f"{mean:.2f}", str(below), span)
+
+
 TABLES: dict[str, Callable[[], Lines]] = {
     "summary": summary, "library": library, "compile_time": compile_time, "growth": growth,
     "launching": launching, "cpu": cpu, "tuning": tuning, "matmul_types": matmul_types,
     "matmul_odd": matmul_odd, "matmul": matmul, "thesis": thesis, "softmax": softmax,
-    "registers": registers,
+    "registers": registers, "any_addressing": any_addressing, "public": public,
     **{name: workload(name) for name in ("epilogue", "quantised", "sparse", "shift")},
 }  # fmt: skip
