@@ -20,7 +20,9 @@ _SWIZZLES = ("NONE", "32B", "64B", "128B")
 
 def encoded(cuda: Driver, values: MapValues) -> Any:
     """The 128 bytes of a map, at an address that a kernel's parameter may have. Raises
-    `LaunchError` (TIR0711) where the driver refuses."""
+    `LaunchError` (TIR0711) where the driver refuses.
+
+    Of a map of one dimension, the driver reads no stride and refuses an empty array."""
     api, recipe = cuda.cuda, values.recipe
     box = box_of(recipe.block, recipe.size, recipe.swizzle)
     wide, narrow = api.cuuint64_t, api.cuuint32_t
@@ -29,7 +31,7 @@ def encoded(cuda: Driver, values: MapValues) -> Any:
         len(box),
         values.address,
         _reversed(wide, values.extents),
-        _reversed(wide, values.strides),
+        _reversed(wide, values.strides or (_ALIGNMENT,)),
         _reversed(narrow, box),
         [narrow(1)] * len(box),
         api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
