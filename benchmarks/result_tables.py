@@ -209,10 +209,10 @@ def any_addressing() -> Lines:
     yield ("kernel", "wgmma us", "mma.sync us", "Triton us", "torch us", "ratio to Triton")
     for row in rows("any_addressing"):
         least: dict[str, float] = {}
-        for variant, found in row["variants"].items():
+        for variant, result in row["variants"].items():
             way = variant.split()[0]
-            if "us" in found:
-                least[way] = min(found["us"], least.get(way, found["us"]))
+            if "us" in result:
+                least[way] = min(result["us"], least.get(way, result["us"]))
         ways = ("wgmma", "mma", "triton", "torch")
         times = (f"{least[way]:.1f}" if way in least else "-" for way in ways)
         ratio = f"{least['triton'] / least['wgmma']:.2f}" if "triton" in least else "-"
@@ -225,11 +225,11 @@ def public() -> Lines:
     groups: dict[str, list[float]] = {}
     for kernel in load("public")["kernels"]:
         groups.setdefault(kernel["case"].split("/")[0], []).append(kernel["ratio"])
-    groups["all"] = [ratio for found in groups.values() for ratio in found]
-    for name, found in sorted(groups.items()):
-        mean = math.exp(math.fsum(map(math.log, found)) / len(found))
-        below, span = sum(x < 0.95 for x in found), f"{min(found):.2f} to {max(found):.2f}"
-        yield (name, str(len(found)), f"{mean:.2f}", str(below), span)
+    groups["all"] = [ratio for ratios in groups.values() for ratio in ratios]
+    for name, ratios in sorted(groups.items()):
+        mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+        below, span = sum(x < 0.95 for x in ratios), f"{min(ratios):.2f} to {max(ratios):.2f}"
+        yield (name, str(len(ratios)), f"{mean:.2f}", str(below), span)
 
 
 TABLES: dict[str, Callable[[], Lines]] = {

@@ -7,7 +7,6 @@ It runs before layouts are assigned; later stages never see these ops.
 from __future__ import annotations
 
 from tileir.ir import Function, Module
-from tileir.passes.defined_lanes import define_predicates
 from tileir.types import Descriptor
 
 EXPANDED_OPS = frozenset(
@@ -26,7 +25,7 @@ def expand(module: Module, kernel: str) -> Module:
         return module
     from tileir.backend.legalize.descriptors import expand_descriptors  # as below
 
-    function = define_predicates(function, lambda op: _may_be_expanded(op.mnemonic))
+    function = _with_defined_predicates(function)
     return _expand_scaled_and_scans(module, expand_descriptors(function))
 
 
@@ -38,7 +37,7 @@ def expand_role(module: Module, name: str) -> Module:
         return module
     from tileir.backend.legalize.descriptors import expand_descriptors  # as below
 
-    function = define_predicates(function, lambda op: _may_be_expanded(op.mnemonic))
+    function = _with_defined_predicates(function)
     return _expand_scaled_and_scans(module, expand_descriptors(function, maps=True))
 
 
@@ -51,6 +50,15 @@ def _expand_scaled_and_scans(module: Module, function: Function) -> Module:
     if changed is not module.functions[function.name]:
         module = module.with_functions({**module.functions, function.name: changed})
     return expand_scans(module, function.name)
+
+
+def _with_defined_predicates(function: Function) -> Function:
+    """`function` with the predicates of ops to be decomposed false wherever they are undefined."""
+    if not any(op.predicate is not None and _may_be_expanded(op.mnemonic) for op in function.ops):
+        return function
+    from tileir.passes.defined_lanes import define_predicates
+
+    return define_predicates(function, lambda op: _may_be_expanded(op.mnemonic))
 
 
 def _may_be_expanded(mnemonic: str) -> bool:
