@@ -94,9 +94,14 @@ def operand_chunks(op: Op, dim: int) -> list[Need] | None:
     if op.mnemonic == "gpu.private_load":
         whole = cast(Tile, op.results[0].type)
         return tiled_operands(op, dim) if dim == dimension(whole) else None
+    if isinstance(op, MakeRange) and op.predicate is not None:
+        return None  # a chunk of it is a sum, of which each op would need the predicate
     rule = _OPERAND_DIMS.get(op.mnemonic)
     dims = rule(op, dim) if rule is not None else None
-    return None if dims is None else [*((v, dims[0]) for v in op.inputs), *_predicate(op, dims)]
+    if dims is None:
+        return None
+    along = dims[0] if op.predicate_follows_operand else dim
+    return [*((v, dims[0]) for v in op.inputs), *_predicate(op, along)]
 
 
 def dimension(kind: Tile) -> int:
@@ -126,10 +131,11 @@ def tiled_operands(op: Op, dim: int) -> list[Need]:
     return [(v, dim if isinstance(v.type, Tile) else None) for v in op.operands]
 
 
-def _predicate(op: Op, dims: tuple[int | None]) -> list[Need]:
+def _predicate(op: Op, dim: int | None) -> list[Need]:
+    """The predicate of `op`, cut along `dim` if it is a tile."""
     if op.predicate is None:
         return []
-    return [(op.predicate, dims[0] if isinstance(op.predicate.type, Tile) else None)]
+    return [(op.predicate, dim if isinstance(op.predicate.type, Tile) else None)]
 
 
 def _whole(op: Op, dim: int) -> tuple[int | None]:
