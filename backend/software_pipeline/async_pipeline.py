@@ -55,10 +55,10 @@ def async_pipeline(
     (docs/explanation/pipelining.md).
 
     A loop takes part if it has one latch, leaves from there or from its header, does not
-    synchronise, and does not write what the loads may read, which `independent_loads` of the
-    latch's branch promises of loads whose values reach dots; a load, if threads can copy 4 bytes or more of it at a time, what
-    masks leave out is zero, and its address is computed without effects. Others stay as they
-    are, with a remark.
+    synchronise, and does not write what the loads may read. `independent_loads` of the latch's
+    branch promises the last for loads whose values reach dots. A load takes part if threads can
+    copy 4 bytes or more of it at a time, what masks leave out is zero, and its address is computed
+    without effects. Others stay as they are, with a remark.
 
     before:
         define kernel void @product(f16* aligned(16) %a, f16* aligned(16) %b, f32* aligned(16) %c, i32 %n) {

@@ -23,9 +23,6 @@ from tileir.values import Value
 ALLOT, COPY, COMMIT, WAIT = (
     "gpu.shared_alloc", "gpu.async_copy", "gpu.async_commit", "gpu.async_wait",
 )  # fmt: skip
-BARRIERS = "gpu.mbarrier_alloc"
-"""Allots barriers, which are in use throughout."""
-
 WGMMA, WGMMA_WAIT = "gpu.wgmma", "gpu.wgmma_wait"
 """Reads its operands until it is waited for."""
 
