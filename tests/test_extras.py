@@ -165,7 +165,9 @@ def test_what_the_tests_import_is_installed():
 
 
 def test_gpu_tests_are_collected_with_what_is_installed():
-    files = {path: at_import(path) - HELPERS - {"tests"} for path in (ROOT / "tests/gpu").glob("*")}
+    files = {
+        path: at_import(path) - HELPERS - {"tests"} for path in (ROOT / "tests/gpu").glob("*.py")
+    }
     assert not wanting(files, "test")
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import attrs
 
+from tileir.analysis.loops import loops
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.hierarchical_tiling import Nesting, nesting_of
 from tileir.backend.target import VECTOR_BYTES
@@ -23,6 +24,27 @@ _LINE_BYTES = 128
 """Of the first cache."""
 _STAGED = "gpu.local_load"
 _REMOTE, _SCATTER = "gpu.cluster_load", "gpu.cluster_scatter"
+
+
+@attrs.frozen
+class _Access:
+    """An access of elements of `size` bytes, `width` of them at once, that runs `frequency`
+    times."""
+
+    width: int
+    size: int
+    write: bool
+    frequency: int
+
+    def cost(self, owned: int) -> float:
+        """What it costs per element where threads own `owned` neighbours: the instruction, its
+        lines of 128 bytes, and the sectors of 32 bytes that further instructions write again."""
+        width = min(self.width, owned)
+        if width == owned or width * self.size >= VECTOR_BYTES:
+            return self.frequency * 2 / width
+        lines = max(1.0, owned * self.size * _LANES / _LINE_BYTES)
+        rewritten = 2 * (owned / width - 1) if self.write else 0
+        return self.frequency * (1 + lines + rewritten) / width
 
 
 @attrs.define
@@ -67,21 +89,26 @@ class AnchorLayouts:
     def _narrow_scattered(self) -> None:
         """Where an access of neighbours is narrower than the layout for want of alignment, take the
         width at which the accesses of that shape and order cost least, the least of several."""
-        groups: dict[tuple[Vector, Vector], list[tuple[int, int, bool]]] = {}
-        for op in accesses(self.function):
-            shape, order, _ = self._wish(op)
-            if self.contiguity.runs(op.inputs[0])[order[0]] > 1:
-                size, most = _element_bytes(op.inputs[0].type), _per_access(op.inputs[0].type)
-                width = min(self.contiguity.aligned_width(op, order[0]), most)
-                group = groups.setdefault((shape, order), [])
-                group.append((width, size, bool(op.effects & Effects.WRITE)))
+        around = loops(self.function)
+        groups: dict[tuple[Vector, Vector], list[_Access]] = {}
+        for label, block in self.function.blocks.items():
+            for op in filter(is_access, block.ops):
+                shape, order, _ = self._wish(op)
+                if self.contiguity.runs(op.inputs[0])[order[0]] > 1:
+                    access = self._access(op, order[0], around.frequency(label))
+                    groups.setdefault((shape, order), []).append(access)
         for key, group in groups.items():
             widest = self._widths[key]
-            if any(width < min(widest, VECTOR_BYTES // size) for width, size, _ in group):
+            if any(access.width < min(widest, VECTOR_BYTES // access.size) for access in group):
                 self._widths[key] = min(
                     (1 << k for k in range(widest.bit_length())),
-                    key=lambda w: sum(_access_cost(w, *access) for access in group),
+                    key=lambda w: sum(access.cost(w) for access in group),
                 )
+
+    def _access(self, op: Op, dim: int, frequency: int) -> _Access:
+        type = op.inputs[0].type
+        width = min(self.contiguity.aligned_width(op, dim), _per_access(type))
+        return _Access(width, _element_bytes(type), bool(op.effects & Effects.WRITE), frequency)
 
     def of(self, op: Op) -> Layout | None:
         """The layout of an access to a tile of pointers; None for other ops."""
@@ -209,17 +236,6 @@ def vector_run(layout: Layout, dim: int) -> int:
             break
         length *= 2
     return length
-
-
-def _access_cost(layout: int, width: int, size: int, write: bool) -> float:
-    """What an access of elements of `size` bytes, `width` at once, costs per element where threads
-    own `layout` neighbours: the instruction, its lines of 128 bytes, and the sectors of 32 bytes
-    that further instructions write again."""
-    width = min(width, layout)
-    if width == layout or width * size >= VECTOR_BYTES:
-        return 2 / width
-    lines = max(1.0, layout * size * _LANES / _LINE_BYTES)
-    return (1 + lines + (2 * (layout / width - 1) if write else 0)) / width
 
 
 def _per_access(type: object) -> int:

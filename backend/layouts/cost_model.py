@@ -30,8 +30,6 @@ from tileir.values import Operand, Value
 
 PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 """Ops on a buffer, the first operand, that has the layout of the tiles that pass through it."""
-_PER_LOOP = 100
-_DEEPEST = 4
 
 
 @attrs.frozen
@@ -71,7 +69,7 @@ class ComponentLayouts:
         order: list[Value] = []
         for label in labels:
             block = self.function.blocks[label]
-            weight = _PER_LOOP ** min(around.depth(label), _DEEPEST)
+            weight = around.frequency(label)
             for index, parameter in enumerate(block.parameters):
                 if isinstance(parameter.type, Tile):
                     order.append(parameter)

@@ -246,3 +246,19 @@ def test_rows_that_are_not_aligned_keep_neighbouring_lanes_on_neighbours(aligned
     (store,) = (op for op in function.ops if op.mnemonic == "store")
     assert vector_run(store.inputs[0].type.layout, 0) == widest
     assert not conversions(function)
+
+
+def test_what_runs_once_does_not_narrow_the_accesses_of_a_loop():
+    """An unaligned store behind a loop shares the layout of wide loads in it: it is written one by
+    one, and the loads stay wide."""
+    b = Builder()
+    types = {"x": arg(pointer(F32), aligned=16), "y": arg(pointer(F32), aligned=4)}
+    with b.kernel("k", **types, n=I32) as (x, y, n):
+        i = b.arange(1024)
+        total = b.var(b.full((1024,), 0.0, F32))
+        with b.for_(0, n) as row:
+            total.set(total.get() + (x + (i + row * 1024)).load())
+        (y + i).store(total.get())
+    function = assigned(b.module())
+    (load,) = (op for op in function.ops if op.mnemonic == "load")
+    assert vector_run(load.inputs[0].type.layout, 0) == 4

@@ -18,6 +18,11 @@ from tileir.op import Op
 from tileir.types import Scalar, element_of
 from tileir.values import Constant, Operand, Value
 
+_ITERATIONS = 100
+"""Of a loop, in estimates."""
+_DEEPEST = 4
+"""Loops that an estimate counts."""
+
 
 @attrs.frozen(weakref_slot=False)
 class Loop:
@@ -100,6 +105,10 @@ class Loops:
         """Number of loops around block `label`."""
         result = self.around(label)
         return 0 if result is None else result.depth
+
+    def frequency(self, label: str) -> int:
+        """An estimate of how often block `label` runs: a hundred times per surrounding loop."""
+        return _ITERATIONS ** min(self.depth(label), _DEEPEST)
 
 
 @cached
