@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -22,22 +23,29 @@ from tileir.testing.barrier_protocols import (
 from tileir.testing.barrier_protocols.__main__ import main
 from tileir.testing.barrier_protocols.needless import reason, reasons
 
+PRODUCTS: dict[str, Callable[[str], Case]] = {
+    "persist": lambda name: product(name, PIPELINES["persist"]),
+    "pingpong": lambda name: product(name, PIPELINES["pingpong"]),
+    "beside threads": lambda name: product(name, PIPELINES["persist"], ODD, (0, 2, 2)),
+    "split-k": lambda name: product(name, PIPELINES["split-k"], (130, 72, 72)),
+    "multicast": lambda name: product(name, PIPELINES["multicast"], (130, 72, 72)),
+    "warp-specialize": lambda name: product(name, PIPELINES["warp-specialize"]),
+    "two results": lambda name: generated(name, WarpSpecializeOptions(num_stages=2), TWO_RESULTS),
+}
+KERNELS: dict[str, Callable[[str], Case]] = {
+    "pipeline-chained-matmuls": lambda name: softmax(name, PIPELINES[name], 64),
+    "turns": lambda name: softmax(name, PIPELINES[name], 128),
+    "multicast by four": lambda name: product(name, PIPELINES[name]),
+    "multicast in turns": lambda name: product(name, PIPELINES[name]),
+    "sink-wgmma-waits": lambda name: slopes(name, LATE),
+    "fused": lambda name: slopes(name, LATE, fused=True),
+}
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case",
-    [
-        product("persist", PIPELINES["persist"]),
-        product("pingpong", PIPELINES["pingpong"]),
-        product("beside threads", PIPELINES["persist"], ODD, (0, 2, 2)),
-        product("split-k", PIPELINES["split-k"], (130, 72, 72)),
-        product("multicast", PIPELINES["multicast"], (130, 72, 72)),
-        product("warp-specialize", PIPELINES["warp-specialize"]),
-        generated("two results", WarpSpecializeOptions(num_stages=2), TWO_RESULTS),
-    ],
-    ids=lambda case: case.name,
-)
-def test_what_is_left_out_of_a_product(case: Case) -> None:
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_what_is_left_out_of_a_product(name: str) -> None:
+    case = PRODUCTS[name](name)
     runner = Runner(case)
     for seed in range(3):
         runner.run(seed)
@@ -47,20 +55,9 @@ def test_what_is_left_out_of_a_product(case: Case) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case",
-    [
-        softmax("pipeline-chained-matmuls", PIPELINES["pipeline-chained-matmuls"], 64),
-        softmax("turns", PIPELINES["turns"], 128),
-        product("multicast by four", PIPELINES["multicast by four"]),
-        product("multicast in turns", PIPELINES["multicast in turns"]),
-        slopes("sink-wgmma-waits", LATE),
-        slopes("fused", LATE, fused=True),
-    ],
-    ids=lambda case: case.name,
-)
-def test_in_any_order(case: Case) -> None:
-    runner = Runner(case)
+@pytest.mark.parametrize("name", KERNELS)
+def test_in_any_order(name: str) -> None:
+    runner = Runner(KERNELS[name](name))
     for seed in range(4):
         runner.run(seed)
 
