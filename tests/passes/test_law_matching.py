@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from tests.passes import test_laws as laws
+from tests.sizes import for_each
 from tileir.errors import VerifyError
 from tileir.field import FieldKind
 from tileir.op import Op
@@ -58,7 +59,7 @@ def _made_by(made: laws.Instance, value: Value) -> Op | None:
     return laws._Definitions(made.ops).definition(value)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.text.replace(" ", ""))
+@for_each("law", LAWS)
 def test_a_law_applies_to_its_left_side(law: Law) -> None:
     rule, count = rules([law]), 0
     for made in instances(law):
@@ -69,9 +70,7 @@ def test_a_law_applies_to_its_left_side(law: Law) -> None:
     assert count
 
 
-@pytest.mark.parametrize(
-    "law", [each for each in LAWS if "add(x, 0)" not in each.text], ids=lambda law: law.text
-)
+@for_each("law", [each for each in LAWS if "add(x, 0)" not in each.text])
 def test_a_law_does_not_apply_without_what_it_asks_for(law: Law) -> None:
     """Ops inside the left side are taken away, literals made unknown, equal operands told apart."""
     made = next(iter(instances(law)))
@@ -83,7 +82,7 @@ def test_a_law_does_not_apply_without_what_it_asks_for(law: Law) -> None:
         assert law(changed, laws._Definitions((*inner, changed))) is None, changed
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.text)
+@for_each("law", LAWS)
 def test_a_law_does_not_apply_to_other_attributes(law: Law) -> None:
     for made in instances(law):
         inner = tuple(op for op in made.ops if op is not made.root)
