@@ -45,10 +45,11 @@ def test_threads_compute_what_programs_mean(first):
         assert check(case(SIMT, seed)).failure is None, seed
 
 
-@pytest.mark.parametrize("programs", few_or_all(2, 20))
-@pytest.mark.parametrize("name", [*PASSES, "default"])
-def test_a_pass_is_deterministic(name, programs):
-    for seed in range(min(5, programs) if name in PRODUCTS else programs):
+@pytest.mark.parametrize("programs", few_or_all(1, 5))
+@pytest.mark.parametrize("name", sorted({*PRODUCTS} & {*PASSES}))
+def test_a_pass_of_products_is_deterministic(name, programs):
+    """Of other passes `check` repeats every 16th run."""
+    for seed in range(programs):
         module = case(name, seed).program.module
         first, second = (print_module(optimise(module, name).module) for _ in range(2))
         assert first == second, seed
