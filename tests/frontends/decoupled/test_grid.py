@@ -102,6 +102,7 @@ def test_a_smaller_last_group_has_roles_and_no_instance_too_many() -> None:
     assert '"persistent"' in host.value and not done.metadata.spills
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
 def test_a_smaller_last_group_computes_what_others_do(on: str) -> None:
     """With roles on sm_90a."""
