@@ -12,7 +12,7 @@ from tileir.backend.layouts.assign_layouts import with_layout
 from tileir.field import FieldKind
 from tileir.ir import Block, Function, Module
 from tileir.layout import Layout
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked_layout
 from tileir.op import Op
 from tileir.ops.gpu import ConvertLayout
 from tileir.types import Tile
@@ -82,7 +82,9 @@ class _Detours:
     def _other(self, home: Tile) -> Layout:
         order = list(range(len(home.shape)))
         self.chance.shuffle(order)
-        return blocked(home.shape, tuple(order), self.chance.choice((1, 2, 4)), self.num_warps)
+        return blocked_layout(
+            home.shape, tuple(order), self.chance.choice((1, 2, 4)), self.num_warps
+        )
 
 
 def _home(op: Op) -> Tile | None:

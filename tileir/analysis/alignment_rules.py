@@ -42,7 +42,7 @@ def _keeps_sign(op: Any, bounds: Ranges) -> bool:
     return op.overflow.value in ("nsw", "nsw_nuw") or op in bounds.exact
 
 
-def _of_sum_or_difference(
+def _of_add(
     op: Any, left: Alignment, right: Alignment, runs: Sequence[int], scale: int = 1
 ) -> Alignment:
     """`left + scale * right` or `left - scale * right`, contiguous in `runs`."""
@@ -67,14 +67,14 @@ def _runs_of_addition(left: Alignment, right: Alignment) -> list[int]:
 
 def _add(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     left, right = facts
-    result = _of_sum_or_difference(op, left, right, _runs_of_addition(left, right))
+    result = _of_add(op, left, right, _runs_of_addition(left, right))
     return (result if _keeps_sign(op, bounds) else result.without_wraparound(_bits(op)),)
 
 
 def _sub(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     left, right = facts
     runs = list(map(gcd, left.contiguity, right.constancy))
-    result = _of_sum_or_difference(op, left, right, runs)
+    result = _of_add(op, left, right, runs)
     return (result if _keeps_sign(op, bounds) else result.without_wraparound(_bits(op)),)
 
 
@@ -228,7 +228,7 @@ def _bitcast(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Al
 def _gep(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
     base, index = facts
     scale = power_of_two(step_of(op.result.type))
-    return (_of_sum_or_difference(op, base, index, _runs_of_addition(base, index), scale),)
+    return (_of_add(op, base, index, _runs_of_addition(base, index), scale),)
 
 
 def _load(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
