@@ -27,7 +27,7 @@ from tileir.backend.warp_specialize.options import WarpSpecializeOptions, WarpSp
 from tileir.errors import CompileError, Diagnostic, InfeasibleError
 from tileir.gc_pause import collector_paused
 from tileir.ir import Function, Module
-from tileir.isolating import chosen
+from tileir.isolating import is_isolated
 from tileir.limits import Limits, check_tiles, limits
 
 __all__ = [
@@ -68,7 +68,7 @@ def compile(
         asked, machine = Options.of(options), target_named(target)
         with limits(Limits.of(dict(asked.limits))):
             done = run_pipeline(module, machine, asked, kernel, recorder)
-            return _generated(module, machine, asked, done, chosen(isolate))
+            return _generated(module, machine, asked, done, is_isolated(isolate))
 
 
 def _generated(

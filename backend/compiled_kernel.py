@@ -14,7 +14,7 @@ from tileir.backend.isolation import Machine, Task, run
 from tileir.backend.metadata import Metadata
 from tileir.backend.options import Options
 from tileir.backend.target import target as target_named
-from tileir.errors import CompileError, Diagnostic, Location, escaped
+from tileir.errors import CompileError, Diagnostic, Location, escape
 from tileir.ir import Module
 from tileir.limits import Limits, limits
 from tileir.passmanager.registry import remark
@@ -58,7 +58,7 @@ class CompiledKernel:
     def __str__(self) -> str:
         made = self.plan
         return (
-            f"{escaped(made.kernel)} for {made.target}: {made.num_warps} warps, "
+            f"{escape(made.kernel)} for {made.target}: {made.num_warps} warps, "
             f"{made.shared} bytes of shared memory, {len(self.ptx.splitlines())} lines of PTX"
         )
 

@@ -44,12 +44,12 @@ def check_globals(module: Module) -> None:
     for found in used.values():
         if found.alignment > limit.alignment:
             what = f"@{found.name} is aligned to {found.alignment} bytes"
-            raise InfeasibleError(limits.exceeded("alignment", what, found.location))
+            raise InfeasibleError(limits.limit_diagnostic("alignment", what, found.location))
     limits.check_globals(used, InfeasibleError)
     for found in used.values():
         if found.count > limit.initial_elements and not is_zero(found):
             what = f"@{found.name} has {found.count} elements with initial values"
-            raise InfeasibleError(limits.exceeded("initial_elements", what, found.location))
+            raise InfeasibleError(limits.limit_diagnostic("initial_elements", what, found.location))
 
 
 def check_constants(module: Module, machine: Target) -> None:

@@ -31,7 +31,7 @@ from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic, InfeasibleError, LaunchError
 from tileir.forks import Level, hold_at_fork
 from tileir.ir import Module
-from tileir.isolating import chosen
+from tileir.isolating import is_isolated
 from tileir.limits import check_tiles
 
 CPU = Target(
@@ -196,7 +196,7 @@ def compile(
     code = emit(run.module, run.kernel, SharedMemoryPlan.of(run.function), CPU, checked)
     return CpuKernel(
         run.module, run.kernel, code.text, code.sites, opt_level, checked, code.private,
-        chosen(isolate), store,
+        is_isolated(isolate), store,
     )  # fmt: skip
 
 

@@ -107,14 +107,14 @@ class _Multiplying:
             if part not in waited:
                 self._wait(part, state, waited, ops)
         ops += self.factors[dot].ops() if dot in self.factors else ()
-        (a, a_slot, trans_a), (b, b_slot, trans_b) = (
+        (a, a_stage, trans_a), (b, b_stage, trans_b) = (
             self._factor(dot, name, state) for name in ("a", "b")
         )
         made = Wgmma(
             a,
-            a_slot,
+            a_stage,
             b,
-            b_slot,
+            b_stage,
             dot.c,
             trans_a=trans_a,
             trans_b=trans_b,

@@ -26,7 +26,7 @@ from tileir.ops.hopper import (
     TmaLoad,
 )
 from tileir.ops.program import Assume
-from tileir.passes.dce import dce, needed
+from tileir.passes.dce import dce, has_effects
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.values import Value
 
@@ -67,7 +67,7 @@ class _Loading:
                 assert isinstance(op, DescriptorLoad)
                 state = self._copy(op, part, begun, state, ops)
                 self.missing.update(op.results)
-            elif needed(op) and op is not block.terminator and not self._kept(op):
+            elif has_effects(op) and op is not block.terminator and not self._kept(op):
                 self.missing.update(op.results)
             else:
                 ops.append(op)

@@ -18,7 +18,7 @@ from tileir.backend.isolation import Task
 from tileir.backend.runtime.cache import Cache
 from tileir.errors import DefectError, InfeasibleError
 from tileir.executor import executor
-from tileir.isolating import isolated
+from tileir.isolating import default_isolation
 from tileir.textual import parse
 from tileir.tools.opt import main as opt
 
@@ -202,5 +202,5 @@ def test_commands_isolate(aborting, tmp_path, capsys):
 
 
 def test_what_says_nothing_is_isolated_where_that_is_the_default(aborting):
-    with isolated(), pytest.raises(DefectError, match="TIR0720"):
+    with default_isolation(), pytest.raises(DefectError, match="TIR0720"):
         compile_kernel(parse(TEXT))
