@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tileir.analysis.clusters import persistent_instances
-from tileir.backend.executors import expanded
+from tileir.backend.executors import expand_descriptors
 from tileir.errors import InterpretError
 from tileir.interp import interpret
 from tileir.ir import Module
@@ -109,7 +109,7 @@ def different(program: Program, changed: Module, expected: Found, seed: int) -> 
     first, taken = program.module.functions[program.kernel], changed.functions[program.kernel]
     given = [arguments[p.name or ""] for p in first.parameters]
     if not any(isinstance(p.type, Descriptor) for p in taken.parameters):
-        given = expanded(first, given)
+        given = expand_descriptors(first, given)
     from tileir.backend.tma.host_plan import HostPlan
 
     kernel = changed.functions[program.kernel]
