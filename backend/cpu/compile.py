@@ -88,9 +88,9 @@ class CpuKernel:
         return self._loaded[0]
 
     @property
-    def optimized(self) -> str:
+    def optimized_llvm(self) -> str:
         """LLVM IR as optimised."""
-        return self.code.optimized
+        return self.code.optimized_llvm
 
     def __call__(
         self, grid: int | Sequence[int], arguments: Sequence[Any], threads: int | None = None,
