@@ -145,9 +145,10 @@ class CpuKernel:
             raise LaunchError(failure)
         return calls.in_order()
 
-    def bounds_of(self, regions: Sequence[Region | None]) -> Bounds:
-        """Bounds of a launch whose arguments have the memory `regions`: None for a number."""
-        return Bounds.of([*regions, *self._globals()]) if self.checked else _NO_BOUNDS
+    def bounds_of(self, regions: Sequence[Region | None], more: Sequence[Region] = ()) -> Bounds:
+        """Bounds of a launch whose arguments have the memory `regions`: None for a number.
+        Pointers of unknown origin may access `more` too."""
+        return Bounds.of([*regions, *self._globals()], more) if self.checked else _NO_BOUNDS
 
     def _globals(self) -> list[Region]:
         """The memory of the globals."""
