@@ -49,7 +49,9 @@ def check_globals(module: Module) -> None:
     for variable in used.values():
         if variable.count > limit.initial_elements and not is_zero(variable):
             what = f"@{variable.name} has {variable.count} elements with initial values"
-            raise InfeasibleError(limits.limit_diagnostic("initial_elements", what, variable.location))
+            raise InfeasibleError(
+                limits.limit_diagnostic("initial_elements", what, variable.location)
+            )
 
 
 def check_constants(module: Module, machine: Target) -> None:
