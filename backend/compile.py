@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -18,17 +18,17 @@ from tileir.backend.nvptx.emit import KernelUnit, emit
 from tileir.backend.nvptx.llvm_codegen import level_of, to_ptx
 from tileir.backend.options import Options
 from tileir.backend.pipeline import GPU, Context
-from tileir.backend.requests import Made, lowered_level, unfollowed
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
-from tileir.backend.shared_memory.role_allocation import plan_with_roles
 from tileir.backend.stage import StageRun, has_op
 from tileir.backend.target import Target, target as target_named
-from tileir.backend.warp_specialize.options import WarpSpecializeOptions, WarpSpecializeResult
 from tileir.errors import CompileError, Diagnostic, InfeasibleError
 from tileir.gc_pause import collector_paused
 from tileir.ir import Function, Module
 from tileir.isolating import chosen
 from tileir.limits import Limits, check_tiles, limits
+
+if TYPE_CHECKING:
+    from tileir.backend.warp_specialize.options import WarpSpecializeResult
 
 __all__ = [
     "STAGES",
@@ -87,8 +87,11 @@ def _generated(
     else:
         ptx = to_ptx(text, machine, options.opt_level)
     plan = metadata_of_lowered(done, machine)
-    level = level_of(text, options.opt_level)
-    notes = (*done.notes, *lowered_level(options, level, module.functions[done.kernel]))
+    level, notes = level_of(text, options.opt_level), done.notes
+    if level < options.opt_level:
+        from tileir.backend.requests import lowered_level  # few kernels are so long
+
+        notes = (*notes, *lowered_level(options, level, module.functions[done.kernel]))
     return CompiledKernel(
         done.stages, text, ptx, plan, options.libraries, notes, limited, options, isolate=isolate
     )
@@ -122,9 +125,9 @@ def run_pipeline(
         try:
             return _through_stages(module, started, machine, options, name, recorder)
         except CompileError as error:
-            if not started.applied or error.code != "TIR0708":
+            if started is None or not started.applied or error.code != "TIR0708":
                 raise
-    return _through_stages(module, WarpSpecializeResult(module), machine, options, name, recorder)
+    return _through_stages(module, None, machine, options, name, recorder)
 
 
 _SHARED_FOR_ROLES = (227 << 10, 195 << 10, 163 << 10, 131 << 10)
@@ -134,24 +137,28 @@ else of a kernel passes through shared memory."""
 
 def _through_stages(
     module: Module,
-    started: WarpSpecializeResult,
+    started: WarpSpecializeResult | None,
     machine: Target,
     options: Options,
     name: str,
     recorder: Any,
 ) -> LoweredKernel:
-    asked = options
-    if started.applied:
+    asked, has_roles = options, started is not None and started.applied
+    if has_roles:
         options = attrs.evolve(options, num_warps=None)
     context = Context(machine, options, name, max_registers=options.max_registers)
-    run = StageRun(
-        started.module, name, context, recorder=recorder, roles_of=lambda context: context.roles
-    )
-    run.remarks += started.remarks
+    staged, remarks = (module, ()) if started is None else (started.module, started.remarks)
+    run = StageRun(staged, name, context, recorder=recorder, roles_of=lambda context: context.roles)
+    run.remarks += remarks
     run.through(GPU)
-    context, memory = run.context, plan_with_roles(run.module, name, tuple(run.context.roles))
-    made = Made(run.module, name, started.applied, run.remarks, context.prefetched)
-    notes = (*run.remarks, *unfollowed(within(module, name), asked, machine, made))
+    context = run.context
+    memory = SharedMemoryPlan.with_roles(run.module, name, tuple(context.roles))
+    notes, source = tuple(run.remarks), within(module, name)
+    if _has_requests(source, name, asked):
+        from tileir.backend.requests import Made, unfollowed
+
+        made = Made(run.module, name, has_roles, run.remarks, context.prefetched)
+        notes = (*notes, *unfollowed(source, asked, machine, made))
     return LoweredKernel(
         {"input": module, **run.snapshots},
         name,
@@ -162,19 +169,38 @@ def _through_stages(
     )
 
 
+def _has_requests(source: Module, kernel: str, options: Options) -> bool:
+    """Whether options, attributes of the kernel or of a loop ask for something that a compilation
+    may not follow (`tileir.backend.requests`)."""
+    return bool(
+        options != Options()
+        or source.functions[kernel].attributes
+        or any(
+            getattr(op, "stages", None) or getattr(op, "unroll", None)
+            for function in source.functions.values()
+            for op in function.ops
+        )
+    )
+
+
 def _started(
     module: Module, name: str, machine: Target, options: Options, shared: int, recorder: Any
-) -> WarpSpecializeResult:
-    """The module with the kernel's roles, where it has them, which share `shared` bytes."""
+) -> WarpSpecializeResult | None:
+    """The module with the kernel's roles, which share `shared` bytes; None where it has none."""
     said = module.functions[name].attributes
     if not (machine.wgmma and machine.tma) or module.stage is not None:
-        return WarpSpecializeResult(module)
+        return None
+    if not any(has_op(f, "dot", "dot_scaled") for f in module.functions.values()):
+        return None
     if not (
         said.get("warp_specialize", True)
         if options.warp_specialize is None
         else options.warp_specialize
     ):
-        return WarpSpecializeResult(module)
+        return None
+    from tileir.backend.warp_specialize.driver import warp_specialize
+    from tileir.backend.warp_specialize.options import WarpSpecializeOptions
+
     asked = said.get("num_warps", 0)
     warps = options.num_warps or (asked if isinstance(asked, int) else 0)
     many = said.get(PERSISTENT, True) if options.persistent is None else options.persistent
@@ -186,10 +212,6 @@ def _started(
     )  # fmt: skip
     split = cast(int, options.split_k or said.get("split_k", 1))
     multicast = cast(int, options.multicast or said.get("multicast", 1))
-    if not any(has_op(f, "dot", "dot_scaled") for f in module.functions.values()):
-        return WarpSpecializeResult(module)
-    from tileir.backend.warp_specialize.driver import warp_specialize
-
     wanted = attrs.evolve(wanted, split_k=split, multicast=multicast)
     return warp_specialize(module, name, wanted, recorder)
 
