@@ -408,7 +408,9 @@ def _may_have_hazards(function: Function, context: Any) -> bool:
     parameters, and no path leads from an access to another one of the same parameter, one of them
     a store."""
     touching = [op for op in function.ops if op.effects & _ORDERED or op.shared is not None]
-    if not all(op.mnemonic in ("load", "store") and not op.effects & Effects.SYNC for op in touching):
+    if not all(
+        op.mnemonic in ("load", "store") and not op.effects & Effects.SYNC for op in touching
+    ):
         return True
     if any(op.shared is not None for op in touching):
         return True
@@ -417,10 +419,10 @@ def _may_have_hazards(function: Function, context: Any) -> bool:
     if not parameters.issuperset(bases.values()):
         return True
     graph = cfg(function)
+    if graph.has_cycles:
+        return any(op.mnemonic == "store" for op in touching)
     leaving: dict[str, dict[Any, bool]] = {}
     for label in graph.order:
-        if any(graph.number[other] >= graph.number[label] for other in graph.predecessors[label]):
-            return any(op.mnemonic == "store" for op in touching)  # a loop
         written: dict[Any, bool] = {}
         for other in graph.predecessors[label]:
             for base, stores in leaving[other].items():
