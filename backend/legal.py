@@ -1,6 +1,6 @@
 """Whether a module is legal for its target: whether its ops have lowering rules as they stand, and
-what a kernel may take: bytes of parameters, globals, their initial values and alignments. Past these
-LLVM and the assembler end the process or make hundreds of megabytes."""
+what a kernel may take: bytes of parameters, globals, their initial values and alignments. Past
+these LLVM and the assembler end the process or make hundreds of megabytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Global, Module
 from tileir.op import Op
 from tileir.types import Descriptor, Tile, element_of
-from tileir.verify.symbols import called_functions
 
 _MAP_BYTES = 128
 """Bytes of a tensor map, which is aligned to 64 (CUDA Driver API, CUtensorMap)."""
@@ -71,6 +70,10 @@ def check_legal(reached: Module, kernel: str, machine: Target) -> None:
 def within(module: Module, kernel: str) -> Module:
     """`module` with the functions that `kernel` reaches by calls, combiners and roles alone, and
     the globals that they name."""
+    if len(module.functions) == 1:
+        return module if not module.globals else module.evolve(globals=limits.used_globals(module))
+    from tileir.verify.symbols import called_functions  # many modules are one kernel
+
     seen, waiting = {kernel: module.functions[kernel]}, [kernel]
     while waiting:
         for op in seen[waiting.pop()].ops:

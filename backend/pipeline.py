@@ -332,7 +332,7 @@ blocks that the loop dominates, every later loop among them."""
 
 
 def _has_large_tiles(module: Module, context: Context) -> bool:
-    from tileir.backend.strip_mine.register_limits import is_large, max_tile_words, warps_of
+    from tileir.backend.demand import is_large, max_tile_words, warps_of
 
     function = module.functions[context.kernel]
     if any(op.mnemonic.startswith("gpu.") for op in function.ops):
@@ -408,12 +408,10 @@ def _may_have_hazards(function: Function, context: Any) -> bool:
     parameters, and no path leads from an access to another one of the same parameter, one of them
     a store."""
     touching = [op for op in function.ops if op.effects & _ORDERED or op.shared is not None]
-    if not all(
-        op.mnemonic in ("load", "store") and not op.effects & Effects.SYNC for op in touching
-    ):
-        return True
-    if any(op.shared is not None for op in touching):
-        return True
+    for op in touching:
+        plain = op.mnemonic in ("load", "store") and not op.effects & Effects.SYNC
+        if not plain or op.shared is not None:
+            return True
     known, parameters = definitions(function), {p.value for p in function.parameters}
     bases = {op: base_pointer(op.inputs[0], known) for op in touching}
     if not parameters.issuperset(bases.values()):

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from tileir.analysis.shared_buffers import ALLOT
-from tileir.backend.layouts.join_split import stays
+from tileir.backend.layouts.shape_ops import stays
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.layout import differs_in_units
@@ -154,10 +154,7 @@ def _atomic(op: Any) -> int:
     kind = op.result.type
     if not isinstance(kind, Tile):
         return element_of(kind).bytes  # type: ignore[union-attr]
-    layout = kind.layout
-    free = layout.free_bits("lane") or layout.free_bits("warp")
-    idle = any(not any(d.step) for axis in ("lane", "warp") for d in layout.digits(axis))
-    return _placement_bytes(kind) if free or idle else 0
+    return _placement_bytes(kind) if kind.layout.is_replicated else 0
 
 
 def _volatile(op: Any) -> int:
