@@ -26,9 +26,11 @@ from tileir.gc_pause import collector_paused
 from tileir.ir import Function, Module
 from tileir.isolating import chosen
 from tileir.limits import Limits, check_tiles, limits
+from tileir.types import shape_of
 
 if TYPE_CHECKING:
     from tileir.backend.warp_specialize.options import WarpSpecializeResult
+    from tileir.ops.dot import Dot
 
 __all__ = [
     "STAGES",
@@ -198,8 +200,13 @@ def _started(
         else options.warp_specialize
     ):
         return None
+    from tileir.backend.warp_specialize.options import WarpSpecializeOptions, WarpSpecializeResult
+
+    split = cast(int, options.split_k or said.get("split_k", 1))
+    multicast = cast(int, options.multicast or said.get("multicast", 1))
+    if split < 2 and multicast < 2 and (why := _why_no_roles(module)) is not None:
+        return WarpSpecializeResult(module, (why,))
     from tileir.backend.warp_specialize.driver import warp_specialize
-    from tileir.backend.warp_specialize.options import WarpSpecializeOptions
 
     asked = said.get("num_warps", 0)
     warps = options.num_warps or (asked if isinstance(asked, int) else 0)
@@ -210,10 +217,24 @@ def _started(
         non_tma_alignments=options.non_tma_alignments,
         ordered_softmax=options.ordered_softmax is not False,
     )  # fmt: skip
-    split = cast(int, options.split_k or said.get("split_k", 1))
-    multicast = cast(int, options.multicast or said.get("multicast", 1))
     wanted = attrs.evolve(wanted, split_k=split, multicast=multicast)
     return warp_specialize(module, name, wanted, recorder)
+
+
+def _why_no_roles(module: Module) -> Diagnostic | None:
+    """A remark (TIR0653) where the kernel alone shows that it has no roles: warpgroups cannot
+    multiply the elements of its first dot, whatever passes make of the kernel."""
+    function, *others = module.functions.values()
+    dot = next((op for op in function.ops if op.mnemonic == "dot"), None)
+    if others or dot is None or has_op(function, "dot_scaled"):
+        return None
+    from tileir.backend.layouts.wgmma import why_not_elements
+
+    why = why_not_elements(cast("Dot", dot))
+    if why is None or len(shape_of(dot.results[0].type)) != 2:
+        return None
+    at_dot = attrs.evolve(why, location=dot.location)
+    return at_dot.remark("TIR0653", "not warp-specialised", function.location)
 
 
 def _kernel(module: Module, name: str | None) -> Function:
