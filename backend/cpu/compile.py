@@ -88,9 +88,9 @@ class CpuKernel:
         return self._loaded[0]
 
     @property
-    def optimized(self) -> str:
+    def optimized_llvm(self) -> str:
         """LLVM IR as optimised."""
-        return self.code.optimized
+        return self.code.optimized_llvm
 
     def __call__(
         self, grid: int | Sequence[int], arguments: Sequence[Any], threads: int | None = None,
@@ -145,9 +145,10 @@ class CpuKernel:
             raise LaunchError(failure)
         return calls.in_order()
 
-    def bounds_of(self, regions: Sequence[Region | None]) -> Bounds:
-        """Bounds of a launch whose arguments have the memory `regions`: None for a number."""
-        return Bounds.of([*regions, *self._globals()]) if self.checked else _NO_BOUNDS
+    def bounds_of(self, regions: Sequence[Region | None], more: Sequence[Region] = ()) -> Bounds:
+        """Bounds of a launch whose arguments have the memory `regions`: None for a number.
+        Pointers of unknown origin may access `more` too."""
+        return Bounds.of([*regions, *self._globals()], more) if self.checked else _NO_BOUNDS
 
     def _globals(self) -> list[Region]:
         """The memory of the globals."""

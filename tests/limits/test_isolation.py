@@ -52,7 +52,7 @@ def test_the_code_is_the_same():
     module = parse(TEXT)
     plain, apart = compile_kernel(module, isolate=False), compile_kernel(module, isolate=True)
     assert plain.ptx == apart.ptx and plain.cubin == apart.cubin
-    assert plain.optimized == apart.optimized
+    assert plain.optimized_llvm == apart.optimized_llvm
 
 
 def test_an_abort_of_llvm_is_an_error_and_the_next_compilation_works(aborting):
