@@ -131,7 +131,7 @@ class RegionReader:
         """Ops made inside stand where the user wrote them; errors stand in the text that is
         read."""
         try:
-            with self.b.located(s.source or s.place):
+            with self.b.at_location(s.source or s.place):
                 yield
         except CompilationError:
             raise

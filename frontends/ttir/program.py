@@ -132,7 +132,7 @@ def _define(
         for name, (_, kind, promises) in zip(names, function.parameters, strict=True)
     }
     place = function.source or function.place
-    with b.located(place):
+    with b.at_location(place):
         if function.public:
             opened = b.kernel(function.name, **parameters)
         else:
