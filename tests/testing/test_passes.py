@@ -8,7 +8,7 @@ from tests.sizes import few_or_all
 from tileir.passmanager import all_passes, run as optimise
 from tileir.testing import case, check
 from tileir.testing.checking import RANDOM, SIMT
-from tileir.testing.matmul_programs.checking import COPIES, PRODUCTS, SIMT as ROLES
+from tileir.testing.matmul_programs.checking import COPIES, MATMUL_PASSES, SIMT as ROLES
 from tileir.textual import print_module
 
 PASSES = tuple(found.name for found in all_passes())
@@ -23,7 +23,7 @@ FIRST = 1_000_000
 @pytest.mark.parametrize("share", few_or_all(0.02, 1))
 @pytest.mark.parametrize("name", [*PASSES, "default", ROLES, COPIES])
 def test_a_pass_keeps_the_meaning_of_programs(name, share):
-    fired, programs = 0, round(share * (FEWER if name in PRODUCTS else PROGRAMS))
+    fired, programs = 0, round(share * (FEWER if name in MATMUL_PASSES else PROGRAMS))
     for seed in range(FIRST, FIRST + programs):
         verdict = check(case(name, seed))
         assert verdict.failure is None, seed
@@ -48,7 +48,7 @@ def test_threads_compute_what_programs_mean(first):
 @pytest.mark.parametrize("programs", few_or_all(2, 20))
 @pytest.mark.parametrize("name", [*PASSES, "default"])
 def test_a_pass_is_deterministic(name, programs):
-    for seed in range(min(5, programs) if name in PRODUCTS else programs):
+    for seed in range(min(5, programs) if name in MATMUL_PASSES else programs):
         module = case(name, seed).program.module
         first, second = (print_module(optimise(module, name).module) for _ in range(2))
         assert first == second, seed
