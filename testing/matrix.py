@@ -181,7 +181,7 @@ def assemble(batch: Sequence[Case], tallies: dict[str, Tally], target: str) -> l
     options = [Options(num_warps=warps_of(c)) for c in batch]
     try:
         result = compile_batch([c.module() for c in batch], target, options)
-        assert not result.plans or len(result.assembled.cubin) > 0
+        assert not result.plans or len(result.machine_code.cubin) > 0
     except CompileError as error:
         if len(batch) == 1:
             text = f"{batch[0].name} for {target}: {str(error)[:300]}"

@@ -12,7 +12,7 @@ from tileir.backend.layouts.assign_layouts import with_layout
 from tileir.field import FieldKind
 from tileir.ir import Block, Function, Module
 from tileir.layout import Layout
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked_layout
 from tileir.op import Op
 from tileir.ops.gpu import ConvertLayout
 from tileir.types import Tile
@@ -82,7 +82,9 @@ class _Detours:
     def _other(self, kind: Tile) -> Layout:
         order = list(range(len(kind.shape)))
         self.chance.shuffle(order)
-        return blocked(kind.shape, tuple(order), self.chance.choice((1, 2, 4)), self.num_warps)
+        return blocked_layout(
+            kind.shape, tuple(order), self.chance.choice((1, 2, 4)), self.num_warps
+        )
 
 
 def _tile_of(op: Op) -> Tile | None:

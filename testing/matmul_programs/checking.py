@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tileir.analysis.clusters import persistent_instances
-from tileir.backend.executors import expanded
+from tileir.backend.executors import expand_descriptors
 from tileir.errors import InterpretError
 from tileir.interp import interpret
 from tileir.ir import Module
@@ -112,7 +112,7 @@ def difference_of(program: Program, changed: Module, expected: RunResult, seed: 
     original, kernel = (m.functions[program.kernel] for m in (program.module, changed))
     arguments = [by_name[p.name or ""] for p in original.parameters]
     if not any(isinstance(p.type, Descriptor) for p in kernel.parameters):
-        arguments = expanded(original, arguments)
+        arguments = expand_descriptors(original, arguments)
     extents = list(program.grid) if persistent_instances(kernel) else []
     if not _can_launch(kernel, [*arguments, *extents]):
         return None

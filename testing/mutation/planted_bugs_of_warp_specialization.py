@@ -88,11 +88,11 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         "backend/warp_specialize/producer.py",
         _judges("warp-specialize", "roles-simt"),
         (
-            "a stage is overwritten before it is read",
-            "flip_parity(parity, ops)))",
-            "parity))",
+            "a stage is filled before it is read",
+            "MBarrierWait(empty, stage, flip_parity(parity, ops))",
+            "MBarrierWait(empty, stage, parity)",
         ),
-        ("half of a copy is expected", "bytes=ring.expected)", "bytes=ring.expected // 2)"),
+        ("half of a copy is expected", "bytes=ring.tma_bytes)", "bytes=ring.tma_bytes // 2)"),
     ),
     *bugs_in(
         "backend/warp_specialize/producer.py",
@@ -107,12 +107,12 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         "backend/warp_specialize/consumer.py",
         _judges("warp-specialize", "roles-simt"),
         (
-            "dots begin before stages are full",
-            "                self._wait(part, state, waited, ops)\n        ops +=",
-            "                waited.add(part)\n        ops +=",
+            "matmuls are issued before stages are full",
+            "                self._wait(buffers, state, waited, ops)\n        ops +=",
+            "                waited.add(buffers)\n        ops +=",
         ),
         (
-            "a stage is released by the first dot that reads it",
+            "a stage is released by the first matmul that reads it",
             "if ring.dots[-1] is dot:",
             "if ring.dots[0] is dot:",
         ),
@@ -121,8 +121,8 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         "backend/warp_specialize/ring_buffers.py",
         _judges("warp-specialize", "roles-simt"),
         (
-            "the parity flips at every stage",
-            "turned = _made(ops, Select(full, turned, parity))",
+            "the parity changes with every stage",
+            "next_parity = _append(ops, Select(wraps, next_parity, parity))",
             "pass",
         ),
     ),

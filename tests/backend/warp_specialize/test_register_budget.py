@@ -32,6 +32,6 @@ def test_small_sums_need_no_other_registers(module: Module, asks: bool) -> None:
     made = compile_(module, "sm_90a")
     assert ("setmaxnreg" in made.ptx) == asks
     assert ".minnctapersm 1" in made.ptx
-    found = made.assembled
+    found = made.machine_code
     assert (found.spills, found.warnings) == (0, ())
     assert found.registers <= 168
