@@ -76,7 +76,7 @@ class Map(ctypes.Structure):
 STRUCTURES: dict[str, type[ctypes.Structure]] = {
     structure.__name__: structure for structure in (Arg, Part, Entry, State, Op, Map)
 }
-_TYPES = {ctypes.c_int32: "i32", ctypes.c_int64: "i64", ctypes.c_void_p: "ptr"}
+_TYPES: dict[Any, str] = {ctypes.c_int32: "i32", ctypes.c_int64: "i64", ctypes.c_void_p: "ptr"}
 _FIELD = re.compile(r"^  %(\S+) = (field|address) %(\w+) (.+), (\w+)$", re.M)
 
 
