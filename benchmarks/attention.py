@@ -96,8 +96,8 @@ def kernels(
             continue  # every causal kernel is
         element, result = (F8E4M3, BF16) if eight else (matmul_shapes.TYPES_16_BITS[kind][0], None)
         module = attention(
-            block.m, block.n, d, element, result, causal=causal, grouped=group > 1, turned=eight,
-            arranged=causal or block.heads,
+            block.m, block.n, d, element, result, causal=causal, grouped=group > 1,
+            v_transposed=eight, arranged=causal or block.heads,
         )  # fmt: skip
         try:
             options = Options(

@@ -34,7 +34,7 @@ from torch.nn.functional import scaled_dot_product_attention as attend
 import tileir.backend
 from tileir.backend import Options
 from tileir.backend.driver.launch import Kernel
-from tileir.testing.attention import KEPT, attention
+from tileir.testing.attention import LSE_PADDING, attention
 from tileir.testing.kernels_backward import (
     attention_delta,
     attention_keys,
@@ -129,7 +129,7 @@ def kernels(
     """All kernels of one head size, or those of some tiles. Tiles that do not compile are printed
     and left out."""
     element, first = matmul_shapes.TYPES_16_BITS[kind][0], FORWARD[d]
-    forward = attention(first.m, first.n, d, element, causal=causal, keep=True, grouped=True)
+    forward = attention(first.m, first.n, d, element, causal=causal, save_lse=True, grouped=True)
     of_keys, of_queries, of_all = (
         tiles[d] if some is None else some
         for some, tiles in ((of_keys, KEYS), (of_queries, QUERIES), (of_all, FUSED))
@@ -177,7 +177,7 @@ def inputs(kind: str, d: int, t: int, group: int) -> Data:
     dtype = matmul_shapes.TYPES_16_BITS[kind][1]
     many, few = (batch, heads, t, d), (batch, heads // group, t, d)
     q, k, v, g = (torch.randn(s, device="cuda").to(dtype) for s in (many, few, few, many))
-    rows = (batch, heads, -(-t // KEPT) * KEPT)
+    rows = (batch, heads, -(-t // LSE_PADDING) * LSE_PADDING)
     logsumexp, delta = (torch.full(rows, math.nan, device="cuda") for _ in range(2))
     dq, dk, dv, o = (torch.full_like(x, math.nan) for x in (q, k, v, q))
     return Data(

@@ -27,7 +27,7 @@ from typing import Any
 
 from launch_kernels import OURS, TRITON, import_source
 
-from tileir.backend.nvptx.llvm_codegen import loaded
+from tileir.backend.nvptx.llvm_codegen import llvm_binding
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.dispatch import BoundCall, Dispatcher, Launched
@@ -104,7 +104,7 @@ def measure(
 
 def machine_code(address: int) -> tuple[Callable[..., Any], int, Any]:
     """A loop of launches without Python, and a function that takes a launch and does nothing."""
-    binding = loaded()
+    binding = llvm_binding()
     parsed = binding.parse_assembly(LOOP)
     parsed.triple = binding.get_process_triple()
     target = binding.Target.from_triple(parsed.triple).create_target_machine(jit=True)

@@ -85,7 +85,7 @@ def compile_tiles(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[
     return kernels
 
 
-def compile_for_alignments(
+def compile_non_tma_variants(
     problem: Problem, kernels: dict[Tile, Kernel], size: tuple[int, int, int]
 ) -> None:
     """Compile the kernels for the row alignments of a size that TMA does not support."""
@@ -98,7 +98,7 @@ def compile_for_alignments(
         host = kernel.compiled.host
         if host is None or host.resolved(numbers[: host.arguments]) is not None:
             return
-        kernel.suited(host.non_tma_alignments(numbers[: host.arguments])).compiled.metadata  # noqa: B018
+        kernel.non_tma_variant(host.non_tma_alignments(numbers[: host.arguments])).compiled.metadata  # noqa: B018
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(one, kernels.values()))
@@ -253,7 +253,7 @@ def main() -> int:
             count -= len(kernels)
             for size in (s for g in options.groups.split(",") for s in GROUPS[g]):
                 if time.monotonic() < end:
-                    compile_for_alignments(problem, kernels, size)
+                    compile_non_tma_variants(problem, kernels, size)
                     rows.append(row(problem, size, kernels))
     if options.out:
         Path(options.out).write_text(json.dumps({"device": device(), "rows": rows}, indent=1))

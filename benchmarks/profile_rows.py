@@ -87,7 +87,7 @@ def _matmul_shapes(words: list[str], best: tuple[str, ...], _: str | None) -> Pa
     tile = _find_variant((*tiles, *matmul_tiles.ODD), best)
     tile = tile or min(tiles, key=lambda t: matmul_tiles.predicted_seconds(problem, t, (m, n, k)))
     kernels = matmul_shapes.compile_tiles(problem, [tile], False)
-    matmul_shapes.compile_for_alignments(problem, kernels, (m, n, k))
+    matmul_shapes.compile_non_tma_variants(problem, kernels, (m, n, k))
     data = matmul_shapes.inputs(problem, (m, n, k))
     call = matmul_shapes.ours(kernels[tile], tile, (m, n, k))
     return Pair(_on(call, *data), _on(matmul_shapes.peer(problem), *data), str(tile), "cuBLAS")

@@ -111,7 +111,7 @@ def _products(
         return None
     if first not in body.ops or last not in latch.ops or wait not in latch.ops:
         return None
-    if any(last.b_slot in (op.a_slot, op.b_slot) for op in products[:-1]):
+    if any(last.b_stage in (op.a_stage, op.b_stage) for op in products[:-1]):
         return None  # the wait for it is one for those before, too
     return begun, first, last, wait
 
@@ -125,10 +125,10 @@ def _carrying(header: Block, latch: Block, value: Value) -> Value | None:
 def _moved(header: Block, latch: Block, last: Wgmma) -> tuple[Value, ...] | None:
     """The parameters that say where the last product's slot is: its number and its parity."""
     ops = latch.ops[: latch.ops.index(last)]
-    waits = [w for w in ops if isinstance(w, MBarrierWait) and w.index is last.b_slot]
+    waits = [w for w in ops if isinstance(w, MBarrierWait) and w.index is last.b_stage]
     if not waits:
         return None
-    named = [v for v in (last.b_slot, waits[-1].parity) if isinstance(v, Value)]
+    named = [v for v in (last.b_stage, waits[-1].parity) if isinstance(v, Value)]
     return tuple(named) if all(v in header.parameters for v in named) else None
 
 
@@ -140,8 +140,8 @@ def _late(
     what moves on to the next slot; None where that has another use."""
     last, wait = product
     ops, index, made = latch.ops, latch.ops.index(last), definitions(function)
-    before = [w for w in ops[:index] if isinstance(w, MBarrierWait) and w.index is last.b_slot]
-    after = [a for a in ops[index:] if isinstance(a, MBarrierArrive) and a.index is last.b_slot]
+    before = [w for w in ops[:index] if isinstance(w, MBarrierWait) and w.index is last.b_stage]
+    after = [a for a in ops[index:] if isinstance(a, MBarrierArrive) and a.index is last.b_stage]
     found: set[Op] = {last, wait, before[-1], *after}
     passed = latch_arguments(header, latch)
     waiting: list[Operand] = [passed[v] for v in moved]

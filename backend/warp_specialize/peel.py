@@ -205,9 +205,9 @@ def _left_out(op: Op, env: Env, begun: int) -> bool:
     if isinstance(op, WgmmaWait) and op.pending >= begun:
         env[op.results[0]] = read(env, op.value)
         return True
-    if not isinstance(op, MBarrierArrive) or op.held is None:
+    if not isinstance(op, MBarrierArrive) or op.condition is None:
         return False
-    return read(env, op.held) == constant(I1, False)
+    return read(env, op.condition) == constant(I1, False)
 
 
 def _known_ahead(function: Function, loop: Loop, after: Block) -> tuple[Op, ...]:

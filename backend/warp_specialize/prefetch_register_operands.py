@@ -214,7 +214,7 @@ class _Early(Lookahead):
     ) -> list[Operand]:
         """The loads of the round that begins with `state`; what is passed on for `parameters` and
         them."""
-        env, rest = dict(state), list(self.ordered())
+        env, rest = dict(state), list(self.in_order())
         conditions = [op for op in rest if op in self.first]
         ops += [copy_op(op, env) for op in conditions]
         if self.tested_first:
@@ -225,7 +225,7 @@ class _Early(Lookahead):
         ops += loads
         if not self.tested_first:
             valid = self.both(valid, env, ops)
-        return [*self.passed(self.advanced(env), valid), *(x.results[0] for x in loads)]
+        return [*self.passed(self.advance(env), valid), *(x.results[0] for x in loads)]
 
     def _copied(
         self, op: Op, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]

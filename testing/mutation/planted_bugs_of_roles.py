@@ -88,11 +88,11 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
         "backend/warp_specialize/producer.py",
         _judges("warp-specialize", "roles-simt"),
         (
-            "a slot is filled before it is read",
-            "MBarrierWait(empty, slot, flip_parity(parity, ops))",
-            "MBarrierWait(empty, slot, parity)",
+            "a stage is filled before it is read",
+            "MBarrierWait(empty, stage, flip_parity(parity, ops))",
+            "MBarrierWait(empty, stage, parity)",
         ),
-        ("half of a copy is expected", "bytes=ring.expected)", "bytes=ring.expected // 2)"),
+        ("half of a copy is expected", "bytes=ring.tma_bytes)", "bytes=ring.tma_bytes // 2)"),
     ),
     *planted(
         "backend/warp_specialize/producer.py",
@@ -107,12 +107,12 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
         "backend/warp_specialize/consumer.py",
         _judges("warp-specialize", "roles-simt"),
         (
-            "products begin before slots are full",
-            "                self._wait(part, state, waited, ops)\n        ops +=",
-            "                waited.add(part)\n        ops +=",
+            "matmuls are issued before stages are full",
+            "                self._wait(buffers, state, waited, ops)\n        ops +=",
+            "                waited.add(buffers)\n        ops +=",
         ),
         (
-            "a slot is given back by the first product that reads it",
+            "a stage is released by the first matmul that reads it",
             "if ring.dots[-1] is dot:",
             "if ring.dots[0] is dot:",
         ),
@@ -121,8 +121,8 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
         "backend/warp_specialize/ring_buffers.py",
         _judges("warp-specialize", "roles-simt"),
         (
-            "the phase turns with every slot",
-            "turned = _made(ops, Select(full, turned, parity))",
+            "the parity changes with every stage",
+            "next_parity = _append(ops, Select(wraps, next_parity, parity))",
             "pass",
         ),
     ),
@@ -131,8 +131,8 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
         _judges("defer-wgmma-waits", "roles-simt"),
         (
             "the slot of this round is given back",
-            "arrival.evolve(index=late[arrival], held=begun)",
-            "arrival.evolve(held=begun)",
+            "arrival.evolve(index=late[arrival], condition=begun)",
+            "arrival.evolve(condition=begun)",
         ),
         ("the last slots are kept", "(whole, *arrivals, Branch(", "(whole, Branch("),
         (
