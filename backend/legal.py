@@ -49,7 +49,9 @@ def check_globals(module: Module) -> None:
     for variable in used.values():
         if variable.count > limit.initial_elements and not is_zero(variable):
             what = f"@{variable.name} has {variable.count} elements with initial values"
-            raise InfeasibleError(limits.limit_diagnostic("initial_elements", what, variable.location))
+            raise InfeasibleError(
+                limits.limit_diagnostic("initial_elements", what, variable.location)
+            )
 
 
 def check_constants(module: Module, machine: Target) -> None:
@@ -91,7 +93,8 @@ def _too_many(
         f"the parameters of @{function.name} take {total} bytes, and {machine.name} passes {most} "
         "(limit parameter_bytes): pass some of them in an array"
     )
-    return InfeasibleError(Diagnostic("TIR0708", message, where or function.location))  # type: ignore[arg-type]
+    location = where or function.location
+    return InfeasibleError(Diagnostic("TIR0708", message, location))  # type: ignore[arg-type]
 
 
 def is_zero(variable: Global) -> bool:

@@ -60,12 +60,12 @@ SEARCHED = {
     "matmul:4096x4096x4096": "mm = m:{64|128}/0 n:{128|256}/0 k:/{32|64} "
         "map(n:ni/8, m, ni) w{4|8} s4",
     "matmul:32768x32768x32": "mm = k:/0 map({n:ni/8, m, ni|m, n}) s4 "
-        "{m:128/0 n:256/0 w8|m:128/0 n:128/0 w8|m:128/0 n:128/0 w4 persistent(turns)"
+        "{m:128/0 n:256/0 w8|m:128/0 n:128/0 w8|m:128/0 n:128/0 w4 persistent(pingpong)"
         "|m:64/0 n:128/0 w4 persistent(off)|m:64/0 n:128/0 w4 roles(off)}",
     "mmsigmoid:512x1024x32": "mms = m:{64|128}/0 n:{32|64|128}/0 k:/0 w{4|8} "
         "{|roles(off)|persistent(off)}",
     "mmsigmoid:16384x16384x64": "mms = k:/0 map({n:ni/8, m, ni|m, n}) s4 "
-        "{m:128/0 n:256/0 w8|m:128/0 n:128/0 w8|m:128/0 n:128/0 w4 persistent(turns)"
+        "{m:128/0 n:256/0 w8|m:128/0 n:128/0 w8|m:128/0 n:128/0 w4 persistent(pingpong)"
         "|m:64/0 n:128/0 w4 persistent(off)|m:64/0 n:128/0 w4 roles(off)}",
     "mmsigmoid:8192x8192x128": "mms = m:{64|128}/0 n:{128|256}/0 k:/{64|0} "
         "map(n:ni/8, m, ni) w{4|8} s4",
@@ -209,7 +209,7 @@ def _tile_schedules(name: str, m: int, n: int, k: int) -> Iterator[str]:
         yield f"{name} = m:128/0 n:256/0 {depth} map(n:ni/8, m, ni) w8 s4"
         yield f"{name} = m:128/0 n:128/0 {depth} map(m, n) w8 s4"
         if k > 64:
-            yield f"{name} = m:128/0 n:128/0 {depth} map(m, n) w4 s4 persistent(turns)"
+            yield f"{name} = m:128/0 n:128/0 {depth} map(m, n) w4 s4 persistent(pingpong)"
     else:
         for tile in ("m:64/0 n:64/0", "m:64/0 n:32/0", "m:32/0 n:64/0"):
             yield f"{name} = {tile} k:/0 map(m, n) w4 roles(off)"

@@ -78,7 +78,7 @@ def _configure(b: Builder, schedule: Schedule) -> None:
         b.configure(warp_specialize=False)
     if schedule.persistent == "off":
         b.configure(persistent=False)
-    if schedule.persistent == "turns":
+    if schedule.persistent == "pingpong":
         b.configure(pingpong=True)
 
 
