@@ -141,7 +141,8 @@ def _too_many(
         f"the parameters of @{function.name} take {total} bytes, and {machine.name} passes {most} "
         "(limit parameter_bytes): pass some of them in an array"
     )
-    return InfeasibleError(Diagnostic("TIR0708", message, where or function.location))  # type: ignore[arg-type]
+    location = where or function.location
+    return InfeasibleError(Diagnostic("TIR0708", message, location))  # type: ignore[arg-type]
 
 
 def is_zero(variable: Global) -> bool:

@@ -113,7 +113,9 @@ class Allowed(NamedTuple):
 ALLOWED = (
     Allowed("product", "*", r"^product$", "itertools.product"),
     Allowed("product", "*", r"^scaled_dot_product_attention$", "a function of torch"),
+    Allowed("factor", "*", r"^scale_factor$", "a parameter of torch"),
     Allowed("sum", "*", r"^(cum)?sum$", "the built-in function, the reduction"),
+    Allowed("sum", "*", r"^reduce_sum$", "a function of TileLang"),
     Allowed("round", "*", r"^round$", "the built-in function"),
     Allowed(
         "round",
