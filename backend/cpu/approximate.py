@@ -21,7 +21,7 @@ def exp2(x: Term) -> Term:
     clamped = x.call("maximumnum", -252.0).call("minimumnum", 252.0)
     whole = clamped.call("rint")
     value = horner(clamped - whole, _EXP2)
-    return where(x.compare("uno", x), x, exponential32.scaled(value, whole.whole()))
+    return where(x.compare("uno", x), x, exponential32.scale_by_power(value, whole.whole()))
 
 
 def log2(x: Term) -> Term:

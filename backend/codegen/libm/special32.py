@@ -7,8 +7,8 @@ from tileir.backend.codegen.libm.exponential32 import (
     near_exp,
     quotient,
     reciprocal,
-    reduced,
-    scaled,
+    reduce_argument,
+    scale_by_power,
 )
 from tileir.backend.codegen.libm.expression import Term, clamp, copysign, fma, horner, nan, where
 
@@ -51,10 +51,10 @@ def erfc(x: Term) -> Term:
     ratio = horner(q, _ERFC)
     square = size * size
     lost = fma(size, size, -square)
-    n, r = reduced(-square)
+    n, r = reduce_argument(-square)
     power = near_exp(r) + 1.0
     power = fma(power, -lost, power)
-    value = scaled(quotient(ratio, fma(size, 2.0, 1.0)) * power, n.whole())
+    value = scale_by_power(quotient(ratio, fma(size, 2.0, 1.0)) * power, n.whole())
     value = where(x < 0.0, 2.0 - value, value)
     return where(nan(x), x, value)
 
