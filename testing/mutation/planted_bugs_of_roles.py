@@ -130,8 +130,8 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
         "backend/software_pipeline/overlap_wgmma.py",
         _judges("defer-wgmma-waits", "roles-simt"),
         (
-            "the slot of this round is given back",
-            "arrival.evolve(index=late[arrival], held=begun)",
+            "the stage of this iteration is released",
+            "arrival.evolve(index=deferred[arrival], held=begun)",
             "arrival.evolve(held=begun)",
         ),
         ("the last slots are kept", "(whole, *arrivals, Branch(", "(whole, Branch("),
