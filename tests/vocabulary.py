@@ -156,6 +156,10 @@ ALLOWED = (
     Allowed("product", "*", r"^two_product$", "an error-free transformation (Dekker)"),
     Allowed("product", "tileir/machine/matmul.py", ".", "exact products of numbers"),
     Allowed("sums", "tileir/machine/*.py", ".", "sums of numbers"),
+    Allowed("sums", "backend/codegen/libm/*.py", ".", "sums of numbers"),
+    Allowed("product", "backend/codegen/libm/*.py", ".", "products of numbers"),
+    Allowed("sums", "backend/*", "correctly rounded sums", "the title of a paper"),
+    Allowed("across", "*", r"across_(threads|lanes|warps)$", "reductions across lanes and warps"),
 )
 
 

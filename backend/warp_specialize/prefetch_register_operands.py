@@ -199,7 +199,7 @@ class _Early(Lookahead):
 
     def _within(self, block: Block, taken: list[Load]) -> tuple[Block, list[Operand]]:
         """The block of the loads, the next ones begun behind its first product."""
-        state, valid = self.carried()
+        state, valid = self.carried_state()
         ops: list[Op] = []
         given: list[Operand] = []
         for op in block.ops:
@@ -225,7 +225,7 @@ class _Early(Lookahead):
         ops += loads
         if not self.tested_first:
             valid = self.both(valid, env, ops)
-        return [*self.passed(self.advance(env), valid), *(x.results[0] for x in loads)]
+        return [*self.header_arguments(self.advance(env), valid), *(x.results[0] for x in loads)]
 
     def _copied(
         self, op: Op, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]

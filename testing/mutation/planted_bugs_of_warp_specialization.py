@@ -131,8 +131,8 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         _judges("defer-wgmma-waits", "roles-simt"),
         (
             "the stage of this iteration is released",
-            "(index=late[arrival], ",
-            "(",
+            "arrival.evolve(index=deferred[arrival], condition=begun)",
+            "arrival.evolve(condition=begun)",
         ),
         ("the last stages are not released", "(whole, *arrivals, Branch(", "(whole, Branch("),
         (

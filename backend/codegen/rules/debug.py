@@ -20,7 +20,7 @@ def _print(lowering: Lowering, op: Any) -> list[Fragment]:
         for register, handle in enumerate(lowering.fragment(value)):
             _show(lowering, op, value, register, handle, " ".join(words))
     if not op.values:
-        _guarded(lowering, _speaks(lowering, op, None, 0), lambda: _say(lowering, op, [op.prefix]))
+        _emit_if(lowering, _speaks(lowering, op, None, 0), lambda: _say(lowering, op, [op.prefix]))
     return []
 
 
@@ -41,7 +41,7 @@ def _show(
         shown = Number(element, number, op.hex, op.unsigned)
         _say(lowering, op, [*parts, prefix, " " if prefix else "", shown])
 
-    _guarded(lowering, _speaks(lowering, op, kind, register), say)
+    _emit_if(lowering, _speaks(lowering, op, kind, register), say)
 
 
 def _say(lowering: Lowering, op: Any, parts: list[Any]) -> None:
@@ -91,7 +91,7 @@ def _all(lowering: Lowering, terms: list[Handle | None]) -> Handle | None:
     return conjunction
 
 
-def _guarded(lowering: Lowering, condition: Handle | None, body: Callable[[], None]) -> None:
+def _emit_if(lowering: Lowering, condition: Handle | None, body: Callable[[], None]) -> None:
     def nothing() -> list[Handle]:
         body()
         return []
@@ -119,7 +119,7 @@ def _assert(lowering: Lowering, op: Any) -> list[Fragment]:
             bad = thread.select(I1, holds, bad, thread.constant(I1, 0))
         failed = bad if failed is None else thread.binary("or", I1, failed, bad)
     if failed is not None:
-        _guarded(lowering, failed, lambda: _stop(lowering, op))
+        _emit_if(lowering, failed, lambda: _stop(lowering, op))
     return []
 
 
