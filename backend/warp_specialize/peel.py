@@ -48,17 +48,17 @@ def peel_first_iteration(function: Function) -> PassResult:
           br loop
         loop:
           %i = phi i32 [0, entry], [%j, body]
-          %sum = phi f32<64, 8> [0.0, entry], [%y, body]
+          %acc = phi f32<64, 8> [0.0, entry], [%y, body]
           %more, _ = icmp (i1, i1) %i, %n {predicate = slt}
           cond_br %more, body, done
         body:
           gpu.mbarrier_wait %full, 0, %i
-          %x = gpu.wgmma f32<64, 8> %a, 0, %b, 0, %sum
+          %x = gpu.wgmma f32<64, 8> %a, 0, %b, 0, %acc
           %y = gpu.wgmma_wait f32<64, 8> %x
           %j = add i32 %i, 1
           br loop
         done:
-          store %p, %sum
+          store %p, %acc
           store %q, %place
           ret
         }
@@ -79,17 +79,17 @@ def peel_first_iteration(function: Function) -> PassResult:
           br loop
         loop:
           %i = phi i32 [%j, body.first], [%j.1, body]
-          %sum = phi f32<64, 8> [%y, body.first], [%y.1, body]
+          %acc = phi f32<64, 8> [%y, body.first], [%y.1, body]
           %more, _ = icmp (i1, i1) %i, %n {predicate = slt}
           cond_br %more, body, done
         body:
           gpu.mbarrier_wait %full, 0, %i
-          %x.1 = gpu.wgmma f32<64, 8> %a, 0, %b, 0, %sum
+          %x.1 = gpu.wgmma f32<64, 8> %a, 0, %b, 0, %acc
           %y.1 = gpu.wgmma_wait f32<64, 8> %x.1
           %j.1 = add i32 %i, 1
           br loop
         done:
-          store %p, %sum
+          store %p, %acc
           store %q, %place
           ret
         }

@@ -44,7 +44,7 @@ def prefetch_register_operands(function: Function) -> PassResult:
           br loop
         loop:
           %i = phi i32 [0, entry], [%j, body]
-          %sum = phi f32<64, 8> [0.0, entry], [%y, body]
+          %acc = phi f32<64, 8> [0.0, entry], [%y, body]
           %more, _ = icmp (i1, i1) %i, %n {predicate = slt}
           cond_br %more, body, done
         body:
@@ -55,12 +55,12 @@ def prefetch_register_operands(function: Function) -> PassResult:
           %xs = splat f16*<64, 16> %x
           %px = getelementptr f16*<64, 16> %xs, %at
           %a = load f16<64, 16> %px
-          %z = gpu.wgmma f32<64, 8> %a, 0, %b, 0, %sum
+          %z = gpu.wgmma f32<64, 8> %a, 0, %b, 0, %acc
           %y = gpu.wgmma_wait f32<64, 8> %z
           %j = add i32 %i, 1
           br loop
         done:
-          store %p, %sum
+          store %p, %acc
           ret
         }
     after:
@@ -84,14 +84,14 @@ def prefetch_register_operands(function: Function) -> PassResult:
           br loop
         loop:
           %i = phi i32 [0, entry], [%j.2, body]
-          %sum = phi f32<64, 8> [0.0, entry], [%y, body]
+          %acc = phi f32<64, 8> [0.0, entry], [%y, body]
           %i.1 = phi i32 [%j, entry], [%j.1, body]
           %valid = phi i1 [%more, entry], [%1, body]
           %a.1 = phi f16<64, 16> [%a, entry], [%a.2, body]
           %more.1, _ = icmp (i1, i1) %i, %n {predicate = slt}
           cond_br %more.1, body, done
         body:
-          %z = gpu.wgmma f32<64, 8> %a.1, 0, %b, 0, %sum
+          %z = gpu.wgmma f32<64, 8> %a.1, 0, %b, 0, %acc
           %more.2, _ = icmp (i1, i1) %i.1, %n {predicate = slt}
           %j.1 = add i32 %i.1, 1
           %1 = and i1 %valid, %more.2
@@ -107,7 +107,7 @@ def prefetch_register_operands(function: Function) -> PassResult:
           %j.2 = add i32 %i, 1
           br loop
         done:
-          store %p, %sum
+          store %p, %acc
           ret
         }
     """

@@ -49,11 +49,11 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
         "backend/warp_specialize/persistent.py",
         _judges("persist"),
         (
-            "a round goes back one instance too far",
+            "a step is one instance too small",
             "Sub(less.result, constant(I32, 1))]",
             "Sub(less.result, constant(I32, 2))]",
         ),
-        ("every round is the first", "(more.result, step.result)", "(more.result, self.step)"),
+        ("the step never changes", "(more.result, step.result)", "(more.result, self.step)"),
         (
             "the second axis is not divided by the first",
             "for extent in self.extents[: op.axis]:",
@@ -64,23 +64,23 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
         "backend/warp_specialize/swap_operands.py",
         _judges("swap-operands"),
         (
-            "a sum that begins with a number begins with 0",
-            "return Constant(_turned(operand.type), operand.bits)",
-            "return Constant(_turned(operand.type), 0)",
+            "an accumulator with a constant start starts with 0",
+            "return Constant(_transposed_type(operand.type), operand.bits)",
+            "return Constant(_transposed_type(operand.type), 0)",
         ),
     ),
     *planted(
         "backend/warp_specialize/k_partition.py",
         _judges("split-k"),
         (
-            "every rank begins with the first step",
-            "moved = self._times(self._ranked(counter.step.type), counter.step)",
-            "moved = Constant(counter.step.type, 0)",
+            "every rank starts with the first iteration",
+            "offset = self._times(self._rank_as(counter.step.type), counter.step)",
+            "offset = Constant(counter.step.type, 0)",
         ),
-        ("ranks take every step", "bits = (step.bits * self.ranks) &", "bits = step.bits &"),
+        ("ranks execute every iteration", "bits = (step.bits * self.ranks) &", "bits = step.bits &"),
         (
-            "what a sum begins with is added by every rank",
-            "return self._made(Select(test, start, zero))",
+            "every rank adds the initial accumulator",
+            "return self._emit(Select(test, start, zero))",
             "return start",
         ),
     ),
@@ -243,9 +243,9 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
     *planted(
         "backend/warp_specialize/async_hazards.py",
         _FOUND,
-        ("copies wait for none before", "if _waits(instance, op, copied))", "if False)"),
+        ("a copy waits for no earlier one", "if _must_wait(instance, op, copied))", "if False)"),
         ("threads access what copies write", "        if not bad:\n", "        if True:\n"),
-        ("what a round did is forgotten by the next", " or label in self.later[start]", ""),
+        ("accesses of earlier iterations are ignored", " or label in self.reachable[start]", ""),
         (
             "a factor is loaded whoever wrote it",
             "for op in (load.op, *ring.dots))",
@@ -293,11 +293,11 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
     *planted(
         "backend/warp_specialize/alternate_instances.py",
         _judges("pingpong", "roles-simt"),
-        ("both find their turn begun", "constant(I32, 1 - self.member),)", "constant(I32, 1),)"),
+        ("both consumers start at once", "constant(I32, 1 - self.index),)", "constant(I32, 1),)"),
         (
-            "a turn is given to oneself",
-            "MBarrierArrive(self.turns, constant(I32, 1 - self.member))",
-            "MBarrierArrive(self.turns, constant(I32, self.member))",
+            "a consumer arrives at its own barrier",
+            "MBarrierArrive(self.barriers, constant(I32, 1 - self.index))",
+            "MBarrierArrive(self.barriers, constant(I32, self.index))",
         ),
     ),
 )

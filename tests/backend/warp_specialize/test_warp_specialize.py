@@ -98,7 +98,7 @@ def test_attention(t: int, pipeline: str, causal: bool) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "counted"),
     [
-        (matmul(64, 64, 32), "defer-wgmma-waits", {"products overlapped": 1}),
+        (matmul(64, 64, 32), "defer-wgmma-waits", {"matmuls overlapped": 1}),
         (matmul(64, 64, 32), "pipeline-chained-matmuls", {}),
         (attention(64, 32, 32), "pipeline-chained-matmuls", {"chains pipelined": 1}),
     ],
