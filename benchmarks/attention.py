@@ -95,8 +95,8 @@ def kernels(
             continue  # they all are
         factor, result = (F8E4M3, BF16) if eight else (products.BUDGET[kind][0], None)
         module = attention(
-            block.m, block.n, d, factor, result, causal=causal, grouped=group > 1, turned=eight,
-            arranged=causal or block.heads,
+            block.m, block.n, d, factor, result, causal=causal, grouped=group > 1,
+            v_transposed=eight, arranged=causal or block.heads,
         )  # fmt: skip
         try:
             options = Options(

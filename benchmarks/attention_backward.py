@@ -33,7 +33,7 @@ from torch.nn.functional import scaled_dot_product_attention as attend
 import tileir.backend
 from tileir.backend import Options
 from tileir.backend.driver.launch import Kernel
-from tileir.testing.attention import KEPT, attention
+from tileir.testing.attention import LSE_PADDING, attention
 from tileir.testing.kernels_backward import (
     attention_delta,
     attention_keys,
@@ -128,7 +128,7 @@ def kernels(
     """All kernels of one size of heads, or those of some tiles; tiles that do not compile are said
     and left out."""
     factor, first = products.BUDGET[kind][0], FORWARD[d]
-    forward = attention(first.m, first.n, d, factor, causal=causal, keep=True, grouped=True)
+    forward = attention(first.m, first.n, d, factor, causal=causal, save_lse=True, grouped=True)
     of_keys, of_queries, of_all = (
         tiles[d] if some is None else some
         for some, tiles in ((of_keys, KEYS), (of_queries, QUERIES), (of_all, FUSED))
@@ -174,7 +174,7 @@ def inputs(kind: str, d: int, t: int, group: int) -> Data:
     dtype = products.BUDGET[kind][1]
     many, few = (batch, heads, t, d), (batch, heads // group, t, d)
     q, k, v, g = (torch.randn(s, device="cuda").to(dtype) for s in (many, few, few, many))
-    rows = (batch, heads, -(-t // KEPT) * KEPT)
+    rows = (batch, heads, -(-t // LSE_PADDING) * LSE_PADDING)
     sums, delta = (torch.full(rows, math.nan, device="cuda") for _ in range(2))
     dq, dk, dv, o = (torch.full_like(x, math.nan) for x in (q, k, v, q))
     return Data(q, k, v, g, o, sums, delta, dq, dk, dv, torch.empty_like(q, dtype=torch.float32))

@@ -75,13 +75,13 @@ def once(
     times.append(seconds())
     plan, limited = metadata_of_lowered(done, machine), limit is not None
     whole = CompiledKernel(done.stages, text, ptx, plan, limited=limited)
-    assembled = whole.assembled
+    machine_code = whole.machine_code
     times.append(seconds())
     parts = (1000 * (b - a) for a, b in itertools.pairwise(times))
     return {
         **dict(zip(PARTS, parts, strict=True)), "total": 1000 * (times[-1] - times[0]),
-        "clock": 1000 * (time.perf_counter() - start), "registers": assembled.registers,
-        "spills": assembled.spills,
+        "clock": 1000 * (time.perf_counter() - start), "registers": machine_code.registers,
+        "spills": machine_code.spills,
     }  # fmt: skip
 
 

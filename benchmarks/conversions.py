@@ -32,7 +32,7 @@ from tileir.backend.shared_memory.barriers import insert_barriers_into
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.shared_memory.swizzle import Columns, Swizzle, swizzle
 from tileir.backend.target import target
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked_layout
 from tileir.textual import parse
 
 TILES = (("f32", 4, (64, 64)), ("f16", 2, (128, 64)), ("i8", 1, (128, 128)))
@@ -73,7 +73,7 @@ exit:
 
 def compiled(element: str, size: int, shape: tuple[int, int], machine: str) -> CompiledKernel:
     """The kernel that turns a tile."""
-    rows, columns = (blocked(shape, order, 16 // size, WARPS) for order in ((1, 0), (0, 1)))
+    rows, columns = (blocked_layout(shape, order, 16 // size, WARPS) for order in ((1, 0), (0, 1)))
     text = TEXT.format(
         rows=rows, columns=columns, element=element, warps=WARPS, m=shape[0], n=shape[1],
         i=rows.slice(1), j=rows.slice(0), i1=rows.collapse(1), j1=rows.collapse(0),
@@ -95,7 +95,7 @@ def plain(source: Columns, target: Columns, bits: int, size: int) -> Swizzle:
 
 def counted(size: int, shape: tuple[int, int]) -> tuple[int, int]:
     """Wavefronts of a block for a tile turned twice, and those of them that are conflicts."""
-    rows, columns = (blocked(shape, order, 16 // size, WARPS) for order in ((1, 0), (0, 1)))
+    rows, columns = (blocked_layout(shape, order, 16 // size, WARPS) for order in ((1, 0), (0, 1)))
     total = more = 0
     for source, target_ in ((rows, columns), (columns, rows)):
         found = stagings.staging(source, target_, shape, size)

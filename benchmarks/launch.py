@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tileir.backend.nvptx.llvm_codegen import loaded
+from tileir.backend.nvptx.llvm_codegen import llvm_binding
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.dispatch import BoundCall, Dispatcher, Launched
@@ -115,7 +115,7 @@ def module(folder: Path, head: str, name: str) -> Any:
 
 def machine_code(address: int) -> tuple[Callable[..., Any], int, Any]:
     """A loop of launches without Python, and a function that takes a launch and does nothing."""
-    binding = loaded()
+    binding = llvm_binding()
     parsed = binding.parse_assembly(LOOP)
     parsed.triple = binding.get_process_triple()
     target = binding.Target.from_triple(parsed.triple).create_target_machine(jit=True)
@@ -165,7 +165,7 @@ class Made:
 
 
 class Loaded:
-    """What stands for a loaded kernel."""
+    """What stands for a llvm_binding kernel."""
 
     def __init__(self, compiled: Any) -> None:
         self.compiled = compiled

@@ -84,7 +84,9 @@ def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile,
     return kernels
 
 
-def suited(problem: Problem, kernels: dict[Tile, Kernel], size: tuple[int, int, int]) -> None:
+def compile_non_tma_variants(
+    problem: Problem, kernels: dict[Tile, Kernel], size: tuple[int, int, int]
+) -> None:
     """Compile what a size asks for, where no tensor map can have its rows."""
     m, n, k = size
     shapes = ((m, k), (n, k) if problem.transposed else (k, n), (m, n))
@@ -95,7 +97,7 @@ def suited(problem: Problem, kernels: dict[Tile, Kernel], size: tuple[int, int, 
         host = kernel.compiled.host
         if host is None or host.resolved(numbers[: host.arguments]) is not None:
             return
-        kernel.suited(host.non_tma_alignments(numbers[: host.arguments])).compiled.metadata  # noqa: B018
+        kernel.non_tma_variant(host.non_tma_alignments(numbers[: host.arguments])).compiled.metadata  # noqa: B018
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(one, kernels.values()))
@@ -250,7 +252,7 @@ def main() -> int:
             count -= len(kernels)
             for size in (s for g in options.groups.split(",") for s in GROUPS[g]):
                 if time.monotonic() < end:
-                    suited(problem, kernels, size)
+                    compile_non_tma_variants(problem, kernels, size)
                     rows.append(row(problem, size, kernels))
     if options.out:
         Path(options.out).write_text(json.dumps({"device": device(), "rows": rows}, indent=1))

@@ -86,7 +86,7 @@ def _products(words: list[str], best: tuple[str, ...], _: str | None) -> Pair:
     tile = _named((*tiles, *product_tiles.ODD), best)
     tile = tile or min(tiles, key=lambda t: product_tiles.predicted(problem, t, (m, n, k)))
     kernels = products.compiled(problem, [tile], False)
-    products.suited(problem, kernels, (m, n, k))
+    products.compile_non_tma_variants(problem, kernels, (m, n, k))
     data = products.inputs(problem, (m, n, k))
     call = products.ours(kernels[tile], tile, (m, n, k))
     return Pair(_on(call, *data), _on(products.peer(problem), *data), str(tile), "cuBLAS")

@@ -149,7 +149,7 @@ def _gathered(
         grid = (-(-pixels // bm), -(-k // bn), b)
         made = {"num_warps": warps} if warps else {"persistent": False}
         yield f"{bm}x{bn}x{bk} w{warps}", Variant(
-            lambda bm=bm, bn=bn, bk=bk: convolution.gathered(bm, bn, bk, filter, element),
+            lambda bm=bm, bn=bn, bk=bk: convolution.implicit_gemm(bm, bn, bk, filter, element),
             grid, _plain(sizes), made,
         )  # fmt: skip
 
@@ -161,7 +161,7 @@ def _tabled(
     oh, ow = filter.output(h, w)
     last, element = group == "nhwc", F32 if group == "single" else F16
     depth, found = filter.taps * c, Increments.of(filter.rows, filter.columns, (c, h, w), last=last)
-    padded = found.padded(32)
+    padded = found.pad_to(32)
     tables = [torch.from_numpy(t).cuda() for t in (padded.increments, padded.sides)]
     numbers = [h, w, oh, ow, c * h * w, depth, k]
     for bm, bn, bk, warps in TABLED:
@@ -170,7 +170,7 @@ def _tabled(
             yield (
                 name,
                 Variant(
-                    lambda bm=bm, bn=bn, bk=bk: convolution.tabled(
+                    lambda bm=bm, bn=bn, bk=bk: convolution.with_increment_table(
                         bm, bn, bk, filter, element, last=last
                     ),
                     (-(-oh * ow // bm), -(-k // bn), b),

@@ -10,8 +10,8 @@ import torch
 from torch.nn import functional
 from workloads import Case, Variant
 
-from tileir.testing.workloads import products
-from tileir.testing.workloads.products import Tile
+from tileir.testing.workloads import matmuls
+from tileir.testing.workloads.matmuls import Tile
 
 LARGE = (Tile(128, 256, 64), Tile(128, 128, 64), Tile(256, 128, 64), Tile(128, 192, 64))
 FEW = (Tile(16, 64, 128), Tile(16, 128, 64), Tile(32, 64, 128), Tile(64, 128, 64),
@@ -97,7 +97,7 @@ def activated(kind: str, size: tuple[int, int, int]) -> Case:
     tiles = SMALL if m * n <= 2048 * 1024 else LARGE
     tiles = tuple(Tile(t.m, t.n, min(t.k, k)) for t in tiles)
     ours = each(
-        tiles, size, lambda t: products.activated(t, kind),
+        tiles, size, lambda t: matmuls.with_activation(t, kind),
         lambda x, y, bias, z: [x, y, bias, z, m, n, k],
     )  # fmt: skip
     wanted = 1.1 if kind == "sigmoid" and size != (4096,) * 3 else 1.03
@@ -123,7 +123,7 @@ def sliced(size: tuple[int, int, int]) -> Case:
         return x[:, 64 : 64 + k].float() @ y[:, 128 : 128 + n].float()
 
     ours = each(
-        LARGE, size, products.sliced,
+        LARGE, size, matmuls.of_slices,
         lambda x, y, z: [x, y, z, m, n, k, 2 * k, 2 * n, n, 64, 128],
     )  # fmt: skip
     name = f"sliced {m}x{n}x{k}"
@@ -149,7 +149,7 @@ def quantised(size: tuple[int, int, int]) -> Case:
     fused = torch.compile(plain, mode="max-autotune-no-cudagraphs", dynamic=False)
     peers = {"torch": lambda *d: plain(*d[:-1]), "compile": lambda *d: fused(*d[:-1])}
     tiles = tuple(Tile(t.m, t.n, 128) for t in LARGE)
-    ours = each(tiles, size, products.quantised, lambda x, y, xs, ys, z: [x, y, xs, ys, z, m, n, k])
+    ours = each(tiles, size, matmuls.int8, lambda x, y, xs, ys, z: [x, y, xs, ys, z, m, n, k])
     return Case(f"i8 {m}x{n}x{k}", data, expected, 8e-3, ours, peers, 1.65, 2.0 * m * n * k)
 
 
@@ -171,7 +171,7 @@ def packed(size: tuple[int, int, int]) -> Case:
     peers = {"cuBLAS, 16 bits": lambda x, p, s, whole, t, z: torch.mm(x, whole.T, out=z),
              "torch, 4 bits": torch_own}  # fmt: skip
     ours = weighed(
-        size, lambda t: products.packed(t, GROUP),
+        size, lambda t: matmuls.int4_weights(t, GROUP),
         lambda x, pairs, scales, whole, t, z: [x, pairs, scales, z, m, n, k],
     )  # fmt: skip
     return Case(
@@ -205,7 +205,9 @@ def scaled(size: tuple[int, int, int]) -> Case:
         return x, weights, powers, whole, z
 
     peers = {"cuBLAS, 16 bits": lambda x, w, p, whole, z: torch.mm(x, whole.T, out=z)}
-    ours = weighed(size, products.scaled, lambda x, w, powers, whole, z: [x, w, powers, z, m, n, k])
+    ours = weighed(
+        size, matmuls.mxfp8_weights, lambda x, w, powers, whole, z: [x, w, powers, z, m, n, k]
+    )
     return Case(
         f"scaled e4m3 {m}x{n}x{k}", data, lambda x, w, p, whole, z: x.float() @ whole.float().T,
         2e-2, ours, peers, 1.0, 2.0 * m * n * k,

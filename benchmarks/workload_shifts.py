@@ -46,7 +46,7 @@ def first(task: int, size: tuple[int, ...]) -> Iterator[Case]:
     """Beside a shift and a product, and beside the product alone."""
     h, w, c, b, k = size
     rows, columns = distances(c)
-    table = tables.shifts(rows, columns, h, w).padded(128)
+    table = tables.shifts(rows, columns, h, w).pad_to(128)
     given = [torch.from_numpy(t).cuda() for t in (table.increments, table.sides)]
     moves = [torch.from_numpy(d).cuda() for d in (rows, columns)]
     scratch = torch.empty(b, c, h, w, device="cuda", dtype=torch.float16)
@@ -70,21 +70,21 @@ def first(task: int, size: tuple[int, ...]) -> Iterator[Case]:
         for persistent in (False, True):
             name = f"{bm}x{bn}x{bk}{'' if persistent else ' once'}"
             ours[name] = Variant(
-                lambda bm=bm, bn=bn, bk=bk: shifts.shifted(bm, bn, bk),
+                lambda bm=bm, bn=bn, bk=bk: shifts.shift_convolution(bm, bn, bk),
                 (-(-h * w // bm), -(-k // bn), b),
                 lambda x, weights, y: [x, weights, y, *given, h, w, c, k],
                 {"persistent": persistent},
             )
     for bm, bn, bk, warps in THREADS:
         ours[f"{bm}x{bn}x{bk} w{warps} threads"] = Variant(
-            lambda bm=bm, bn=bn, bk=bk: shifts.shifted(bm, bn, bk),
+            lambda bm=bm, bn=bn, bk=bk: shifts.shift_convolution(bm, bn, bk),
             (-(-h * w // bm), -(-k // bn), b),
             lambda x, weights, y: [x, weights, y, *given, h, w, c, k],
             {"warp_specialize": False, "num_warps": warps},
         )  # fmt: skip
     for bm, bn, bk, ranks in SPLIT if h * w < 256 else ():
         ours[f"{bm}x{bn}x{bk} split {ranks}"] = Variant(
-            lambda bm=bm, bn=bn, bk=bk: shifts.shifted(bm, bn, bk),
+            lambda bm=bm, bn=bn, bk=bk: shifts.shift_convolution(bm, bn, bk),
             (-(-h * w // bm), -(-k // bn), b),
             lambda x, weights, y: [x, weights, y, *given, h, w, c, k], {"split_k": ranks},
         )  # fmt: skip
@@ -127,7 +127,7 @@ def last(task: int, size: tuple[int, ...]) -> Iterator[Case]:
         for persistent in (False, True):
             name = f"{th}x{tw}x{bn}x{each}{'' if persistent else ' once'}"
             ours[name] = Variant(
-                lambda th=th, tw=tw, bn=bn: shifts.grouped(th, tw, bn, each),
+                lambda th=th, tw=tw, bn=bn: shifts.uniform_shift_convolution(th, tw, bn, each),
                 (-(-h // th) * -(-w // tw), -(-k // bn), b),
                 lambda x, weights, y: [x, weights, y, *given, h, w, c, k],
                 {"persistent": persistent},

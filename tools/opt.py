@@ -32,10 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _bisect(words: Sequence[str]) -> int:
-    from tileir.isolating import isolated
+    from tileir.isolating import default_isolation
     from tileir.tools.opt_bisect import main as command
 
-    with isolated():
+    with default_isolation():
         return command(words)
 
 
@@ -93,9 +93,9 @@ def transformed(text: str, options: argparse.Namespace) -> tuple[Module, list[ob
     module = textual.parse(text, name, dialect=options.dialect)
     pipeline = options.pipeline
     if options.run_reproducer:
-        from tileir.passmanager.reproducer import replayed
+        from tileir.passmanager.reproducer import read_reproducer
 
-        module, pipeline = replayed(module)
+        module, pipeline = read_reproducer(module)
     if not pipeline:
         return module, []
     from tileir.tools.opt_run import run_pipeline

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tileir.errors import CompileError, Diagnostic, ToolError, escaped
+from tileir.errors import CompileError, Diagnostic, ToolError, escape
 from tileir.executor import executor
 from tileir.ir import Module
 from tileir.tools.check import Verdict, verdicts
@@ -73,7 +73,7 @@ def execute(options: argparse.Namespace) -> int:
     ptx = _ptx_line(module, plan, options)
     if options.json != "-":
         grid = "x".join(map(str, plan.grid))
-        sys.stdout.write(f"@{escaped(plan.kernel.name)} on {name}, grid {grid}, {seconds:.2f} s\n")
+        sys.stdout.write(f"@{escape(plan.kernel.name)} on {name}, grid {grid}, {seconds:.2f} s\n")
         if not judged:
             sys.stdout.write("nothing to compare: the module's metadata has no expect.NAME\n")
         for table in (table for table in tables.values() if table.rows):

@@ -161,9 +161,9 @@ class Lowering:
             self._labels[block.label] = f"{self.thread.labels}bb{index}"
             for parameter in block.parameters:
                 kind, count = scalar_of(parameter.type), registers(parameter.type)
-                self.values[parameter] = joins.named(block.label, kind, count)
+                self.values[parameter] = joins.add_parameter(block.label, kind, count)
         places = {block.label: self._block(block) for block in blocks}
-        carried = joins.carried(self._edges)
+        carried = joins.packed_words(self._edges)
         for label, place in places.items():
             lines = joins.lines(label, self._edges.get(label, ()), carried)
             self.thread.lines[place] = "\n".join(lines)

@@ -21,13 +21,13 @@ def operators(access: Access, space: int) -> str:
     eviction = f".L1::{access.eviction}" if access.eviction else ""
     cached = access.constant and space == AddressSpace.GLOBAL and access.cache in _NC
     cache = f".{access.cache}" if access.cache else ""
-    hint = ".L2::cache_hint" if hinted(access, space) else ""
+    hint = ".L2::cache_hint" if has_cache_hint(access, space) else ""
     return where + cache + (".nc" if cached else "") + eviction + hint
 
 
-def hinted(access: Access, space: int) -> bool:
-    """Whether the second level cache is told what the first one is, which lines go first, by an
-    operand (PTX ISA, "Cache Eviction Priority Hints")."""
+def has_cache_hint(access: Access, space: int) -> bool:
+    """Whether an access passes its eviction priority to the L2 cache as an operand (PTX ISA,
+    "Cache Eviction Priority Hints")."""
     return bool(access.eviction) and space == AddressSpace.GLOBAL and not access.volatile
 
 

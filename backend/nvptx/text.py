@@ -70,7 +70,7 @@ def memory_type(type: Element) -> str:
     return "i8" if type.bits < 8 else llvm_type(type)
 
 
-def mangled(element: Element) -> str:
+def intrinsic_suffix(element: Element) -> str:
     """The suffix of an overloaded intrinsic."""
     names = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
     kind = llvm_type(element)
@@ -92,10 +92,10 @@ def literal(element: Element, bits: int) -> str:
         return f"0x{'H' if kind == 'half' else 'R'}{bits:04X}"
     if kind == "double":
         return f"0x{bits:016X}"
-    return f"0x{_widened(element, bits):016X}"
+    return f"0x{_double_bits(element, bits):016X}"
 
 
-def _widened(element: Scalar, bits: int) -> int:
+def _double_bits(element: Scalar, bits: int) -> int:
     """Bits of the double equal to a float (LLVM writes float literals so); NaNs keep payload."""
     if bits & 0x7F800000 == 0x7F800000:
         return (bits >> 31) << 63 | 0x7FF << 52 | (bits & 0x7FFFFF) << 29

@@ -19,7 +19,7 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.nvptx.llvm_codegen import loaded
+from tileir.backend.nvptx.llvm_codegen import llvm_binding
 from tileir.backend.runtime.launch_program import ProgramCode
 from tileir.backend.runtime.launcher.dispatch import SLOTS, WHOLE
 from tileir.backend.runtime.launcher.program import PROGRAM
@@ -280,7 +280,7 @@ def _executing() -> tuple[int, Any]:
 
 
 def _generate(text: str, name: str, level: int) -> tuple[int, Any]:
-    binding = loaded()
+    binding = llvm_binding()
     module = binding.parse_assembly(text)
     module.triple = binding.get_process_triple()
     machine = binding.Target.from_triple(module.triple).create_target_machine(opt=level, jit=True)

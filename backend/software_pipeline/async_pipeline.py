@@ -213,7 +213,7 @@ def _pipelined(
             remarks.append(why.remark("TIR0653", "not pipelined", load.op.location))
     if ahead is not None and loads:
         # Addresses and the condition are computed ahead, too, from what the loop may load.
-        reason = _obstacle(function, loop, [op for op in ahead.ordered() if isinstance(op, Load)])
+        reason = _obstacle(function, loop, [op for op in ahead.in_order() if isinstance(op, Load)])
     if reason is not None:
         remarks.extend(reason.remark("TIR0653", "not pipelined", x.op.location) for x in found)
         return function

@@ -87,7 +87,7 @@ class PipelineExpander:
             self._copies(env, valid, constant(I32, stage), ops)
             if not ahead.tested_first:
                 valid = ahead.both(valid, env, ops)
-            state = ahead.advanced(env)
+            state = ahead.advance(env)
         given = [*ahead.passed(state, valid), constant(I32, 0), constant(I32, self.count - 1)]
         given += self.on_entry(ops)
         last = self._passing(block.terminator, given)
@@ -171,7 +171,7 @@ class PipelineExpander:
         self._copies(env, valid, write, ops)
         if not ahead.tested_first:
             valid = ahead.both(valid, env, ops)
-        return ahead.passed(ahead.advanced(env), valid)
+        return ahead.passed(ahead.advance(env), valid)
 
     def _copies(
         self, env: dict[Value, Operand], valid: Operand | None, stage: Operand, ops: list[Op]

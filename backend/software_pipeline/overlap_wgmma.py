@@ -85,7 +85,9 @@ def _arrivals(ops: tuple[Op, ...], index: int) -> Iterator[MBarrierArrive]:
 def _is_sum(function: Function, chain: _Chain, product: Wgmma) -> bool:
     """Whether the loop carries the sum, and reads it nowhere else."""
     header = function.blocks[chain.loop.header]
-    if chain.carried not in header.parameters or any(a.held is not None for a in chain.arrivals):
+    if chain.carried not in header.parameters or any(
+        a.condition is not None for a in chain.arrivals
+    ):
         return False
     index = header.parameters.index(chain.carried)
     latch = function.blocks[cast(str, chain.loop.latch)].terminator
@@ -117,7 +119,7 @@ def _overlapped(function: Function, chain: _Chain) -> Function:
             ops.append(chain.wait.evolve(pending=1))
         elif op in late:
             arrival = cast(MBarrierArrive, op)
-            ops.append(arrival.evolve(index=late[arrival], held=begun))
+            ops.append(arrival.evolve(index=late[arrival], condition=begun))
         else:
             ops.append(op)
     blocks[chain.block] = attrs.evolve(block, ops=tuple(ops))
@@ -147,7 +149,9 @@ def _waited(function: Function, chain: _Chain, carried: tuple[Value, ...]) -> Fu
     whole = WgmmaWait(value)
     held: Operand = carried[0] if tested_first else constant(I1, 1)
     slots = carried[1:] if tested_first else tuple(a.index for a in chain.arrivals)
-    arrivals = [a.evolve(index=s, held=held) for a, s in zip(chain.arrivals, slots, strict=True)]
+    arrivals = [
+        a.evolve(index=s, condition=held) for a, s in zip(chain.arrivals, slots, strict=True)
+    ]
     label = fresh_label(f"{target}.waited", function.blocks)
     passing = {value: whole.result}
     last = function.blocks[leaving].terminator

@@ -13,7 +13,7 @@ from tileir.backend.warp_specialize.ring_buffers import BARRIERS, flip_parity
 from tileir.ir import Block, Function, Parameter
 from tileir.op import Op
 from tileir.ops.hopper import MBarrierArrive, MBarrierWait, Wgmma
-from tileir.passes.dce import dce, needed
+from tileir.passes.dce import dce, has_effects
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.refusal import Refusal
 from tileir.types import I32
@@ -81,9 +81,9 @@ def _without_effects(function: Function, labels: set[str]) -> Function | None:
     for label, block in function.blocks.items():
         blocks[label] = block
         if label in labels:
-            gone = [op for op in block.ops[:-1] if needed(op)]
+            gone = [op for op in block.ops[:-1] if has_effects(op)]
             missing.update(v for op in gone for v in op.results)
-            kept = tuple(op for op in block.ops if op is block.terminator or not needed(op))
+            kept = tuple(op for op in block.ops if op is block.terminator or not has_effects(op))
             blocks[label] = attrs.evolve(block, ops=kept)
     cleaned = dce(function.with_blocks(blocks))
     read = {v for op in cleaned.ops for v in op.operands if isinstance(v, Value)}

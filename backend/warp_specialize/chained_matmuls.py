@@ -116,7 +116,7 @@ def _chained_wgmmas(
         return None
     if first not in body.ops or last not in latch.ops or wait not in latch.ops:
         return None
-    if any(last.b_slot in (op.a_slot, op.b_slot) for op in wgmmas[:-1]):
+    if any(last.b_stage in (op.a_stage, op.b_stage) for op in wgmmas[:-1]):
         return None  # one wait is for its stage and for theirs
     return leading, first, last, wait
 
@@ -130,10 +130,10 @@ def _accumulator_of(header: Block, latch: Block, value: Value) -> Value | None:
 def _stage_cursors(header: Block, latch: Block, last: Wgmma) -> tuple[Value, ...] | None:
     """The parameters that are stage and parity of the ring of the last `wgmma`."""
     ops = latch.ops[: latch.ops.index(last)]
-    waits = [w for w in ops if isinstance(w, MBarrierWait) and w.index is last.b_slot]
+    waits = [w for w in ops if isinstance(w, MBarrierWait) and w.index is last.b_stage]
     if not waits:
         return None
-    cursors = [v for v in (last.b_slot, waits[-1].parity) if isinstance(v, Value)]
+    cursors = [v for v in (last.b_stage, waits[-1].parity) if isinstance(v, Value)]
     return tuple(cursors) if all(v in header.parameters for v in cursors) else None
 
 
@@ -145,8 +145,8 @@ def _delayed_ops(
     the next stage; None where other ops use their results."""
     last, wait = pair
     ops, index, producers = latch.ops, latch.ops.index(last), definitions(function)
-    before = [w for w in ops[:index] if isinstance(w, MBarrierWait) and w.index is last.b_slot]
-    after = [a for a in ops[index:] if isinstance(a, MBarrierArrive) and a.index is last.b_slot]
+    before = [w for w in ops[:index] if isinstance(w, MBarrierWait) and w.index is last.b_stage]
+    after = [a for a in ops[index:] if isinstance(a, MBarrierArrive) and a.index is last.b_stage]
     delayed: set[Op] = {last, wait, before[-1], *after}
     latch_values = latch_arguments(header, latch)
     waiting: list[Operand] = [latch_values[v] for v in cursors]

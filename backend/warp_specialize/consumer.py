@@ -111,14 +111,14 @@ class _ConsumerBuilder:
             if buffers not in waited:
                 self._wait(buffers, state, waited, ops)
         ops += self.stored_operands[dot].ops() if dot in self.stored_operands else ()
-        (a, a_slot, trans_a), (b, b_slot, trans_b) = (
+        (a, a_stage, trans_a), (b, b_stage, trans_b) = (
             self._operand(dot, name, state) for name in ("a", "b")
         )
         wgmma = Wgmma(
             a,
-            a_slot,
+            a_stage,
             b,
-            b_slot,
+            b_stage,
             dot.c,
             trans_a=trans_a,
             trans_b=trans_b,

@@ -211,9 +211,9 @@ def _can_omit(op: Op, env: Env, issued: int) -> bool:
     if isinstance(op, WgmmaWait) and op.pending >= issued:
         env[op.results[0]] = resolve(env, op.value)
         return True
-    if not isinstance(op, MBarrierArrive) or op.held is None:
+    if not isinstance(op, MBarrierArrive) or op.condition is None:
         return False
-    return resolve(env, op.held) == constant(I1, False)
+    return resolve(env, op.condition) == constant(I1, False)
 
 
 def _hoistable_ops(function: Function, loop: Loop, after: Block) -> tuple[Op, ...]:

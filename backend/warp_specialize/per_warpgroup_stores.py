@@ -78,7 +78,7 @@ def _can_split(function: Function, groups: int) -> Any:
                 stores.append(op)
                 yield before
             elif isinstance(op, TmaStore):
-                mine = [s for s in stores if s.buffer is op.buffer and s.slot == op.slot]
+                mine = [s for s in stores if s.buffer is op.buffer and s.stage == op.stage]
                 yield bool(mine) and all(_owns_rows(s, op, groups) for s in mine)
                 stores = [s for s in stores if s not in mine]
         yield not stores

@@ -13,7 +13,7 @@ from tileir.ir import Block, Function
 from tileir.op import Op, Successor
 from tileir.ops.control import Branch, CondBranch, Return
 from tileir.ops.dot import Dot
-from tileir.passes.cfg_edit import fresh, fresh_label, redirected
+from tileir.passes.cfg_edit import fresh, fresh_label, redirect_edges
 from tileir.refusal import Refusal
 from tileir.values import Value
 
@@ -84,6 +84,6 @@ def _add_guard(function: Function, label: str, condition: Value) -> Function:
     for name, block in function.blocks.items():
         if name == label:
             blocks[guard] = Block(guard, passed, (choice,))
-        blocks[name] = redirected(block, label, guard)
+        blocks[name] = redirect_edges(block, label, guard)
     blocks[end] = Block(end, (), (Return(),))
     return function.with_blocks(blocks)

@@ -215,7 +215,7 @@ class _Prefetcher(Lookahead):
     ) -> list[Operand]:
         """Emit the loads of the iteration that starts with `state`. Returns the arguments for the
         parameters of the header."""
-        env, rest = dict(state), list(self.ordered())
+        env, rest = dict(state), list(self.in_order())
         conditions = [op for op in rest if op in self.first]
         ops += [copy_op(op, env) for op in conditions]
         if self.tested_first:
@@ -226,7 +226,7 @@ class _Prefetcher(Lookahead):
         ops += copies
         if not self.tested_first:
             valid = self.both(valid, env, ops)
-        return [*self.passed(self.advanced(env), valid), *(x.results[0] for x in copies)]
+        return [*self.passed(self.advance(env), valid), *(x.results[0] for x in copies)]
 
     def _copy(self, op: Op, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]) -> Op:
         """A copy of `op` for an iteration that runs if `valid`."""

@@ -26,7 +26,7 @@ from tileir.ops.hopper import (
     TmaLoad,
 )
 from tileir.ops.program import Assume
-from tileir.passes.dce import dce, needed
+from tileir.passes.dce import dce, has_effects
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.values import Value
 
@@ -73,7 +73,7 @@ class _ProducerBuilder:
                 assert isinstance(op, DescriptorLoad)
                 state = self._copy(op, buffers, copied, state, ops)
                 self.undefined.update(op.results)
-            elif needed(op) and op is not block.terminator and not self._keeps(op):
+            elif has_effects(op) and op is not block.terminator and not self._keeps(op):
                 self.undefined.update(op.results)
             else:
                 ops.append(op)

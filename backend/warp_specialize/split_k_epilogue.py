@@ -21,7 +21,7 @@ from tileir.op import Op
 from tileir.ops.arith import Add
 from tileir.ops.descriptor import DescriptorLoad, DescriptorStore, MakeDescriptor
 from tileir.ops.shape import Reshape
-from tileir.passes.dce import needed
+from tileir.passes.dce import has_effects
 from tileir.types import Descriptor, Tile, shape_of
 from tileir.values import Constant, Operand, Value
 
@@ -75,7 +75,7 @@ def _check_others(function: Function, loop: Loop, derived: set[Value], sinks: Se
         for op in block.ops:
             if op.effects & Effects.OUTSIDE and not (op.results or op.effects & Effects.TRAP):
                 raise UnsliceableError(f"{op.mnemonic} would run once per block")
-            if label in loop.blocks or op in sinks or not needed(op):
+            if label in loop.blocks or op in sinks or not has_effects(op):
                 continue
             if not derived.isdisjoint(op.operands):
                 raise UnsliceableError(f"{op.mnemonic} reads a whole accumulator")

@@ -1,8 +1,9 @@
 """Tests against a changed module, in a process of their own.
 
-The parent has the slow third-party packages loaded and forks; the child drops every module of
-tileir, serves the changed source for one of them, and runs pytest. So a change costs the import
-of tileir and its tests, no start of Python, and nothing is written to the tree.
+The parent has the slow third-party packages loaded and forks. The child drops every module of
+tileir, and those of the tests, which hold objects of tileir. It serves the changed source for one
+module, and runs pytest. So a change costs the import of tileir and its tests, no start of Python,
+and nothing is written to the tree.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def silenced(change: Change | None, root: Path, tests: Sequence[str]) -> int:
     """In a process that does nothing else: 0 if every test passes, with `change` in place."""
     _silence()
     os.chdir(root)
-    for name in [n for n in sys.modules if n == "tileir" or n.startswith("tileir.")]:
+    for name in [n for n, module in sys.modules.items() if _is_project_module(n, module, root)]:
         del sys.modules[name]
     if change is not None:
         sys.meta_path.insert(0, _Changed(change))
@@ -104,6 +105,16 @@ def silenced(change: Change | None, root: Path, tests: Sequence[str]) -> int:
         return max((_passed(path) for path in tests), default=0)
     except BaseException:
         return 1
+
+
+def _is_project_module(name: str, module: ModuleType, root: Path) -> bool:
+    """Whether a module belongs to tileir, or to the tests below `root`, whose environment may be
+    there too."""
+    if name.partition(".")[0] == "tileir":
+        return True
+    folders = getattr(module, "__path__", ())  # of a package, which may have no file
+    path = Path(getattr(module, "__file__", None) or next(iter(folders), "/"))
+    return path.is_relative_to(root) and not path.is_relative_to(sys.prefix)
 
 
 def _passed(tests: str) -> int:

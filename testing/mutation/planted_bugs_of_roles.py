@@ -131,8 +131,8 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
         _judges("defer-wgmma-waits", "roles-simt"),
         (
             "the slot of this round is given back",
-            "arrival.evolve(index=late[arrival], held=begun)",
-            "arrival.evolve(held=begun)",
+            "arrival.evolve(index=late[arrival], condition=begun)",
+            "arrival.evolve(condition=begun)",
         ),
         ("the last slots are kept", "(whole, *arrivals, Branch(", "(whole, Branch("),
         (

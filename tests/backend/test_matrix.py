@@ -43,7 +43,7 @@ def test_cells_agree_and_assemble(name):
         for target in TARGETS:
             assemble(found[start : start + BATCH], {name: tally}, target)
     assert not tally.failures
-    assert tally.agree == tally.cells == len(found) > 0
+    assert tally.equal == tally.cells == len(found) > 0
     assert tally.assembled == dict.fromkeys(TARGETS, len(found))
 
 
@@ -59,7 +59,7 @@ def test_uses_agree(name):
             assert differences(case, interpreted(case), arguments) == "", case.name
             check(case, tally, (warps_of(case),), cpu=number % CPU_EVERY == 0)
     assert tally.failures == []
-    assert tally.agree == tally.cells == len(uses) > 0
+    assert tally.equal == tally.cells == len(uses) > 0
 
 
 @pytest.mark.parametrize("name", ["add", "load", "fcmp", "descriptor_store", "atomic_cas"])

@@ -65,7 +65,7 @@ def test_the_corpus_is_small() -> None:
 def test_a_changed_result_is_noticed(tmp_path: Path) -> None:
     module = stability.parse("tir 1.0\ndefine kernel void @k(i32* %x) {\nentry:\n  store %x, 7\n"
                              "  ret\n}\n")  # fmt: skip
-    recorded = stability.executed(module, "k", stability.usual_arguments(module.kernel()), (1,))
+    recorded = stability.record_run(module, "k", stability.usual_arguments(module.kernel()), (1,))
     assert stability.differences(module, recorded) == []
     other = copy.deepcopy(recorded)
     other["left"]["0"] = other["left"]["0"].replace("07", "08", 1)
@@ -75,7 +75,8 @@ def test_a_changed_result_is_noticed(tmp_path: Path) -> None:
 
 def test_a_text_that_prints_otherwise_is_noticed() -> None:
     text = "tir 1.0\n\ndefine  void @f() {\nentry:\n  ret\n}\n"
-    assert stability.reprinted([stability.parse(text)], text) == ["printed otherwise: program 0"]
+    differences = stability.print_differences([stability.parse(text)], text)
+    assert differences == ["printed otherwise: program 0"]
 
 
 def edited(*path: Any, value: Any = None, drop: bool = False) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import subprocess
 import sys
@@ -79,6 +80,23 @@ def test_a_change_is_noticed_by_a_test_that_looks(tmp_path: Path) -> None:
     slow = tmp_path / "test_slow.py"
     slow.write_text("import time\ndef test():\n    time.sleep(3600)\n")
     assert attempt(None, ROOT, [str(slow)], 1).status == "timeout"
+
+
+def test_modules_of_tests_are_imported_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Modules of the project that other tests imported hold objects of the unchanged tileir."""
+    (tmp_path / "helpers").mkdir()
+    (tmp_path / "helpers" / "kept.py").write_text("from tileir.effects import Effects\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("helpers.kept")
+    test = tmp_path / "test_kept.py"
+    test.write_text(
+        "def test():\n    from helpers import kept\n    from tileir.effects import Effects\n"
+        "    assert kept.Effects is Effects\n"
+    )
+    assert attempt(None, tmp_path, [str(test)], 600).status == "survived"
+    del sys.modules["helpers"], sys.modules["helpers.kept"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")

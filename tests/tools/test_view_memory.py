@@ -13,7 +13,7 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.backend.shared_memory.conversion_staging import staging
 from tileir.backend.simt.counts import Counts
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked_layout
 from tileir.testing.kernels import matmul
 from tileir.tools.inputs import draw, recipe
 from tileir.tools.view import PICTURES, drawn
@@ -63,7 +63,7 @@ def test_lanes_along_the_other_dimension_touch_what_the_layout_says():
 
 
 def test_addresses_that_are_no_affine_function_are_not_turned():
-    layout = blocked((8, 16), (1, 0), 1, 1)
+    layout = blocked_layout((8, 16), (1, 0), 1, 1)
     at = [layout.coordinate(r, lane) for r in range(4) for lane in range(32)]
     wanted = Affine(1 << 21, (1024, 4))
     straight = np.array([wanted.at(x) for x in at]).reshape(4, 32)
@@ -116,8 +116,8 @@ def test_what_swizzling_saves_is_shown():
 @pytest.mark.parametrize("shape", [(64, 64), (32, 128), (48, 40), (8, 6, 16)])
 def test_offsets_lead_back_to_elements(shape):
     last, *others = reversed(range(len(shape)))
-    source = blocked(shape, (last, *others), 4, 4)
-    target = blocked(shape, (*others, last), 4, 4)
+    source = blocked_layout(shape, (last, *others), 4, 4)
+    target = blocked_layout(shape, (*others, last), 4, 4)
     staged = staging(source, target, shape, 4)
     for at in product(*map(range, shape)):
         assert element_at(staged, staged.offset(at) + 3) == (at, 3)

@@ -103,7 +103,7 @@ class _Collecting:
     def after(self, step: Step, module: Module) -> None:
         self.changes.append(Change(step.title, step.before, module))
 
-    def failed(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
+    def on_failure(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
         """The error says what there is to say."""
 
 

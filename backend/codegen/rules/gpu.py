@@ -61,7 +61,7 @@ def buffer(lowering: Lowering, op: Any, pointer: Any) -> SharedTile:
 def _window(lowering: Lowering, op: Any, offsets: tuple[int, int] = (0, 0)) -> Window:
     """The stage that `op` accesses."""
     place = buffer(lowering, op, op.buffer)
-    start = times(lowering.thread, lowering.scalar(op.slot), place.bytes)
+    start = times(lowering.thread, lowering.scalar(op.stage), place.bytes)
     return Window(place, offsets, start=start)
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.backend.warp_specialize.test_unmapped import check, problem
 from tileir.analysis.clusters import ATTRIBUTE
 from tileir.backend.codegen.role_lowering import by_one, role_functions
-from tileir.backend.compile import Options, _started
+from tileir.backend.compile import Options, _warp_specialize
 from tileir.backend.target import target
 from tileir.backend.transforms.unsigned_division import unsigned_divisions
 from tileir.backend.warp_specialize.alternate_instances import alternate_instances
@@ -338,7 +338,7 @@ def test_whether_a_block_works_for_many_instances(persistent: bool | None) -> No
 @pytest.mark.parametrize("persistent", [None, True, False])
 def test_what_is_asked_of_the_compiler_reaches_the_roles(persistent: bool | None) -> None:
     machine = target("sm_90a")
-    found = _started(
+    found = _warp_specialize(
         matmul(64, 64, 32),
         "matmul",
         machine,
@@ -348,9 +348,11 @@ def test_what_is_asked_of_the_compiler_reaches_the_roles(persistent: bool | None
     )
     assert found.applied and ("persistent" in attributes(found.module)) == (persistent is not False)
     for options in (Options(warp_specialize=False), Options(num_warps=4)):
-        front = _started(matmul(64, 64, 32), "matmul", machine, options, machine.shared_bytes, None)
+        front = _warp_specialize(
+            matmul(64, 64, 32), "matmul", machine, options, machine.shared_bytes, None
+        )
         assert front.applied == (options.warp_specialize is not False)
     old = target("sm_90")
-    assert not _started(
+    assert not _warp_specialize(
         matmul(64, 64, 32), "matmul", old, Options(), old.shared_bytes, None
     ).applied

@@ -113,7 +113,7 @@ def compiled(module: Module, **options: Any) -> Any:
 def test_code(name: str) -> None:
     for ranks in (2, 4):
         made = compiled(KINDS[name][0], multicast=ranks)
-        found = made.assembled
+        found = made.machine_code
         assert (found.spills, found.stack, found.warnings) == (0, 0, ())
         assert made.metadata.cluster == (ranks, 1, 1)
         assert ".multicast::cluster" in made.ptx

@@ -128,7 +128,7 @@ def test_slots_leave_room_for_both_results(tile: tuple[int, int, int]) -> None:
 
 def test_code_has_no_spills_and_room_for_both_results() -> None:
     made = compile_kernel(matmul(128, 128, 64, result=F16), "sm_90a", {"pingpong": True})
-    assert (made.assembled.spills, made.assembled.warnings) == (0, ())
+    assert (made.machine_code.spills, made.machine_code.warnings) == (0, ())
     assert made.metadata.num_warps == 12
     assert made.metadata.shared <= 227 * 1024
 

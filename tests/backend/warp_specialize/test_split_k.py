@@ -94,7 +94,7 @@ def test_sums_are_the_same_in_any_order() -> None:
 def test_code(name: str) -> None:
     for ranks in (2, 8):
         made = compile_kernel(KINDS[name][0], "sm_90a", {"split_k": ranks})
-        found = made.assembled
+        found = made.machine_code
         assert (found.spills, found.stack, found.warnings) == (0, 0, ())
         assert made.metadata.cluster == (ranks, 1, 1)
         assert f".reqnctapercluster {ranks}" in made.ptx
@@ -130,13 +130,13 @@ def test_the_launcher_chooses() -> None:
     """A tile of great depth is shared; a shallow one, and many, are not."""
     kernel = Kernel(compile_kernel(KINDS["f16"][0], "sm_90a", {"split_k": 0}))
     cuda: Any = Processors()
-    deep = kernel.divided(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384])
+    deep = kernel.split_k_variant(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384])
     assert deep is not None and deep.compiled.plan.cluster == (8, 1, 1)
-    assert kernel.divided(cuda, (1, 1, 1), [4, 5, 6, 64, 64, 16384]) is deep
-    assert kernel.divided(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 64]) is None
-    assert kernel.divided(cuda, (100, 1, 1), [1, 2, 3, 640, 640, 16384]) is None
+    assert kernel.split_k_variant(cuda, (1, 1, 1), [4, 5, 6, 64, 64, 16384]) is deep
+    assert kernel.split_k_variant(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 64]) is None
+    assert kernel.split_k_variant(cuda, (100, 1, 1), [1, 2, 3, 640, 640, 16384]) is None
     asked = Kernel(compile_kernel(KINDS["f16"][0], "sm_90a"))
-    assert asked.divided(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384]) is None
+    assert asked.split_k_variant(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384]) is None
 
 
 def test_a_depth_is_shared_where_that_takes_a_tenth_less(monkeypatch: pytest.MonkeyPatch) -> None:
