@@ -105,7 +105,7 @@ def test_registers_are_shared_out(non_tma_alignments: tuple[int, ...]) -> None:
         (f"{FRONT},persist", None),
         (
             f"{FRONT},persist,warp-specialize{{warps=8}}",
-            "several warpgroups share the rows of a product",
+            "several warpgroups divide the rows of a matmul",
         ),
     ),
 )
@@ -113,7 +113,7 @@ def test_where_there_are_no_turns(pipeline: str, why: str | None) -> None:
     before = run(matmul(128, 32, 32), pipeline).module
     after = run(before, "pingpong")
     assert after.module is before
-    assert [d.message for d in after.remarks] == ([f"no turns: {why}"] if why else [])
+    assert [d.message for d in after.remarks] == ([f"no ping-pong: {why}"] if why else [])
 
 
 @pytest.mark.parametrize("tile", [(64, 256, 64), (64, 128, 64), (128, 128, 64)], ids=str)
