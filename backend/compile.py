@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -18,17 +18,19 @@ from tileir.backend.nvptx.emit import KernelUnit, emit
 from tileir.backend.nvptx.llvm_codegen import level_of, to_ptx
 from tileir.backend.options import Options
 from tileir.backend.pipeline import GPU, Context
-from tileir.backend.requests import Made, lowered_level, unfollowed
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
-from tileir.backend.shared_memory.role_allocation import plan_with_roles
 from tileir.backend.stage import StageRun, has_op
 from tileir.backend.target import Target, target as target_named
-from tileir.backend.warp_specialize.options import WarpSpecializeOptions, WarpSpecializeResult
 from tileir.errors import CompileError, Diagnostic, InfeasibleError
 from tileir.gc_pause import collector_paused
 from tileir.ir import Function, Module
-from tileir.isolating import chosen
+from tileir.isolating import is_isolated
 from tileir.limits import Limits, check_tiles, limits
+from tileir.types import shape_of
+
+if TYPE_CHECKING:
+    from tileir.backend.warp_specialize.options import WarpSpecializeResult
+    from tileir.ops.dot import Dot
 
 __all__ = [
     "STAGES",
@@ -68,13 +70,13 @@ def compile(
         asked, machine = Options.of(options), target_named(target)
         with limits(Limits.of(dict(asked.limits))):
             done = run_pipeline(module, machine, asked, kernel, recorder)
-            return _generated(module, machine, asked, done, chosen(isolate))
+            return _generate_code(module, machine, asked, done, is_isolated(isolate))
 
 
-def _generated(
+def _generate_code(
     module: Module, machine: Target, options: Options, done: LoweredKernel, isolate: bool
 ) -> CompiledKernel:
-    """PTX of what was staged."""
+    """LLVM IR and PTX of a lowered kernel."""
     last, limited = done.stages["barriers"], done.registers != options.max_registers
     unit = KernelUnit(
         last, done.kernel, done.memory, done.num_warps, done.registers, options.wait_timeout,
@@ -87,8 +89,11 @@ def _generated(
     else:
         ptx = to_ptx(text, machine, options.opt_level)
     plan = metadata_of_lowered(done, machine)
-    level = level_of(text, options.opt_level)
-    notes = (*done.notes, *lowered_level(options, level, module.functions[done.kernel]))
+    level, notes = level_of(text, options.opt_level), done.notes
+    if level < options.opt_level:
+        from tileir.backend.requests import lowered_level  # few kernels are so long
+
+        notes = (*notes, *lowered_level(options, level, module.functions[done.kernel]))
     return CompiledKernel(
         done.stages, text, ptx, plan, options.libraries, notes, limited, options, isolate=isolate
     )
@@ -96,15 +101,15 @@ def _generated(
 
 @attrs.frozen(eq=False)
 class LoweredKernel:
-    """A kernel before code is written: the module after every stage, the plan of its shared
-    memory, and the warps of a block."""
+    """A kernel before code generation: the module after every stage, the plan of its shared
+    memory, and the number of warps of a block."""
 
     stages: Mapping[str, Module]
     kernel: str
     memory: SharedMemoryPlan
     num_warps: int
     notes: tuple[Diagnostic, ...] = ()
-    """What passes remarked as they ran."""
+    """Remarks of the passes."""
     registers: int | None = None
     """The most a thread may use; None for no limit."""
 
@@ -113,45 +118,49 @@ class LoweredKernel:
 def run_pipeline(
     module: Module, machine: Target, options: Options, kernel: str | None, recorder: Any = None
 ) -> LoweredKernel:
-    """The stages up to where code is written. Raises `CompileError` as `compile` does."""
+    """The stages before code generation. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
     check_tiles(module, InfeasibleError)
     check_dots(module, machine, options.num_warps)
     for shared in _SHARED_FOR_ROLES:
-        started = _started(module, name, machine, options, shared, recorder)
+        specialized = _warp_specialize(module, name, machine, options, shared, recorder)
         try:
-            return _through_stages(module, started, machine, options, name, recorder)
+            return _through_stages(module, specialized, machine, options, name, recorder)
         except CompileError as error:
-            if not started.applied or error.code != "TIR0708":
+            if specialized is None or not specialized.applied or error.code != "TIR0708":
                 raise
-    return _through_stages(module, WarpSpecializeResult(module), machine, options, name, recorder)
+    return _through_stages(module, None, machine, options, name, recorder)
 
 
 _SHARED_FOR_ROLES = (227 << 10, 195 << 10, 163 << 10, 131 << 10)
-"""Bytes of shared memory for the rings of roles. The first is taken that leaves enough for what
-else of a kernel passes through shared memory."""
+"""Bytes of shared memory for the ring buffers of warp-specialized kernels. The first size is taken
+that leaves enough for the kernel's other shared memory."""
 
 
 def _through_stages(
     module: Module,
-    started: WarpSpecializeResult,
+    specialized: WarpSpecializeResult | None,
     machine: Target,
     options: Options,
     name: str,
     recorder: Any,
 ) -> LoweredKernel:
-    asked = options
-    if started.applied:
+    asked, has_roles = options, specialized is not None and specialized.applied
+    if has_roles:
         options = attrs.evolve(options, num_warps=None)
     context = Context(machine, options, name, max_registers=options.max_registers)
-    run = StageRun(
-        started.module, name, context, recorder=recorder, roles_of=lambda context: context.roles
-    )
-    run.remarks += started.remarks
+    before = module if specialized is None else specialized.module
+    run = StageRun(before, name, context, recorder=recorder, roles_of=lambda context: context.roles)
+    run.remarks += () if specialized is None else specialized.remarks
     run.through(GPU)
-    context, memory = run.context, plan_with_roles(run.module, name, tuple(run.context.roles))
-    made = Made(run.module, name, started.applied, run.remarks, context.prefetched)
-    notes = (*run.remarks, *unfollowed(within(module, name), asked, machine, made))
+    context = run.context
+    memory = SharedMemoryPlan.with_roles(run.module, name, tuple(context.roles))
+    notes, source = tuple(run.remarks), within(module, name)
+    if _has_requests(source, name, asked):
+        from tileir.backend.requests import KernelOutcome, ignored_requests
+
+        outcome = KernelOutcome(run.module, name, has_roles, run.remarks, context.prefetched)
+        notes = (*notes, *ignored_requests(source, asked, machine, outcome))
     return LoweredKernel(
         {"input": module, **run.snapshots},
         name,
@@ -162,36 +171,73 @@ def _through_stages(
     )
 
 
-def _started(
+def _has_requests(source: Module, kernel: str, options: Options) -> bool:
+    """Whether options, attributes of the kernel or of a loop ask for something that a compilation
+    may not follow (`tileir.backend.requests`)."""
+    return bool(
+        options != Options()
+        or source.functions[kernel].attributes
+        or any(
+            getattr(op, "stages", None) or getattr(op, "unroll", None)
+            for function in source.functions.values()
+            for op in function.ops
+        )
+    )
+
+
+def _warp_specialize(
     module: Module, name: str, machine: Target, options: Options, shared: int, recorder: Any
-) -> WarpSpecializeResult:
-    """The module with the kernel's roles, where it has them, which share `shared` bytes."""
-    said = module.functions[name].attributes
+) -> WarpSpecializeResult | None:
+    """The module with `name` warp-specialized, where that applies, else None; its ring buffers take
+    up to `shared` bytes of shared memory."""
+    attributes = module.functions[name].attributes
     if not (machine.wgmma and machine.tma) or module.stage is not None:
-        return WarpSpecializeResult(module)
+        return None
+    if not any(has_op(f, "dot", "dot_scaled") for f in module.functions.values()):
+        return None
     if not (
-        said.get("warp_specialize", True)
+        attributes.get("warp_specialize", True)
         if options.warp_specialize is None
         else options.warp_specialize
     ):
-        return WarpSpecializeResult(module)
-    asked = said.get("num_warps", 0)
+        return None
+    from tileir.backend.warp_specialize.options import WarpSpecializeOptions, WarpSpecializeResult
+
+    split = cast(int, options.split_k or attributes.get("split_k", 1))
+    multicast = cast(int, options.multicast or attributes.get("multicast", 1))
+    if split < 2 and multicast < 2 and (why := _why_no_roles(module)) is not None:
+        return WarpSpecializeResult(module, (why,))
+    from tileir.backend.warp_specialize.driver import warp_specialize
+
+    asked = attributes.get("num_warps", 0)
     warps = options.num_warps or (asked if isinstance(asked, int) else 0)
-    many = said.get(PERSISTENT, True) if options.persistent is None else options.persistent
-    turns = said.get("pingpong", False) if options.pingpong is None else options.pingpong
-    wanted = WarpSpecializeOptions(
-        options.num_stages or 0, warps, shared, bool(many), bool(turns),
+    persistent = (
+        attributes.get(PERSISTENT, True) if options.persistent is None else options.persistent
+    )
+    pingpong = attributes.get("pingpong", False) if options.pingpong is None else options.pingpong
+    request = WarpSpecializeOptions(
+        options.num_stages or 0, warps, shared, bool(persistent), bool(pingpong),
         non_tma_alignments=options.non_tma_alignments,
         ordered_softmax=options.ordered_softmax is not False,
     )  # fmt: skip
-    split = cast(int, options.split_k or said.get("split_k", 1))
-    multicast = cast(int, options.multicast or said.get("multicast", 1))
-    if not any(has_op(f, "dot", "dot_scaled") for f in module.functions.values()):
-        return WarpSpecializeResult(module)
-    from tileir.backend.warp_specialize.driver import warp_specialize
+    request = attrs.evolve(request, split_k=split, multicast=multicast)
+    return warp_specialize(module, name, request, recorder)
 
-    wanted = attrs.evolve(wanted, split_k=split, multicast=multicast)
-    return warp_specialize(module, name, wanted, recorder)
+
+def _why_no_roles(module: Module) -> Diagnostic | None:
+    """A remark (TIR0653) where the kernel alone shows that it has no roles: warpgroups cannot
+    multiply the elements of its first dot, whatever passes make of the kernel."""
+    function, *others = module.functions.values()
+    dot = next((op for op in function.ops if op.mnemonic == "dot"), None)
+    if others or dot is None or has_op(function, "dot_scaled"):
+        return None
+    from tileir.backend.layouts.wgmma import why_not_elements
+
+    why = why_not_elements(cast("Dot", dot))
+    if why is None or len(shape_of(dot.results[0].type)) != 2:
+        return None
+    at_dot = attrs.evolve(why, location=dot.location)
+    return at_dot.remark("TIR0653", "not warp-specialised", function.location)
 
 
 def _kernel(module: Module, name: str | None) -> Function:
@@ -202,7 +248,7 @@ def _kernel(module: Module, name: str | None) -> Function:
 
 
 def metadata_of_lowered(done: LoweredKernel, machine: Target) -> Metadata:
-    """What a launcher needs of a kernel that was staged."""
+    """What a launcher needs of a lowered kernel."""
     kernel, memory = done.stages["input"].functions[done.kernel], done.memory
     prepared = done.stages["legal"].functions[done.kernel]
     return metadata_of(

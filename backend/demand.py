@@ -1,5 +1,6 @@
 """Registers that the tiles of one operation take, estimated before layouts are assigned: past a
-limit, code generation takes minutes and makes code that spills."""
+limit, code generation takes minutes and makes code that spills. Tiles that take too many are
+strip-mined."""
 
 from __future__ import annotations
 
@@ -13,7 +14,17 @@ from tileir.backend.target import Target
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
 from tileir.op import Op
-from tileir.types import F8E4M3, F8E5M2, Pointer, Tile, Type, shape_of
+from tileir.types import (
+    F8E4M3,
+    F8E5M2,
+    Buffer,
+    Descriptor,
+    Pointer,
+    Tile,
+    Type,
+    element_of,
+    shape_of,
+)
 
 if TYPE_CHECKING:
     from tileir.ops.dot import Dot
@@ -51,10 +62,10 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
     there = min(machine.max_registers, machine.registers_per_processor // threads)
     most = there * limits.current().register_percent // 100
     needed, op = 0, None
-    for found in function.ops:
-        taken = math.ceil(demand(found) / threads)
+    for candidate in function.ops:
+        taken = math.ceil(demand(candidate) / threads)
         if taken > most and taken >= needed:  # what comes last is what the others are computed for
-            needed, op = taken, found
+            needed, op = taken, candidate
     if op is not None:
         message = (
             f"{op.mnemonic} takes about {needed} registers of each thread, and a thread of "
@@ -83,8 +94,8 @@ def registers(type: Type) -> int:
 
 def _of_dot(op: Dot, m: int, n: int, k: int) -> int:
     """Registers that a dot of these extents with the elements of `op` takes, over all threads."""
-    factor, result = _operand_bits(op), _bits(op.results[0].type)
-    return (m * k * factor + k * n * factor + m * n * result) // 32
+    operand, result = _operand_bits(op), _bits(op.results[0].type)
+    return (m * k * operand + k * n * operand + m * n * result) // 32
 
 
 def _operand_bits(op: Dot) -> int:
@@ -129,3 +140,48 @@ def _halves(extent: int) -> Iterator[int]:
     while extent % 2 == 0 and extent > _LEAST:
         extent //= 2
         yield extent
+
+
+# Which tiles are strip-mined -------------------------------------------------------------------
+
+_WARPS = 16
+_THREAD_REGISTERS = 65536
+"""32-bit registers of a multiprocessor (CUDA C++ Programming Guide, "Technical
+Specifications")."""
+
+
+def words(type: Type) -> int:
+    """32-bit registers that a value of `type` takes, over all threads; addresses count as one,
+    since most are a common base and an offset. Buffers and descriptors take none."""
+    if isinstance(type, (Buffer, Descriptor)):
+        return 0
+    element = element_of(type)
+    size = 1 if isinstance(element, Pointer) else max(1, cast(Any, element).bits // 32)
+    return size * (type.size if isinstance(type, Tile) else 1)
+
+
+def warps_of(function: Function, warps: int) -> tuple[int, bool]:
+    """The number of warps of a block: `warps`, the function's `num_warps`, or 16; and whether one
+    of the first two is set."""
+    attribute = function.attributes.get("num_warps")
+    stated = warps or (
+        attribute if isinstance(attribute, int) and not isinstance(attribute, bool) else 0
+    )
+    return stated or _WARPS, bool(stated)
+
+
+def registers_of(threads: int) -> int:
+    """32-bit registers of a thread in a block of `threads` threads, at most 128: more registers
+    make no kernel faster."""
+    return min(128, _THREAD_REGISTERS // threads)
+
+
+def max_tile_words(threads: int, limit: int = 0) -> int:
+    """The words of a tile, over all threads, above which it is strip-mined: `limit` per thread, or
+    half of the registers of a thread where `limit` is 0."""
+    return threads * (limit or registers_of(threads) // 2)
+
+
+def is_large(op: Op, limit: int) -> bool:
+    """Whether an operand of `op` takes more than `limit` words, over all threads."""
+    return any(words(v.type) > limit for v in op.inputs)

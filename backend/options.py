@@ -12,16 +12,16 @@ from tileir.errors import CompileError, Diagnostic
 from tileir.limits import Limits
 
 
-def _limits(given: Any) -> tuple[tuple[str, int], ...]:
+def _limits(spec: Any) -> tuple[tuple[str, int], ...]:
     """Limits as pairs in order, from a mapping, pairs or words `name=value`. Raises `CompileError`
     (TIR1602)."""
-    if isinstance(given, Limits):
-        given = attrs.asdict(given)
+    if isinstance(spec, Limits):
+        spec = attrs.asdict(spec)
     try:
-        items = given.items() if isinstance(given, Mapping) else map(_pair, given)
+        items = spec.items() if isinstance(spec, Mapping) else map(_pair, spec)
         pairs = {str(name): value for name, value in items}
     except (TypeError, ValueError):
-        raise _mistake(f"limits is a mapping of names to numbers, not {given!r}") from None
+        raise _mistake(f"limits is a mapping of names to numbers, not {spec!r}") from None
     Limits.of(pairs)
     return tuple(sorted(pairs.items()))
 
@@ -50,8 +50,8 @@ class Options:
     `persistent`: a block of such a kernel works for many program instances (True, and None unless
     its attribute `persistent` is false). `pingpong`: two warpgroups alternate instances, one writes
     its result while the other multiplies; None for what its attribute `pingpong` says.
-    `ordered_softmax`: warpgroups with chained matmuls, as in attention, begin them in turns (None
-    and True).
+    `ordered_softmax`: warpgroups with chained matmuls, as in attention, issue them in alternation
+    (None and True).
     `non_tma_alignments`: by parameter of such a kernel, descriptors taken apart, the bytes that
     rows of tensors there are multiples of where they are not for tensor maps, else 0: threads load
     and store those. The launcher sets it from the arguments of a launch.
@@ -96,19 +96,19 @@ class Options:
                     raise _mistake(f"{name} is {what}, not {value!r}")
 
     @staticmethod
-    def of(given: Options | Mapping[str, Any] | None) -> Options:
+    def of(options: Options | Mapping[str, Any] | None) -> Options:
         """Options from a mapping too. Raises `CompileError` (TIR0716) for one that there is not,
         as the constructor does for a value that cannot be."""
-        if isinstance(given, Options):
-            return given
-        if not isinstance(given, Mapping | None):
-            raise _mistake(f"options are Options or a mapping, not {given!r}")
-        known = {field.name for field in attrs.fields(Options)}
-        for name in given or ():
-            if name not in known:
-                message = f"no option {name}; there are {', '.join(sorted(known))}"
+        if isinstance(options, Options):
+            return options
+        if not isinstance(options, Mapping | None):
+            raise _mistake(f"options are Options or a mapping, not {options!r}")
+        names = {field.name for field in attrs.fields(Options)}
+        for name in options or ():
+            if name not in names:
+                message = f"no option {name}; there are {', '.join(sorted(names))}"
                 raise _mistake(message)
-        return Options(**{k: _plain(v) for k, v in (given or {}).items()})
+        return Options(**{k: _plain(v) for k, v in (options or {}).items()})
 
     def to_json(self) -> dict[str, Any]:
         """As what JSON can hold."""

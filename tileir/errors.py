@@ -14,7 +14,7 @@ _CONTROLS = re.compile(
 directions of text, line separators, halves of surrogate pairs."""
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """`text` with control characters as Python's escapes, so that a terminal shows them all."""
     if text.isascii() and text.isprintable():
         return text
@@ -44,20 +44,20 @@ class Location:
     written: bool = True
 
     def __str__(self) -> str:
-        return f"{escaped(self.file)}:{self.line}:{self.column}"
+        return f"{escape(self.file)}:{self.line}:{self.column}"
 
 
 @attrs.frozen
 class Diagnostic:
     """One finding: code (`TIR0101`), message, place, and notes pointing at related places.
 
-    `operand` is the index of the offending operand, field name, or None; the reader turns it
+    `operand` is the index of the offending operand, field name, or None; the reader maps it
     into a column. `length` is the number of characters to underline. Control characters of the
     message are escaped, wherever its parts come from.
     """
 
     code: str
-    message: str = attrs.field(converter=escaped)
+    message: str = attrs.field(converter=escape)
     location: Location | None = None
     severity: Severity = Severity.ERROR
     notes: tuple[Diagnostic, ...] = ()

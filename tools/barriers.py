@@ -27,7 +27,7 @@ import numpy as np
 
 from tileir import ir
 from tileir.backend.compile import Options, run_pipeline
-from tileir.backend.executors import expanded
+from tileir.backend.executors import expand_descriptors
 from tileir.backend.simt import machine as simt
 from tileir.backend.simt.barrier_removal import Barriers, Site
 from tileir.backend.simt.shadow import RaceError
@@ -126,7 +126,7 @@ def survey(
     done = run_pipeline(module, target("sm_90"), Options(num_warps=num_warps), kernel)
     function = module.functions[done.kernel]
     names = [p.name or str(i) for i, p in enumerate(function.parameters)]
-    taken = [expanded(function, [values[name] for name in names]) for values in inputs]
+    taken = [expand_descriptors(function, [values[name] for name in names]) for values in inputs]
     lowered = done.stages["barriers"]
     whole = _Kernel(lowered, done.kernel, grid, done.memory, done.num_warps)
     sites = {site: None for values in taken for site in whole.run(values).sites}

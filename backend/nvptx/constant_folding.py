@@ -12,9 +12,9 @@ from tileir.backend.nvptx.text import literal
 from tileir.types import Element, Scalar
 
 
-def folded(name: str, element: Element, a: str, b: str) -> str | None:
-    """The operand that `name` of `a` and `b` is, where one of them is a literal; None where there
-    is none. Names are LLVM's binary instructions, without flags."""
+def fold_constants(name: str, element: Element, a: str, b: str) -> str | None:
+    """The operand that equals `name` of `a` and `b`, one of which is a literal; None where no
+    operand does. `name` is one of LLVM's binary instructions, without flags."""
     if not isinstance(element, Scalar) or not element.is_integer:
         return None
     x, y = _number(a), _number(b)

@@ -179,4 +179,4 @@ entry:
 }
 """
     made = compile_kernel(parse(text), "sm_90a")
-    assert ".local" not in made.ptx and made.assembled.stack == 0
+    assert ".local" not in made.ptx and made.machine_code.stack == 0

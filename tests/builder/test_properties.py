@@ -11,11 +11,11 @@ from hypothesis import given, settings, strategies as st
 from tests.sizes import few_or_all
 from tileir import Module, interpret
 from tileir.ir import Function
-from tileir.testing.structured import EXTENT, SLOTS, Statement, bodies, build, run
+from tileir.testing.structured import EXTENT, STORES, Statement, bodies, build, run
 
 
 def result(module: Module, a: int, b: int, t: Any, f: Any) -> tuple[Any, Any]:
-    out, floats = np.zeros((SLOTS + 1, EXTENT), np.int32), np.zeros(EXTENT, np.float32)
+    out, floats = np.zeros((STORES + 1, EXTENT), np.int32), np.zeros(EXTENT, np.float32)
     arguments = {"a": a, "b": b, "t_in": t, "f_in": f, "out": out, "fout": floats}
     interpret(module, "main", (1,), arguments)
     return out, floats

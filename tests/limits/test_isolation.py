@@ -19,7 +19,7 @@ from tileir.backend.isolation import Task
 from tileir.backend.runtime.cache import Cache
 from tileir.errors import DefectError, InfeasibleError
 from tileir.executor import executor
-from tileir.isolating import isolated
+from tileir.isolating import default_isolation
 from tileir.textual import parse
 from tileir.tools.opt import main as opt
 
@@ -53,7 +53,7 @@ def test_the_code_is_the_same():
     module = parse(TEXT)
     plain, apart = compile_kernel(module, isolate=False), compile_kernel(module, isolate=True)
     assert plain.ptx == apart.ptx and plain.cubin == apart.cubin
-    assert plain.optimized == apart.optimized
+    assert plain.optimized_llvm == apart.optimized_llvm
 
 
 @pytest.mark.slow
@@ -219,5 +219,5 @@ def test_commands_isolate(aborting, tmp_path, capsys):
 
 
 def test_what_says_nothing_is_isolated_where_that_is_the_default(aborting):
-    with isolated(), pytest.raises(DefectError, match="TIR0720"):
+    with default_isolation(), pytest.raises(DefectError, match="TIR0720"):
         compile_kernel(parse(TEXT))

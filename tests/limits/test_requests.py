@@ -73,7 +73,7 @@ def test_stages_that_do_not_fit():
 
 def test_roles_need_a_target_that_has_them():
     (remark,) = unfollowed(MATMUL, "sm_80", warp_specialize=True)
-    assert "sm_80 has no warpgroup matmuls" in remark.message
+    assert "sm_80 has no wgmma and TMA" in remark.message
     (remark,) = unfollowed(MATMUL, "sm_90a", warp_specialize=False, persistent=True)
     assert remark.message == "persistent = True is not followed: warp_specialize = False"
 

@@ -69,7 +69,7 @@ def test_the_corpus_is_small() -> None:
 def test_a_changed_result_is_noticed(tmp_path: Path) -> None:
     module = stability.parse("tir 1.0\ndefine kernel void @k(i32* %x) {\nentry:\n  store %x, 7\n"
                              "  ret\n}\n")  # fmt: skip
-    recorded = stability.executed(module, "k", stability.usual_arguments(module.kernel()), (1,))
+    recorded = stability.record_run(module, "k", stability.usual_arguments(module.kernel()), (1,))
     assert stability.differences(module, recorded) == []
     other = copy.deepcopy(recorded)
     other["left"]["0"] = other["left"]["0"].replace("07", "08", 1)
@@ -85,7 +85,7 @@ def test_a_text_that_prints_otherwise_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "programs.tir.gz").write_bytes(gzip.compress(texts.encode()))
     (tmp_path / "results.json.gz").write_bytes(gzip.compress(json.dumps(results).encode()))
     (tmp_path / "language.tir").write_text(plain)
-    assert stability.check(tmp_path) == ["program 1 is printed otherwise"]
+    assert stability.check(tmp_path) == ["program 1 is printed differently"]
     assert stability.check(tmp_path, 2) == []
 
 

@@ -1,4 +1,5 @@
-"""Protocols of roles: every wait, fence and arrival left out is noticed, or nobody needs it."""
+"""Barrier protocols of warp-specialized kernels: each removed wait, fence or arrival has an effect
+or is redundant."""
 
 from __future__ import annotations
 
@@ -9,43 +10,47 @@ import pytest
 
 from tileir.backend.warp_specialize.options import WarpSpecializeOptions
 from tileir.testing.barrier_protocols import (
-    LATE,
-    ODD,
+    ODD_SHAPE,
     PIPELINES,
+    SINK_WAITS,
     TWO_RESULTS,
     Case,
     Runner,
-    generated,
-    product,
-    slopes,
-    softmax,
+    attention_case,
+    generated_case,
+    gradient_case,
+    matmul_case,
 )
 from tileir.testing.barrier_protocols.__main__ import main
-from tileir.testing.barrier_protocols.needless import reason, reasons
+from tileir.testing.barrier_protocols.redundant_ops import reason, reasons
 
-PRODUCTS: dict[str, Callable[[str], Case]] = {
-    "persist": lambda name: product(name, PIPELINES["persist"]),
-    "pingpong": lambda name: product(name, PIPELINES["pingpong"]),
-    "beside threads": lambda name: product(name, PIPELINES["persist"], ODD, (0, 2, 2)),
-    "split-k": lambda name: product(name, PIPELINES["split-k"], (130, 72, 72)),
-    "multicast": lambda name: product(name, PIPELINES["multicast"], (130, 72, 72)),
-    "warp-specialize": lambda name: product(name, PIPELINES["warp-specialize"]),
-    "two results": lambda name: generated(name, WarpSpecializeOptions(num_stages=2), TWO_RESULTS),
+MATMULS: dict[str, Callable[[str], Case]] = {
+    "persist": lambda name: matmul_case(name, PIPELINES["persist"]),
+    "pingpong": lambda name: matmul_case(name, PIPELINES["pingpong"]),
+    "TMA and cooperative loads": lambda name: matmul_case(
+        name, PIPELINES["persist"], ODD_SHAPE, (0, 2, 2)
+    ),
+    "split-k": lambda name: matmul_case(name, PIPELINES["split-k"], (130, 72, 72)),
+    "multicast": lambda name: matmul_case(name, PIPELINES["multicast"], (130, 72, 72)),
+    "warp-specialize": lambda name: matmul_case(name, PIPELINES["warp-specialize"]),
+    "two results": lambda name: generated_case(
+        name, WarpSpecializeOptions(num_stages=2), TWO_RESULTS
+    ),
 }
 KERNELS: dict[str, Callable[[str], Case]] = {
-    "pipeline-chained-matmuls": lambda name: softmax(name, PIPELINES[name], 64),
-    "turns": lambda name: softmax(name, PIPELINES[name], 128),
-    "multicast by four": lambda name: product(name, PIPELINES[name]),
-    "multicast in turns": lambda name: product(name, PIPELINES[name]),
-    "sink-wgmma-waits": lambda name: slopes(name, LATE),
-    "fused": lambda name: slopes(name, LATE, fused=True),
+    "pipeline-chained-matmuls": lambda name: attention_case(name, PIPELINES[name], 64),
+    "ordered softmax": lambda name: attention_case(name, PIPELINES[name], 128),
+    "multicast by four": lambda name: matmul_case(name, PIPELINES[name]),
+    "multicast pingpong": lambda name: matmul_case(name, PIPELINES[name]),
+    "sink-wgmma-waits": lambda name: gradient_case(name, SINK_WAITS),
+    "fused": lambda name: gradient_case(name, SINK_WAITS, fused=True),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("name", MATMULS)
 def test_what_is_left_out_of_a_product(name: str) -> None:
-    case = PRODUCTS[name](name)
+    case = MATMULS[name](name)
     runner = Runner(case)
     for seed in range(3):
         runner.run(seed)
@@ -67,13 +72,13 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--only", "prefetch-register-operands", "--schedules", "2", "--jobs", "2"]) == 0
     text = capsys.readouterr().out
     found = re.fullmatch(
-        r"product prefetch-register-operands: right in 2 of 2 orders; "
-        r"(\d+) of (\d+) ops noticed, 0 needless\n",
+        r"matmul prefetch-register-operands: right in 2 of 2 orders; "
+        r"(\d+) of (\d+) ops noticed, 0 redundant\n",
         text,
     )
     assert found and found[1] == found[2] and int(found[1]) > 9
 
 
 def test_what_nobody_needs_has_a_reason() -> None:
-    assert reason("product warp-specialize", "gpu.tma_wait in @matmul.consumer, done")
-    assert reason("product persist", "gpu.tma_wait in @matmul.consumer, done") is None
+    assert reason("matmul warp-specialize", "gpu.tma_wait in @matmul.consumer, done")
+    assert reason("matmul persist", "gpu.tma_wait in @matmul.consumer, done") is None

@@ -11,7 +11,7 @@ import pytest
 from tileir.ops.floats import FSub
 from tileir.rewrite import rewrite
 from tileir.testing import (
-    Found,
+    RunResult,
     checking,
     explore as explorer,
     names,
@@ -40,7 +40,7 @@ def test_a_campaign_goes_on_where_it_ended(tmp_path):
 
 
 def test_what_was_done_elsewhere_is_added_once(tmp_path):
-    file, out = tmp_path / "totals.json", tmp_path / "made.json"
+    file, out = tmp_path / "totals.json", tmp_path / "new.json"
     options = ["--file", str(file), "--failures", str(tmp_path), "--minutes", "5"]
     main(["fold", *options, "--programs", "5"])
     main(["fold", *options, "--programs", "40", "--jobs", "2", "--out", str(out)])
@@ -76,13 +76,13 @@ def last_at_first(name, first, count, failures):
 def test_runs_that_are_done_out_of_order_count_in_order(tmp_path, monkeypatch):
     monkeypatch.setattr(explorer, "run", last_at_first)
     totals = {"text": Total()}
-    monkeypatch.setattr(explorer, "_RUN", {"text": 10})
+    monkeypatch.setattr(explorer, "_RUN_LENGTHS", {"text": 10})
     explore(totals, 300, tmp_path, 40, jobs=2)
     assert totals["text"].programs == 40
 
 
 def test_a_program_that_never_ends_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(explorer, "_LONGEST", 1)
+    monkeypatch.setattr(explorer, "_TIME_LIMIT", 1)
     monkeypatch.setattr(explorer, "check", lambda _: time.sleep(30))
     found = explorer.run("dce", 0, 1, tmp_path)
     assert found.open == {"0": "TimeoutError: over 1 s"}
@@ -102,7 +102,7 @@ def wrong(module, _):
 
 def test_a_planted_bug_is_found_and_made_small(tmp_path, monkeypatch):
     monkeypatch.setattr(checking, "optimise", wrong)
-    monkeypatch.setattr(explorer, "_LONGEST", 600)
+    monkeypatch.setattr(explorer, "_TIME_LIMIT", 600)
     total = Total()
     explore({"dce": total}, 20, tmp_path)
     assert len(total.open) == 5
@@ -134,10 +134,10 @@ def test_shrinking_keeps_what_fails():
 
 
 def test_undefined_lanes_may_become_anything_and_no_others():
-    wanted = Found({"o": np.int32([1, 2, 3])}, {"o": np.bool_([0, 1, 0])})
-    assert violation(Found({"o": np.int32([1, 9, 3])}), wanted) is None
-    assert violation(Found({"o": np.int32([1, 2, 4])}), wanted).startswith("o[2]")
-    lost = Found({"o": np.int32([1, 2, 3])}, {"o": np.bool_([0, 1, 1])})
+    wanted = RunResult({"o": np.int32([1, 2, 3])}, {"o": np.bool_([0, 1, 0])})
+    assert violation(RunResult({"o": np.int32([1, 9, 3])}), wanted) is None
+    assert violation(RunResult({"o": np.int32([1, 2, 4])}), wanted).startswith("o[2]")
+    lost = RunResult({"o": np.int32([1, 2, 3])}, {"o": np.bool_([0, 1, 1])})
     assert violation(lost, wanted).startswith("o[2] is undefined")
 
 

@@ -8,7 +8,7 @@ from tests.sizes import few_or_all
 from tileir.passmanager import all_passes, run as optimise
 from tileir.testing import case, check
 from tileir.testing.checking import RANDOM, SIMT
-from tileir.testing.matmul_programs.checking import COPIES, PRODUCTS, SIMT as ROLES
+from tileir.testing.matmul_programs.checking import COPIES, MATMUL_PASSES, SIMT as ROLES
 from tileir.textual import print_module
 
 PASSES = tuple(found.name for found in all_passes())
@@ -24,7 +24,7 @@ breaks; campaigns find what has always been wrong, in 20,000 programs and more o
 @pytest.mark.parametrize("share", few_or_all(0.04, 1))
 @pytest.mark.parametrize("name", [*PASSES, "default", ROLES, COPIES])
 def test_a_pass_keeps_the_meaning_of_programs(name, share):
-    fired, programs = 0, round(share * (FEWER if name in PRODUCTS else PROGRAMS))
+    fired, programs = 0, round(share * (FEWER if name in MATMUL_PASSES else PROGRAMS))
     for seed in range(FIRST, FIRST + programs):
         verdict = check(case(name, seed))
         assert verdict.failure is None, seed
@@ -47,8 +47,8 @@ def test_threads_compute_what_programs_mean(first):
 
 
 @pytest.mark.parametrize("programs", few_or_all(1, 5))
-@pytest.mark.parametrize("name", sorted({*PRODUCTS} & {*PASSES}))
-def test_a_pass_of_products_is_deterministic(name, programs):
+@pytest.mark.parametrize("name", sorted({*MATMUL_PASSES} & {*PASSES}))
+def test_a_pass_on_matmuls_is_deterministic(name, programs):
     """Of other passes `check` repeats every 16th run."""
     for seed in range(programs):
         module = case(name, seed).program.module

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.effects import Effects
 from tileir.field import FieldKind
@@ -38,7 +38,7 @@ class Affine:
     strides: tuple[int, ...] = ()
 
     def plus_multiple(self, other: Affine, times: int) -> Affine:
-        """This plus `other` times `factor`."""
+        """This plus `times` times `other`."""
         coefficients = dict(self.terms)
         for value, by in other.terms:
             coefficients[value] = _to_signed(coefficients.get(value, 0) + by * times)
@@ -71,7 +71,7 @@ class AddressForms:
         return not any(label in self.changes[value] for value, _ in form.terms)
 
 
-@cached
+@memoize
 def addresses(function: Function) -> AddressForms:
     """The affine addresses of `function`. A loop-carried tile is one where every iteration adds the
     same to all elements."""
@@ -251,10 +251,10 @@ def _cast(op: Any, form: _Form) -> Affine | None:
     return form(op.value) if _is_tracked(op.value.type) else None
 
 
-def _add_scaled(factor: int) -> Callable[[Any, _Form], Affine | None]:
+def _add_scaled(coefficient: int) -> Callable[[Any, _Form], Affine | None]:
     def rule(op: Any, form: _Form) -> Affine | None:
         a, b = (form(v) for v in op.inputs)
-        return None if a is None or b is None else a.plus_multiple(b, factor)
+        return None if a is None or b is None else a.plus_multiple(b, coefficient)
 
     return rule
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.ir import Function
 
 
@@ -24,8 +24,17 @@ class Cfg:
     successors: Mapping[str, tuple[str, ...]]
     predecessors: Mapping[str, tuple[str, ...]]
 
+    @property
+    def has_cycles(self) -> bool:
+        """Whether a path comes back to a block that it left."""
+        return any(
+            self.number[target] <= self.number[label]
+            for label in self.order
+            for target in self.successors[label]
+        )
 
-@cached
+
+@memoize
 def cfg(function: Function) -> Cfg:
     """The control-flow graph of `function`; labels that no block has are left out.
 

@@ -142,7 +142,7 @@ class Binder:
         """The arrays that `value` brings; a pointer table is one more."""
         type_ = parameter.type
         if isinstance(type_, Descriptor):
-            return [_described(parameter, name, value, type_)]
+            return [_array_for_descriptor(parameter, name, value, type_)]
         if not isinstance(type_, Pointer):
             return []
         if isinstance(type_.pointee, Pointer) and isinstance(value, (list, tuple)):
@@ -189,7 +189,7 @@ class Binder:
             for bound in named:
                 _bytes_of(bound.array, bound.region.spoil(), bound.offset)[...] = 0xFF
 
-    def undefined(self) -> dict[str, NDArray[np.bool_]]:
+    def undefined_masks(self) -> dict[str, NDArray[np.bool_]]:
         """Per array, True where an element holds no defined value."""
         result: dict[str, NDArray[np.bool_]] = {}
         for bound in self.bound:
@@ -237,7 +237,7 @@ def _fit(parameter: Parameter, name: str, value: Any, pointee: Any) -> Array:
     return value
 
 
-def _described(parameter: Parameter, name: str, value: Any, type_: Descriptor) -> Array:
+def _array_for_descriptor(parameter: Parameter, name: str, value: Any, type_: Descriptor) -> Array:
     """`value` as an array that a descriptor of `type_` may describe."""
     array = _fit(parameter, name, value, type_.block.element)
     if array.ndim != len(type_.block.shape):

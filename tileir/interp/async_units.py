@@ -140,18 +140,18 @@ class HopperMixin(SharedMixin):
     # Copies ---------------------------------------------------------------------------------
 
     def tma_load(
-        self, op: Any, descriptor: DescriptorValue, buffer: Tensor, slot: Tensor,
+        self, op: Any, descriptor: DescriptorValue, buffer: Tensor, stage: Tensor,
         barrier: tuple[Tensor, Tensor], indices: tuple[Tensor, ...],
     ) -> None:  # fmt: skip
         """A copy into a stage, whose contents are undefined until it completes; with others of a
         cluster, into one of each block."""
         if op.multicast == 1:
-            self._copy(op, descriptor, (buffer, slot), barrier, (slice(None), indices))
+            self._copy(op, descriptor, (buffer, stage), barrier, (slice(None), indices))
             return
-        part = self._share(op, indices, buffer, slot)
+        part = self._share(op, indices, buffer, stage)
         whole, (at, index) = self._everywhere(op, buffer), barrier
         for there, where in zip(whole, self._everywhere(op, at), strict=True):
-            self._copy(op, descriptor, (there, slot), (where, index), part)
+            self._copy(op, descriptor, (there, stage), (where, index), part)
 
     def _copy(
         self, op: Any, descriptor: DescriptorValue, into: tuple[Tensor, Tensor],
@@ -159,7 +159,7 @@ class HopperMixin(SharedMixin):
     ) -> None:  # fmt: skip
         """A copy into rows of a stage of one block."""
         rows, indices = part
-        result, number = self._slot(op, *into)
+        result, number = self._stage(op, *into)
         counted = self._barrier(op, *barrier)
         shape = result.data[number, rows].shape
         size = dtype_of(op.buffer.type.pointee).itemsize * int(np.prod(shape))
@@ -168,7 +168,7 @@ class HopperMixin(SharedMixin):
         def land() -> None:
             data, undef = self._block_of(op, descriptor, indices)
             lost = undef if undef is None else undef.reshape(shape)
-            self._write_slot(into[0], (number, rows), data.reshape(shape), lost)
+            self._write_stage(into[0], (number, rows), data.reshape(shape), lost)
             counted.bytes -= size
             counted.settle()
 
@@ -179,27 +179,27 @@ class HopperMixin(SharedMixin):
         return [mine]
 
     def _share(
-        self, op: Any, indices: tuple[Tensor, ...], buffer: Tensor, slot: Tensor
+        self, op: Any, indices: tuple[Tensor, ...], buffer: Tensor, stage: Tensor
     ) -> tuple[slice, tuple[Tensor, ...]]:
         """The rows of a stage that this block copies for its cluster, and where they start."""
         raise fail("TIR0521", op, "the kernel has no cluster", self)
 
     def tma_store(
-        self, op: Any, descriptor: DescriptorValue, buffer: Tensor, slot: Tensor,
+        self, op: Any, descriptor: DescriptorValue, buffer: Tensor, stage: Tensor,
         indices: tuple[Tensor, ...],
     ) -> None:  # fmt: skip
         """A copy out of a stage, which may hold several blocks."""
-        result, number = self._slot(op, buffer, slot)
+        result, number = self._stage(op, buffer, stage)
         data, undef = result.data[number], result.undef[number]
         extents = op.descriptor.type.block.shape
         rows, step = int(np.prod(extents[:-1])), extents[op.axis]
 
         def land() -> None:
-            for piece in range(data.shape[0] // rows):
-                moved = Tensor(indices[op.axis].data + np.int32(piece * step))
+            for block in range(data.shape[0] // rows):
+                moved = Tensor(indices[op.axis].data + np.int32(block * step))
                 at = (*indices[: op.axis], moved, *indices[op.axis + 1 :])
-                held = slice(piece * rows, piece * rows + rows)
-                self._store_block(op, self.block(descriptor, at), data[held], undef[held])
+                taken = slice(block * rows, block * rows + rows)
+                self._store_block(op, self.block(descriptor, at), data[taken], undef[taken])
             self.accesses.stores += not op.add
 
         self._running().reading.append(self._begin(op, land))
@@ -243,7 +243,7 @@ class HopperMixin(SharedMixin):
             try:
                 copy.finish()
             except InterpretError as error:
-                raise cast(Any, self).located(error, op) from None
+                raise cast(Any, self).with_location(error, op) from None
             self.version += 1
 
         self.spawned.append((self.instance, coroutine()))
@@ -269,13 +269,15 @@ class HopperMixin(SharedMixin):
         signed = (op.lhs_signed, op.rhs_signed)
         return cast(Any, self).dot(left, right, c, precision, signed=signed)
 
-    def _operand(self, op: Any, name: str, factor: tuple[Tensor, Tensor], turned: bool) -> Tensor:
+    def _operand(
+        self, op: Any, name: str, place: tuple[Tensor, Tensor], transposed: bool
+    ) -> Tensor:
         operand = getattr(op, name)
         if shape_of(operand.type):
-            return factor[0]
-        result, number = self._slot(op, *factor)
+            return place[0]
+        result, number = self._stage(op, *place)
         data, undef = result.data[number], result.undef[number]
-        if turned:
+        if transposed:
             data, undef = data.T, undef.T
         return Tensor(data.copy(), undef.copy() if undef.any() else None)
 

@@ -20,7 +20,7 @@ from tileir.errors import Diagnostic, InterpretError, TileirError
 from tileir.interp.call_effects import effects_of, synchronises
 from tileir.interp.closures import Frame, Step, fixed_step, kept_step
 from tileir.interp.fast_paths import quick_step
-from tileir.interp.liveness import invariant_ops, last_uses, values_across_blocks
+from tileir.interp.liveness import invariant_ops, last_uses, values_live_out
 from tileir.ir import Block, Function
 from tileir.op import FieldKind, Op, Successor
 from tileir.types import Tile
@@ -132,7 +132,7 @@ class _Preparation:
     def code(self) -> Code:
         parameters = tuple([self._define(p.value) for p in self.function.parameters])
         x, y, z = self.machine.grid
-        shared = values_across_blocks(self.function)
+        shared = values_live_out(self.function)
         self._compute_uniform(parameters)
         self.often = x * y * z > FEW or bool(loops(self.function).by_header)
         self.invariant = invariant_ops(self.function)
@@ -160,10 +160,10 @@ class _Preparation:
             for slot, value in zip(parameters, self.arguments, strict=True):
                 self.template[slot] = value
             self.uniform.update(p.value for p in self.function.parameters)
-        room = UNIFORM_ELEMENTS
+        budget = UNIFORM_ELEMENTS
         for op in self.function.ops:
-            room -= sum(r.type.size for r in op.results if isinstance(r.type, Tile))
-            if room > 0 and self._is_uniform(op):
+            budget -= sum(r.type.size for r in op.results if isinstance(r.type, Tile))
+            if budget > 0 and self._is_uniform(op):
                 with suppress(TileirError, NotImplementedError, NoInstanceError):
                     self._plain_step(op)(self.template)
                     self.uniform.update(op.results)
@@ -341,7 +341,7 @@ class _Preparation:
         def run(frame: Frame) -> None:
             predicate = frame[slot]
             if not tiled:
-                if machine.enabled(predicate, op):
+                if machine.is_enabled(predicate, op):
                     step(frame)
                     return
                 for result, undef in results:

@@ -68,7 +68,7 @@ class Observer(Protocol):
         """`step` gave `module`, the same object where it changed nothing."""
         ...
 
-    def failed(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
+    def on_failure(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
         """`step` or the verifier after it raised `error`; `rest` replays what was to run."""
         ...
 
@@ -125,7 +125,7 @@ class Recorder:
         except Exception as error:
             before, replayed = self._replay(step)
             for observer in self.observers:
-                observer.failed(attrs.evolve(step, before=before), (replayed,), error)
+                observer.on_failure(attrs.evolve(step, before=before), (replayed,), error)
             if isinstance(error, TileirError):
                 raise
             raise _crash(step, before, replayed, error) from error

@@ -45,7 +45,7 @@ class Node:
     children: tuple[Node, ...] = ()
 
     def __str__(self) -> str:
-        options = ",".join(f"{_dashed(k)}={_word(v)}" for k, v in self.options.items())
+        options = ",".join(f"{_with_dashes(k)}={_word(v)}" for k, v in self.options.items())
         inner = f"({format_pipeline(self.children)})" if self.passed is None else ""
         return self.name + (f"{{{options}}}" if options else "") + inner
 
@@ -165,7 +165,7 @@ def _bad_option(message: str) -> PassError:
     return PassError(Diagnostic("TIR0602", message))
 
 
-def _dashed(keyword: str) -> str:
+def _with_dashes(keyword: str) -> str:
     return keyword.replace("_", "-")
 
 

@@ -32,7 +32,7 @@ class Reproducing:
     def after(self, step: Step, module: Module) -> None:
         pass
 
-    def failed(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
+    def on_failure(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
         self.save(reproducer(step.before, rest, error))
 
 
@@ -43,7 +43,7 @@ def reproducer(module: Module, pipeline: Sequence[Node], error: Exception) -> Mo
     return module.evolve(metadata=noted)
 
 
-def replayed(module: Module) -> tuple[Module, str]:
+def read_reproducer(module: Module) -> tuple[Module, str]:
     """The module and the pipeline of a reproducer. Raises PassError (TIR0607)."""
     pipeline = module.metadata.get(_PIPELINE)
     if not isinstance(pipeline, str):
@@ -79,5 +79,5 @@ class Failure:
 
 def reproducer_of(module: Module) -> Failure:
     """What the reproducer `module` records. Raises PassError (TIR0607)."""
-    bare, pipeline = replayed(module)
+    bare, pipeline = read_reproducer(module)
     return Failure(bare, pipeline, str(module.metadata.get(_ERROR, "")))

@@ -165,13 +165,13 @@ def _note_shared_range(walker: _Walker, op: Op) -> None:
 
 def _report_use(walker: _Walker, op: Op, block: Block, operand: Value) -> None:
     name = f"%{operand.name or '?'}"
-    home = _defining_block(walker.function, operand)
+    definition = _defining_block(walker.function, operand)
     index = _position(op, operand)
-    if home is None:
+    if definition is None:
         message = f"{name} is not defined in @{walker.function.name}"
         walker.findings.append(Diagnostic("TIR0211", message, op.location, operand=index))
         return
-    label, where = home
+    label, where = definition
     if label == block.label:
         message = f"{name} is used before its definition"
     else:

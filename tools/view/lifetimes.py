@@ -8,7 +8,7 @@ import attrs
 
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
-from tileir.analysis.shared_buffers import ALLOT, accessed, alive
+from tileir.analysis.shared_buffers import ALLOT, accessed_buffers, alive
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.ir import Function
 from tileir.op import Op
@@ -74,7 +74,7 @@ def allocations(function: Function, plan: SharedMemoryPlan) -> list[Allocation]:
         if op.mnemonic == ALLOT:
             buffer = op.results[0]
             needed = [i for i, other in enumerate(ops) if buffer in living.at(other)]
-            touched = [i for i, other in enumerate(ops) if buffer in accessed(other)]
+            touched = [i for i, other in enumerate(ops) if buffer in accessed_buffers(other)]
         spans = _spans(needed or touched or [index[op]])
         result.append(Allocation(op, offset, plan.sizes[op], spans, tuple(touched)))
     return sorted(result, key=lambda allocation: (allocation.first, allocation.offset))

@@ -297,7 +297,7 @@ def test_tiles_of_pointers_that_loops_move_stay_rows():
             at.set(at + 32)
         (y + (rows * 32 + columns)).store(total)
     module = b.module()
-    assert "icmp ne <32 x ptr" not in compile_kernel(module).optimized
+    assert "icmp ne <32 x ptr" not in compile_kernel(module).optimized_llvm
     data = np.random.default_rng(0).standard_normal((4, 96)).astype(np.float32)
     both(module, 1, data.ravel(), np.zeros(128, np.float32), 96)
 
@@ -326,7 +326,7 @@ def test_elements_without_an_instruction_that_gathers_them_are_read_by_a_functio
         rows, columns = b.arange(40)[:, None], b.arange(24)[None, :]
         (y + (columns * n + rows)).store((x + (rows * n + columns)).load(columns < n, 0))
     module = b.module()
-    text = compile_kernel(module).optimized
+    text = compile_kernel(module).optimized_llvm
     for does in ("gather", "scatter"):
         # Of the kernel's memory and of shared memory: declared, and called once.
         assert text.count(f"@llvm.masked.{does}.v32") == 4, does

@@ -56,11 +56,11 @@ def test_code() -> None:
     assert made.metadata.cluster == (4, 1, 1) and made.metadata.blocks((3,)) == (12, 1, 1)
     assert ".reqnctapercluster 4" in made.ptx and "%clusterid.x" in made.ptx
     assert made.ptx.count("ld.shared::cluster") == 4 and "bar.sync" not in made.ptx
-    assert made.assembled.spills == made.assembled.stack == 0
+    assert made.machine_code.spills == made.machine_code.stack == 0
     made = compile_kernel(parse(REMOTE), "sm_90a")
     assert made.ptx.count("mbarrier.arrive.release.cluster.shared::cluster") == 2
     assert made.ptx.count("mbarrier.try_wait.parity.acquire.cluster") == 3
-    assert made.assembled.spills == made.assembled.stack == 0
+    assert made.machine_code.spills == made.machine_code.stack == 0
 
 
 def test_arrivals_for_copies_order_nothing_else() -> None:
@@ -211,7 +211,7 @@ def test_rows_that_are_sent(launch: Any) -> None:
         four(SCATTERED, seed, launch)
     made = compile_kernel(parse(SCATTERED), "sm_90a")
     assert "st.async.shared::cluster.mbarrier::complete_tx::bytes" in made.ptx
-    assert made.assembled.stack == 0
+    assert made.machine_code.stack == 0
     assert "barrier.cluster.arrive.relaxed" in made.ptx and "release.cluster.shared" not in made.ptx
 
 

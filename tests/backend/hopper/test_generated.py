@@ -37,7 +37,7 @@ def check(
         whole = [*given[:place], found, *given[place + 1 :]]
         SimtExecutor().launch(module, kernel, blocks, whole, target="sm_90a", seed=seed)
         np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
-    made = compile_kernel(module, "sm_90a").assembled
+    made = compile_kernel(module, "sm_90a").machine_code
     assert (made.spills, made.stack, made.warnings) == (0, 0, ())
 
 

@@ -76,7 +76,7 @@ def test_machines_agree(product: Product) -> None:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("product", [*PRODUCTS[::5], *LARGE], ids=str)
 def test_the_assembler_has_nothing_to_say(product: Product) -> None:
-    made = compile_kernel(product.module(), "sm_90a").assembled
+    made = compile_kernel(product.module(), "sm_90a").machine_code
     assert (made.spills, made.stack, made.warnings) == (0, 0, ())
 
 

@@ -111,7 +111,7 @@ def test_code() -> None:
     made = compile_(shared_depth(128, 128, 64, 4), "sm_90a")
     assert "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group" in made.ptx
     assert not re.search(r"\b(atom|red)\.", made.ptx.replace("shared", ""))
-    found = made.assembled
+    found = made.machine_code
     assert (found.spills, found.stack, found.warnings) == (0, 0, ())
 
 

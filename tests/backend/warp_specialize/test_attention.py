@@ -46,7 +46,7 @@ class Case:
         result = BF16 if self.turned else None
         return attention(
             self.bm, self.bn, self.d, self.factor, result, causal=self.causal,
-            grouped=self.group > 1, turned=self.turned, slack=slack,
+            grouped=self.group > 1, v_transposed=self.turned, slack=slack,
         )  # fmt: skip
 
     def arguments(self) -> tuple[list[Any], Any]:

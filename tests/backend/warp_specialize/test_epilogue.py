@@ -73,7 +73,7 @@ def test_the_assembler_has_nothing_to_say(tile: tuple[int, int, int], transposed
     made = compile_(matmul(*tile, transposed=transposed), "sm_90a")
     assert "cp.async.bulk.tensor.2d.global.shared::cta" in made.ptx
     assert "st.global" not in made.ptx
-    found = made.assembled
+    found = made.machine_code
     assert (found.spills, found.stack, found.warnings) == (0, 0, ())
 
 
@@ -81,4 +81,4 @@ def test_tf32_results_are_copied() -> None:
     module = matmul(128, 128, 32, F32, F32, F32, precision="tf32", transposed=True)
     made = compile_(module, "sm_90a")
     assert "st.global" not in made.ptx
-    assert made.assembled.spills == 0
+    assert made.machine_code.spills == 0

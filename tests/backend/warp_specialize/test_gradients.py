@@ -153,7 +153,7 @@ def test_what_goes_before(kind: Any) -> None:
     o, sums, delta = np.full_like(given.q, np.nan), given.padded(known.sums), given.padded(0.0)
     sums[:, : given.t] = np.nan
     arrays = [given.q, given.k, given.v, o]
-    module = attention(64, 32, D, element, causal=True, keep=True)
+    module = attention(64, 32, D, element, causal=True, save_lse=True)
     interpret(module, None, (2, 4), [*arrays, given.t, given.scale, sums])
     np.testing.assert_allclose(sums[:, : given.t], known.sums, atol=1e-4)
     module, total = (
@@ -239,7 +239,7 @@ def test_code(causal: bool, d: int) -> None:
     for module in (attention_keys(64, 128, d, BF16, causal=causal),
                    attention_queries(128, 64, d, BF16, causal=causal)):  # fmt: skip
         made = compile_kernel(module, "sm_90a")
-        found = made.assembled
+        found = made.machine_code
         assert (found.spills, found.stack, found.warnings) == (0, 0, ())
         kernel = made.stages["barriers"].kernel(None)
         buffers = [op for op in kernel.ops if op.mnemonic == "gpu.shared_alloc"]
@@ -253,7 +253,7 @@ def test_code_of_all_gradients(causal: bool, d: int) -> None:
     """Two warpgroups multiply, five times a round, and what queries get leaves by copies; the
     buffer of the factor that they write is one for both loops."""
     made = compile_kernel(attention_keys(64, 128, d, BF16, causal=causal, fused=True), "sm_90a")
-    found = made.assembled
+    found = made.machine_code
     assert (found.spills, found.stack, found.warnings) == (0, 0, ())
     assert "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add" in made.ptx
     math = made.stages["barriers"].functions["attention_keys.consumer"]

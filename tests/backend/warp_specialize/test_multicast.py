@@ -122,7 +122,7 @@ def compiled(module: Module, **options: Any) -> Any:
 def test_code(name: str) -> None:
     for ranks in (2, 4):
         made = compiled(KINDS[name][0], multicast=ranks)
-        found = made.assembled
+        found = made.machine_code
         assert (found.spills, found.stack, found.warnings) == (0, 0, ())
         assert made.metadata.cluster == (ranks, 1, 1)
         assert ".multicast::cluster" in made.ptx
@@ -227,12 +227,12 @@ def causal() -> Module:
 @pytest.mark.parametrize(
     ("module", "options", "why"),
     [
-        (KINDS["f16"][0], {"multicast": 2, "persistent": False}, "a block works for one instance"),
+        (KINDS["f16"][0], {"multicast": 2, "persistent": False}, "the kernel is not persistent"),
         (KINDS["f16"][0], {"multicast": 2, "split_k": 2}, "split-K is on"),
         (KINDS["f16"][0], {"multicast": 3}, "clusters have 2, 4, 8, 16 blocks"),
-        (causal(), {"multicast": 2}, "which slots are filled and read follows from the instance"),
+        (causal(), {"multicast": 2}, "the use of stages depends on the instance"),
         (matmul(64, 32, 8, F32, F32, F32, precision="tf32", transposed=True),
-         {"multicast": 16}, "no two instances may need the same"),
+         {"multicast": 16}, "no two instances can share an operand"),
     ],
 )  # fmt: skip
 def test_what_is_not_shared(module: Module, options: dict[str, Any], why: str) -> None:

@@ -105,7 +105,7 @@ def test_registers_are_shared_out(non_tma_alignments: tuple[int, ...]) -> None:
         (f"{FRONT},persist", None),
         (
             f"{FRONT},persist,warp-specialize{{warps=8}}",
-            "several warpgroups share the rows of a product",
+            "several warpgroups divide the rows of a matmul",
         ),
     ),
 )
@@ -113,7 +113,7 @@ def test_where_there_are_no_turns(pipeline: str, why: str | None) -> None:
     before = run(matmul(128, 32, 32), pipeline).module
     after = run(before, "pingpong")
     assert after.module is before
-    assert [d.message for d in after.remarks] == ([f"no turns: {why}"] if why else [])
+    assert [d.message for d in after.remarks] == ([f"no ping-pong: {why}"] if why else [])
 
 
 @pytest.mark.parametrize("tile", [(64, 256, 64), (64, 128, 64), (128, 128, 64)], ids=str)
@@ -130,7 +130,7 @@ def test_slots_leave_room_for_both_results(tile: tuple[int, int, int]) -> None:
 
 def test_code_has_no_spills_and_room_for_both_results() -> None:
     made = compile_kernel(matmul(128, 128, 64, result=F16), "sm_90a", {"pingpong": True})
-    assert (made.assembled.spills, made.assembled.warnings) == (0, ())
+    assert (made.machine_code.spills, made.machine_code.warnings) == (0, ())
     assert made.metadata.num_warps == 12
     assert made.metadata.shared <= 227 * 1024
 

@@ -157,10 +157,10 @@ def test_what_maps_cannot_have(arguments: tuple[int, ...], units: Any) -> None:
 def test_kernels_for_arguments_are_compiled_once() -> None:
     made = compile_(matmul(64, 64, 32), "sm_90a")
     units = (0, 8, 8, 0, 0, 0)
-    found = made.suited(units)
-    assert found is not None and found is made.suited(units)
+    found = made.non_tma_variant(units)
+    assert found is not None and found is made.non_tma_variant(units)
     assert [m.parameter for m in found.host.maps] == [0]  # type: ignore[union-attr]
-    assert found.suited(units) is None
+    assert found.non_tma_variant(units) is None
     assert found.tir_at("barriers").functions["matmul"].attributes["non_tma_alignments"] == units
 
 
@@ -168,7 +168,7 @@ def test_rows_of_eight_bytes_are_read_at_once() -> None:
     made = compile_(matmul(64, 64, 32), "sm_90a", {"non_tma_alignments": (8, 8, 8)})
     assert "ld.global.v2.b32" in made.ptx and "st.global.v2.b32" in made.ptx
     assert "ld.global.b16" not in made.ptx and "st.global.b16" not in made.ptx
-    found = made.assembled
+    found = made.machine_code
     assert (found.spills, found.warnings) == (0, ())
 
 

@@ -101,9 +101,9 @@ def test_attention(t: int, pipeline: str, causal: bool) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "counted"),
     [
-        (matmul(64, 64, 32), "defer-wgmma-waits", {"products overlapped": 1}),
+        (matmul(64, 64, 32), "defer-wgmma-waits", {"matmuls overlapped": 1}),
         (matmul(64, 64, 32), "pipeline-chained-matmuls", {}),
-        (attention(64, 32, 32), "pipeline-chained-matmuls", {"products delayed": 1}),
+        (attention(64, 32, 32), "pipeline-chained-matmuls", {"chains pipelined": 1}),
     ],
     ids=("overlap", "nothing to delay", "pipeline-chained-matmuls"),
 )

@@ -94,7 +94,7 @@ def test_a_sigmoid_is_a_power_and_a_reciprocal() -> None:
 
 @pytest.mark.sampled(3)
 @ON
-@pytest.mark.parametrize("schedule", ["persistent(off)", "roles(off)", "persistent(turns)"])
+@pytest.mark.parametrize("schedule", ["persistent(off)", "roles(off)", "persistent(pingpong)"])
 def test_products_are_right(on: str, schedule: str) -> None:
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(shape).astype(np.float16) for shape in ((96, 32), (32, 40))]

@@ -122,7 +122,7 @@ class Builder:
         arguments: dict[str, Any] = {}
         fields = [f for f in cls.schema if f.kind not in (FieldKind.ATTRIBUTE,)]
         terms = list(term.arguments)
-        late: list[tuple[Any, Term]] = []
+        literals: list[tuple[Any, Term]] = []
         for field in fields:
             if field.kind is FieldKind.RESULT_TYPE:
                 arguments[field.name] = type
@@ -131,11 +131,11 @@ class Builder:
             elif not terms:
                 break
             elif isinstance(terms[0], Number):
-                late.append((field, terms.pop(0)))
+                literals.append((field, terms.pop(0)))
             else:
                 arguments[field.name] = value = self.operand(terms.pop(0), None)
                 cast(Pattern, field.pattern).match(value.type, types)
-        for field, literal in late:
+        for field, literal in literals:
             arguments[field.name] = self.operand(literal, field.pattern.build(types))
         arguments.update(self.attributes(term, cls))
         return cls(**arguments, predicate=self._predicate(cls, type))
