@@ -8,7 +8,7 @@ import pytest
 from problems import bowl, misled, problem
 
 from tileir.backend.tuning import Pruning, tune
-from tileir.backend.tuning.report import duration, effects, explained, ranks_agree
+from tileir.backend.tuning.report import duration, effects, explained, rank_correlation
 from tileir.backend.tuning.synchronous_executor import Inline
 from tileir.testing.fake_meter import FormulaMeter
 from tileir.tools.main import main
@@ -123,9 +123,9 @@ def test_effects_are_the_quickest_with_each_choice(result):
 
 def test_a_model_that_is_right_agrees_fully_and_a_wrong_one_less(result):
     right = tune(problem(), FormulaMeter(bowl, bowl), executor=Inline())
-    assert ranks_agree(right) == pytest.approx(1.0)
-    assert ranks_agree(result) < 0.9
-    assert ranks_agree(tune(problem(), FormulaMeter(bowl), executor=Inline())) is None
+    assert rank_correlation(right) == pytest.approx(1.0)
+    assert rank_correlation(result) < 0.9
+    assert rank_correlation(tune(problem(), FormulaMeter(bowl), executor=Inline())) is None
 
 
 def test_the_picture_shows_every_candidate(result):
