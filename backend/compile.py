@@ -99,7 +99,7 @@ def _generated(
     )
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class LoweredKernel:
     """A kernel before code is written: the module after every stage, the plan of its shared
     memory, and the warps of a block."""

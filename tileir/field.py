@@ -51,7 +51,7 @@ class FieldKind(Enum):
     ATTRIBUTE = "attribute"
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Field:
     """One declared field of an op class."""
 
@@ -76,7 +76,7 @@ class Field:
         return self.second if self.kind is FieldKind.PAIRS and index % 2 else self.pattern
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class AttributeKind:
     """How an attribute's value is written: `form` is one of `int`, `bool`, `float`, `string`,
     `enum`, `ints`, `strings`, `symbol`, `type`, `combiner` (enum word or `@symbol`), `layout`."""

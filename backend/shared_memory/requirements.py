@@ -25,7 +25,7 @@ _ALIGNMENT = 16
 """The widest access of one thread, in bytes."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class SharedRequirement:
     """A requirement of shared memory: bytes, a multiple of 16, and the alignment of the first."""
 
@@ -33,7 +33,7 @@ class SharedRequirement:
     alignment: int
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class SharedMemoryPlan:
     """`offsets` and `sizes` of the ops with shared-memory ranges, and the bytes in all."""
 
