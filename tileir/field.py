@@ -216,10 +216,7 @@ def expected_attribute(field: Field, value: Any) -> str | None:
 
 def is_text(value: Any) -> bool:
     """Whether `value` is a string that a file can hold: one without halves of surrogate pairs."""
-    return isinstance(value, str) and (value.isascii() or not _HALVES.search(value))
-
-
-_HALVES = re.compile("[\ud800-\udfff]")
+    return isinstance(value, str) and (value.isascii() or not re.search("[\ud800-\udfff]", value))
 
 
 def _remap_one(old: Any, env: Mapping[Value, Operand]) -> Any:
