@@ -54,7 +54,7 @@ class Stage:
     marker: str = ""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class StageRun(Generic[_C]):
     """A module on its way through tables of stages.
 

@@ -23,7 +23,7 @@ LABEL = re.compile(rf"[ \t]*({STRING}|{NAME})[ \t]*:")
 _PHI = re.compile(rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b")
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class Phi:
     """A block parameter as written: what it defines, and the value for each predecessor."""
 
@@ -32,7 +32,7 @@ class Phi:
     location: Location
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class RawBlock:
     """A block as written, before edges get their arguments."""
 

@@ -52,7 +52,7 @@ class Option:
         return self.type(text)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class PassResult:
     """What a pass gives: the new IR, remarks at the user's lines, and counts of what it did."""
 

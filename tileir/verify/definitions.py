@@ -17,7 +17,7 @@ from tileir.verify.traits import traits
 from tileir.versions import TYPES, newer_fields, newer_in
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Walk:
     """What one pass over the ops of a function found.
 
@@ -31,7 +31,7 @@ class Walk:
     placed: bool
 
 
-@attrs.define(weakref_slot=False)
+@attrs.define(eq=False, weakref_slot=False, repr=False)
 class _Walker:
     module: Module
     function: Function
