@@ -120,6 +120,7 @@ def test_inverse_names_a_holder_exactly_where_there_is_one(it):
     assert covers(it, shape) == (wanted <= set(held))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(layouts(rank=2), layouts(rank=2))
 def test_product_tiles_and_divide_undoes(inner, outer):

@@ -90,6 +90,7 @@ def test_a_packed_vector_is_unpacked(widths: Vector) -> None:
     assert sorted(packed) == list(range(1 << sum(widths)))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [(4, 1), (8, 1), (4, 2), (12, 1)])
 @pytest.mark.parametrize(("element", "word"), [(F32, 1), (F16, 2), (I8, 4)])
 def test_factors_in_registers_have_the_rows_of_their_result(

@@ -31,6 +31,7 @@ def test_along_the_ways_that_control_takes(name: str) -> None:
     assert made(PATHS[name]) == expected(PATHS[name])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LOOPS)
 def test_round_loops(name: str) -> None:
     assert made(LOOPS[name]) == expected(LOOPS[name])
