@@ -200,7 +200,7 @@ class _Prefetcher(Lookahead):
 
     def _prefetch_in_block(self, block: Block, loads: list[Load]) -> tuple[Block, list[Operand]]:
         """The block of the loads, with the next loads after its first `wgmma`."""
-        state, valid = self.carried()
+        state, valid = self.carried_state()
         ops: list[Op] = []
         arguments: list[Operand] = []
         for op in block.ops:
@@ -226,7 +226,7 @@ class _Prefetcher(Lookahead):
         ops += copies
         if not self.tested_first:
             valid = self.both(valid, env, ops)
-        return [*self.passed(self.advance(env), valid), *(x.results[0] for x in copies)]
+        return [*self.header_arguments(self.advance(env), valid), *(x.results[0] for x in copies)]
 
     def _copy(self, op: Op, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]) -> Op:
         """A copy of `op` for an iteration that runs if `valid`."""

@@ -51,7 +51,7 @@ def tiles(module: Module, shape: tuple[int, int, int]) -> int:
     return -(-shape[0] // height) * -(-shape[1] // width)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("name", KINDS)
 def test_products(name: str, ranks: int) -> None:
@@ -68,6 +68,13 @@ def test_products(name: str, ranks: int) -> None:
         assert np.array_equal(found.astype(np.float64), wanted), shape
 
 
+def test_two_blocks_divide_a_product() -> None:
+    """The smallest of `test_products`."""
+    given, found, wanted = arguments("f16", (64, 64, 96))
+    SimtExecutor().launch(KINDS["f16"][0], None, 1, given, target="sm_90a", split_k=2)
+    assert np.array_equal(found.astype(np.float64), wanted)
+
+
 def test_odd_depths_take_the_kernel_without_tensor_maps() -> None:
     module = KINDS["f16"][0]
     given, found, wanted = arguments("f16", (64, 64, 77))
@@ -75,6 +82,7 @@ def test_odd_depths_take_the_kernel_without_tensor_maps() -> None:
     assert np.array_equal(found.astype(np.float64), wanted)
 
 
+@pytest.mark.slow
 def test_sums_are_the_same_in_any_order() -> None:
     """Of numbers that a sum in another order would round otherwise."""
     module, (m, n, k) = KINDS["f16"][0], (64, 64, 320)
@@ -90,6 +98,7 @@ def test_sums_are_the_same_in_any_order() -> None:
     assert np.allclose(z.astype(np.float32), x.astype(np.float32) @ y.astype(np.float32), 2e-3, 0.1)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KINDS)
 def test_code(name: str) -> None:
     for ranks in (2, 8):
