@@ -110,7 +110,7 @@ def prefetch_register_operands(function: Function) -> PassResult:
           store %p, %acc
           ret
         }
-    """
+    """  # noqa: E501
     count = 0
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         loop = loops(function).by_header.get(header)
