@@ -29,7 +29,7 @@ def per_warpgroup_stores(function: Function) -> Function:
         stage "layouts"
         #w = layout(rank = 2, register = [[0, 1]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0], [64, 0]])
 
-        define private void @math(f32<128, 32, #w> %x, f32 addrspace(3)* %b, tensor_desc<f32<64, 32>> %d, i32 %i) {num_warps = 8} {
+        define private void @consumer(f32<128, 32, #w> %x, f32 addrspace(3)* %b, tensor_desc<f32<64, 32>> %d, i32 %i) {num_warps = 8} {
         entry:
           gpu.tma_wait
           gpu.barrier
@@ -44,7 +44,7 @@ def per_warpgroup_stores(function: Function) -> Function:
         stage "layouts"
         #w = layout(rank = 2, register = [[0, 1]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0], [64, 0]])
 
-        define private void @math(f32<128, 32, #w> %x, f32 addrspace(3)* %b, tensor_desc<f32<64, 32>> %d, i32 %i) {num_warps = 8} {
+        define private void @consumer(f32<128, 32, #w> %x, f32 addrspace(3)* %b, tensor_desc<f32<64, 32>> %d, i32 %i) {num_warps = 8} {
         entry:
           gpu.tma_wait {warpgroup = true}
           gpu.barrier {warpgroup = true}

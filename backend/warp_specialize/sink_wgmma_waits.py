@@ -43,7 +43,7 @@ def sink_wgmma_waits(function: Function) -> PassResult:
     before:
         stage "warp_specialized"
 
-        define private void @math(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %g, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, f32*<64, 16> %p) {
+        define private void @consumer(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %g, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, f32*<64, 16> %p) {
         entry:
           gpu.mbarrier_wait %full, 0, 0
           %a = gpu.wgmma f32<64, 16> %k, 0, %q, 0, 0.0
@@ -64,7 +64,7 @@ def sink_wgmma_waits(function: Function) -> PassResult:
     after:
         stage "warp_specialized"
 
-        define private void @math(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %g, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, f32*<64, 16> %p) {
+        define private void @consumer(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %g, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, f32*<64, 16> %p) {
         entry:
           gpu.mbarrier_wait %full, 0, 0
           %a = gpu.wgmma f32<64, 16> %k, 0, %q, 0, 0.0
