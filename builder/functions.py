@@ -9,7 +9,7 @@ import attrs
 
 from tileir.builder.arguments import check_type
 from tileir.builder.errors import mistake
-from tileir.builder.ssa import Edge, Ending, Graph, OpenBlock, reachable
+from tileir.builder.ssa import Ending, Graph, OpenBlock, OpenEdge, reachable
 from tileir.errors import Location
 from tileir.ir import Function, Parameter, ParameterAttributes
 from tileir.op import Op
@@ -44,7 +44,7 @@ def arg(
 
 
 @attrs.define(eq=False)
-class Loop:
+class OpenLoop:
     """A loop around the insertion point: where `break_` and `continue_` go."""
 
     exit: OpenBlock
@@ -58,7 +58,7 @@ class OpenFunction:
     header: Function
     graph: Graph = attrs.field(factory=Graph)
     block: OpenBlock | None = None
-    loops: list[Loop] = attrs.field(factory=list[Loop])
+    loops: list[OpenLoop] = attrs.field(factory=list[OpenLoop])
     pending: If | None = None
     """An `if_` that an `else_` may still follow."""
     abandoned: bool = False
@@ -99,7 +99,7 @@ class OpenFunction:
         self.settle()
         block = self.open_block()
         result = {
-            name: Edge(block, target, arguments) for name, (target, arguments) in edges.items()
+            name: OpenEdge(block, target, arguments) for name, (target, arguments) in edges.items()
         }
         for edge in result.values():
             if edge.target.sealed:

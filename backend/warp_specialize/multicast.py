@@ -285,7 +285,7 @@ class _Sharing:
 
     def _kernel(self, maps: list[TensorMap], empty: set[Operand]) -> Function:
         from tileir.ops.cluster import ClusterArrive, ClusterWait
-        from tileir.ops.roles import Join
+        from tileir.ops.roles import JoinRoles
 
         ops: list[Op] = []
         last = [op for op in self.kernel.entry.ops if isinstance(op, TensorMap)][-1]
@@ -301,7 +301,7 @@ class _Sharing:
                 ops.append(op)
             if op is last:
                 ops += maps
-            if isinstance(op, Join):
+            if isinstance(op, JoinRoles):
                 ops += [ClusterArrive(), ClusterWait()]
         return self.kernel.with_blocks(
             {self.kernel.entry.label: attrs.evolve(self.kernel.entry, ops=tuple(ops))}

@@ -14,7 +14,7 @@ import attrs
 from tileir.analysis.cfg import cfg
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.gpu import Barrier, LocalLoad, LocalStore
+from tileir.ops.gpu import BlockBarrier, LocalLoad, LocalStore
 from tileir.ops.hopper import TmaStore, TmaWait, Wgmma, WgmmaWait
 from tileir.values import Operand
 
@@ -54,7 +54,7 @@ class _BarrierState:
     def after(self, op: Op) -> _BarrierState:
         """The same behind an op."""
         match op:
-            case Barrier(warp=False, warpgroup=False):
+            case BlockBarrier(warp=False, warpgroup=False):
                 return _BarrierState(begun=self.begun)
             case LocalStore():
                 return attrs.evolve(self, written=self.written | {op.buffer})
@@ -77,7 +77,7 @@ class _BarrierState:
 def eliminate_redundant_barriers(function: Function) -> Function:
     """`function`, a role, less the barriers that no write or read of its buffers needs."""
     stored = frozenset(op.buffer for op in function.ops if isinstance(op, LocalStore))
-    barriers = [op for op in function.ops if isinstance(op, Barrier)]
+    barriers = [op for op in function.ops if isinstance(op, BlockBarrier)]
     if not stored or _meets(function, frozenset()):
         return function
     left_out: frozenset[Op] = frozenset()
