@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class For:
-    """`with b.for_(low, high, step) as i`: bounds are computed once, before the loop. A negative
+    """`with b.for_(low, high, step) as i`: bounds are evaluated once, before the loop. A negative
     literal step counts down while `i > high`; any other counts up while `i < high`."""
 
     builder: Builder

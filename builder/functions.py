@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Argument:
-    """Type of a parameter, and what the caller promises about it."""
+    """The type of a parameter, and the promises of the caller about it (`arg`)."""
 
     type: Type
     attributes: ParameterAttributes = attrs.field(factory=ParameterAttributes)
@@ -38,7 +38,10 @@ def arg(
     writeonly: bool = False,
     noalias: bool = False,
 ) -> Argument:
-    """A parameter with promises: `aligned` and `multiple_of` in bytes and units, 0 for none."""
+    """A parameter of `type` with promises of the caller: `aligned`, the address is a multiple of so
+    many bytes; `multiple_of`, the integer is a multiple of this number (0: no promise); `readonly`,
+    `writeonly`: the kernel only loads or only stores through it; `noalias`: no other parameter
+    reaches the same memory."""
     promises = ParameterAttributes(aligned, multiple_of, readonly, writeonly, noalias)
     return Argument(type, promises)
 

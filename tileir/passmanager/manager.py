@@ -27,6 +27,7 @@ class Step:
 
     @property
     def title(self) -> str:
+        """The pass and the function it runs on, as messages name them."""
         return str(self.node) + (f" on @{self.function}" if self.function else "")
 
 
