@@ -113,7 +113,9 @@ class Allowed(NamedTuple):
 ALLOWED = (
     Allowed("product", "*", r"^product$", "itertools.product"),
     Allowed("product", "*", r"^scaled_dot_product_attention$", "a function of torch"),
+    Allowed("factor", "*", r"^scale_factor$", "a parameter of torch"),
     Allowed("sum", "*", r"^(cum)?sum$", "the built-in function, the reduction"),
+    Allowed("sum", "*", r"^reduce_sum$", "a function of TileLang"),
     Allowed("round", "*", r"^round$", "the built-in function"),
     Allowed(
         "round",
@@ -154,6 +156,10 @@ ALLOWED = (
     Allowed("product", "*", r"^two_product$", "an error-free transformation (Dekker)"),
     Allowed("product", "tileir/machine/matmul.py", ".", "exact products of numbers"),
     Allowed("sums", "tileir/machine/*.py", ".", "sums of numbers"),
+    Allowed("sums", "backend/codegen/libm/*.py", ".", "sums of numbers"),
+    Allowed("product", "backend/codegen/libm/*.py", ".", "products of numbers"),
+    Allowed("sums", "backend/*", "correctly rounded sums", "the title of a paper"),
+    Allowed("across", "*", r"across_(threads|lanes|warps)$", "reductions across lanes and warps"),
 )
 
 

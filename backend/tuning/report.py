@@ -59,7 +59,7 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 1e-9:.4g} ns"
 
 
-def ranks_agree(result: Result) -> float | None:
+def rank_correlation(result: Result) -> float | None:
     """Spearman's correlation of the model's order with the measured one; None for fewer than
     three candidates, or no model."""
     both = [(o.predicted, o.seconds) for o in result.measured if o.predicted is not None]
@@ -123,7 +123,7 @@ def _model(result: Result, best: CandidateOutcome) -> Iterator[str]:
             f"  {estimate.resident} blocks of {use.warps} warps a processor, {estimate.waves:.2f} "
             f"waves; {use.shared} bytes shared, about {use.registers} registers of {use.limit}"
         )
-    agreement = ranks_agree(result)
+    agreement = rank_correlation(result)
     chosen = min(
         (o for o in result.measured if o.predicted is not None),
         key=lambda o: (o.predicted, o.name), default=None,

@@ -24,13 +24,13 @@ from tileir.types import Scalar
 
 @attrs.frozen
 class Launch:
-    """A kernel, the number of its program instances, its parameters and the tensors and numbers
-    of the plan that they are given."""
+    """A kernel, the number of its program instances, its parameters, and its `arguments`:
+    the names of the plan's tensors and numbers."""
 
     kernel: str
     instances: int
     parameters: tuple[str, ...]
-    given: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
 
 def build(
@@ -81,7 +81,7 @@ def _configure(b: Builder, schedule: Schedule) -> None:
         b.configure(warp_specialize=False)
     if schedule.persistent == "off":
         b.configure(persistent=False)
-    if schedule.persistent == "turns":
+    if schedule.persistent == "pingpong":
         b.configure(pingpong=True)
 
 

@@ -8,7 +8,7 @@ from tileir.backend.tuning import CandidateOutcome, Status, TuneError
 from tileir.backend.tuning.cost import Estimate, ResourceUse
 from tileir.backend.tuning.database import Family
 from tileir.backend.tuning.meter import Survey
-from tileir.backend.tuning.report import effects, explained, ranks_agree
+from tileir.backend.tuning.report import effects, explained, rank_correlation
 from tileir.backend.tuning.tune import Result, Spent
 
 SMALL = SPACE.with_choices(M=(16, 32), N=(16, 32, 64), num_warps=(4,))
@@ -131,7 +131,7 @@ def test_effects():
 def test_how_far_the_model_agrees(predicted, agreement):
     """Spearman's correlation, equal places shared; of two candidates there is none."""
     outcomes = [measured(16, 32, [i + 1.0] * 3, p) for i, p in enumerate(predicted)]
-    found = ranks_agree(result(tuple(outcomes)))
+    found = rank_correlation(result(tuple(outcomes)))
     assert found == (agreement if agreement is None else pytest.approx(agreement, abs=1e-4))
 
 

@@ -86,7 +86,7 @@ def unswizzled_offset(place: SharedTile, offset: int) -> int:
 def _conversion_regions(op: Any, base: int) -> Iterator[SwizzledRegion]:
     """A conversion's passage, row-major instead; of tiles that pass in one iteration."""
     staged = conversion(op.source.type, op.layout)
-    if isinstance(staged, Staging) and staged.rounds == 1:
+    if isinstance(staged, Staging) and staged.iterations == 1:
         yield SwizzledRegion(
             base, base + staged.bytes, lambda offset: base + _row_major(staged, offset - base)
         )
