@@ -43,10 +43,10 @@ def read_statement(cursor: Cursor, scope: Scope) -> Op | None:
 
     None where an operand has no value because of an earlier error; its results have none either.
     """
-    return Statement(cursor, scope).read()
+    return StatementReader(cursor, scope).read()
 
 
-class Statement:
+class StatementReader:
     """Reads one op; a subclass may spell its parts differently."""
 
     def __init__(self, cursor: Cursor, scope: Scope) -> None:

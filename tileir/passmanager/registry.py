@@ -43,6 +43,7 @@ class Option:
 
     @property
     def keyword(self) -> str:
+        """The name of the keyword parameter: `name` with underscores."""
         return self.name.replace("-", "_")
 
     def read(self, text: str) -> Any:
