@@ -76,8 +76,8 @@ def programs() -> dict[str, Any]:
     found: dict[str, Any] = {}
     comprehensions = tensor_comprehensions.parse(COMPREHENSIONS)
     for task, (a, b, _) in SHAPES.items():
-        found[f"tile_{task}"] = tile.parse(TILE[task]).compiled((F16, a), (F16, b))
-        found[f"tc_{task}"] = comprehensions[task].compiled((F16, a), (F16, b))
+        found[f"tile_{task}"] = tile.parse(TILE[task]).compile((F16, a), (F16, b))
+        found[f"tc_{task}"] = comprehensions[task].compile((F16, a), (F16, b))
         found[f"te_{task}"] = expression(task)
     return found
 

@@ -89,21 +89,21 @@ def _same(f: RegionReader, s: Statement) -> Expr:
     result = getattr(f.b, _SAME[s.name])(*f.operands(s), **options)
     if result.type is not s.result:
         raise UnsupportedStatement(f"{s.name} is of {result.type}, and stated to be of {s.result}")
-    return hinted(f, s, result)
+    return add_hints(f, s, result)
 
 
-def _rounded(f: RegionReader, s: Statement) -> Expr:
+def _with_rounding(f: RegionReader, s: Statement) -> Expr:
     name, rounding = _ROUNDED[s.name]
     return getattr(f.b, name)(*f.operands(s), rounding=rounding)
 
 
 def _cast(f: RegionReader, s: Statement) -> Expr:
     (x,) = f.operands(s)
-    return hinted(f, s, getattr(f.b, _CAST[s.name])(x, s.result))
+    return add_hints(f, s, getattr(f.b, _CAST[s.name])(x, s.result))
 
 
 RULES.update(dict.fromkeys(_SAME, _same))
-RULES.update(dict.fromkeys(_ROUNDED, _rounded))
+RULES.update(dict.fromkeys(_ROUNDED, _with_rounding))
 RULES.update(dict.fromkeys(_CAST, _cast))
 
 _HINTS = {
@@ -111,7 +111,7 @@ _HINTS = {
 }  # fmt: skip
 
 
-def hinted(f: RegionReader, s: Statement, expr: Expr) -> Expr:
+def add_hints(f: RegionReader, s: Statement, expr: Expr) -> Expr:
     """`expr` with what the attributes of its statement promise of it."""
     for name, op in _HINTS.items():
         values = s.options.get(name)
@@ -126,7 +126,7 @@ def _constant(f: RegionReader, s: Statement) -> Expr:
     if len(written) != 1 or any(t.text == "[" for t in s.head):
         raise UnsupportedStatement("a constant has one value, at every place of a tensor")
     text = written[0].text
-    type = s.given[-1] if s.given else I1
+    type = s.result_types[-1] if s.result_types else I1
     return _literal(f.b, type, text)
 
 
