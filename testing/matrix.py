@@ -124,7 +124,7 @@ def _means_something(op: Op) -> bool:
     return op.mnemonic != "extern_elementwise" or libdevice(op) is not None
 
 
-def interpret(case: Case) -> list[Any]:
+def interpreter_results(case: Case) -> list[Any]:
     """What the interpreter leaves in the arguments."""
     arguments = case.arguments()
     tileir.interpret(case.module(), case.kernel, (1,), arguments, allow_undef=True)
@@ -139,7 +139,7 @@ def simt_difference(case: Case, warps: int) -> str:
     arguments = case.arguments()
     target = TARGETS[case.number // len(WARPS) % len(TARGETS)]
     SimtExecutor().launch(case.module(), case.kernel, 1, arguments, num_warps=warps, target=target)
-    return differences(case, interpret(case), arguments)
+    return differences(case, interpreter_results(case), arguments)
 
 
 def cpu_difference(case: Case) -> str:
@@ -149,7 +149,7 @@ def cpu_difference(case: Case) -> str:
     arguments = case.arguments()
     options = {"opt_level": 1, "threads": 1, "output": []}
     CpuExecutor().launch(case.module(), case.kernel, 1, arguments, **options)
-    return differences(case, interpret(case), arguments)
+    return differences(case, interpreter_results(case), arguments)
 
 
 def warps_of(case: Case) -> int:
@@ -205,7 +205,7 @@ def on_gpu(batch: Sequence[Case], tallies: dict[str, Tally]) -> None:
         for case in (c for c in batch if c.kernel in loaded.batch.plans):
             arguments = case.arguments()
             loaded.launch(case.kernel, (1,), arguments)
-            text = differences(case, interpret(case), arguments)
+            text = differences(case, interpreter_results(case), arguments)
             tally = tallies[case.op.mnemonic]
             tally.on_gpu += not text
             tally.failures += [f"{case.name} on the GPU: {text}"] if text else []

@@ -23,7 +23,7 @@ class Effect:
     parameter: str
     choice: Choice
     seconds: float
-    factor: float
+    ratio: float
 
 
 def explained(result: Result) -> str:
@@ -161,7 +161,7 @@ def _effects(result: Result) -> Iterator[str]:
     for parameter in result.problem.space.parameters:
         mine = [e for e in rows if e.parameter == parameter.name]
         if len(mine) > 1:
-            yield f"  {parameter.name}: " + ", ".join(f"{e.choice} {e.factor:.3f}" for e in mine)
+            yield f"  {parameter.name}: " + ", ".join(f"{e.choice} {e.ratio:.3f}" for e in mine)
 
 
 def _left_out(result: Result) -> Iterator[str]:

@@ -61,7 +61,10 @@ def build(
         if f.name in stored
     }
     place = root.place
-    with b.located(place) if place else nullcontext(), b.kernel(name, **parameters) as arguments:
+    with (
+        b.at_location(place) if place else nullcontext(),
+        b.kernel(name, **parameters) as arguments,
+    ):
         result = dict(zip(parameters, arguments, strict=True))
         kernel.pointers.update({n: result[n] for n in pointers})
         kernel.numbers.update({n: result[n] for n in numbers})

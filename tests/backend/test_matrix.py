@@ -18,7 +18,7 @@ from tileir.testing.matrix import (
     assemble,
     cases,
     check,
-    interpreted,
+    interpreter_results,
     variant_cases,
     warps_of,
 )
@@ -56,7 +56,7 @@ def test_uses_agree(name):
         for number, case in enumerate(uses):
             changed, arguments = run(case.module(), "default").module, case.arguments()
             tileir.interpret(changed, case.kernel, (1,), arguments, allow_undef=True)
-            assert differences(case, interpreted(case), arguments) == "", case.name
+            assert differences(case, interpreter_results(case), arguments) == "", case.name
             check(case, tally, (warps_of(case),), cpu=number % CPU_EVERY == 0)
     assert tally.failures == []
     assert tally.equal == tally.cells == len(uses) > 0

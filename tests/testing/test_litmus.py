@@ -159,7 +159,7 @@ def test_an_outcome_that_nobody_named_is_an_error(monkeypatch: Any) -> None:
 
 
 def test_wrong_sums_are_an_error(monkeypatch: Any) -> None:
-    monkeypatch.setattr(litmus, "locks", lambda *a, **o: (4, 1))
+    monkeypatch.setattr(litmus, "locked_accumulation", lambda *a, **o: (4, 1))
     assert main(["--on", "interpreter", "--only", "locks"]) == 1
 
 

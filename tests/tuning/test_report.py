@@ -116,7 +116,7 @@ def test_where_most_are_wrong_the_first_one_is_doubted(count, said):
 
 
 def test_effects():
-    found = [(e.parameter, e.choice, e.seconds, e.factor) for e in effects(result())]
+    found = [(e.parameter, e.choice, e.seconds, e.ratio) for e in effects(result())]
     assert found == [
         ("M", 16, 2e-3, 1.0), ("M", 32, 3e-3, 1.5), ("N", 16, 5e-3, 2.5), ("N", 32, 2e-3, 1.0),
         ("num_warps", 4, 2e-3, 1.0),

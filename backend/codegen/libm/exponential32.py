@@ -46,7 +46,7 @@ _SQRT_HALF = 0x3F3504F3
 """Bits of sqrt(1/2)."""
 
 
-def reduced(x: Term) -> tuple[Term, Term]:
+def reduce_argument(x: Term) -> tuple[Term, Term]:
     """n, integer-valued, and x - n ln 2, for |x| below 150."""
     n = (x * _PER_LN2).call("rint")
     r = fma(n, -_LN2_HIGH, x)
@@ -86,7 +86,7 @@ def exp_scaled(x: Term) -> Term:
     """e^x for |x| below 150; with approximate instructions for all x."""
     if x.thread.approximates:
         return exp_by_instruction(x)
-    n, r = reduced(x)
+    n, r = reduce_argument(x)
     return ldexp(near_exp(r) + 1.0, n.whole())
 
 
@@ -127,7 +127,7 @@ def exp2(x: Term) -> Term:
 def expm1(x: Term) -> Term:
     """e^x - 1: 2^n (e^r - 1) + (2^n - 1), halved where 2^n might overflow."""
     clamped = clamp(x, -18.0, 89.0)
-    n, r = reduced(clamped)
+    n, r = reduce_argument(clamped)
     whole = n.whole()
     large = whole > 127
     power = power_of_two(where(large, whole - 1, whole))
@@ -229,7 +229,7 @@ def sinh(x: Term) -> Term:
 def _quarter_exp(size: Term) -> Term:
     """e^size / 4 within 1 ulp for a magnitude: 2^(n - 2) is normal, or infinite where e^size / 2
     is."""
-    n, r = reduced(size.call("minimumnum", 90.0))
+    n, r = reduce_argument(size.call("minimumnum", 90.0))
     power = power_of_two(n.whole() - 2)
     return (near_exp(r) + 1.0) * power
 
@@ -323,7 +323,7 @@ def pow_(x: Term, y: Term) -> Term:
     if x.thread.approximates:
         value = exp_by_instruction(product, error)
     else:
-        n, r = reduced(product)
+        n, r = reduce_argument(product)
         value = ldexp(near_exp(r + error) + 1.0, n.whole())
     return power_cases(x, y, where(usual, value, power_limits(size, y)))
 

@@ -57,24 +57,24 @@ def core(high: Term, low: Term) -> Term:
     return high + (low + (r * c) / (2.0 - c))
 
 
-def reduced(x: Term) -> tuple[Term, Term, Term]:
+def reduce_argument(x: Term) -> tuple[Term, Term, Term]:
     """n, integer-valued, and x - n ln 2 in two parts, for |x| below 1100."""
     n = (x * _PER_LN2).call("rint")
     high, low = two_sum(fma(n, -_LN2_HIGH, x), n * -_LN2_LOW)
     return n, high, low
 
 
-def exp_sum(high: Term, low: Term, shift: int = 0) -> Term:
+def exp_of_pair(high: Term, low: Term, shift: int = 0) -> Term:
     """exp(high + low) 2^shift, 0 or infinite from |high| = 800 on."""
     bounded = clamp(high, -800.0, 800.0)
-    n, rest, error = reduced(bounded)
+    n, rest, error = reduce_argument(bounded)
     low = where(bounded.same(high), low, 0.0)
     return ldexp(core(rest, error + low) + 1.0, n.whole() + shift)
 
 
 def exp(x: Term) -> Term:
     """e^x."""
-    return where(nan(x), x, exp_sum(x, x.like(0.0)))
+    return where(nan(x), x, exp_of_pair(x, x.like(0.0)))
 
 
 def exp2(x: Term) -> Term:
@@ -90,7 +90,7 @@ def exp2(x: Term) -> Term:
 def expm1(x: Term) -> Term:
     """e^x - 1."""
     bounded = clamp(x, -50.0, 800.0)
-    n, rest, error = reduced(bounded)
+    n, rest, error = reduce_argument(bounded)
     near = core(rest, error)
     whole = n.whole()
     back = power_of_two(-where(whole > 1000, whole.like(1000), whole))
@@ -192,7 +192,7 @@ def pow_(x: Term, y: Term) -> Term:
     rough = logarithm[0] * exponent
     huge = abs(rough) > 1000.0
     high = where(huge, copysign(rough.like(2000.0), rough), product[0])
-    value = exp_sum(high, where(huge, product[1].like(0.0), product[1]))
+    value = exp_of_pair(high, where(huge, product[1].like(0.0), product[1]))
     return power_cases(x, y, where(usual, value, power_limits(size, y)))
 
 
@@ -205,14 +205,14 @@ def sinh(x: Term) -> Term:
     t = expm1(size.call("minimumnum", 30.0))
     quotient = t / (t + 1.0)
     value = where(size < 1.0, (t + t) - t * quotient, t + quotient) * 0.5
-    value = where(size > 22.0, exp_sum(size, size.like(0.0), -1), value)
+    value = where(size > 22.0, exp_of_pair(size, size.like(0.0), -1), value)
     return where(nan(x) | (size < 1e-9), x, copysign(value, x))
 
 
 def cosh(x: Term) -> Term:
     """Hyperbolic cosine."""
     size = abs(x)
-    half = exp_sum(size, size.like(0.0), -1)
+    half = exp_of_pair(size, size.like(0.0), -1)
     t = expm1(size.call("minimumnum", 1.0))
     w = t + 1.0
     value = where(size < 0.3466, 1.0 + (t * t) / (w + w), half + 0.25 / half)

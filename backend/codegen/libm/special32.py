@@ -7,7 +7,7 @@ from tileir.backend.codegen.libm.exponential32 import (
     near_exp,
     quotient,
     reciprocal,
-    reduced,
+    reduce_argument,
 )
 from tileir.backend.codegen.libm.expression import (
     Term,
@@ -59,7 +59,7 @@ def erfc(x: Term) -> Term:
     ratio = horner(q, _ERFC)
     square = size * size
     lost = fma(size, size, -square)
-    n, r = reduced(-square)
+    n, r = reduce_argument(-square)
     power = near_exp(r) + 1.0
     power = fma(power, -lost, power)
     value = ldexp(quotient(ratio, fma(size, 2.0, 1.0)) * power, n.whole())

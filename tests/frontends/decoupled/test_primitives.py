@@ -52,6 +52,7 @@ def test_what_nobody_needs_again_goes_first() -> None:
     assert found == [("load", "first"), ("load", "first"), ("load", "normal"), ("store", "first")]
 
 
+@pytest.mark.sampled(2)
 @ON
 @pytest.mark.parametrize(
     "schedule",
@@ -91,6 +92,7 @@ def test_a_sigmoid_is_a_power_and_a_reciprocal() -> None:
     assert ptx.count("rcp.approx.ftz.f32") == ptx.count("ex2.approx.ftz.f32") == 64 * 32 // 128
 
 
+@pytest.mark.sampled(3)
 @ON
 @pytest.mark.parametrize("schedule", ["persistent(off)", "roles(off)", "persistent(pingpong)"])
 def test_products_are_right(on: str, schedule: str) -> None:
