@@ -23,7 +23,7 @@ def _for(f: RegionReader, s: Statement) -> list[Held]:
     b.br(loop(low, *parts(begun)))
     b.enter(loop)
     i, *exprs = loop.parameters
-    held = assembled(kinds, exprs)
+    state = assembled(kinds, exprs)
     relation, promise = ("ult", "nuw") if "unsigned" in s.words else ("slt", "nsw")
     b.cond_br(b.icmp(i, high, predicate=relation)[0], body, done)
     b.enter(body)

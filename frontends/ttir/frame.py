@@ -77,7 +77,8 @@ class RegionReader:
         return [self.value(name) for name in s.operands]
 
     def inside(self, names: Sequence[str] = (), values: Sequence[Held] = ()) -> RegionReader:
-        """The frame of a region whose parameters `names` have `values`. Raises UnsupportedStatement."""
+        """The frame of a region whose parameters `names` have `values`. Raises
+        UnsupportedStatement."""
         if len(names) != len(values):
             raise UnsupportedStatement(
                 f"a region of {len(names)} parameters is given {len(values)}"
