@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from tileir.layout import AXES, Layout, Repeat, layout
 from tileir.layout_algebra import (
-    Place,
+    HardwareCoordinate,
     compose,
     covers,
     divide,
@@ -100,7 +100,7 @@ def layouts(draw, axes=("register", "lane", "warp"), rank=None):
 
 def places(it: Layout):
     for index in itertools.product(*(range(it.size(axis)) for axis in AXES)):
-        yield Place(*index), it.coordinate(*index)
+        yield HardwareCoordinate(*index), it.coordinate(*index)
 
 
 @settings(max_examples=60, deadline=None)

@@ -4,7 +4,7 @@ the machine of threads says."""
 import numpy as np
 import pytest
 
-from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.codegen.thread_operands import Access
 from tileir.backend.cpu.lane_values import AffineValue
 from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64
 
