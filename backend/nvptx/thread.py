@@ -7,10 +7,9 @@ from typing import Any
 
 from tileir.backend.nvptx.atomics import LlvmAtomics
 from tileir.backend.nvptx.clusters import LlvmClusters
-from tileir.backend.nvptx.constant_folding import folded, is_literal
 from tileir.backend.nvptx.mma import LlvmMatrices
 from tileir.backend.nvptx.system_calls import LlvmOutside
-from tileir.backend.nvptx.text import llvm_type, mangled, memory_type, symbol
+from tileir.backend.nvptx.text import folded, is_literal, llvm_type, mangled, memory_type, symbol
 from tileir.types import I32, Element, Pointer, Type
 
 Handle = str
