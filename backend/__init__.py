@@ -46,7 +46,7 @@ __all__ = [
     "target",
 ]
 
-_HOMES = {
+_MODULES = {
     "Cache": "runtime.cache", "Jit": "runtime.jit", "jit": "runtime.jit",
     **dict.fromkeys(("SupportLevel", "Support", "supports"), "op_support"),
 }  # fmt: skip
@@ -54,8 +54,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """What compiling does not need is imported when it is asked for."""
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'tileir.backend' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"tileir.backend.{_HOMES[name]}"), name)
+    return getattr(import_module(f"tileir.backend.{_MODULES[name]}"), name)

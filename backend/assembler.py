@@ -59,7 +59,7 @@ def assemble(ptx: str, kernel: str, target: Target, libraries: Sequence[str] = (
         return _link(ptx, kernel, target, libraries)
     options = ["-O1"] * (len(ptx) > _LARGE) + ["-lineinfo"] * ("\t.loc" in ptx)
     try:
-        return _measured(*assemble_with_ptxas(tool, ptx, target, options))
+        return _parse_log(*assemble_with_ptxas(tool, ptx, target, options))
     except CompileError as error:
         if not is_too_old(error):
             raise
@@ -82,13 +82,13 @@ def _link(ptx: str, kernel: str, target: Target, libraries: Sequence[str]) -> As
             added = library.nvJitLinkAddData(handle, _PTX_INPUT, code, len(code), kernel.encode())
             _check(added, kernel, _log(library, handle, "Error"))
         _check(library.nvJitLinkComplete(handle), kernel, _log(library, handle, "Error"))
-        cubin = _linked(library, handle)
-        return _measured(cubin, _log(library, handle, "Info"))
+        cubin = _linked_cubin(library, handle)
+        return _parse_log(cubin, _log(library, handle, "Info"))
     finally:
         library.nvJitLinkDestroy(ctypes.byref(handle))
 
 
-def _measured(cubin: bytes, log: str) -> Assembled:
+def _parse_log(cubin: bytes, log: str) -> Assembled:
     def number(pattern: str) -> int:
         return max((int(n) for n in re.findall(pattern, log)), default=0)
 
@@ -102,7 +102,7 @@ def _measured(cubin: bytes, log: str) -> Assembled:
     )
 
 
-def _linked(library: Any, handle: ctypes.c_void_p) -> bytes:
+def _linked_cubin(library: Any, handle: ctypes.c_void_p) -> bytes:
     size = ctypes.c_size_t()
     _check(library.nvJitLinkGetLinkedCubinSize(handle, ctypes.byref(size)), "", "")
     buffer = ctypes.create_string_buffer(size.value)
@@ -150,11 +150,11 @@ def _function(library: Any, name: str) -> Callable[..., int]:
     """The C function `name`, or its newest versioned symbol `__name_13_0` and the like."""
     versions = ((13, n) for n in range(9, -1, -1)), ((12, n) for n in range(9, -1, -1))
     for suffix in ("", *(f"_{a}_{b}" for group in versions for a, b in group)):
-        found = getattr(library, f"{'__' if suffix else ''}{name}{suffix}", None)
-        if found is not None:
-            found.restype = ctypes.c_int
-            found.argtypes = _ARGUMENTS.get(name)
-            return found
+        function = getattr(library, f"{'__' if suffix else ''}{name}{suffix}", None)
+        if function is not None:
+            function.restype = ctypes.c_int
+            function.argtypes = _ARGUMENTS.get(name)
+            return function
     raise CompileError(Diagnostic("TIR0704", f"this nvJitLink has no {name}"))
 
 
@@ -169,8 +169,8 @@ def _find() -> Path:
     """libnvJitLink of the PyPI package, the newest CUDA version first."""
     spec = importlib.util.find_spec("nvidia")
     roots = list(spec.submodule_search_locations or ()) if spec else []
-    found = sorted(p for root in roots for p in Path(root).glob("**/libnvJitLink.so*"))
-    if not found:
+    libraries = sorted(p for root in roots for p in Path(root).glob("**/libnvJitLink.so*"))
+    if not libraries:
         message = "assembling needs nvJitLink: pip install 'tileir[cu13]' or nvidia-nvjitlink"
         raise CompileError(Diagnostic("TIR0704", message))
-    return found[-1]
+    return libraries[-1]

@@ -35,13 +35,13 @@ def check_outside(ops: Iterable[Op], kernels: Iterable[str] = ()) -> None:
     declared: dict[str, tuple[Any, ...]] = {kernel_name(name): () for name in kernels}
     for op in ops:
         if op.mnemonic == "inline_asm":
-            found = next(_faults(op), None)
+            fault = next(_faults(op), None)
         elif op.mnemonic == "extern_elementwise":
-            found = _symbol_fault(op, declared)
+            fault = _symbol_fault(op, declared)
         else:
             continue
-        if found is not None:
-            raise CompileError(Diagnostic("TIR0719", f"{op.mnemonic}: {found}", op.location))
+        if fault is not None:
+            raise CompileError(Diagnostic("TIR0719", f"{op.mnemonic}: {fault}", op.location))
 
 
 def words_of(element: Any, pack: int) -> tuple[int, int]:
@@ -106,8 +106,8 @@ def _input_faults(text: str, word: _Word, outputs: list[_Word]) -> Iterator[str]
 def _letter_faults(letter: str, word: _Word) -> Iterator[str]:
     width = WIDTHS.get(letter)
     if width is None:
-        known = ", ".join(f"{k} ({bits} bits)" for k, bits in WIDTHS.items())
-        yield f"NVPTX has no registers {letter!r}; there are {known}"
+        letters = ", ".join(f"{k} ({bits} bits)" for k, bits in WIDTHS.items())
+        yield f"NVPTX has no registers {letter!r}; there are {letters}"
     elif width < word.bits or (letter == "b" and word.bits != 1):
         yield f"{word.bits} bits do not fit a register {letter!r} of {width}"
     elif letter in _FLOATS and word.is_float and word.bits != _FLOATS[letter]:

@@ -23,7 +23,7 @@ from tileir.backend.target import Target, target as target_named
 from tileir.errors import CompileError, Diagnostic, InfeasibleError
 from tileir.gc_pause import collector_paused
 from tileir.ir import Function, Module
-from tileir.isolating import chosen
+from tileir.isolating import is_isolated
 from tileir.limits import Limits, check_tiles, limits
 from tileir.types import shape_of
 
@@ -69,13 +69,13 @@ def compile(
         asked, machine = Options.of(options), target_named(target)
         with limits(Limits.of(dict(asked.limits))):
             done = run_pipeline(module, machine, asked, kernel, recorder)
-            return _generated(module, machine, asked, done, chosen(isolate))
+            return _generate_code(module, machine, asked, done, is_isolated(isolate))
 
 
-def _generated(
+def _generate_code(
     module: Module, machine: Target, options: Options, done: LoweredKernel, isolate: bool
 ) -> CompiledKernel:
-    """PTX of what was staged."""
+    """LLVM IR and PTX of a lowered kernel."""
     last, limited = done.stages["barriers"], done.registers != options.max_registers
     unit = KernelUnit(
         last, done.kernel, done.memory, done.num_warps, done.registers, options.wait_timeout,
@@ -102,15 +102,15 @@ def _generated(
 
 @attrs.frozen(eq=False, repr=False)
 class LoweredKernel:
-    """A kernel before code is written: the module after every stage, the plan of its shared
-    memory, and the warps of a block."""
+    """A kernel before code generation: the module after every stage, the plan of its shared
+    memory, and the number of warps of a block."""
 
     stages: Mapping[str, Module]
     kernel: str
     memory: SharedMemoryPlan
     num_warps: int
     notes: tuple[Diagnostic, ...] = ()
-    """What passes remarked as they ran."""
+    """Remarks of the passes."""
     registers: int | None = None
     """The most a thread may use; None for no limit."""
 
@@ -119,49 +119,49 @@ class LoweredKernel:
 def run_pipeline(
     module: Module, machine: Target, options: Options, kernel: str | None, recorder: Any = None
 ) -> LoweredKernel:
-    """The stages up to where code is written. Raises `CompileError` as `compile` does."""
+    """The stages before code generation. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
     check_tiles(module, InfeasibleError)
     check_dots(module, machine, options.num_warps)
     for shared in _SHARED_FOR_ROLES:
-        started = _started(module, name, machine, options, shared, recorder)
+        specialized = _warp_specialize(module, name, machine, options, shared, recorder)
         try:
-            return _through_stages(module, started, machine, options, name, recorder)
+            return _through_stages(module, specialized, machine, options, name, recorder)
         except CompileError as error:
-            if started is None or not started.applied or error.code != "TIR0708":
+            if specialized is None or not specialized.applied or error.code != "TIR0708":
                 raise
     return _through_stages(module, None, machine, options, name, recorder)
 
 
 _SHARED_FOR_ROLES = (227 << 10, 195 << 10, 163 << 10, 131 << 10)
-"""Bytes of shared memory for the rings of roles. The first is taken that leaves enough for what
-else of a kernel passes through shared memory."""
+"""Bytes of shared memory for the ring buffers of warp-specialized kernels. The first size is taken
+that leaves enough for the kernel's other shared memory."""
 
 
 def _through_stages(
     module: Module,
-    started: WarpSpecializeResult | None,
+    specialized: WarpSpecializeResult | None,
     machine: Target,
     options: Options,
     name: str,
     recorder: Any,
 ) -> LoweredKernel:
-    asked, has_roles = options, started is not None and started.applied
+    asked, has_roles = options, specialized is not None and specialized.applied
     if has_roles:
         options = attrs.evolve(options, num_warps=None)
     context = Context(machine, options, name, max_registers=options.max_registers)
-    staged, remarks = (module, ()) if started is None else (started.module, started.remarks)
-    run = StageRun(staged, name, context, recorder=recorder, roles_of=lambda context: context.roles)
-    run.remarks += remarks
+    before = module if specialized is None else specialized.module
+    run = StageRun(before, name, context, recorder=recorder, roles_of=lambda context: context.roles)
+    run.remarks += () if specialized is None else specialized.remarks
     run.through(GPU)
     context = run.context
     memory = SharedMemoryPlan.with_roles(run.module, name, tuple(context.roles))
     notes, source = tuple(run.remarks), within(module, name)
     if _has_requests(source, name, asked):
-        from tileir.backend.requests import Made, unfollowed
+        from tileir.backend.requests import KernelOutcome, ignored_requests
 
-        made = Made(run.module, name, has_roles, run.remarks, context.prefetched)
-        notes = (*notes, *unfollowed(source, asked, machine, made))
+        outcome = KernelOutcome(run.module, name, has_roles, run.remarks, context.prefetched)
+        notes = (*notes, *ignored_requests(source, asked, machine, outcome))
     return LoweredKernel(
         {"input": module, **run.snapshots},
         name,
@@ -186,40 +186,43 @@ def _has_requests(source: Module, kernel: str, options: Options) -> bool:
     )
 
 
-def _started(
+def _warp_specialize(
     module: Module, name: str, machine: Target, options: Options, shared: int, recorder: Any
 ) -> WarpSpecializeResult | None:
-    """The module with the kernel's roles, which share `shared` bytes; None where it has none."""
-    said = module.functions[name].attributes
+    """The module with `name` warp-specialized, where that applies, else None; its ring buffers take
+    up to `shared` bytes of shared memory."""
+    attributes = module.functions[name].attributes
     if not (machine.wgmma and machine.tma) or module.stage is not None:
         return None
     if not any(has_op(f, "dot", "dot_scaled") for f in module.functions.values()):
         return None
     if not (
-        said.get("warp_specialize", True)
+        attributes.get("warp_specialize", True)
         if options.warp_specialize is None
         else options.warp_specialize
     ):
         return None
     from tileir.backend.warp_specialize.options import WarpSpecializeOptions, WarpSpecializeResult
 
-    split = cast(int, options.split_k or said.get("split_k", 1))
-    multicast = cast(int, options.multicast or said.get("multicast", 1))
+    split = cast(int, options.split_k or attributes.get("split_k", 1))
+    multicast = cast(int, options.multicast or attributes.get("multicast", 1))
     if split < 2 and multicast < 2 and (why := _why_no_roles(module)) is not None:
         return WarpSpecializeResult(module, (why,))
     from tileir.backend.warp_specialize.driver import warp_specialize
 
-    asked = said.get("num_warps", 0)
+    asked = attributes.get("num_warps", 0)
     warps = options.num_warps or (asked if isinstance(asked, int) else 0)
-    many = said.get(PERSISTENT, True) if options.persistent is None else options.persistent
-    turns = said.get("pingpong", False) if options.pingpong is None else options.pingpong
-    wanted = WarpSpecializeOptions(
-        options.num_stages or 0, warps, shared, bool(many), bool(turns),
+    persistent = (
+        attributes.get(PERSISTENT, True) if options.persistent is None else options.persistent
+    )
+    pingpong = attributes.get("pingpong", False) if options.pingpong is None else options.pingpong
+    request = WarpSpecializeOptions(
+        options.num_stages or 0, warps, shared, bool(persistent), bool(pingpong),
         non_tma_alignments=options.non_tma_alignments,
         ordered_softmax=options.ordered_softmax is not False,
     )  # fmt: skip
-    wanted = attrs.evolve(wanted, split_k=split, multicast=multicast)
-    return warp_specialize(module, name, wanted, recorder)
+    request = attrs.evolve(request, split_k=split, multicast=multicast)
+    return warp_specialize(module, name, request, recorder)
 
 
 def _why_no_roles(module: Module) -> Diagnostic | None:
@@ -246,7 +249,7 @@ def _kernel(module: Module, name: str | None) -> Function:
 
 
 def metadata_of_lowered(done: LoweredKernel, machine: Target) -> Metadata:
-    """What a launcher needs of a kernel that was staged."""
+    """What a launcher needs of a lowered kernel."""
     kernel, memory = done.stages["input"].functions[done.kernel], done.memory
     prepared = done.stages["legal"].functions[done.kernel]
     return metadata_of(

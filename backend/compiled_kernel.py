@@ -13,7 +13,7 @@ from tileir.backend.error_kinds import classify_errors
 from tileir.backend.metadata import Metadata
 from tileir.backend.options import Options
 from tileir.backend.target import Target, target as target_named
-from tileir.errors import CompileError, Diagnostic, Location, escaped
+from tileir.errors import CompileError, Diagnostic, Location, escape
 from tileir.ir import Module
 from tileir.limits import Limits, limits
 from tileir.passmanager.registry import remark
@@ -41,12 +41,12 @@ class CompiledKernel:
     plan: Metadata
     libraries: tuple[str, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
-    """What passes remarked as they ran."""
+    """Remarks of the passes."""
     limited: bool = False
     """Whether the limit of registers was chosen here, and goes where it would spill."""
     options: Options = attrs.field(factory=Options)
     code: Assembled | None = None
-    """Machine code, where it was made before."""
+    """`machine_code`, where it was assembled before."""
     remarked: tuple[Diagnostic, ...] | None = None
     """`remarks`, where they were made before."""
     without_maps: CompiledKernel | None = None
@@ -55,10 +55,10 @@ class CompiledKernel:
     """Whether it is assembled in a process of its own."""
 
     def __str__(self) -> str:
-        made = self.plan
+        plan = self.plan
         return (
-            f"{escaped(made.kernel)} for {made.target}: {made.num_warps} warps, "
-            f"{made.shared} bytes of shared memory, {len(self.ptx.splitlines())} lines of PTX"
+            f"{escape(plan.kernel)} for {plan.target}: {plan.num_warps} warps, "
+            f"{plan.shared} bytes of shared memory, {len(self.ptx.splitlines())} lines of PTX"
         )
 
     def __repr__(self) -> str:
@@ -70,26 +70,27 @@ class CompiledKernel:
         return kernel_html(self)
 
     @cached_property
-    def optimized(self) -> str:
-        """LLVM IR as PTX is generated from it, made when it is asked for, which needs llvmlite."""
+    def optimized_llvm(self) -> str:
+        """The optimized LLVM IR that PTX is generated from. It is computed on demand, which needs
+        llvmlite."""
         from tileir.backend.nvptx.llvm_codegen import (
-            optimised,  # kernels that were loaded need no LLVM
+            optimized_ir,  # kernels that were loaded need no LLVM
         )
 
         machine, level = target_named(self.plan.target), self.options.opt_level
         if not self.isolate:
-            return optimised(self.llvm, machine, level)
-        return self._isolated("optimisation", optimised, self.llvm, machine, level)
+            return optimized_ir(self.llvm, machine, level)
+        return self._run_isolated("optimisation", optimized_ir, self.llvm, machine, level)
 
     @cached_property
     def host(self) -> HostPlan | None:
         """What the host does before a launch; None for nothing."""
-        found = [str(step.value) for step in self.plan.host_plan if step.kind == "plan"]
-        if not found:
+        plans = [str(step.value) for step in self.plan.host_plan if step.kind == "plan"]
+        if not plans:
             return None
         from tileir.backend.tma.host_plan import HostPlan  # few kernels have one
 
-        return HostPlan.from_text(found[0])
+        return HostPlan.from_text(plans[0])
 
     @cached_property
     def fallback(self) -> CompiledKernel | None:
@@ -105,44 +106,44 @@ class CompiledKernel:
         options = attrs.evolve(self.options, warp_specialize=False)
         return compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
 
-    def suited(self, units: tuple[int, ...]) -> CompiledKernel | None:
-        """The kernel for arguments with tensors that maps cannot have, as
-        `HostPlan.non_tma_alignments` says of them: compiled when it is first asked for; None where
-        it has no roles. Raises `CompileError`."""
-        if units not in self._suited:
-            self._suited[units] = self._for(units)
-        return self._suited[units]
+    def non_tma_variant(self, units: tuple[int, ...]) -> CompiledKernel | None:
+        """The kernel for tensors that tensor maps cannot describe, whose alignments `units`
+        `HostPlan.non_tma_alignments` gives. It is compiled on first use; None where it is not
+        warp-specialized. Raises `CompileError`."""
+        if units not in self._non_tma_variants:
+            self._non_tma_variants[units] = self._compile_non_tma(units)
+        return self._non_tma_variants[units]
 
     @cached_property
-    def _suited(self) -> dict[tuple[int, ...], CompiledKernel | None]:
+    def _non_tma_variants(self) -> dict[tuple[int, ...], CompiledKernel | None]:
         return {}
 
-    def _for(self, units: tuple[int, ...]) -> CompiledKernel | None:
+    def _compile_non_tma(self, units: tuple[int, ...]) -> CompiledKernel | None:
         source = self.stages.get("input")
         if self.options.non_tma_alignments or source is None or source.stage is not None:
             return None
         from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
         options = attrs.evolve(self.options, non_tma_alignments=units)
-        found = compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
-        return None if found.host is None else found
+        variant = compile(source, self.plan.target, options, self.plan.kernel, isolate=self.isolate)
+        return None if variant.host is None else variant
 
-    def divided(self, ranks: int) -> CompiledKernel | None:
-        """The kernel whose instances `ranks` blocks of a cluster share: compiled when it is first
-        asked for; None where its products cannot be shared. Raises `CompileError`."""
-        if ranks not in self._divided:
+    def split_k_variant(self, ranks: int) -> CompiledKernel | None:
+        """The kernel with split-K over the `ranks` blocks of a cluster. It is compiled on first
+        use; None where its dots cannot be split. Raises `CompileError`."""
+        if ranks not in self._split_k_variants:
             source = self.stages["input"]
             from tileir.backend.compile import compile  # noqa: A004 - which makes these
 
             options = attrs.evolve(self.options, split_k=ranks)
-            found = compile(
+            variant = compile(
                 source, self.plan.target, options, self.plan.kernel, isolate=self.isolate
             )
-            self._divided[ranks] = found if found.plan.cluster[0] == ranks else None
-        return self._divided[ranks]
+            self._split_k_variants[ranks] = variant if variant.plan.cluster[0] == ranks else None
+        return self._split_k_variants[ranks]
 
     @cached_property
-    def _divided(self) -> dict[int, CompiledKernel | None]:
+    def _split_k_variants(self) -> dict[int, CompiledKernel | None]:
         return {}
 
     @cached_property
@@ -155,17 +156,19 @@ class CompiledKernel:
         from tileir.backend.remarks import access_remarks  # so that compiling pays nothing for it
 
         laid_out = self.stages["layouts"].functions[self.plan.kernel]
-        return tuple(dict.fromkeys((*self.notes, *access_remarks(laid_out), *self._spilled())))
+        return tuple(
+            dict.fromkeys((*self.notes, *access_remarks(laid_out), *self._spill_remarks()))
+        )
 
-    def _spilled(self) -> Iterator[Diagnostic]:
-        """A remark about what is spilled (TIR0759), where there is an assembler to say so."""
+    def _spill_remarks(self) -> Iterator[Diagnostic]:
+        """A remark about spilled registers (TIR0759), where there is an assembler to count them."""
         try:
-            found = self.assembled
+            code = self.machine_code
         except CompileError:
             return
-        if found.spills:
-            message = f"{found.spills} bytes of registers are spilled by each thread"
-            message += f", which has {found.registers}: use smaller tiles or more warps"
+        if code.spills:
+            message = f"{code.spills} bytes of registers are spilled by each thread"
+            message += f", which has {code.registers}: use smaller tiles or more warps"
             yield remark("TIR0759", message, self._place)
 
     def tir_at(self, stage: str) -> Module:
@@ -173,7 +176,7 @@ class CompiledKernel:
         return self.stages[stage]
 
     @cached_property
-    def assembled(self) -> Assembled:
+    def machine_code(self) -> Assembled:
         """Machine code and what it uses. Raises `CompileError`."""
         if self.code is not None:
             return self.code
@@ -181,10 +184,10 @@ class CompiledKernel:
             return self._assemble()
 
     def _assemble(self) -> Assembled:
-        found = self._assembled_from(self.ptx)
-        if found.spills and self.limited:
+        code = self._assembled_from(self.ptx)
+        if code.spills and self.limited:
             return self._assembled_from(re.sub(r"\.maxnreg \d+", "", self.ptx))
-        return found
+        return code
 
     def _assembled_from(self, ptx: str) -> Assembled:
         from tileir.backend.assembler import assemble
@@ -194,7 +197,7 @@ class CompiledKernel:
         try:
             if not self.isolate:
                 return assemble(*arguments)
-            return self._isolated("assembly", assemble, *arguments)
+            return self._run_isolated("assembly", assemble, *arguments)
         except CompileError as error:
             if error.code != "TIR0705" or not self._has_code_of_others:
                 raise
@@ -203,7 +206,7 @@ class CompiledKernel:
             )
             raise CompileError(Diagnostic("TIR0719", message, self._place)) from error
 
-    def _isolated(self, stage: str, function: Any, *arguments: Any) -> Any:
+    def _run_isolated(self, stage: str, function: Any, *arguments: Any) -> Any:
         """`function` of `arguments` in a process of its own, which gets a target as `Machine`."""
         from tileir.backend.isolation import Machine, Task, run
 
@@ -228,12 +231,12 @@ class CompiledKernel:
     @property
     def cubin(self) -> bytes:
         """The machine code. Raises `CompileError` where nvJitLink is missing or refuses."""
-        return self.assembled.cubin
+        return self.machine_code.cubin
 
     @cached_property
     def metadata(self) -> Metadata:
         """The plan, with what a thread uses as assembled. Raises `CompileError` as `cubin`."""
-        found = self.assembled
+        code = self.machine_code
         return attrs.evolve(
-            self.plan, registers=found.registers, spills=found.spills, stack=found.stack
+            self.plan, registers=code.registers, spills=code.spills, stack=code.stack
         )

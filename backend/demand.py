@@ -63,10 +63,10 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
     there = min(machine.max_registers, machine.registers_per_processor // threads)
     most = there * limits.current().register_percent // 100
     needed, op = 0, None
-    for found in function.ops:
-        taken = math.ceil(demand(found) / threads)
+    for candidate in function.ops:
+        taken = math.ceil(demand(candidate) / threads)
         if taken > most and taken >= needed:  # what comes last is what the others are computed for
-            needed, op = taken, found
+            needed, op = taken, candidate
     if op is not None:
         message = (
             f"{op.mnemonic} takes about {needed} registers of each thread, and a thread of "
@@ -95,8 +95,8 @@ def registers(type: Type) -> int:
 
 def _of_dot(op: Dot, m: int, n: int, k: int) -> int:
     """Registers that a dot of these extents with the elements of `op` takes, over all threads."""
-    factor, result = _operand_bits(op), _bits(op.results[0].type)
-    return (m * k * factor + k * n * factor + m * n * result) // 32
+    operand, result = _operand_bits(op), _bits(op.results[0].type)
+    return (m * k * operand + k * n * operand + m * n * result) // 32
 
 
 def _operand_bits(op: Dot) -> int:

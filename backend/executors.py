@@ -58,16 +58,17 @@ class GpuExecutor:
         compiled = Cache.usual().compile(
             module, chosen, Options.of(options), kernel, isolate=isolate
         )
-        values = ordered(module, compiled.plan.kernel, arguments)
+        values = by_position(module, compiled.plan.kernel, arguments)
         cuda = driver()
         cuda.context()
         with ExitStack() as stack:
             copies = _on_gpu(stack, Span.each(values))
             described = [t.startswith("tensor_desc") for t in compiled.plan.arguments]
-            held = [
-                _passed(copies.get(id(v)), v, d) for v, d in zip(values, described, strict=True)
+            passed = [
+                _device_argument(copies.get(id(v)), v, d)
+                for v, d in zip(values, described, strict=True)
             ]
-            Kernel(compiled)[grid](*held)
+            Kernel(compiled)[grid](*passed)
             cuda.synchronize()
             for copy in copies.values():
                 copy.bring_back()
@@ -122,8 +123,8 @@ def _calls() -> Calls:
     return Calls(gpu(), gpu_target(), Kernel, Cache.usual())
 
 
-def _passed(copy: _Copy | None, value: Any, described: bool) -> Any:
-    """What the kernel takes for an argument."""
+def _device_argument(copy: _Copy | None, value: Any, described: bool) -> Any:
+    """The argument as the kernel takes it: a copy on the GPU, or the value itself."""
     if copy is None:
         return value
     return Tensor(copy.pointer, *_measures(value)) if described else copy.pointer
@@ -151,15 +152,15 @@ class SimtExecutor:
         """Run the lowering rules of `kernel` for every thread; what was done, counted. Lines that
         it prints are added to `output`, a list; what its ops do to memory to `counts`
         (`tileir.backend.simt.counts.Counts`).
-        `seed` draws the order of roles of warps and of copies beside them; `blocks` is how many
-        run at once, of kernels that work for many instances; `time_limit` is in seconds.
+        `seed` chooses the order of warp roles and of asynchronous copies; `blocks` is how many
+        blocks of a persistent kernel run at once; `time_limit` is in seconds.
         `allow_races` says nothing of accesses by two instances that nothing orders. Arguments
         that a host plan refuses are for the kernel without tensor maps, as on a GPU.
 
         Raises `CompileError`, `LaunchError` at the op of the program that is wrong (TIR0501: an
         access outside of every array, TIR0502: one not aligned, TIR0713: an assertion that does
         not hold), and AssertionError for a defect of the lowering (a race in shared memory, a
-        read of what nobody wrote).
+        read of uninitialised memory).
         """
         from tileir.backend.simt import barrier_removal, machine as simt
         from tileir.backend.simt.faults import FaultError
@@ -171,13 +172,13 @@ class SimtExecutor:
         allow_races = options.pop("allow_races", False)
         time_limit = options.pop("time_limit", None)
         extents: tuple[int, ...] = extents_of(grid)
-        done = _staged(module, machine, kernel, options)
+        done = _lower(module, machine, kernel, options)
         function = module.functions[done.kernel]
-        given = ordered(module, done.kernel, arguments)
-        for parameter, value in zip(function.parameters, given, strict=True):
+        positional = by_position(module, done.kernel, arguments)
+        for parameter, value in zip(function.parameters, positional, strict=True):
             if not isinstance(value, np.ndarray):
                 encode_argument(parameter, value)
-        values = expanded(function, given)
+        values = expand_descriptors(function, positional)
         if not module.stage:
             done, extents, values = planned_launch(
                 module, machine, done, options, extents, values, blocks
@@ -206,21 +207,21 @@ def planned_launch(
     numbers = [_number(i, v, spans.get(id(v))) for i, v in enumerate(values)]
     if options.get("split_k") == 0:
         ranks = _ranks(module, done, machine, grid, numbers)
-        shared = _staged(module, machine, kernel, {**options, "split_k": ranks})
+        shared = _lower(module, machine, kernel, {**options, "split_k": ranks})
         if (planned := host_plan(shared)) is not None:
             done, host = shared, planned
-    found = plan_launch(host, grid, numbers, blocks)
-    units = None if found else host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments])
+    plan = plan_launch(host, grid, numbers, blocks)
+    units = None if plan else host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments])
     if units is not None:
-        done = _staged(module, machine, kernel, {**options, "non_tma_alignments": units})
+        done = _lower(module, machine, kernel, {**options, "non_tma_alignments": units})
         host = host_plan(done)
-        found = host and plan_launch(host, grid, numbers, blocks)
-    if found is None:
-        return _staged(module, machine, kernel, {**options, "warp_specialize": False}), grid, values
-    return done, found.grid, [*values, *found.extents]
+        plan = host and plan_launch(host, grid, numbers, blocks)
+    if plan is None:
+        return _lower(module, machine, kernel, {**options, "warp_specialize": False}), grid, values
+    return done, plan.grid, [*values, *plan.extents]
 
 
-def _staged(
+def _lower(
     module: Module, machine: Target, kernel: str | None, options: dict[str, Any]
 ) -> LoweredKernel:
     return run_pipeline(module, machine, Options.of(options), kernel)
@@ -257,17 +258,19 @@ def _number(index: int, value: Any, span: Span | None) -> int:
     return as_number(value) if span is None else (index + 1 << 40) + span.offset
 
 
-def expanded(function: Function, values: list[Any]) -> list[Any]:
-    """Arrays that descriptors describe followed by their extents and strides."""
-    found: list[Any] = []
+def expand_descriptors(function: Function, values: list[Any]) -> list[Any]:
+    """`values`, with each array for a descriptor parameter followed by its extents and strides."""
+    expanded: list[Any] = []
     for parameter, value in zip(function.parameters, values, strict=True):
-        found.append(value)
+        expanded.append(value)
         if isinstance(parameter.type, Descriptor):
-            found += [n for numbers in _measures(value) for n in numbers]
-    return found
+            expanded += [n for numbers in _measures(value) for n in numbers]
+    return expanded
 
 
-def ordered(module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
+def by_position(
+    module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str, Any]
+) -> list[Any]:
     """Arguments by position. Raises `LaunchError` where they are not as many as the kernel takes,
     or arrays are not of what pointers point to."""
     function = module.functions[kernel]

@@ -39,7 +39,7 @@ def kernel_html(compiled: CompiledKernel) -> str:
 
 def _of_thread(compiled: CompiledKernel) -> dict[str, str]:
     try:
-        code = compiled.assembled
+        code = compiled.machine_code
     except CompileError as error:
         return {"registers": str(error.diagnostics[0].message)}
     return {

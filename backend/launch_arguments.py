@@ -32,12 +32,12 @@ def encode_argument(parameter: Parameter, value: Any) -> int:
     try:
         return _address(value) if pointer else encode(kind, value)
     except (TypeError, ValueError, OverflowError) as error:
-        found = (
+        reason = (
             f"an array or an address is needed, not {value!r:.60} (0 to 2^64 - 1)"
             if pointer
             else str(error)
         )
-        message = f"{parameter.name} is {kind}: {found}"
+        message = f"{parameter.name} is {kind}: {reason}"
         raise launch_error(message, parameter.location) from None
 
 

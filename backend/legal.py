@@ -81,23 +81,25 @@ def within(module: Module, kernel: str) -> Module:
                 if name not in seen and name in module.functions:
                     seen[name] = module.functions[name]
                     waiting.append(name)
-    found = module.with_functions({n: f for n, f in module.functions.items() if n in seen})
-    return found if not found.globals else found.evolve(globals=limits.used_globals(found))
+    result = module.with_functions({n: f for n, f in module.functions.items() if n in seen})
+    return result if not result.globals else result.evolve(globals=limits.used_globals(result))
 
 
 def check_globals(module: Module) -> None:
     """Raises `InfeasibleError` (TIR1601) at a global of `module` that is used and exceeds a
     limit."""
     used, limit = limits.used_globals(module), limits.current()
-    for found in used.values():
-        if found.alignment > limit.alignment:
-            what = f"@{found.name} is aligned to {found.alignment} bytes"
-            raise InfeasibleError(limits.exceeded("alignment", what, found.location))
+    for variable in used.values():
+        if variable.alignment > limit.alignment:
+            what = f"@{variable.name} is aligned to {variable.alignment} bytes"
+            raise InfeasibleError(limits.limit_diagnostic("alignment", what, variable.location))
     limits.check_globals(used, InfeasibleError)
-    for found in used.values():
-        if found.count > limit.initial_elements and not is_zero(found):
-            what = f"@{found.name} has {found.count} elements with initial values"
-            raise InfeasibleError(limits.exceeded("initial_elements", what, found.location))
+    for variable in used.values():
+        if variable.count > limit.initial_elements and not is_zero(variable):
+            what = f"@{variable.name} has {variable.count} elements with initial values"
+            raise InfeasibleError(
+                limits.limit_diagnostic("initial_elements", what, variable.location)
+            )
 
 
 def check_constants(module: Module, machine: Target) -> None:
@@ -105,16 +107,16 @@ def check_constants(module: Module, machine: Target) -> None:
     than `machine` has for them."""
     most = limits.current().constant_bytes or machine.constant_bytes
     total = 0
-    for found in limits.used_globals(module).values():
-        if found.constant and not found.external:
-            total += limits.size_of(found)
+    for variable in limits.used_globals(module).values():
+        if variable.constant and not variable.external:
+            total += limits.size_of(variable)
             if total > most:
                 message = (
-                    f"@{found.name}, with the constants before it, takes {total} bytes, and "
+                    f"@{variable.name}, with the constants before it, takes {total} bytes, and "
                     f"{machine.name} has {most} (limit constant_bytes): use a global that is not "
                     "constant"
                 )
-                raise InfeasibleError(Diagnostic("TIR0708", message, found.location))
+                raise InfeasibleError(Diagnostic("TIR0708", message, variable.location))
 
 
 def check_parameters(function: Function, machine: Target) -> None:
@@ -139,9 +141,10 @@ def _too_many(
         f"the parameters of @{function.name} take {total} bytes, and {machine.name} passes {most} "
         "(limit parameter_bytes): pass some of them in an array"
     )
-    return InfeasibleError(Diagnostic("TIR0708", message, where or function.location))  # type: ignore[arg-type]
+    location = where or function.location
+    return InfeasibleError(Diagnostic("TIR0708", message, location))  # type: ignore[arg-type]
 
 
-def is_zero(found: Global) -> bool:
+def is_zero(variable: Global) -> bool:
     """Whether memory of zeros, or of anything, does for the global."""
-    return found.initial is None or not any(constant.bits for constant in found.initial)
+    return variable.initial is None or not any(constant.bits for constant in variable.initial)

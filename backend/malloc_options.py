@@ -1,13 +1,13 @@
 """Memory that LLVM and the assembler give back stays with the process until the next compilation.
 
 The GNU C library returns what is free at the end of its heap to the system beyond 128 KiB, and
-each compilation would take its pages anew: 1,500 page faults for an addition, a third of its time.
+each compilation would fault its pages in: 1,500 page faults for an addition, a third of its time.
 Once a large block has been freed the library keeps twice as much as that block had (mallopt(3),
 "M_MMAP_THRESHOLD": the threshold is dynamic), as it does in any process that has freed an array of
 that size. So one is allocated, never touched, and freed. Who set the library's limits themselves
 (`MALLOC_TRIM_THRESHOLD_` and the like, mallopt) has switched that off, and their limits stay.
 
-A process of its own, as `ptxas` is, takes all its pages anew; large ones are fewer.
+A separate process, as `ptxas` is, faults all its pages in; large pages are fewer.
 """
 
 from __future__ import annotations

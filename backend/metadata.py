@@ -108,36 +108,41 @@ class Metadata:
         return attrs.asdict(self)
 
     @staticmethod
-    def from_json(found: Mapping[str, Any]) -> Metadata:
+    def from_json(fields: Mapping[str, Any]) -> Metadata:
         """What `to_json` gave. Raises TypeError, KeyError and ValueError for anything else."""
-        plan = tuple(HostStep(s["kind"], _value(s["value"])) for s in found["host_plan"])
-        lists = {name: tuple(found[name]) for name in ("cluster", "globals")}
-        parameters = tuple(Argument(**p) for p in found["parameters"])
-        whole: dict[str, Any] = {**found, **lists, "parameters": parameters, "host_plan": plan}
-        made = Metadata(**whole)
-        _check_types(made)
-        return made
+        plan = tuple(HostStep(s["kind"], _value(s["value"])) for s in fields["host_plan"])
+        lists = {name: tuple(fields[name]) for name in ("cluster", "globals")}
+        parameters = tuple(Argument(**p) for p in fields["parameters"])
+        whole: dict[str, Any] = {**fields, **lists, "parameters": parameters, "host_plan": plan}
+        metadata = Metadata(**whole)
+        _check_types(metadata)
+        return metadata
 
 
 _NUMBERS = ("num_warps", "shared", "axes")
 _UNKNOWN_BEFORE = ("registers", "spills", "stack")
 
 
-def _check_types(found: Metadata) -> None:
+def _check_types(metadata: Metadata) -> None:
     """Raise TypeError where a field is of another type than stated."""
-    numbers = [getattr(found, name) for name in _NUMBERS]
-    numbers += [n for name in _UNKNOWN_BEFORE if (n := getattr(found, name)) is not None]
-    numbers += found.cluster
-    texts = [found.kernel, found.target, *found.globals, *(s.kind for s in found.host_plan)]
-    texts += [p.type for p in found.parameters] + [p.name for p in found.parameters]
-    if not all(type(n) is int and n >= 0 for n in numbers) or len(found.cluster) != 3:
+    numbers = [getattr(metadata, name) for name in _NUMBERS]
+    numbers += [n for name in _UNKNOWN_BEFORE if (n := getattr(metadata, name)) is not None]
+    numbers += metadata.cluster
+    texts = [
+        metadata.kernel,
+        metadata.target,
+        *metadata.globals,
+        *(s.kind for s in metadata.host_plan),
+    ]
+    texts += [p.type for p in metadata.parameters] + [p.name for p in metadata.parameters]
+    if not all(type(n) is int and n >= 0 for n in numbers) or len(metadata.cluster) != 3:
         raise TypeError(f"numbers are natural: {numbers}")
-    if not all(isinstance(text, str) for text in texts) or type(found.dynamic) is not bool:
+    if not all(isinstance(text, str) for text in texts) or type(metadata.dynamic) is not bool:
         raise TypeError("names and types are strings")
 
 
-def _value(found: Any) -> AttributeValue:
-    return tuple(found) if isinstance(found, list) else found
+def _value(value: Any) -> AttributeValue:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def metadata_of(
@@ -160,8 +165,8 @@ def arguments_of(function: Function, prepared: Function) -> tuple[Argument, ...]
     """The parameters of `function`, with the effects of `prepared`, whose parameters are the same
     but for descriptors, which are an address and numbers there.
     Raises `CompileError` (TIR0706) for what cannot be passed."""
-    found, values = effects(prepared), [p.value for p in prepared.parameters]
-    made: list[Argument] = []
+    accesses, values = effects(prepared), [p.value for p in prepared.parameters]
+    arguments: list[Argument] = []
     for index, parameter in enumerate(function.parameters):
         promises, kind = parameter.attributes, parameter.type
         if kind in (I4, F4E2M1):
@@ -172,14 +177,14 @@ def arguments_of(function: Function, prepared: Function) -> tuple[Argument, ...]
             promises.multiple_of or 1,
         )  # fmt: skip
         if isinstance(kind, (Pointer, Descriptor)):
-            seen = found.of(values[0]) | found.elsewhere
+            seen = accesses.of(values[0]) | accesses.elsewhere
             plain = attrs.evolve(
                 plain, reads=seen.read, writes=seen.written, atomics=seen.atomic,
                 escapes=seen.escapes,
             )  # fmt: skip
-        made.append(plain)
+        arguments.append(plain)
         values = values[len(plain.words) :]
-    return tuple(made)
+    return tuple(arguments)
 
 
 def _axes(function: Function) -> int:

@@ -107,9 +107,9 @@ LIMITS: tuple[Limit, ...] = (
     _limit("atomic_rmw descriptor_reduce", _FLOATS, "compare and swap", op="fmax fmin"),
     _limit("atomic_rmw descriptor_reduce", (I16, F16, BF16), "compare and swap", op="xchg"),
     _limit("dot", (I4,), "multiply-adds"),
-    _limit("dot", (F8E4M3, F8E5M2), "f16 factors"),
+    _limit("dot", (F8E4M3, F8E5M2), "f16 operands"),
     _limit("dot", (F32,), "multiply-adds", precision="ieee"),
-    _limit("dot_scaled", (), "factors widened to bf16 or f32"),
+    _limit("dot_scaled", (), "operands widened to bf16 or f32"),
     Limit(
         frozenset({"inline_asm"}),
         frozenset(),
@@ -146,8 +146,8 @@ def supports(
             return Support(limit.how, limit.by)
     if mnemonic in EXPANDED_OPS:
         return Support(SupportLevel.EMULATED, "addresses and masks")
-    known = mnemonic in rules() or mnemonic in third_party_rules()
-    return Support(SupportLevel.NATIVE if known else SupportLevel.NONE)
+    has_rule = mnemonic in rules() or mnemonic in third_party_rules()
+    return Support(SupportLevel.NATIVE if has_rule else SupportLevel.NONE)
 
 
 def _fits(

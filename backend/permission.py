@@ -21,9 +21,9 @@ def check_permitted(module: Module, permit: Collection[str]) -> None:
     ops = [op for op in ops if brings_code(op)]
     if not ops:
         return
-    found = list(_forbidden(ops, permit))
-    if found:
-        raise CompileError(*found)
+    diagnostics = list(_forbidden(ops, permit))
+    if diagnostics:
+        raise CompileError(*diagnostics)
     from tileir.backend.assembly import check_outside  # few kernels have such code
 
     check_outside(ops, (f.name for f in module.functions.values() if f.kernel))

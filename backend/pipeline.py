@@ -355,17 +355,17 @@ def _wraps_indices(function: Function, context: Any) -> bool:
     return has_op(function, "dot") and has_op(function, "srem")
 
 
-def _reads_again(function: Function, context: Context) -> bool:
-    """Whether elements may be read repeatedly: by a loop, by several loads of one buffer, or by
-    lanes of one load whose positions are sums."""
+def _may_reread(function: Function, context: Context) -> bool:
+    """Whether elements may be loaded repeatedly: by a loop, by several loads of one tensor, or by
+    one load whose indices add several counters."""
     loads = [op for op in function.ops if op.mnemonic == "load"]
     pointers = [p for op in loads for p in op.inputs[:1] if isinstance(p.type, Tile)]
     if not context.options.stage_halo:
         return False
     if len(function.blocks) > 1 or any(len(shape_of(p.type)) > 1 for p in pointers):
         return bool(pointers)
-    known = definitions(function)
-    return len({base_pointer(p, known) for p in pointers}) < len(pointers)
+    defs = definitions(function)
+    return len({base_pointer(p, defs) for p in pointers}) < len(pointers)
 
 
 def _is_register_limited(function: Function, context: Context) -> bool:
@@ -444,7 +444,7 @@ GPU = (
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("multiply-stored-operands", _multiply_stored_operands, _multiplies_by_threads,
           marker="pipelined"),
-    Stage("stage-halo", _stage_halo, _reads_again, snapshot="halo", marker="halo"),
+    Stage("stage-halo", _stage_halo, _may_reread, snapshot="halo", marker="halo"),
     Stage("check-registers", _check_registers_suffice),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),
     Stage("rematerialize", _rematerialize, _is_register_limited, snapshot="full_tiles"),
@@ -485,7 +485,7 @@ ORDER = (
     ("stage-halo", "version-full-tiles", "what is staged is loaded under the masks of windows"),
     ("version-full-tiles", "assign-layouts", "masks limit the width of accesses"),
     ("rematerialize", "assign-layouts", "what is recomputed gets the layout of its use"),
-    ("assign-layouts", "conditional-row-max", "rows have to lie within warps"),
+    ("assign-layouts", "conditional-row-max", "each row has to belong to one warp"),
     ("assign-layouts", "allocate-shared", "conversions and reductions pass through shared memory"),
     ("per-warpgroup-stores", "allocate-shared", "it changes which buffers are alive together"),
     ("allocate-shared", "insert-barriers", "hazards are those of byte ranges"),

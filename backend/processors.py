@@ -44,14 +44,15 @@ def faults(target: Target) -> Iterator[str]:
         yield f"LLVM has no processor {target.processor}; it has {', '.join(OLDEST)}"
         return
     if target.ptx not in VERSIONS:
-        version = _dotted(oldest)
+        version = _version_text(oldest)
         yield f"LLVM writes no PTX {target.ptx!r}: {target.processor} needs version {version}"
     elif target.ptx < oldest:
-        yield f"{target.processor} needs PTX version {_dotted(oldest)}, not {_dotted(target.ptx)}"
+        versions = f"{_version_text(oldest)}, not {_version_text(target.ptx)}"
+        yield f"{target.processor} needs PTX version {versions}"
     number = int(re.sub(r"\D", "", target.processor))
     for name, (least, version) in _FEATURES.items():
         if getattr(target, name) and (number < least or target.ptx < version):
-            yield f"{name} needs sm_{least} and PTX version {_dotted(version)}"
+            yield f"{name} needs sm_{least} and PTX version {_version_text(version)}"
     for name, processors in _SPECIFIC.items():
         if getattr(target, name) and target.processor not in processors:
             yield f"{name} needs {' or '.join(sorted(processors))}"
@@ -67,5 +68,5 @@ def _sizes(target: Target) -> Iterator[str]:
         yield f"max_registers is in 32 to 255, not {target.max_registers!r}"
 
 
-def _dotted(version: int) -> str:
+def _version_text(version: int) -> str:
     return f"{version // 10}.{version % 10}"

@@ -1,9 +1,9 @@
 """PTX to cubin through NVIDIA's `ptxas`, where there is one.
 
 nvJitLink compiles every input as one of several to be linked (`ptxas -c`). It then ignores
-`setmaxnreg` and the limits of registers, lets products by warpgroups run one after the other where
-anything might be called, as division is, and schedules for fewer resident warps: 85 registers in
-place of 32 for a SwiGLU of 512 threads. `ptxas` compiles a whole program.
+`setmaxnreg` and the limits of registers, serializes wgmma in functions that might call others (a
+division is a call), and schedules for fewer resident warps: 85 registers in place of 32 for a
+SwiGLU of 512 threads. `ptxas` compiles a whole program.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def ptxas() -> str | None:
     """Where `ptxas` is: on the path, in the PyPI package nvidia-cuda-nvcc, or with Triton."""
     import shutil
 
-    found = shutil.which("ptxas")
-    if found is not None:
-        return found
+    path = shutil.which("ptxas")
+    if path is not None:
+        return path
     for package, pattern in (("nvidia", "**/bin/ptxas"), ("triton", "**/bin/ptxas")):
         spec = importlib.util.find_spec(package)
         for root in spec.submodule_search_locations or () if spec else ():

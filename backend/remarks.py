@@ -27,19 +27,19 @@ def access_remarks(function: Function) -> Iterator[Diagnostic]:
     """Remarks about `function`, whose tiles have layouts: TIR0754 for threads without work,
     TIR0755 for its accesses to global memory, TIR0756 for its pipelined loads."""
     yield from idle(function)
-    yield from dict.fromkeys(_pipelined(function))
+    yield from dict.fromkeys(_pipelined_loads(function))
     yield from dict.fromkeys(_accesses(function))
 
 
-def _pipelined(function: Function) -> Iterator[Diagnostic]:
+def _pipelined_loads(function: Function) -> Iterator[Diagnostic]:
     for op in function.ops:
         if isinstance(op, SharedAlloc):
-            slots, *shape = op.shape
-            if slots < 2:
+            stages, *shape = op.shape
+            if stages < 2:
                 continue
             kind = cast(Pointer, op.result.type).pointee
             tile = f"{kind}<{', '.join(map(str, shape))}>"
-            message = f"pipelined: {tile} is copied {slots - 1} iterations ahead, to {slots} slots"
+            message = f"pipelined: {tile} is copied {stages - 1} iterations ahead, {stages} stages"
             yield remark("TIR0756", message, op.location)
 
 
@@ -55,16 +55,16 @@ def _access(op: Op, contiguity: AccessWidths) -> Diagnostic:
     tile = cast(Any, op.inputs[0].type)
     size = tile.element.pointee.bytes
     dim, most = contiguous_dim(op, contiguity), max(1, _BYTES // size)
-    held = vector_run(tile.layout, dim)
-    width = min(held, most, contiguity.width(op, dim))
+    run = vector_run(tile.layout, dim)
+    width = min(run, most, contiguity.width(op, dim))
     at_once = f"{width} elements ({width * size} bytes) at a time"
     message = f"{op.mnemonic}: {at_once if width > 1 else 'element by element'}"
     if width < most:
-        message += f", as {_limit(op, contiguity, dim, 2 * width, held)}"
+        message += f", as {_limit(op, contiguity, dim, 2 * width, run)}"
     return remark("TIR0755", message, op.location)
 
 
-def _limit(op: Op, contiguity: AccessWidths, dim: int, wider: int, held: int) -> str:
+def _limit(op: Op, contiguity: AccessWidths, dim: int, wider: int, run: int) -> str:
     """Why an access has less than `wider` elements along `dim`."""
     tile = cast(Tile, op.inputs[0].type)
     facts, size = contiguity.facts.of(op.inputs[0]), cast(Pointer, tile.element).pointee.bytes
@@ -72,11 +72,11 @@ def _limit(op: Op, contiguity: AccessWidths, dim: int, wider: int, held: int) ->
         return f"an extent of {tile.shape[dim]} is no multiple of {wider}"
     if facts.contiguity[dim] % wider:
         return f"no {wider} neighbours have neighbouring addresses"
-    known = facts.multiple_at(dim, wider)
-    if known < size:
+    alignment = facts.multiple_at(dim, wider)
+    if alignment < size:
         return "nothing is known of how addresses are aligned"
-    if known % (wider * size):
-        return f"addresses are known to be multiples of {known} bytes only"
+    if alignment % (wider * size):
+        return f"addresses are known to be multiples of {alignment} bytes only"
     if contiguity.width(op, dim) < wider:
         return f"its mask may part {wider} neighbours"
-    return f"a thread holds {held} neighbour{'s' * (held != 1)} only"
+    return f"a thread holds {run} neighbour{'s' * (run != 1)} only"

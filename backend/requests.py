@@ -1,5 +1,5 @@
-"""Requests that a compilation did not follow, as remarks (TIR0760): options, attributes of the
-kernel and of its loops that ask for something else than what was made, and why."""
+"""Requests that a compilation did not follow, as remarks (TIR0760): options and attributes of the
+kernel and of its loops that ask for something else than what was compiled, and why."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.passmanager.registry import remark
 
-_ROLE, _PRODUCT = "gpu.role", "gpu.wgmma"
+_ROLE, _WGMMA = "gpu.role", "gpu.wgmma"
 _OF_ROLES = (
     "persistent",
     "pingpong",
@@ -25,13 +25,13 @@ _OF_ROLES = (
     "multicast",
     "non_tma_alignments",
 )
-"""Options of kernels whose warps have roles; `roles` asks for them."""
+"""Options of warp-specialized kernels."""
 
 
 @attrs.frozen
-class Made:
-    """What came of a kernel: the module at the last stage, its name, whether warps have roles, what
-    passes remarked, and whether fragments are read ahead."""
+class KernelOutcome:
+    """A lowered kernel: the module at the last stage, its name, whether it is warp-specialized, the
+    remarks of passes, and whether register operands are prefetched."""
 
     module: Module
     kernel: str
@@ -57,29 +57,29 @@ class Made:
         shapes = [op.attributes["shape"] for op in ops if op.mnemonic == "gpu.shared_alloc"]
         return {shape[0] for shape in shapes if shape[0] > 1}
 
-    def multiplying(self) -> list[int]:
-        """Warps of each role that multiplies."""
+    def consumer_warps(self) -> list[int]:
+        """The number of warps of each consumer role."""
         return [op.warps for op in self._starts if self._multiplies(op.callee)]
 
     def _multiplies(self, name: str) -> bool:
         ops = self.module.functions[name].ops
-        return any(op.mnemonic.startswith(_PRODUCT) for op in ops)
+        return any(op.mnemonic.startswith(_WGMMA) for op in ops)
 
-    def said(self, *codes: str) -> bool:
-        """Whether a pass has remarked upon it already."""
+    def has_remark(self, *codes: str) -> bool:
+        """Whether a pass has made a remark with one of `codes`."""
         return any(note.code in codes for note in self.notes)
 
 
-def unfollowed(
-    source: Module, options: Options, machine: Target, made: Made
+def ignored_requests(
+    source: Module, options: Options, machine: Target, outcome: KernelOutcome
 ) -> Iterator[Diagnostic]:
-    """Remarks about what `source` and `options` ask for and `made` has not."""
-    kernel = source.functions[made.kernel]
-    yield from _stages(kernel, options, made)
-    yield from _loops(source, made)
-    yield from _warps(kernel, options, made)
-    yield from _prefetch(kernel, options, made)
-    yield from _roles(kernel, options, machine, made)
+    """Remarks about requests of `source` and `options` that `outcome` does not follow."""
+    kernel = source.functions[outcome.kernel]
+    yield from _stages(kernel, options, outcome)
+    yield from _loops(source, outcome)
+    yield from _warps(kernel, options, outcome)
+    yield from _prefetch(kernel, options, outcome)
+    yield from _roles(kernel, options, machine, outcome)
     for name, why in (("num_ctas", "`cluster` asks for blocks of a cluster"),
                       ("max_registers", "the option `max_registers` limits them")):  # fmt: skip
         value = kernel.attributes.get(name, 1)
@@ -94,10 +94,10 @@ def lowered_level(options: Options, level: int, kernel: Function) -> Iterator[Di
         yield _remark(f"opt_level = {options.opt_level}", why, kernel.location)
 
 
-def _stages(kernel: Function, options: Options, made: Made) -> Iterator[Diagnostic]:
-    wanted, counts = options.num_stages, made.stage_counts()
-    if wanted and wanted not in (counts or {1}):
-        yield _remark(f"num_stages = {wanted}", _used(counts), kernel.location)
+def _stages(kernel: Function, options: Options, outcome: KernelOutcome) -> Iterator[Diagnostic]:
+    requested, counts = options.num_stages, outcome.stage_counts()
+    if requested and requested not in (counts or {1}):
+        yield _remark(f"num_stages = {requested}", _used(counts), kernel.location)
 
 
 def _used(counts: set[int]) -> str:
@@ -106,11 +106,11 @@ def _used(counts: set[int]) -> str:
     return f"{max(counts)} are used, as fits shared memory and the loop"
 
 
-def _loops(source: Module, made: Made) -> Iterator[Diagnostic]:
-    counts = made.stage_counts()
+def _loops(source: Module, outcome: KernelOutcome) -> Iterator[Diagnostic]:
+    counts = outcome.stage_counts()
     for function in source.functions.values():
         for op in function.ops:
-            stages, unroll = _asked(op)
+            stages, unroll = _requests_of(op)
             if stages and stages not in (counts or {1}):
                 yield _remark(f"stages = {stages} of the loop", _used(counts), op.location)
             if unroll and unroll > 1:
@@ -118,55 +118,61 @@ def _loops(source: Module, made: Made) -> Iterator[Diagnostic]:
                 yield _remark(f"unroll = {unroll} of the loop", why, op.location)
 
 
-def _asked(op: Op) -> tuple[int | None, int | None]:
+def _requests_of(op: Op) -> tuple[int | None, int | None]:
     return getattr(op, "stages", None), getattr(op, "unroll", None)
 
 
-def _warps(kernel: Function, options: Options, made: Made) -> Iterator[Diagnostic]:
-    wanted = options.num_warps or kernel.attributes.get("num_warps")
-    found = made.multiplying()
-    if made.roles and wanted and found and wanted not in (sum(found), found[0]):
-        why = f"{sum(found)} warps multiply, as the rows and registers of the products allow"
-        yield _remark(f"num_warps = {wanted}", why, kernel.location)
+def _warps(kernel: Function, options: Options, outcome: KernelOutcome) -> Iterator[Diagnostic]:
+    requested = options.num_warps or kernel.attributes.get("num_warps")
+    warps = outcome.consumer_warps()
+    if outcome.roles and requested and warps and requested not in (sum(warps), warps[0]):
+        why = f"the rows and registers of the dots allow {sum(warps)} consumer warps"
+        yield _remark(f"num_warps = {requested}", why, kernel.location)
 
 
-def _prefetch(kernel: Function, options: Options, made: Made) -> Iterator[Diagnostic]:
-    if options.prefetch_operands and not made.prefetched:
+def _prefetch(kernel: Function, options: Options, outcome: KernelOutcome) -> Iterator[Diagnostic]:
+    if options.prefetch_operands and not outcome.prefetched:
         why = "no loop is one dot by `mma` of two buffers in several steps of K"
         yield _remark("prefetch_operands = True", why, kernel.location)
 
 
-def _roles(kernel: Function, options: Options, machine: Target, made: Made) -> Iterator[Diagnostic]:
+def _roles(
+    kernel: Function, options: Options, machine: Target, outcome: KernelOutcome
+) -> Iterator[Diagnostic]:
     asked = _of_roles(kernel.attributes, options)
-    if not made.roles:
+    if not outcome.roles:
         if not (machine.wgmma and machine.tma):
-            why = f"{machine.name} has no warpgroup matmuls, which roles of warps are for"
+            why = f"{machine.name} has no wgmma and TMA, which warp specialization needs"
         elif options.warp_specialize is False:
             why = "warp_specialize = False"
         else:
-            why = "the kernel has no dots that roles of warps can load for"
+            why = "the kernel has no dots that producer warps can load for"
         for name, value in asked.items():
             yield _remark(f"{name} = {value}", why, kernel.location)
         return
-    if asked.get("pingpong") and len(made.multiplying()) < 2 and not made.said("TIR0653"):
-        why = "turns need a block that works for many instances, and are not shared"
+    if (
+        asked.get("pingpong")
+        and len(outcome.consumer_warps()) < 2
+        and not outcome.has_remark("TIR0653")
+    ):
+        why = "the ping-pong schedule needs a persistent block and no split-K"
         yield _remark("pingpong = True", why, kernel.location)
-    blocks = ranks(made.module, made.module.functions[made.kernel])
+    blocks = ranks(outcome.module, outcome.module.functions[outcome.kernel])
     for name in ("split_k", "multicast"):
-        if asked.get(name, blocks) != blocks and not made.said("TIR0654", "TIR0655"):
+        if asked.get(name, blocks) != blocks and not outcome.has_remark("TIR0654", "TIR0655"):
             why = f"a cluster has {blocks} blocks"
             yield _remark(f"{name} = {asked[name]}", why, kernel.location)
 
 
 def _of_roles(attributes: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """What is asked for of roles, by name: options first."""
-    found: dict[str, Any] = {}
+    """The requests that concern warp specialization, by name; options before attributes."""
+    requests: dict[str, Any] = {}
     for name in ("warp_specialize", *_OF_ROLES):
         option = getattr(options, name)
         value = attributes.get(name) if option in (None, ()) else option
         if value not in (None, False, 0, 1) or value is True:
-            found[name] = value
-    return found
+            requests[name] = value
+    return requests
 
 
 def _remark(what: str, why: str, location: Location | None) -> Diagnostic:

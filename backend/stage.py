@@ -100,7 +100,9 @@ class StageRun(Generic[_C]):
 
     def _apply(self, stage: Stage, name: str | None, subject: Any) -> None:
         def change() -> PassResult:
-            outcome, self.context = _normalized(stage.apply(subject, self.context), self.context)
+            outcome, self.context = _result_and_context(
+                stage.apply(subject, self.context), self.context
+            )
             return outcome
 
         if self.recorder is not None:
@@ -133,7 +135,7 @@ def has_op(function: Function, *mnemonics: str) -> bool:
     return any(op.mnemonic in mnemonics for op in function.ops)
 
 
-def _normalized(answer: Any, context: Any) -> tuple[PassResult, Any]:
+def _result_and_context(answer: Any, context: Any) -> tuple[PassResult, Any]:
     if isinstance(answer, tuple):
         return cast(tuple[PassResult, Any], answer)
     return (answer if isinstance(answer, PassResult) else PassResult(answer)), context
@@ -141,7 +143,7 @@ def _normalized(answer: Any, context: Any) -> tuple[PassResult, Any]:
 
 def _node(name: str) -> Any:
     """The stage as a node of a pipeline, for observers and records."""
-    from tileir.passmanager.pipeline import Node
+    from tileir.passmanager.pipeline import PipelineNode
     from tileir.passmanager.registry import Pass
 
-    return Node(name, {}, Pass(name, lambda ir: ir, "function", ()))
+    return PipelineNode(name, {}, Pass(name, lambda ir: ir, "function", ()))

@@ -37,7 +37,7 @@ class Target:
     registers_per_processor: int = 65536
     lanes: int = 32
     mma: frozenset[str] = frozenset({"f16", "bf16", "tf32", "f64", "i8"})
-    """Factors of `mma.sync` (PTX ISA, "Warp Level Matrix Instructions"); `i4` is left out, which
+    """Operand types of `mma.sync` (PTX ISA, "Warp Level Matrix Instructions"), without `i4`, which
     newer targets emulate."""
     ldmatrix: bool = True
     stmatrix: bool = False
@@ -61,9 +61,11 @@ class Target:
     def __attrs_post_init__(self) -> None:
         from tileir.backend.processors import faults
 
-        found = [Diagnostic("TIR0718", f"target {self.name}: {text}") for text in faults(self)]
-        if found:
-            raise UnsupportedError(*found)
+        diagnostics = [
+            Diagnostic("TIR0718", f"target {self.name}: {text}") for text in faults(self)
+        ]
+        if diagnostics:
+            raise UnsupportedError(*diagnostics)
 
     @property
     def parameter_bytes(self) -> int:
@@ -135,24 +137,24 @@ TARGETS: dict[str, Target] = {
 def target(name: str) -> Target:
     """The target called `name`; other distributions add targets as entry points of the group
     `tileir.targets`. Raises `CompileError` (TIR0702)."""
-    found = TARGETS.get(name)
-    if found is None:
+    built_in = TARGETS.get(name)
+    if built_in is None:
         from importlib.metadata import entry_points  # slow, and needed for unknown targets only
 
         for point in entry_points(group="tileir.targets", name=name):
-            return _loaded(name, point)
-        known = ", ".join(TARGETS)
-        raise CompileError(Diagnostic("TIR0702", f"no target {name}; the targets are {known}"))
-    return found
+            return _load(name, point)
+        names = ", ".join(TARGETS)
+        raise CompileError(Diagnostic("TIR0702", f"no target {name}; the targets are {names}"))
+    return built_in
 
 
-def _loaded(name: str, point: Any) -> Target:
+def _load(name: str, point: Any) -> Target:
     """The target of an entry point. Raises `CompileError` (TIR0718) for what is none."""
     try:
-        found = point.load()
+        loaded = point.load()
     except (ImportError, AttributeError) as error:
         message = f"target {name} of another distribution does not load: {error}"
         raise CompileError(Diagnostic("TIR0718", message)) from error
-    if not isinstance(found, Target):
-        raise CompileError(Diagnostic("TIR0718", f"target {name} is no Target: {found!r}"))
-    return found
+    if not isinstance(loaded, Target):
+        raise CompileError(Diagnostic("TIR0718", f"target {name} is no Target: {loaded!r}"))
+    return loaded

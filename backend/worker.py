@@ -1,4 +1,4 @@
-"""The process that `tileir.backend.isolation` starts: answers requests until nobody asks any more.
+"""The process that `tileir.backend.isolation` starts: answers requests until its input ends.
 
 A request is the name of a function, `module:name`, and its arguments, pickled; the answer whether
 it returned and what, or what it raised. Each is preceded by its length in 8 bytes.
@@ -19,7 +19,7 @@ from typing import IO, Any
 
 
 def send(stream: IO[bytes] | None, data: bytes) -> None:
-    """Write `data`. Raises OSError where nobody reads it."""
+    """Write `data`. Raises OSError where the other end is closed."""
     assert stream is not None
     stream.write(struct.pack(">Q", len(data)) + data)
     stream.flush()
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _watch(parent: int) -> None:
-    """End this process when its parent has: while LLVM runs, nobody reads standard input."""
+    """End this process when its parent has ended: while LLVM runs, standard input is not read."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(0)
@@ -77,10 +77,10 @@ def _answer(request: bytes) -> bytes:
 
 def _function(name: str) -> Any:
     module, _, path = name.partition(":")
-    found: Any = importlib.import_module(module)
+    value: Any = importlib.import_module(module)
     for part in path.split("."):
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def _failure(error: Exception) -> bytes:

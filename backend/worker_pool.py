@@ -52,9 +52,9 @@ class _Worker:
     def call(self, data: bytes, seconds: float) -> Any:
         """What the worker answers within `seconds` (0: whenever). Raises `DiedError`, and
         `TimeoutError`; the worker is gone then, as it is after any other exception."""
-        late = threading.Event()
+        timed_out = threading.Event()
         wait = seconds and seconds + (0 if self._started else _STARTING)
-        timer = threading.Timer(wait, self._late, [late])
+        timer = threading.Timer(wait, self._time_out, [timed_out])
         timer.daemon = self._waiting = True
         if wait:
             timer.start()
@@ -64,11 +64,11 @@ class _Worker:
             answer = receive(self._process.stdout)
             with self._lock:
                 self._waiting, self._started = False, True
-            if late.is_set():
+            if timed_out.is_set():
                 raise TimeoutError
             return pickle.loads(answer)
         except (EOFError, OSError) as error:
-            if late.is_set():
+            if timed_out.is_set():
                 raise TimeoutError from None
             raise DiedError(self._death()) from error
         except BaseException:
@@ -77,11 +77,11 @@ class _Worker:
         finally:
             timer.cancel()
 
-    def _late(self, late: threading.Event) -> None:
+    def _time_out(self, timed_out: threading.Event) -> None:
         with self._lock:
             if not self._waiting:
                 return
-            late.set()
+            timed_out.set()
         self.end()
 
     @property
@@ -100,7 +100,7 @@ class _Worker:
         status = self._process.returncode
         self.end()
         self._written.seek(0)
-        words = _shown(self._written.read().decode(errors="replace"))
+        words = _error_text(self._written.read().decode(errors="replace"))
         return f"{_ending(status)}{': ' if words else ''}{words}"
 
     def end(self) -> None:
@@ -128,7 +128,7 @@ def _ending(status: int | None) -> str:
     return f"by {names.get(-status, f'signal {-status}')}"
 
 
-def _shown(text: str) -> str:
+def _error_text(text: str) -> str:
     """What LLVM says of its end, from the first line that is an error; else the last lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [n for n, line in enumerate(lines) if _is_error(line)]
@@ -211,11 +211,11 @@ def close() -> None:
         pool.close()
 
 
-def _forked() -> None:
+def _reset_after_fork() -> None:
     """A child of `fork` leaves its parent's workers alone, and has locks of its own."""
     global _pool, _starting
     _pool, _starting = None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_reset_after_fork)

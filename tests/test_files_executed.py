@@ -40,7 +40,7 @@ for found in (files, called):
 def test_a_first_kernel_executes_few_files(example: str, loaded: int, called: int) -> None:
     """`loaded`: files executed at all; `called`: files of which compiling runs a function."""
     program = [sys.executable, "-c", PROGRAM, str(ROOT), str(ROOT / "examples" / f"{example}.tir")]
-    ran = subprocess.run(program, capture_output=True, text=True, check=True, timeout=120)
+    ran = subprocess.run(program, capture_output=True, text=True, check=True, timeout=600)
     files, running = map(int, ran.stdout.split())
     assert files <= loaded
     assert running <= called

@@ -11,7 +11,7 @@ _CONTROLS = "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 directions of text, line separators, halves of surrogate pairs."""
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """`text` with control characters as Python's escapes, so that a terminal shows them all."""
     if text.isascii() and text.isprintable():
         return text
@@ -43,20 +43,20 @@ class Location:
     written: bool = True
 
     def __str__(self) -> str:
-        return f"{escaped(self.file)}:{self.line}:{self.column}"
+        return f"{escape(self.file)}:{self.line}:{self.column}"
 
 
 @attrs.frozen
 class Diagnostic:
     """One finding: code (`TIR0101`), message, place, and notes pointing at related places.
 
-    `operand` is the index of the offending operand, field name, or None; the reader turns it
+    `operand` is the index of the offending operand, field name, or None; the reader maps it
     into a column. `length` is the number of characters to underline. Control characters of the
     message are escaped, wherever its parts come from.
     """
 
     code: str
-    message: str = attrs.field(converter=escaped)
+    message: str = attrs.field(converter=escape)
     location: Location | None = None
     severity: Severity = Severity.ERROR
     notes: tuple[Diagnostic, ...] = ()

@@ -102,7 +102,7 @@ class Lowering:
         if moving is None:
             return self.thread.integer(fixed)
         if _overlap(layout, dim):
-            return _swizzled(self.thread, layout, register, dim)
+            return _swizzled_coordinate(self.thread, layout, register, dim)
         if not fixed:
             return moving
         key = f"coordinate {moving} {fixed}"
@@ -136,8 +136,9 @@ class Lowering:
         replicated. Every thread owns a scalar."""
         return _compute_first_owner(self, layout)
 
-    def chosen(self) -> str | None:
-        """Whether this thread does what one thread does: an i1, None where there is one."""
+    def is_elected(self) -> str | None:
+        """Whether this thread is the one that executes ops for the whole block or role: an i1,
+        None where there is one thread."""
         return None if self.alone else _compute_first_owner(self, None)
 
     def origin(self, operand: Operand) -> Op | None:
@@ -155,7 +156,7 @@ class Lowering:
 
     def body(self) -> None:
         """Lower every block of the function in reverse post-order."""
-        blocks = _ordered(self.function)
+        blocks = _blocks_in_order(self.function)
         for index, block in enumerate(blocks):
             self._labels[block.label] = f"{self.thread.labels}bb{index}"
         if not any(block.parameters for block in blocks):
@@ -168,9 +169,9 @@ class Lowering:
         for block in blocks:
             for parameter in block.parameters:
                 kind, count = scalar_of(parameter.type), registers(parameter.type)
-                self.values[parameter] = joins.named(block.label, kind, count)
+                self.values[parameter] = joins.add_parameter(block.label, kind, count)
         places = {block.label: self._block(block) for block in blocks}
-        carried = joins.carried(self._edges)
+        carried = joins.packed_words(self._edges)
         for label, place in places.items():
             lines = joins.lines(label, self._edges.get(label, ()), carried)
             self.thread.lines[place] = "\n".join(lines)
@@ -203,7 +204,7 @@ class Lowering:
         return f"label %{self._labels[successor.label]}"
 
 
-def _ordered(function: Function) -> list[Block]:
+def _blocks_in_order(function: Function) -> list[Block]:
     return [function.blocks[label] for label in cfg(function).order]
 
 
@@ -294,7 +295,7 @@ def thread_span(layout: Layout, dim: int) -> int:
     return total + sum((d.count - 1) * d.step[dim] for d in digits)
 
 
-def _swizzled(thread: LlvmThread, layout: Layout, register: int, dim: int) -> str:
+def _swizzled_coordinate(thread: LlvmThread, layout: Layout, register: int, dim: int) -> str:
     """A coordinate by exclusive or of all bits, repetitions added."""
     count = 1 << len(layout.register)
     low = layout.coordinate(register % count)[dim]

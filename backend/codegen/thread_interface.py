@@ -60,7 +60,7 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         """`a` with its sign bit flipped."""
         ...
 
-    def scaled(self, element: Element, a: Handle, power: Handle) -> Handle | None:
+    def scale_by_power(self, element: Element, a: Handle, power: Handle) -> Handle | None:
         """`a` times 2 to the power of an integer of its size, rounded once; None where no one
         instruction does that."""
         ...

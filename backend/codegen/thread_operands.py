@@ -50,6 +50,6 @@ class Number:
     unsigned: bool = False
 
     @property
-    def widened(self) -> str:
-        """The conversion to a wider integer that keeps what is shown."""
+    def extension(self) -> str:
+        """The conversion to a wider integer that keeps the printed value."""
         return "zext" if self.hexadecimal or self.unsigned or self.element.bits == 1 else "sext"

@@ -10,11 +10,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.backend.array_spans import Span
 from tileir.backend.cpu.compile import COMPILING, CpuKernel, compile as compile_kernel
 from tileir.backend.cpu.spin_waits import may_spin_wait
-from tileir.backend.executors import expanded, ordered
+from tileir.backend.executors import by_position, expand_descriptors
 from tileir.backend.launch_arguments import extents_of
 from tileir.errors import TileirError
 from tileir.ir import Module
@@ -59,7 +59,7 @@ class CpuExecutor:
         extents = extents_of(grid)
         compiled = _compile_cached(module, kernel, **options)
         function = module.functions[compiled.kernel]
-        values = expanded(function, ordered(module, compiled.kernel, arguments))
+        values = expand_descriptors(function, by_position(module, compiled.kernel, arguments))
         spans = Span.each(v for v in values if _is_copied(v, compiled.checked))
         passed = [spans[id(v)].elements if id(v) in spans else v for v in values]
         printed = compiled(extents, passed, threads, **launching)
@@ -95,7 +95,7 @@ def _compile_cached(module: Module, kernel: str | None, **options: Any) -> CpuKe
     return kernels[key]
 
 
-@cached
+@memoize
 def _kernels(module: Module) -> dict[Any, CpuKernel]:
     """What has been compiled of a module."""
     return {}

@@ -13,7 +13,7 @@ import attrs
 from tileir.backend import isolation
 from tileir.backend.cpu.masks import without_partial_masks
 from tileir.backend.isolation import Task
-from tileir.backend.nvptx.llvm_codegen import loaded
+from tileir.backend.nvptx.llvm_codegen import llvm_binding
 from tileir.backend.runtime.disk_store import Store
 from tileir.errors import CompileError, Diagnostic
 
@@ -28,8 +28,8 @@ _KEPT = 1 << 30
 
 @attrs.frozen(slots=False, eq=False)
 class Code:
-    """Machine code, loaded: `run` and `list_globals` of `tileir.backend.cpu.emit`, and the LLVM IR
-    it was made of."""
+    """Machine code in memory: `run` and `list_globals` of `tileir.backend.cpu.emit`, and the LLVM
+    IR that it was compiled from."""
 
     run: Any
     list_globals: Any
@@ -39,9 +39,9 @@ class Code:
     """What owns the memory of the code."""
 
     @cached_property
-    def optimized(self) -> str:
+    def optimized_llvm(self) -> str:
         """LLVM IR as optimised."""
-        binding, level = loaded(), self.opt_level
+        binding, level = llvm_binding(), self.opt_level
         return str(_optimize(binding, _machine(binding, level), self.text, level))
 
 
@@ -53,7 +53,7 @@ def load(
 
     Raises `CompileError`: TIR0703 where LLVM refuses it, which is a defect of the lowering, and
     TIR0704 where this CPU lacks what the code needs."""
-    binding = loaded()
+    binding = llvm_binding()
     key = "" if store is None else _key(binding, text, opt_level)
     code = None if store is None else store.get(key)
     if code is None:
@@ -77,7 +77,7 @@ def load(
 
 def generate(text: str, opt_level: int) -> bytes:
     """Object code of the module `text`. Raises as `load`."""
-    binding = loaded()
+    binding = llvm_binding()
     machine = _machine(binding, opt_level)
     return machine.emit_object(_optimize(binding, machine, text, opt_level))
 

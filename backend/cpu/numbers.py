@@ -15,7 +15,7 @@ from tileir.backend.cpu.lane_values import (
     vector_type,
 )
 from tileir.backend.cpu.vector_registers import registers
-from tileir.backend.nvptx.text import mangled
+from tileir.backend.nvptx.text import intrinsic_suffix
 from tileir.types import BF16, F16, F32, F64, I1, I16, I32, I64, Element
 
 _SMALL = (F16, BF16)
@@ -51,7 +51,7 @@ class Numbers(Integers):
         extra = ", i1 false" if name in ("abs", "ctlz", "cttz") else ""
         single = all(isinstance(x, str) for x in operands)
         kind = scalar_type(element) if single else vector_type(element)
-        suffix = mangled(element) if single else f"v32{mangled(element)}"
+        suffix = intrinsic_suffix(element) if single else f"v32{intrinsic_suffix(element)}"
         inputs = [x if single else self.wide(element, x) for x in operands]
         types = ", ".join([kind] * len(operands)) + (", i1" if extra else "")
         self.declare(f"declare {kind} @llvm.{name}.{suffix}({types})")
@@ -60,7 +60,7 @@ class Numbers(Integers):
         result = self.emit(f"{word}{kind} @llvm.{name}.{suffix}({arguments})")
         return result if single else VectorValue(result)
 
-    def scaled(self, element: Element, a: Lanes, power: Lanes) -> Lanes | None:
+    def scale_by_power(self, element: Element, a: Lanes, power: Lanes) -> Lanes | None:
         """`a` times 2 to `power`, by `vscalef` of AVX-512; None without AVX-512, where LLVM would
         emit a call per lane."""
         if registers().bytes < 64:
@@ -68,7 +68,7 @@ class Numbers(Integers):
         n = power if element is F32 else self.convert("trunc", I64, I32, power)
         x, by = self.wide(element, a), self.wide(I32, n)
         kind, count = vector_type(element), vector_type(I32)
-        name = f"@llvm.ldexp.v32{mangled(element)}.v32i32"
+        name = f"@llvm.ldexp.v32{intrinsic_suffix(element)}.v32i32"
         self.declare(f"declare {kind} {name}({kind}, {count})")
         return VectorValue(self.emit(f"call {kind} {name}({kind} {x}, {count} {by})"))
 
@@ -174,7 +174,9 @@ class Numbers(Integers):
         single = isinstance(a, str)
         old, new = (scalar_type(t) if single else vector_type(t) for t in (source, target))
         lanes = "" if single else "v32"
-        function = f"@llvm.{name}.{lanes}{mangled(target)}.{lanes}{mangled(source)}"
+        function = (
+            f"@llvm.{name}.{lanes}{intrinsic_suffix(target)}.{lanes}{intrinsic_suffix(source)}"
+        )
         self.declare(f"declare {new} {function}({old})")
         if isinstance(a, str):
             return self.emit(f"call {new} {function}({old} {a})")

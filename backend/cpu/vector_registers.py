@@ -6,7 +6,7 @@ from functools import cache
 
 import attrs
 
-from tileir.backend.nvptx.llvm_codegen import loaded
+from tileir.backend.nvptx.llvm_codegen import llvm_binding
 
 
 @attrs.frozen
@@ -20,7 +20,7 @@ class Registers:
 @cache
 def registers() -> Registers:
     """Those that LLVM knows of by the features of this CPU: AVX-512's, AVX's, or 128 bits."""
-    binding = loaded()
+    binding = llvm_binding()
     features = binding.get_host_cpu_features()
     if features.get("avx512f"):
         return Registers(32, 64)

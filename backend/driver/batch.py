@@ -33,7 +33,7 @@ class Batch:
     refused: Mapping[str, TileirError]
 
     @cached_property
-    def assembled(self) -> Assembled:
+    def machine_code(self) -> Assembled:
         """Machine code of all. Raises `CompileError`."""
         return assemble(self.ptx, "batch", self.target)
 
@@ -73,7 +73,7 @@ class Loaded:
 
     def __attrs_post_init__(self) -> None:
         self.cuda.context()
-        load = self.cuda.cuda.cuModuleLoadData(self.batch.assembled.cubin)
+        load = self.cuda.cuda.cuModuleLoadData(self.batch.machine_code.cubin)
         self._module = self.cuda.check(load, "cuModuleLoadData")
 
     def launch(self, name: str, grid: Sequence[int], arguments: Sequence[Any]) -> None:

@@ -56,8 +56,8 @@ class Kernel:
         self._lock = threading.Lock()
         self._functions: dict[int, Any] = {}
         self._maps: dict[MapValues, Any] = {}
-        self._suited: dict[tuple[int, ...] | None, Kernel] = {}
-        self._divided: dict[tuple[Any, ...], Kernel | None] = {}
+        self._non_tma_variants: dict[tuple[int, ...] | None, Kernel] = {}
+        self._split_k_variants: dict[tuple[Any, ...], Kernel | None] = {}
         self._by_ranks: dict[int, Kernel] = {}
         self._blocks: int | None = None
         self._filled = GlobalInitializers()
@@ -120,33 +120,36 @@ class Kernel:
             raise launch_error("the arguments do not fit the kernel's tensor maps")
         return Kernel(fallback)
 
-    def suited(self, units: tuple[int, ...] | None) -> Kernel:
-        """The kernel for arguments that the host plan refuses; `units` as it says of them."""
+    def non_tma_variant(self, units: tuple[int, ...] | None) -> Kernel:
+        """The kernel for arguments that the host plan refuses; `units` are the alignments of their
+        tensors, None where no variant has them."""
         with self._lock:
-            if units not in self._suited:
-                variant = None if units is None else self.compiled.suited(units)
-                self._suited[units] = self.plain if variant is None else Kernel(variant)
-            return self._suited[units]
+            if units not in self._non_tma_variants:
+                variant = None if units is None else self.compiled.non_tma_variant(units)
+                self._non_tma_variants[units] = self.plain if variant is None else Kernel(variant)
+            return self._non_tma_variants[units]
 
-    def divided(self, cuda: Driver, grid: Sequence[int], numbers: list[int]) -> Kernel | None:
-        """The kernel whose instances blocks of a cluster share, where that is left to the launcher
-        and pays; None for this one."""
-        if not self._divides:
+    def split_k_variant(
+        self, cuda: Driver, grid: Sequence[int], numbers: list[int]
+    ) -> Kernel | None:
+        """The kernel with split-K within a cluster, where the launcher chooses that and it is
+        faster; None for this one."""
+        if not self._chooses_split_k:
             return None
         key = (*grid, *self._integers(numbers))
-        if key not in self._divided:
-            if len(self._divided) >= _MOST_MAPS:
-                self._divided.clear()
+        if key not in self._split_k_variants:
+            if len(self._split_k_variants) >= _MOST_MAPS:
+                self._split_k_variants.clear()
             from tileir.backend.tuning.choose_split_k import best_ranks  # few launches ask
 
             source, processors = self.compiled.stages["input"], cuda.multiprocessors()
             ranks = best_ranks(source, self.compiled.plan, grid, numbers, processors)
-            self._divided[key] = self._of(ranks)
-        return self._divided[key]
+            self._split_k_variants[key] = self._of(ranks)
+        return self._split_k_variants[key]
 
     @property
-    def _divides(self) -> bool:
-        """Whether the launcher chooses how many blocks share an instance."""
+    def _chooses_split_k(self) -> bool:
+        """Whether the launcher chooses how many blocks share K."""
         return self.compiled.options.split_k == 0 and "input" in self.compiled.stages
 
     def _integers(self, numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -159,7 +162,7 @@ class Kernel:
 
     def _of(self, ranks: int) -> Kernel | None:
         """This kernel, by `ranks` blocks; None where that is this one."""
-        variant = None if ranks == 1 else self.compiled.divided(ranks)
+        variant = None if ranks == 1 else self.compiled.split_k_variant(ranks)
         if variant is None:
             return None
         return self._by_ranks.setdefault(ranks, Kernel(variant))
@@ -198,8 +201,8 @@ class Kernel:
             return self._launch(cuda, grid, values, stream, conditions)
         x, y, z = (*grid, 1, 1)[:3]
         whole, numbers = (x, y, z), [as_number(value) for value in values]
-        if self._divides:
-            other = self.divided(cuda, grid, numbers)
+        if self._chooses_split_k:
+            other = self.split_k_variant(cuda, grid, numbers)
             conditions += (Exactly(whole, self._integers(numbers)),)
             if other is not None:
                 return other.start(cuda, grid, values, stream, conditions)
@@ -208,7 +211,7 @@ class Kernel:
         if planned is None:
             units = host.non_tma_alignments((*numbers, 1, 1, 1)[: host.arguments])
             conditions += (Refused(host, units),)
-            return self.suited(units).start(cuda, grid, values, stream, conditions)
+            return self.non_tma_variant(units).start(cuda, grid, values, stream, conditions)
         values = [*values, *(ctypes.c_int32(n) for n in planned.extents)]
         values += [self.map(cuda, each) for each in planned.maps]
         conditions += (Planned(host, blocks),)

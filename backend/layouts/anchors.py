@@ -14,7 +14,7 @@ from tileir.backend.target import VECTOR_BYTES
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.layout import Layout, Vector
-from tileir.layout_tilings import blocked, nested
+from tileir.layout_tilings import blocked_layout, nested_layout
 from tileir.op import Op
 from tileir.types import Pointer, Scalar, Tile, shape_of
 from tileir.values import Value
@@ -177,14 +177,14 @@ class AnchorLayouts:
     def _tiling(self, shape: Vector, order: Vector) -> Layout:
         nesting = self._nesting
         if nesting is not None and nesting.fits(shape):
-            return nested(shape, order, nesting.nano, nesting.lanes, self.num_warps)
+            return nested_layout(shape, order, nesting.nano, nesting.lanes, self.num_warps)
         width = self._widths.get((shape, order), 1)
         while width > 1 and prod(shape) // width < _LANES * self.num_warps:
             if shape in self._reduced and prod(shape) // width <= _LANES:
                 break
             width //= 2
         within = self._scanned.get(shape)
-        return blocked(shape, order, width, self.num_warps, within=within)
+        return blocked_layout(shape, order, width, self.num_warps, within=within)
 
     def _wish(self, op: Op) -> tuple[Vector, Vector, int]:
         """Shape of an access, its dimensions fastest first, and elements per thread access."""

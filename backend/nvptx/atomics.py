@@ -114,12 +114,12 @@ class LlvmAtomics(LlvmMemory):
         name = f"{element}x2" if element.bits == 16 else str(element)
         vector = f".v{number}" if number > 1 else ""
         operation = f"{_qualifiers(order)}.add{flush}{vector}.{name}"
-        sources = _braced([f"${i}" for i in range(1, number + 1)])
+        sources = _vector_operand([f"${i}" for i in range(1, number + 1)])
         if not order.read and can_reduce(order):
             self._asm(f"red{operation} [$0], {sources};", None, pointer, packed, 32, order)
             return [self.constant(element, 0)] * len(values)
-        targets = _braced([f"${i}" for i in range(number)])
-        sources = _braced([f"${i}" for i in range(number + 1, 2 * number + 1)])
+        targets = _vector_operand([f"${i}" for i in range(number)])
+        sources = _vector_operand([f"${i}" for i in range(number + 1, 2 * number + 1)])
         text = f"atom{operation} {targets}, [${number}], {sources};"
         kinds = "i32" if number == 1 else f"{{{', '.join(['i32'] * number)}}}"
         whole = self._asm(text, 32, pointer, packed, 32, order, number)
@@ -180,7 +180,7 @@ class LlvmAtomics(LlvmMemory):
     def add_shared(self, offset: Handle, value: Handle) -> None:
         order = Order("relaxed", "cta", int(AddressSpace.SHARED), read=False)
         text = f"red{_qualifiers(order)}.add.u32 [$0], $1;"
-        self._asm(text, None, self._shared(offset), [value], 32, order)
+        self._asm(text, None, self._shared_address(offset), [value], 32, order)
 
 
 def can_reduce(order: Order) -> bool:
@@ -194,6 +194,6 @@ def _qualifiers(order: Order) -> str:
     return f".{semantics}.{order.scope}{SPACES[order.space]}"
 
 
-def _braced(names: Sequence[str]) -> str:
+def _vector_operand(names: Sequence[str]) -> str:
     """One operand, or a vector of them."""
     return f"{{{', '.join(names)}}}" if len(names) > 1 else names[0]

@@ -39,29 +39,33 @@ class LlvmClusters(LlvmHopper):
     def load_remote(
         self, element: Element, count: int, offset: Handle, rank: Handle
     ) -> list[Handle]:
-        return self._load(element, count, f"ptr addrspace(7) {self._mapped(offset, rank)}", False)
+        return self._load(
+            element, count, f"ptr addrspace(7) {self._remote_address(offset, rank)}", False
+        )
 
     def store_remote(
         self, element: Element, offset: Handle, rank: Handle, values: Sequence[Handle],
         barrier: Handle,
     ) -> None:  # fmt: skip
-        words = self._sent(element, values)
+        words = self._words_to_send(element, values)
         names = ", ".join(f"${2 + i}" for i in range(len(words)))
         form, listed = (f".v{len(words)}", f"{{{names}}}") if len(words) > 1 else ("", names)
         text = (
             f"st.async.shared::cluster.mbarrier::complete_tx::bytes{form}.b32 [$0], {listed}, [$1];"
         )
-        places = [("r", "ptr addrspace(7)", self._mapped(at, rank)) for at in (offset, barrier)]
+        places = [
+            ("r", "ptr addrspace(7)", self._remote_address(at, rank)) for at in (offset, barrier)
+        ]
         self.together(text, [*places, *(("r", "i32", word) for word in words)])
 
-    def _sent(self, element: Element, values: Sequence[Handle]) -> list[Handle]:
-        """Words of 32 bits of neighbours that fill them."""
+    def _words_to_send(self, element: Element, values: Sequence[Handle]) -> list[Handle]:
+        """The elements packed into words of 32 bits."""
         each = self.per_word(element)
         if each == 1:
             return [word for value in values for word in self.to_words(element, value)]
         return [self.pack(element, values[i : i + each]) for i in range(0, len(values), each)]
 
-    def _mapped(self, offset: Handle, rank: Handle) -> Handle:
+    def _remote_address(self, offset: Handle, rank: Handle) -> Handle:
         """Where byte `offset` of the shared memory of block `rank` is."""
         name = "@llvm.nvvm.mapa.shared.cluster"
         self.declare(f"declare ptr addrspace(7) {name}(ptr addrspace(3), i32)")
@@ -103,7 +107,7 @@ class LlvmClusters(LlvmHopper):
         )
         everyone = ("h", "i16", str((1 << self.cluster) - 1))
         operands = [self._at(offset), ("l", "ptr", map), self._at(barrier), everyone, *at]
-        self._chosen(text, operands, chosen)
+        self._if_chosen(text, operands, chosen)
 
     def cluster_mbarrier_wait(self, offset: Handle, parity: Handle) -> None:
         self.wait_at(offset, parity, ".acquire.cluster")

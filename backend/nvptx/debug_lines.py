@@ -14,8 +14,8 @@ import attrs
 
 from tileir.errors import Location
 
-_APART = 1_000_000
-"""Numbers of nodes that a kernel has for itself."""
+_NODES_PER_KERNEL = 1_000_000
+"""How many node numbers are reserved for a kernel."""
 
 _NOWHERE = Location("<unknown>", 0, 0)
 
@@ -26,9 +26,9 @@ class LineTable:
 
     index: int
     nodes: list[str] = attrs.field(init=False, factory=list)
-    _known: dict[str, int] = attrs.field(init=False, factory=dict)
+    _numbers: dict[str, int] = attrs.field(init=False, factory=dict)
     _scope: int = attrs.field(init=False, default=0)
-    _home: Location = attrs.field(init=False, default=_NOWHERE)
+    _function_location: Location = attrs.field(init=False, default=_NOWHERE)
 
     @property
     def unit(self) -> int:
@@ -41,20 +41,21 @@ class LineTable:
 
     def enter(self, name: str, location: Location | None) -> str:
         """What follows the header of function `name`, whose places come next."""
-        self._home = location or _NOWHERE
+        self._function_location = location or _NOWHERE
         kind = self._node("!DISubroutineType(types: null)")
-        file = self._file(self._home.file)
+        file = self._file(self._function_location.file)
         self._scope = self._node(
-            f'distinct !DISubprogram(name: "{_quoted(name)}", scope: !{file}, file: !{file}, '
-            f"line: {self._home.line}, type: !{kind}, spFlags: DISPFlagDefinition | "
+            f'distinct !DISubprogram(name: "{_metadata_string(name)}", '
+            f"scope: !{file}, file: !{file}, "
+            f"line: {self._function_location.line}, type: !{kind}, spFlags: DISPFlagDefinition | "
             f"DISPFlagOptimized, unit: !{self.unit})"
         )
         return f" !dbg !{self._scope}"
 
     def place(self, location: Location | None) -> str:
         """What follows an instruction from `location`; where that is unknown, its function's."""
-        at, scope = location or self._home, self._scope
-        if at.file != self._home.file:
+        at, scope = location or self._function_location, self._scope
+        if at.file != self._function_location.file:
             scope = self._node(
                 f"!DILexicalBlockFile(scope: !{scope}, file: !{self._file(at.file)}, "
                 "discriminator: 0)"
@@ -67,13 +68,16 @@ class LineTable:
         path = Path(file)
         folder = path.parent.resolve() if path.is_file() else ""
         name = path.name if folder else file
-        return self._node(f'!DIFile(filename: "{_quoted(name)}", directory: "{_quoted(folder)}")')
+        directory = _metadata_string(folder)
+        return self._node(
+            f'!DIFile(filename: "{_metadata_string(name)}", directory: "{directory}")'
+        )
 
     def _node(self, text: str) -> int:
         """The number of a node, the same for the same text."""
-        number = self._known.get(text)
+        number = self._numbers.get(text)
         if number is None:
-            number = self._known[text] = 1 + _APART * self.index + len(self.nodes)
+            number = self._numbers[text] = 1 + _NODES_PER_KERNEL * self.index + len(self.nodes)
             self.nodes.append(f"!{number} = {text}")
         return number
 
@@ -91,7 +95,7 @@ def merge_line_tables(tables: Sequence[LineTable]) -> list[str]:
     ]
 
 
-def _quoted(text: object) -> str:
-    """As a string of LLVM IR that is one of PTX too, which knows no escapes."""
+def _metadata_string(text: object) -> str:
+    """`text` as a string of LLVM IR that is valid in PTX, which has no escapes."""
     raw = str(text).translate(str.maketrans('"\\\n', "'/ ")).encode(errors="surrogateescape")
     return "".join(chr(b) if 32 <= b < 127 else f"\\{b:02X}" for b in raw)

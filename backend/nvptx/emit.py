@@ -92,7 +92,7 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
     module, function = unit.module, unit.module.functions[unit.kernel]
     scope = f"k{index}$" if index else ""
     definitions = [
-        *_shared(unit.memory, scope),
+        *_shared_definition(unit.memory, scope),
         *(global_text(g, scope) for g in within(module, unit.kernel).globals.values()),
     ]
     declarations: dict[str, None] = {}
@@ -279,7 +279,7 @@ def _is_atomic(function: Function, parameter: Parameter) -> bool:
     return access is not None and access.synchronises
 
 
-def _shared(memory: SharedMemoryPlan, scope: str) -> Iterator[str]:
+def _shared_definition(memory: SharedMemoryPlan, scope: str) -> Iterator[str]:
     align = memory.alignment
     if memory.dynamic:
         yield f"@{scope}shared = external addrspace(3) global [0 x i8], align {align}"

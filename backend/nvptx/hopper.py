@@ -51,7 +51,7 @@ class LlvmHopper(LlvmMemory):
         chosen: Handle | None,
     ) -> Handle:
         name = f"%m{map.number}"
-        self._chosen("prefetch.tensormap [$0];", [("l", "ptr", name)], chosen)
+        self._if_chosen("prefetch.tensormap [$0];", [("l", "ptr", name)], chosen)
         return name
 
     # Barriers -------------------------------------------------------------------------------
@@ -73,14 +73,14 @@ class LlvmHopper(LlvmMemory):
 
     def mbarrier_expect(self, offset: Handle, size: int, chosen: Handle | None) -> None:
         text = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {size};"
-        self._chosen(text, [self._at(offset)], chosen)
+        self._if_chosen(text, [self._at(offset)], chosen)
 
     def mbarrier_arrive(self, offset: Handle, when: Handle | None) -> None:
         self.warp_barrier()
         first = self.compare("eq", I32, self.lane(), "0")
         if when is not None:
             first = self.binary("and", I1, when, first)
-        self._chosen("mbarrier.arrive.shared::cta.b64 _, [$0];", [self._at(offset)], first)
+        self._if_chosen("mbarrier.arrive.shared::cta.b64 _, [$0];", [self._at(offset)], first)
 
     def mbarrier_wait(self, offset: Handle, parity: Handle) -> None:
         self.wait_at(offset, parity, "")
@@ -139,7 +139,7 @@ class LlvmHopper(LlvmMemory):
             f".mbarrier::complete_tx::bytes [$0], [$1, {names}], [$2];"
         )
         operands = [self._at(offset), ("l", "ptr", map), self._at(barrier), *at]
-        self._chosen(text, operands, chosen)
+        self._if_chosen(text, operands, chosen)
 
     def tma_store(
         self, map: Handle, offset: Handle, indices: Sequence[Handle], chosen: Handle | None, *,
@@ -151,14 +151,14 @@ class LlvmHopper(LlvmMemory):
             f"{copy}.async.bulk.tensor.{len(indices)}d.global.shared::cta{kind}.tile.bulk_group "
             f"[$1, {names}], [$0];"
         )
-        self._chosen(text, [self._at(offset), ("l", "ptr", map), *at], chosen)
+        self._if_chosen(text, [self._at(offset), ("l", "ptr", map), *at], chosen)
 
     def tma_commit(self, chosen: Handle | None) -> None:
-        self._chosen("cp.async.bulk.commit_group;", [], chosen)
+        self._if_chosen("cp.async.bulk.commit_group;", [], chosen)
 
     def tma_wait(self, pending: int, chosen: Handle | None, *, complete: bool) -> None:
         what = "" if complete else ".read"
-        self._chosen(f"cp.async.bulk.wait_group{what} {pending};", [], chosen)
+        self._if_chosen(f"cp.async.bulk.wait_group{what} {pending};", [], chosen)
 
     def async_fence(self) -> None:
         self.together("fence.proxy.async.shared::cta;", [])
@@ -173,7 +173,7 @@ class LlvmHopper(LlvmMemory):
     # wgmma ----------------------------------------------------------------------------------
 
     def shared_address(self, offset: Handle) -> Handle:
-        return self.pure(f"ptrtoint ptr addrspace(3) {self._shared(offset)} to i32")
+        return self.pure(f"ptrtoint ptr addrspace(3) {self._shared_address(offset)} to i32")
 
     def wgmma(
         self, kind: WgmmaInstruction, steps: Sequence[WgmmaStep], a: Handle | Sequence[Handle],
@@ -234,12 +234,12 @@ class LlvmHopper(LlvmMemory):
 
     def _at(self, offset: Handle) -> tuple[str, str, str]:
         """The operand that is a place in shared memory."""
-        return "r", "ptr addrspace(3)", self._shared(offset)
+        return "r", "ptr addrspace(3)", self._shared_address(offset)
 
-    def _chosen(
+    def _if_chosen(
         self, text: str, operands: Sequence[tuple[str, str, str]], chosen: Handle | None
     ) -> None:
-        """An instruction of the thread for which `chosen` holds."""
+        """An instruction predicated on `chosen`; None for every thread."""
         if chosen is None or chosen == "true":
             self.together(text, operands)
         else:
@@ -276,11 +276,11 @@ def _instruction(
     unless `adding`."""
     results, left = counts
     first = step.accumulator // _per_register(kind.accumulator)
-    d = _braced(first, kind.accumulator_count // _per_register(kind.accumulator))
+    d = _register_list(first, kind.accumulator_count // _per_register(kind.accumulator))
     moves, names = "", list[str]()
     for name, number, offset in (("da", results, step.a), ("db", results + left, step.b)):
         if name == "da" and not described:
-            names.append(_braced(offset * kind.bits // 32, 4, "f"))
+            names.append(_register_list(offset * kind.bits // 32, 4, "f"))
         elif offset:
             moves += f"add.s64 {name}, ${number}, {offset >> 4}; "
             names.append(name)
@@ -291,5 +291,5 @@ def _instruction(
     return f"{moves}{kind.name} {d}, {', '.join((*names, scale, *tail))};"
 
 
-def _braced(first: int, count: int, letter: str = "$") -> str:
+def _register_list(first: int, count: int, letter: str = "$") -> str:
     return f"{{{', '.join(f'{letter}{i}' for i in range(first, first + count))}}}"

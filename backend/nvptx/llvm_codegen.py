@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from tileir.backend.malloc_options import keep_freed_memory
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
-from tileir.forks import Level, hold_at_fork
+from tileir.forks import LockLevel, hold_at_fork
 
 _LARGE = 1 << 20
 """Length of the text in characters above which passes of more than linear time are omitted, and
@@ -46,18 +46,18 @@ def to_ptx(text: str, target: Target, opt_level: int = 3) -> str:
     Raises `CompileError` (TIR0703) when LLVM does not accept the text, which is a defect of the
     lowering rules and names LLVM's complaint.
     """
-    module, machine = _optimised(text, target, opt_level)
-    return _entered(negations_kept(machine.emit_assembly(module)))
+    module, machine = _optimized_module(text, target, opt_level)
+    return _with_ptxas_entries(negations_kept(machine.emit_assembly(module)))
 
 
-def optimised(text: str, target: Target, opt_level: int = 3) -> str:
+def optimized_ir(text: str, target: Target, opt_level: int = 3) -> str:
     """The LLVM IR that `to_ptx` generates code for. Raises `CompileError` as it does."""
-    return str(_optimised(text, target, opt_level)[0])
+    return str(_optimized_module(text, target, opt_level)[0])
 
 
-def _optimised(text: str, target: Target, opt_level: int) -> tuple[Any, Any]:
+def _optimized_module(text: str, target: Target, opt_level: int) -> tuple[Any, Any]:
     """The module `text`, optimised, and the machine to generate code with."""
-    llvm = loaded()
+    llvm = llvm_binding()
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -75,8 +75,8 @@ def level_of(text: str, opt_level: int) -> int:
     return opt_level if len(text) < _LARGE else min(opt_level, 1)
 
 
-def _entered(ptx: str) -> str:
-    """`ptx`, long kernels with entrances."""
+def _with_ptxas_entries(ptx: str) -> str:
+    """`ptx`, its long kernels with entry points for ptxas."""
     if len(ptx) < _LONG:
         return ptx
     from tileir.backend.nvptx.ptxas_entry_points import (
@@ -127,14 +127,15 @@ def _optimize_functions(llvm: Any, module: Any, machine: Any, level: int) -> Non
     """As `_optimize`, but each function is gone through once, where a module's pipeline comes back
     to it after what vectors and unrolled loops might have left."""
     tuning = _tuning(llvm, 0)
-    builder = _inlined(llvm, module, machine, tuning)
+    builder = _inline_functions(llvm, module, machine, tuning)
     tuning.speed_level = level
     _each_function(module, builder.getFunctionPassManager(), builder)
 
 
 def _optimize_straight(llvm: Any, module: Any, machine: Any, level: int) -> None:
-    """As `_combine`, with sums and products reassociated so that addresses share subexpressions.
-    Without phis no other pass applies; the code generator removes common subexpressions itself."""
+    """As `_combine`, with additions and multiplications reassociated so that addresses share
+    subexpressions. Without phis no other pass applies; the code generator removes common
+    subexpressions itself."""
     _combine(llvm, module, machine, level, reordered=True)
 
 
@@ -142,7 +143,7 @@ def _combine(llvm: Any, module: Any, machine: Any, level: int, reordered: bool =
     """Simplify control flow and instructions once. Roles compute loop invariants at their entry
     (`tileir.backend.nvptx.role_branches`), loops keep the form of the program, and the rest is left
     to ptxas."""
-    builder = _inlined(llvm, module, machine, _tuning(llvm, 0))
+    builder = _inline_functions(llvm, module, machine, _tuning(llvm, 0))
     passes = llvm.create_new_function_pass_manager()
     passes.add_simplify_cfg_pass()
     if reordered:
@@ -151,9 +152,8 @@ def _combine(llvm: Any, module: Any, machine: Any, level: int, reordered: bool =
     _each_function(module, passes, builder)
 
 
-def _inlined(llvm: Any, module: Any, machine: Any, tuning: Any) -> Any:
-    """A pass builder for `module`, in which functions have been inlined and the thread ids have
-    ranges."""
+def _inline_functions(llvm: Any, module: Any, machine: Any, tuning: Any) -> Any:
+    """Inline the functions of `module` and give its thread ids ranges; a pass builder for it."""
     builder = llvm.create_pass_builder(machine, tuning)
     always = builder.getModulePassManager()
     always.add_post_order_function_attributes_pass()
@@ -204,8 +204,9 @@ so that their loads are in flight together; no others are, which would take regi
 instructions."""
 
 
-def loaded() -> Any:
-    """llvmlite, its targets initialised. Raises `CompileError` (TIR0704) where it is missing."""
+def llvm_binding() -> Any:
+    """llvmlite's binding, with its targets initialised. Raises `CompileError` (TIR0704) where
+    llvmlite is missing."""
     try:
         from llvmlite import binding
     except ImportError as error:
@@ -228,5 +229,5 @@ def _lock_at_forks(binding: Any) -> None:
     llvmlite has no public name for its lock."""
     lock = getattr(getattr(binding.ffi.lib, "_lock", None), "_lock", None)
     if lock is not None:
-        hold_at_fork(lock, Level.LLVM)
-    hold_at_fork(_ready, Level.LOAD)
+        hold_at_fork(lock, LockLevel.LLVM)
+    hold_at_fork(_ready, LockLevel.LOAD)

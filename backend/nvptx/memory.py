@@ -11,7 +11,13 @@ from collections.abc import Sequence
 
 from tileir.backend.codegen.thread_operands import Access
 from tileir.backend.nvptx.register_packing import PackedRegisters
-from tileir.backend.nvptx.text import hinted, llvm_type, memory_type, operators, pointer_class
+from tileir.backend.nvptx.text import (
+    has_cache_hint,
+    llvm_type,
+    memory_type,
+    operators,
+    pointer_class,
+)
 from tileir.backend.target import VECTOR_BYTES
 from tileir.types import I8, I16, I32, I64, Element
 
@@ -111,7 +117,7 @@ class LlvmMemory(PackedRegisters):
     ) -> str:  # fmt: skip
         """The operand that is the second level cache's policy, added to those of an access after
         `results` results; nothing where the access has none."""
-        if not hinted(access, space):
+        if not has_cache_hint(access, space):
             return ""
         text = f"createpolicy.fractional.L2::{access.eviction}.b64 $0, 1.0;"
         policy = self.once(text, lambda: self.emit(f'call i64 asm "{text}", "=l"() #2'))
@@ -171,17 +177,17 @@ class LlvmMemory(PackedRegisters):
     # Shared memory ------------------------------------------------------------------------
 
     def load_shared(self, element: Element, count: int, offset: Handle) -> list[Handle]:
-        return self._load(element, count, f"ptr addrspace(3) {self._shared(offset)}", False)
+        return self._load(element, count, f"ptr addrspace(3) {self._shared_address(offset)}", False)
 
     def store_shared(self, element: Element, offset: Handle, values: Sequence[Handle]) -> None:
-        self._store(element, f"ptr addrspace(3) {self._shared(offset)}", values, False)
+        self._store(element, f"ptr addrspace(3) {self._shared_address(offset)}", values, False)
 
     def store_shared_if(
         self, condition: Handle, element: Element, offset: Handle, values: Sequence[Handle]
     ) -> None:
-        self.store_global(element, self._shared(offset), values, condition, Access(), 3)
+        self.store_global(element, self._shared_address(offset), values, condition, Access(), 3)
 
-    def _shared(self, offset: Handle) -> Handle:
+    def _shared_address(self, offset: Handle) -> Handle:
         return self.pure(f"getelementptr i8, ptr addrspace(3) @{self.scope}shared, i32 {offset}")
 
     # Memory of the thread's own -----------------------------------------------------------

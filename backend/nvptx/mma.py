@@ -28,7 +28,11 @@ class LlvmMatrices(LlvmMemory):
             f"{{{names}}}, [${count} + {constant}];"
         )
         words = self._several(
-            text, [I32] * count, [("r", "ptr addrspace(3)", self._shared(offset))], "sideeffect ", 4
+            text,
+            [I32] * count,
+            [("r", "ptr addrspace(3)", self._shared_address(offset))],
+            "sideeffect ",
+            4,
         )
         return self._unpack(element, count * 4 // element.bytes, I32, words)
 
@@ -47,7 +51,7 @@ class LlvmMatrices(LlvmMemory):
         classes = ",".join(["r"] * (len(words) + 1))
         self.line(
             f'call void asm sideeffect "{text}", "{classes},~{{memory}}"'
-            f"(ptr addrspace(3) {self._shared(offset)}{operands}) #4"
+            f"(ptr addrspace(3) {self._shared_address(offset)}{operands}) #4"
         )
 
     def mma(
@@ -80,7 +84,7 @@ class LlvmMatrices(LlvmMemory):
         predicate: Handle | None,
     ) -> None:  # fmt: skip
         operands = [
-            ("r", "ptr addrspace(3)", self._shared(offset)),
+            ("r", "ptr addrspace(3)", self._shared_address(offset)),
             ("l", "ptr addrspace(1)", pointer),
         ]
         guard, unread, prologue = "", "", ""

@@ -30,8 +30,8 @@ class _Group:
     names: tuple[str, ...]
     word: str
 
-    def brought(self, handles: Sequence[str]) -> tuple[str, ...]:
-        """What an edge brings for it."""
+    def incoming(self, handles: Sequence[str]) -> tuple[str, ...]:
+        """Its elements among the values that an edge brings."""
         return tuple(handles[self.place : self.place + len(self.names)])
 
 
@@ -43,7 +43,7 @@ class PhiBuilder:
     _names: dict[str, list[tuple[Element, str]]] = attrs.field(init=False, factory=dict)
     _groups: dict[str, list[_Group]] = attrs.field(init=False, factory=dict)
 
-    def named(self, label: str, element: Element, count: int) -> list[str]:
+    def add_parameter(self, label: str, element: Element, count: int) -> list[str]:
         """Names for the next parameter of block `label`, `count` of `element`."""
         named, names = (
             self._names.setdefault(label, []),
@@ -64,7 +64,7 @@ class PhiBuilder:
         heads, rest, done = list[str](), list[str](), set[int]()
         for group in self._groups.get(label, ()):
             if group.word in carried:
-                words = [(b, self.thread.word(group.element, group.brought(h))) for b, h in edges]
+                words = [(b, self.thread.word(group.element, group.incoming(h))) for b, h in edges]
                 heads.append(_phi("i32", group.word, [(b, str(w)) for b, w in words]))
                 rest += self.thread.parting(group.element, group.names, group.word)
                 done.update(range(group.place, group.place + len(group.names)))
@@ -75,8 +75,8 @@ class PhiBuilder:
                 heads.append(_phi(llvm_type(element), name, [(b, h[place]) for b, h in edges]))
         return heads + rest
 
-    def carried(self, edges: dict[str, list[tuple[str, list[str]]]]) -> set[str]:
-        """Names of the words that every edge brings as a word: the most there can be."""
+    def packed_words(self, edges: dict[str, list[tuple[str, list[str]]]]) -> set[str]:
+        """Names of the words that every edge brings packed: the greatest such set."""
         waiting = [
             (group.word, list(self._sources(group, edges.get(label, ()))))
             for label, groups in self._groups.items()
@@ -92,7 +92,7 @@ class PhiBuilder:
 
     def _sources(self, group: _Group, edges: Edges) -> Iterator[str | None]:
         for _, handles in edges:
-            yield self.thread.word(group.element, group.brought(handles))
+            yield self.thread.word(group.element, group.incoming(handles))
 
 
 def _all_words(sources: Sequence[str | None], elements: set[str]) -> bool:

@@ -3,9 +3,10 @@ that ptxas does not take quadratic time.
 
 To ptxas a predicated access is a block, and some of its phases walk up the dominators of each: in
 sequence they form a chain as long as the kernel. Branches that are never taken therefore lead from
-a kernel's start to entrances, `_APART` blocks apart, at positions that no other branch crosses.
-Loops keep a single entry, and chains are short. Loads are no longer blocks: where the predicate is
-false they read zeros, which are discarded.
+a kernel's start to entrances, at least `_LEAST_DISTANCE` blocks apart, at positions that no other
+branch crosses. Loops keep a single entry, and chains are short. Predicated loads become
+unconditional and are no longer blocks: where the predicate is false they read zeros, which are
+discarded.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Sequence
 _MANY = 4096
 """Branches and predicated accesses of a function, above which it has entrances."""
 
-_APART = 128
+_LEAST_DISTANCE = 128
 """The least number of blocks between two entrances."""
 
 _NO_GPU = 1 << 16
@@ -62,7 +63,7 @@ def _function(body: str) -> str:
     for i, line in enumerate(lines[start:], start):
         if i in named:
             written.append(named[i])
-        written.append(_LOAD.sub(_unguarded, line) if "@" in line else line)
+        written.append(_LOAD.sub(_as_unconditional_load, line) if "@" in line else line)
     return "\n".join(written)
 
 
@@ -73,12 +74,12 @@ def _is_code(line: str) -> bool:
 
 def _entrances(lines: Sequence[str]) -> list[int]:
     """Lines before which an entrance may be: outside of braces, assembly and the span of every
-    branch, `_APART` blocks after the last one."""
+    branch, `_LEAST_DISTANCE` blocks after the last one."""
     crossing, entrances, passed, depth, assembly = _crossings(lines), list[int](), 0, 0, False
     for i, line in enumerate(lines):
         if "inline asm" in line:
             assembly = "begin" in line
-        if passed >= _APART and not (crossing[i] or depth or assembly) and _is_code(line):
+        if passed >= _LEAST_DISTANCE and not (crossing[i] or depth or assembly) and _is_code(line):
             entrances.append(i)
             passed = 0
         passed += len(_GUARDED.findall(line))
@@ -119,7 +120,7 @@ def _halves(first: int, stop: int) -> Iterator[str]:
     yield from _halves(middle, stop)
 
 
-def _unguarded(load: re.Match[str]) -> str:
+def _as_unconditional_load(load: re.Match[str]) -> str:
     """A predicated load as one of zeros where the predicate is false."""
     moves, guard, name, results, place, hint = load.groups()
     others = _MOVE.findall(moves)

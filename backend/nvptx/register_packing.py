@@ -123,11 +123,11 @@ class PackedRegisters(Body):
     def _packed_word(self, element: Element, values: tuple[Handle, ...]) -> Handle:
         packed = self._packs.get((element, values))
         if packed is None:
-            return self._joined(element, values)
+            return self._emit_pack(element, values)
         self._asked.add(packed)
         return packed
 
-    def _joined(self, element: Element, values: Sequence[Handle]) -> Handle:
+    def _emit_pack(self, element: Element, values: Sequence[Handle]) -> Handle:
         if len(values) == 4 and element.bits == 8:
             low, high = (self._pairs.get((values[i], values[i + 1])) for i in (0, 2))
             if low and high:

@@ -29,15 +29,16 @@ class LlvmOutside(LlvmMemory):
             if isinstance(part, str):
                 form += part.replace("%", "%%")
                 continue
-            word, kind, handle = self._shown(part)
+            word, kind, handle = self._printf_operand(part)
             form += word
             arguments.append((kind, handle))
         self.declare("declare i32 @vprintf(ptr, ptr)")
-        text, packed = self._text(form + "\n"), self._packed(arguments)
+        text, packed = self._text(form + "\n"), self._argument_buffer(arguments)
         self.line(f"call i32 @vprintf(ptr {text}, ptr {packed})")
 
-    def _shown(self, part: Number) -> tuple[str, str, Handle]:
-        """How printf shows a number, and the number as printf takes it."""
+    def _printf_operand(self, part: Number) -> tuple[str, str, Handle]:
+        """The conversion of printf for a number, and the number's LLVM type and value as printf
+        takes it."""
         element, x = part.element, part.handle
         if isinstance(element, Pointer):
             return "0x%llx", "i64", self.emit(f"ptrtoint {llvm_type(element)} {x} to i64")
@@ -47,11 +48,11 @@ class LlvmOutside(LlvmMemory):
         long = "ll" if element is I64 else ""
         kind = "i64" if element is I64 else "i32"
         if element not in (I32, I64):
-            x = self.emit(f"{part.widened} {llvm_type(element)} {x} to i32")
+            x = self.emit(f"{part.extension} {llvm_type(element)} {x} to i32")
         letter = "x" if part.hexadecimal else "u" if part.unsigned else "d"
         return f"{'0x' if part.hexadecimal else ''}%{long}{letter}", kind, x
 
-    def _packed(self, arguments: Sequence[tuple[str, Handle]]) -> Handle:
+    def _argument_buffer(self, arguments: Sequence[tuple[str, Handle]]) -> Handle:
         """The arguments of printf, packed in local memory."""
         if not arguments:
             return "null"
@@ -91,7 +92,7 @@ class LlvmOutside(LlvmMemory):
     ) -> list[list[Handle]]:  # fmt: skip
         types = [w for e in results for w in _word_types(e, pack)]
         packed = [word for e, values in operands for word in self._words(e, values)]
-        words = self._assembled(text, constraints, types, packed, pure)
+        words = self._asm_call(text, constraints, types, packed, pure)
         outputs: list[list[Handle]] = []
         for element in results:
             count = len(_word_types(element, pack))
@@ -99,7 +100,7 @@ class LlvmOutside(LlvmMemory):
             words = words[count:]
         return outputs
 
-    def _assembled(
+    def _asm_call(
         self, text: str, constraints: str, results: Sequence[Element],
         operands: Sequence[tuple[Element, Handle]], pure: bool,
     ) -> list[Handle]:  # fmt: skip
@@ -108,7 +109,7 @@ class LlvmOutside(LlvmMemory):
         arguments = ", ".join(f"{llvm_type(e)} {x}" for e, x in operands)
         word, attributes = ("", "#2") if pure else ("sideeffect ", "#1")
         call = (
-            f'call {kind} asm {word}"{_escaped(text)}", "{_escaped(constraints)}"'
+            f'call {kind} asm {word}"{_escape(text)}", "{_escape(constraints)}"'
             f"({arguments}) {attributes}"
         )
         if not kinds:
@@ -154,8 +155,8 @@ class LlvmOutside(LlvmMemory):
         return self.emit(f"call {kind} @{symbol}({arguments}) {'#2' if pure else '#1'}")
 
 
-def _escaped(text: str) -> str:
-    """As LLVM writes it between quotes."""
+def _escape(text: str) -> str:
+    """`text` with the escapes of LLVM's quoted strings."""
     return "".join(c if " " <= c < "\x7f" and c not in '"\\' else f"\\{ord(c):02X}" for c in text)
 
 

@@ -46,13 +46,13 @@ def operators(access: Access, space: int) -> str:
     eviction = f".L1::{access.eviction}" if access.eviction else ""
     cached = access.constant and space == AddressSpace.GLOBAL and access.cache in _NC
     cache = f".{access.cache}" if access.cache else ""
-    hint = ".L2::cache_hint" if hinted(access, space) else ""
+    hint = ".L2::cache_hint" if has_cache_hint(access, space) else ""
     return where + cache + (".nc" if cached else "") + eviction + hint
 
 
-def hinted(access: Access, space: int) -> bool:
-    """Whether the second level cache is told what the first one is, which lines go first, by an
-    operand (PTX ISA, "Cache Eviction Priority Hints")."""
+def has_cache_hint(access: Access, space: int) -> bool:
+    """Whether an access passes its eviction priority to the L2 cache as an operand (PTX ISA,
+    "Cache Eviction Priority Hints")."""
     return bool(access.eviction) and space == AddressSpace.GLOBAL and not access.volatile
 
 
@@ -105,7 +105,7 @@ def memory_type(type: Element) -> str:
     return "i8" if type.bits < 8 else llvm_type(type)
 
 
-def mangled(element: Element) -> str:
+def intrinsic_suffix(element: Element) -> str:
     """The suffix of an overloaded intrinsic."""
     names = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
     kind = llvm_type(element)
@@ -127,10 +127,10 @@ def literal(element: Element, bits: int) -> str:
         return f"0x{'H' if kind == 'half' else 'R'}{bits:04X}"
     if kind == "double":
         return f"0x{bits:016X}"
-    return f"0x{_widened(element, bits):016X}"
+    return f"0x{_double_bits(element, bits):016X}"
 
 
-def _widened(element: Scalar, bits: int) -> int:
+def _double_bits(element: Scalar, bits: int) -> int:
     """Bits of the double equal to a float (LLVM writes float literals so); NaNs keep payload."""
     if bits & 0x7F800000 == 0x7F800000:
         return (bits >> 31) << 63 | 0x7FF << 52 | (bits & 0x7FFFFF) << 29
@@ -276,9 +276,9 @@ class Body:
 # operations whose result is one of the operands.
 
 
-def folded(name: str, element: Element, a: str, b: str) -> str | None:
-    """The operand that `name` of `a` and `b` is, where one of them is a literal; None where there
-    is none. Names are LLVM's binary instructions, without flags."""
+def fold_constants(name: str, element: Element, a: str, b: str) -> str | None:
+    """The operand that equals `name` of `a` and `b`, one of which is a literal; None where no
+    operand does. `name` is one of LLVM's binary instructions, without flags."""
     if not isinstance(element, Scalar) or not element.is_integer:
         return None
     x, y = _number(a), _number(b)

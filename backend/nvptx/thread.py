@@ -9,7 +9,14 @@ from tileir.backend.nvptx.atomics import LlvmAtomics
 from tileir.backend.nvptx.clusters import LlvmClusters
 from tileir.backend.nvptx.mma import LlvmMatrices
 from tileir.backend.nvptx.system_calls import LlvmOutside
-from tileir.backend.nvptx.text import folded, is_literal, llvm_type, mangled, memory_type, symbol
+from tileir.backend.nvptx.text import (
+    fold_constants,
+    intrinsic_suffix,
+    is_literal,
+    llvm_type,
+    memory_type,
+    symbol,
+)
 from tileir.types import I32, Element, Pointer, Type
 
 Handle = str
@@ -23,7 +30,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
 
     def binary(self, name: str, element: Element, a: Handle, b: Handle, flags: str = "") -> Handle:
         if is_literal(a) or is_literal(b):
-            constant = folded(name, element, a, b)
+            constant = fold_constants(name, element, a, b)
             if constant is not None:
                 return constant
         word = f"{name} {flags}" if flags else name
@@ -31,7 +38,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
 
     def intrinsic(self, name: str, element: Element, *operands: Handle, flags: str = "") -> Handle:
         kind = llvm_type(element)
-        function = f"@llvm.{name}.{mangled(element)}"
+        function = f"@llvm.{name}.{intrinsic_suffix(element)}"
         extra = ", i1 false" if name in ("abs", "ctlz", "cttz") else ""
         types = ", ".join([kind] * len(operands)) + (", i1" if extra else "")
         self.declare(f"declare {kind} {function}({types})")
@@ -41,7 +48,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
     def negate(self, element: Element, a: Handle) -> Handle:
         return self.pure(f"fneg {llvm_type(element)} {a}")
 
-    def scaled(self, element: Element, a: Handle, power: Handle) -> Handle | None:
+    def scale_by_power(self, element: Element, a: Handle, power: Handle) -> Handle | None:
         return None
 
     def compare(self, predicate: str, element: Element, a: Handle, b: Handle) -> Handle:
@@ -57,7 +64,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
     def convert(self, name: str, source: Element, target: Element, a: Handle) -> Handle:
         old, new = llvm_type(source), llvm_type(target)
         if name.endswith(".sat"):
-            function = f"@llvm.{name}.{mangled(target)}.{mangled(source)}"
+            function = f"@llvm.{name}.{intrinsic_suffix(target)}.{intrinsic_suffix(source)}"
             self.declare(f"declare {new} {function}({old})")
             return self.pure(f"call {new} {function}({old} {a})")
         return a if old == new else self.pure(f"{name} {old} {a} to {new}")

@@ -64,10 +64,10 @@ def dumps(compiled: CompiledKernel, stages: Sequence[str] = STAGES) -> bytes:
     """`compiled` as bytes, with its machine code and the text of `stages`.
 
     Raises `CompileError` where it cannot be assembled."""
-    assembled = compiled.assembled
+    machine_code = compiled.machine_code
     texts = {name: _text(compiled, name) for name in stages if name in compiled.stages}
     sections = [
-        ("cubin", assembled.cubin),
+        ("cubin", machine_code.cubin),
         ("ptx", compiled.ptx.encode()), ("llvm", compiled.llvm.encode()),
         *(("library", text.encode()) for text in compiled.libraries),
         *((f"stage/{name}", text.encode()) for name, text in texts.items()),
@@ -76,7 +76,7 @@ def dumps(compiled: CompiledKernel, stages: Sequence[str] = STAGES) -> bytes:
     header = {
         "compiler": compiler_version(),
         "metadata": compiled.metadata.to_json(),
-        "shared": assembled.shared,
+        "shared": machine_code.shared,
         "notes": [_note(n) for n in compiled.notes],
         "remarks": [_note(n) for n in compiled.remarks] if "layouts" in texts else None,
         "limited": compiled.limited,
@@ -129,7 +129,7 @@ def _cut(data: bytes, sizes: Sequence[tuple[str, int]]) -> list[tuple[str, bytes
 def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) -> CompiledKernel:
     by_name = dict(sections)
     plan = Metadata.from_json(header["metadata"])
-    assembled = Assembled(
+    machine_code = Assembled(
         by_name["cubin"], plan.registers or 0, plan.spills or 0, header["shared"], plan.stack or 0
     )
     stages = {
@@ -142,7 +142,7 @@ def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) 
     return CompiledKernel(
         Texts(stages), llvm, ptx,
         attrs.evolve(plan, registers=None, spills=None, stack=None), libraries,
-        _read_notes(header["notes"]), header["limited"], options, assembled,
+        _read_notes(header["notes"]), header["limited"], options, machine_code,
         None if header["remarks"] is None else _read_notes(header["remarks"]),
         loads(by_name["fallback"]) if "fallback" in by_name else None,
     )  # fmt: skip

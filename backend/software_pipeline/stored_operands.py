@@ -16,7 +16,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import fits, is_computed, p
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import Barrier, LocalStore, SharedAlloc
+from tileir.ops.gpu import BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
@@ -109,23 +109,23 @@ class _Operands:
                     if x is not None and own.get(cast(Value, x.value), -1) < index
                 ]
                 if block.label in loops(self.function).innermost:
-                    result.append(Barrier())  # the wgmmas before have read the buffers
+                    result.append(BlockBarrier())  # the wgmmas before have read the buffers
                 for x in available:
                     self._store(x, stored, result)
-                result += [AsyncFence(), Barrier()]
-            result += self._multiplied(operands, stored)
+                result += [AsyncFence(), BlockBarrier()]
+            result += self._wgmma(operands, stored)
         return attrs.evolve(block, ops=tuple(result))
 
     def _wgmma_dot(self, dot: Dot) -> _WgmmaDot | None:
         if not is_computed(dot, self.warps):
             return None
-        b = self._stored(dot, "b")
-        a = self._stored(dot, "a") if self._is_loaded(dot.a) else None
+        b = self._stored_operand(dot, "b")
+        a = self._stored_operand(dot, "a") if self._is_loaded(dot.a) else None
         return None if b is None else _WgmmaDot(dot, a, b)
 
-    def _stored(self, dot: Dot, name: str) -> _Stored | None:
-        """The operand as matrix descriptors may describe it once it is stored: along the dimension
-        in which its elements were contiguous, if they may be."""
+    def _stored_operand(self, dot: Dot, name: str) -> _Stored | None:
+        """The operand as matrix descriptors can describe it once it is stored: along the dimension
+        in which its elements were contiguous, where possible; None where they cannot."""
         operand: Operand = getattr(dot, name)
         op = self._origin_of(operand)
         transposed = isinstance(op, Trans) and tuple(op.order) == (1, 0)
@@ -171,7 +171,7 @@ class _Operands:
         self.bytes += place.bytes
         ops.append(LocalStore(x.value, buffer.results[0], constant(I32, 0)))
 
-    def _multiplied(
+    def _wgmma(
         self, operands: _WgmmaDot, stored: dict[tuple[Operand, SharedTile], SharedAlloc]
     ) -> list[Op]:
         dot, a, b, none = operands.dot, operands.a, operands.b, constant(I32, 0)

@@ -15,7 +15,7 @@ from tileir.backend import cpu
 from tileir.backend.array_spans import Span
 from tileir.backend.cpu.compile import CpuKernel, compile  # noqa: A004
 from tileir.backend.cpu.thread_pool import processors
-from tileir.backend.executors import expanded, ordered
+from tileir.backend.executors import by_position, expand_descriptors
 from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.tuning.meter import Artifact, Device, Survey
 from tileir.backend.tuning.problem import Job
@@ -103,7 +103,7 @@ class CpuSession:
         spans = {k: by_array[id(v)] for k, v in self.inputs.items() if id(v) in by_array}
         function = module.functions[name]
         mine = {str(p.name): self.inputs[str(p.name)] for p in function.parameters}
-        passed = expanded(function, ordered(module, name, mine))
+        passed = expand_descriptors(function, by_position(module, name, mine))
         values = [by_array[id(v)].elements if id(v) in by_array else v for v in passed]
         return kernel, values, spans
 

@@ -94,7 +94,7 @@ class GpuMeter:
         module = job.module()
         make = Cache.usual().compile if self.cached else compile
         kernel = make(module, self.target, Options.of(job.options), job.kernel)
-        plan, machine_code = kernel.metadata, kernel.assembled
+        plan, machine_code = kernel.metadata, kernel.machine_code
         bare = attrs.evolve(
             kernel,
             stages={"input": module},

@@ -13,8 +13,8 @@ from tileir.builder.contraction import (
     Reduce,
     Stage,
     Tiling,
-    fused,
-    inlined,
+    fuse,
+    inline,
     reads,
     tiling,
     walk,
@@ -42,7 +42,8 @@ def build(schedule: Schedule, args: Sequence[Any]) -> Function:
 
 
 def lower(schedule: Schedule, args: Sequence[Any]) -> Module:
-    """The module of a schedule. Raises TensorExpressionError."""
+    """The module with the kernels of a schedule; `args` as in `build`. Raises
+    TensorExpressionError."""
     return build(schedule, args).module
 
 
@@ -83,7 +84,7 @@ def _attached(schedule: Schedule, outputs: Sequence[Tensor]) -> tuple[Stage, ...
                 stages = _inlined(stages, tensor, reader, tensor in outputs)
     said = {t for t, s in schedule.stages.items() if s.attach == "root" or s.touched}
     kept: Iterable[contraction.Tensor] = {*outputs, *(s.output for s in stages if s.output in said)}
-    return fused(stages, kept)
+    return fuse(stages, kept)
 
 
 def _home(schedule: Schedule, scheduled: Scheduled) -> Tensor | None:
@@ -107,7 +108,7 @@ def _inlined(
     if reader is not None and any(r is not reader for r in readers):
         names = ", ".join(r.name for r in readers)
         raise error("TIR1504", f"{tensor.name} is read by {names}, and computed at one stage")
-    return [inlined(s, stage) for s in stages if s is not stage]
+    return [inline(s, stage) for s in stages if s is not stage]
 
 
 # Tiles --------------------------------------------------------------------------------------------

@@ -116,22 +116,22 @@ class Operators(Arithmetic):
 
 @attrs.frozen(eq=False)
 class PrimExpr(Operators):
-    """An expression. `bounds` are the conditions on indices that a condition is, where it is
-    nothing else."""
+    """An expression. `bounds` are its conditions if it is a conjunction of bounds on indices, else
+    None."""
 
     found: Affine | Term
     bounds: tuple[Bound, ...] | None = None
 
     @property
     def term(self) -> Term:
-        """Its value."""
+        """The expression as a term of `tileir.builder.contraction`."""
         if not isinstance(self.found, Affine):
             return self.found
         return Position(self.found) if self.found.terms else Number(self.found.constant)
 
     @property
     def dtype(self) -> str:
-        """The type that it is computed in."""
+        """The element type that it is computed in, by numpy's name."""
         kind = kind_of(self.term)
         return next(name for name, element in DTYPES.items() if element is kind)
 

@@ -124,7 +124,7 @@ def _through_tileir(text: str, name: str, options: Any, capability: int) -> Comp
         message = f"its symbol would be {kernel.plan.symbol}, and Triton looks for {name}"
         raise UnsupportedError(Diagnostic("TIR0706", message))
     try:
-        return attrs.evolve(kernel, code=kernel.assembled)
+        return attrs.evolve(kernel, code=kernel.machine_code)
     except TileirError as error:
         if error.code != _NO_ASSEMBLER:
             raise

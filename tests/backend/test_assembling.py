@@ -154,7 +154,7 @@ def test_ptxas_compiles_a_whole_program():
     if ptxas() is None:
         pytest.skip("there is no ptxas")
     kernel = compile_kernel(parse(SWIGLU), "sm_90a", {"num_warps": 16})
-    assert kernel.assembled.registers <= 32
+    assert kernel.machine_code.registers <= 32
 
 
 @pytest.mark.parametrize(("said", "code"), [("Insufficient registers (32)", "TIR0708"),

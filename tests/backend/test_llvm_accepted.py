@@ -10,7 +10,7 @@ from tileir import textual
 from tileir.backend import compile as compile_kernel
 from tileir.backend.driver.batch import compile_batch
 from tileir.backend.executors import SimtExecutor
-from tileir.backend.nvptx.llvm_codegen import loaded
+from tileir.backend.nvptx.llvm_codegen import llvm_binding
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.backend.target import TARGETS
 from tileir.errors import CompileError
@@ -30,7 +30,7 @@ def accepted(body):
         *thread.at_entry, "  br label %bb0", *thread.lines, "  ret void", "}",
         *(f"attributes #{i} = {{ nounwind }}" for i in range(8)), "",
     ])  # fmt: skip
-    loaded().parse_assembly(text).verify()
+    llvm_binding().parse_assembly(text).verify()
     return text
 
 
@@ -104,6 +104,7 @@ def test_kernels_of_one_module_keep_their_globals_apart():
     assert sum("count[4] = {5}" in line for line in ptx.splitlines()) == 4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["shared", "g$count", "k1$shared", "k1$g$count", "run"])
 def test_kernels_that_are_called_as_what_they_use(name):
     modules = [textual.parse(KERNEL.format(name=n, aligned=4)) for n in ("other", name)]

@@ -7,7 +7,7 @@ import pytest
 
 from tileir.backend.nvptx.emit import _parameter
 from tileir.backend.nvptx.llvm_codegen import negations_kept
-from tileir.backend.nvptx.text import folded, global_name, kernel_name, symbol
+from tileir.backend.nvptx.text import fold_constants, global_name, kernel_name, symbol
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.errors import CompileError
 from tileir.ir import Parameter
@@ -38,7 +38,7 @@ from tileir.values import Value
     ],
 )
 def test_arithmetic_on_literals(name, element, a, b, known):
-    assert folded(name, element, a, b) == known
+    assert fold_constants(name, element, a, b) == known
 
 
 def test_a_block_has_an_instruction_once():

@@ -43,6 +43,7 @@ def faults(**environment: str) -> int:
     return int(ran.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries do otherwise")
 def test_memory_stays_with_the_process():
     """But where its user has set the C library's limits, which then are as they were."""
@@ -59,5 +60,5 @@ def test_the_process_is_told_once_before_llvm_is_used(monkeypatch: pytest.Monkey
     monkeypatch.setattr(llvm_codegen, "_lock_at_forks", lambda binding: None)
     monkeypatch.setattr(llvm_codegen, "keep_freed_memory", lambda: done.append("memory"))
     for _ in range(2):
-        llvm_codegen.loaded()
+        llvm_codegen.llvm_binding()
     assert done == ["memory", *names[:2], *["set_option"] * len(llvm_codegen._OPTIONS)]

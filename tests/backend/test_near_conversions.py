@@ -6,6 +6,7 @@ import random
 from functools import cache
 
 import numpy as np
+import pytest
 
 from tests.backend.test_layout_conversion import held, machine, numbers
 from tileir.backend.codegen.conversion_plan import conversion, convert, within_warps
@@ -75,14 +76,16 @@ def near() -> list[int]:
     return [s for s, c in staged().items() if within_warps(Tile(c[0], c[1], c[2]), c[3])]
 
 
+@pytest.mark.slow
 def test_it_is_told_by_what_warps_hold() -> None:
     for seed, (element, shape, source, target) in staged().items():
         same = of_warps(source, shape) == of_warps(target, shape)
-        few = conversion(Tile(element, shape, source), target).rounds == 1  # type: ignore[union-attr]
+        few = conversion(Tile(element, shape, source), target).iterations == 1  # type: ignore[union-attr]
         assert (seed in near()) is (same and few)
     assert 10 < len(near()) < len(staged()) - 10
 
 
+@pytest.mark.slow
 def test_warps_wait_for_nobody_else_again_and_again() -> None:
     for seed in near():
         waits_for_nobody_else(*staged()[seed])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import tileir.backend
-from tileir.backend.nvptx.llvm_codegen import loaded
+from tileir.backend.nvptx.llvm_codegen import llvm_binding
 from tileir.backend.nvptx.phis import PhiBuilder
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
@@ -18,8 +18,8 @@ def counted(element: Element, words: bool) -> tuple[str, bool]:
     that often; and whether the word is carried as one."""
     thread = LlvmThread()
     joins, each = PhiBuilder(thread), thread.per_word(element)
-    values: list[Any] = joins.named("loop", element, each)
-    (index,) = joins.named("loop", I32, 1)
+    values: list[Any] = joins.add_parameter("loop", element, each)
+    (index,) = joins.add_parameter("loop", I32, 1)
     first = thread._unpack(element, each, I32, ["%w"])
     thread.line("br label %loop")
     thread.start("loop")
@@ -37,7 +37,7 @@ def counted(element: Element, words: bool) -> tuple[str, bool]:
     thread.start("end")
     thread.line(f"ret i32 {result}")
     edges = {"loop": [("entry", [*first, "0"]), ("loop", [*after, following])]}
-    carried = joins.carried(edges)
+    carried = joins.packed_words(edges)
     thread.lines[place] = "\n".join(joins.lines("loop", edges["loop"], carried))
     return "\n".join(("define i32 @f(i32 %w, i32 %n) {", "entry:", *thread.lines, "}")), bool(
         carried
@@ -45,7 +45,7 @@ def counted(element: Element, words: bool) -> tuple[str, bool]:
 
 
 def run(text: str, word: int, count: int) -> int:
-    binding = loaded()
+    binding = llvm_binding()
     parsed = binding.parse_assembly(text)
     parsed.verify()
     parsed.triple = binding.get_process_triple()
@@ -75,8 +75,8 @@ def test_elements_are_carried_where_an_edge_computes_them(element: Element) -> N
 def test_literals_alone_make_no_words() -> None:
     thread = LlvmThread()
     joins = PhiBuilder(thread)
-    joins.named("b", BF16, 2)
-    assert joins.carried({"b": [("entry", ["0xR3F80", "0xR0000"])]}) == set()
+    joins.add_parameter("b", BF16, 2)
+    assert joins.packed_words({"b": [("entry", ["0xR3F80", "0xR0000"])]}) == set()
     assert thread.word(BF16, ("0xR3F80", "0xRC000")) == str(0xC0003F80 - (1 << 32))
     assert thread.word(I8, ("-1", "2", "0", "1")) == str(0x010002FF)
     assert thread.word(F16, ("%a", "%b")) is None
@@ -94,6 +94,6 @@ def test_fragments_read_a_step_ahead_cross_the_loop_as_words() -> None:
     done = tileir.backend.compile(
         b.module(), "sm_80", {"num_warps": 4, "num_stages": 3, "prefetch_operands": True}
     )
-    assert "ldmatrix" in done.optimized
-    assert "phi half" not in done.optimized and "phi i16" not in done.optimized
-    assert "insertelement" not in done.optimized
+    assert "ldmatrix" in done.optimized_llvm
+    assert "phi half" not in done.optimized_llvm and "phi i16" not in done.optimized_llvm
+    assert "insertelement" not in done.optimized_llvm

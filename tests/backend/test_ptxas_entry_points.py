@@ -42,7 +42,7 @@ def short(monkeypatch):
     """Every kernel is long."""
     monkeypatch.setattr(llvm_codegen, "_LONG", 0)
     monkeypatch.setattr(ptxas_entry_points, "_MANY", 0)
-    monkeypatch.setattr(ptxas_entry_points, "_APART", 1)
+    monkeypatch.setattr(ptxas_entry_points, "_LEAST_DISTANCE", 1)
 
 
 def written(*body):
@@ -85,7 +85,7 @@ def test_nothing_enters_what_a_branch_leads_across_or_braces_hold(across):
 
 
 def test_entrances_are_as_far_apart_as_is_said(monkeypatch):
-    monkeypatch.setattr(ptxas_entry_points, "_APART", 3)
+    monkeypatch.setattr(ptxas_entry_points, "_LEAST_DISTANCE", 3)
     assert len(before(written(*[STORE, "\tadd.s32 \t%r1, %r1, 1;"] * 10))) == 3
 
 
@@ -138,4 +138,4 @@ def test_few_blocks_keep_a_kernel_whole(monkeypatch):
 def test_the_assembler_takes_kernels_with_entrances(shape, warps):
     compiled = compile_kernel(module(shape, 12), "sm_90", {"num_warps": warps})
     assert "$entrance_0" in compiled.ptx
-    assert compiled.assembled.cubin
+    assert compiled.machine_code.cubin

@@ -98,13 +98,13 @@ def test_what_is_cut_is_remarked():
     assert found == ["store of 65536 elements is a loop along dimension 0"]
 
 
-def test_pipelined_loads_and_their_slots():
+def test_pipelined_loads_and_their_stages():
     text = (Path(__file__).parents[2] / "examples/matmul.tir").read_text("utf-8")
     module = textual.parse(text, "matmul.tir")
     found = compile_kernel(module, "sm_80", {"num_warps": 4, "num_stages": 3}).remarks
     copied = [r.message for r in found if r.code == "TIR0756"]
     assert len(copied) == 2
-    assert all(m.endswith("copied 2 iterations ahead, to 3 slots") for m in copied)
+    assert all(m.endswith("copied 2 iterations ahead, 3 stages") for m in copied)
     assert not any(r.code == "TIR0653" for r in found)
 
 

@@ -146,7 +146,7 @@ def test_notebooks_show_what_a_kernel_uses(compiled):
         assert words in page.shown
     assert str(compiled.stages["input"]) in page.shown
     assert all(remark.message in page.shown for remark in compiled.remarks)
-    made = compiled.assembled
+    made = compiled.machine_code
     assert f"registers{made.registers} per thread" in page.shown
     assert f"spills{made.spills} bytes per thread" in page.shown
 
@@ -155,5 +155,5 @@ def test_notebooks_show_a_kernel_that_nothing_assembles(compiled, monkeypatch):
     def missing(_):
         raise CompileError(Diagnostic("TIR0704", "no assembler here"))
 
-    monkeypatch.setattr(type(compiled), "assembled", property(missing))
+    monkeypatch.setattr(type(compiled), "machine_code", property(missing))
     assert "no assembler here" in Page(compiled._repr_html_()).shown

@@ -27,7 +27,7 @@ def entered(monkeypatch):
 
     monkeypatch.setattr(llvm_codegen, "_LONG", 0)
     monkeypatch.setattr(ptxas_entry_points, "_MANY", 0)
-    monkeypatch.setattr(ptxas_entry_points, "_APART", 2)
+    monkeypatch.setattr(ptxas_entry_points, "_LEAST_DISTANCE", 2)
     monkeypatch.setattr(pipeline, "_MANY_LOOPS", 1)
     monkeypatch.setattr(executors.Cache, "usual", staticmethod(lambda: Anew))
     return found

@@ -58,6 +58,7 @@ def test_a_request_that_is_not_followed_is_remarked_upon(attributes, latch, opti
     assert words in remark.message and remark.location.line == line
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_what_is_followed():
     assert not unfollowed(loop(), num_warps=2, num_stages=1, max_registers=64, opt_level=1)
     assert not unfollowed(MATMUL)
@@ -72,11 +73,12 @@ def test_stages_that_do_not_fit():
 
 def test_roles_need_a_target_that_has_them():
     (remark,) = unfollowed(MATMUL, "sm_80", warp_specialize=True)
-    assert "sm_80 has no warpgroup matmuls" in remark.message
+    assert "sm_80 has no wgmma and TMA" in remark.message
     (remark,) = unfollowed(MATMUL, "sm_90a", warp_specialize=False, persistent=True)
     assert remark.message == "persistent = True is not followed: warp_specialize = False"
 
 
+@pytest.mark.slow
 def test_what_spills_says_how_much(tmp_path, capsys):
     path = Path(__file__).parent / "spills.tir"
     compiled = compile_kernel(parse(path.read_text()), "sm_80")

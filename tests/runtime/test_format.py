@@ -33,7 +33,16 @@ def softmax():
 def test_what_is_written_is_read(softmax):
     data = dumps(softmax)
     found = loads(data)
-    for name in ("llvm", "optimized", "ptx", "cubin", "metadata", "remarks", "notes", "options"):
+    for name in (
+        "llvm",
+        "optimized_llvm",
+        "ptx",
+        "cubin",
+        "metadata",
+        "remarks",
+        "notes",
+        "options",
+    ):
         assert getattr(found, name) == getattr(softmax, name), name
     for stage in STAGES:
         assert print_module(found.tir_at(stage)) == print_module(softmax.tir_at(stage))

@@ -129,7 +129,7 @@ def test_an_interrupted_command_says_so_alone(capsys, monkeypatch):
 def test_ptx_is_written_where_nothing_assembles(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(
-        "tileir.backend.compiled_kernel.CompiledKernel.assembled", property(lambda _: 1 / 0)
+        "tileir.backend.compiled_kernel.CompiledKernel.machine_code", property(lambda _: 1 / 0)
     )
     words = ["run", str(Path(__file__).parents[2] / "examples/relu.tir"), "--on", "interpreter"]
     assert main(words) == 0

@@ -21,7 +21,7 @@ from tileir.analysis.alignment_facts import (
 )
 from tileir.analysis.alignment_rules import RULES
 from tileir.analysis.alignment_shapes import SHAPE_RULES
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.dataflow import forward_values
 from tileir.ir import Function
 from tileir.op import Effects, Op
@@ -46,13 +46,13 @@ class Alignments:
         return unknown(operand.type) if fact is None else fact
 
 
-@cached
+@memoize
 def alignment(function: Function) -> Alignments:
     """The alignment of every value of `function`; nothing is known inside a declaration."""
-    known = {p.value: of_parameter(p) for p in function.parameters}
+    facts = {p.value: of_parameter(p) for p in function.parameters}
     transfer = functools.partial(_transfer, function)
     return Alignments(
-        forward_values(function, known=known, literal=of_literal, transfer=transfer, merge=_merge)
+        forward_values(function, facts=facts, literal=of_literal, transfer=transfer, merge=_merge)
     )
 
 

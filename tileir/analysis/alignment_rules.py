@@ -47,7 +47,7 @@ def _keeps_sign(op: Any, function: Function) -> bool:
 
 def _unless_wrapping(op: Any, result: Alignment, function: Function) -> Alignment:
     """What is known of a result that was computed as if numbers did not wrap."""
-    wrapped = result.unwrapped(_bits(op))
+    wrapped = result.without_wraparound(_bits(op))
     return result if wrapped == result or _keeps_sign(op, function) else wrapped
 
 
@@ -57,7 +57,7 @@ def _ranges(function: Function) -> Ranges:
     return ranges(function)
 
 
-def _sum(
+def _of_add(
     op: Any, left: Alignment, right: Alignment, runs: Sequence[int], scale: int = 1
 ) -> Alignment:
     """`left + scale * right` or `left - scale * right`, contiguous in `runs`."""
@@ -70,7 +70,7 @@ def _sum(
     return Alignment(multiple, tuple(runs), equal, step_of(type_))
 
 
-def _runs_of_sum(left: Alignment, right: Alignment) -> list[int]:
+def _runs_of_addition(left: Alignment, right: Alignment) -> list[int]:
     """One side contiguous while the other is constant, whichever gives longer runs."""
     return [
         max(gcd(cl, kr), gcd(kl, cr))
@@ -82,13 +82,15 @@ def _runs_of_sum(left: Alignment, right: Alignment) -> list[int]:
 
 def _add(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     left, right = facts
-    return (_unless_wrapping(op, _sum(op, left, right, _runs_of_sum(left, right)), function),)
+    return (
+        _unless_wrapping(op, _of_add(op, left, right, _runs_of_addition(left, right)), function),
+    )
 
 
 def _sub(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     left, right = facts
     runs = list(map(gcd, left.contiguity, right.constancy))
-    return (_unless_wrapping(op, _sum(op, left, right, runs), function),)
+    return (_unless_wrapping(op, _of_add(op, left, right, runs), function),)
 
 
 def _mul(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
@@ -178,7 +180,7 @@ def _float_compare(op: Any, facts: Sequence[Alignment], function: Function) -> S
     return (multiples, multiples)
 
 
-def chosen(
+def of_select(
     condition: Alignment, first: Alignment, second: Alignment, shape: tuple[int, ...]
 ) -> Alignment:
     """One or the other per element, in groups in which `condition` is constant."""
@@ -192,7 +194,7 @@ def chosen(
 
 def _select(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     condition, then, otherwise = facts
-    return (chosen(condition, then, otherwise, extents(op.result.type)),)
+    return (of_select(condition, then, otherwise, extents(op.result.type)),)
 
 
 def _psi(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
@@ -200,7 +202,7 @@ def _psi(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Al
     fact = facts[1]
     for operand, predicate, value in zip(op.arms[2::2], facts[2::2], facts[3::2], strict=True):
         everywhere = uniform(op.result.type, 1)
-        fact = chosen(predicate if shape_of(operand.type) else everywhere, fact, value, shape)
+        fact = of_select(predicate if shape_of(operand.type) else everywhere, fact, value, shape)
     return (fact,)
 
 
@@ -215,7 +217,7 @@ def _low_bits(op: Any, facts: Sequence[Alignment], function: Function) -> Sequen
     low, high = _ranges(function).of(op.value)
     limit = 1 << (min(old, new) - 1)
     fits = low >= 0 if new > old else -limit <= low and high < limit
-    return (value if fits else value.unwrapped(min(old, new)),)
+    return (value if fits else value.without_wraparound(min(old, new)),)
 
 
 def _cast_pointer(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
@@ -227,7 +229,7 @@ def _cast_pointer(op: Any, facts: Sequence[Alignment], function: Function) -> Se
     if not isinstance(integer, Scalar) or integer.is_integer:
         if step_of(type_) != value.step:
             return (multiples_of(type_, facts, value.every),)
-        return (value if step_of(type_) > 1 else value.unwrapped(min(_bits(op), 64)),)
+        return (value if step_of(type_) > 1 else value.without_wraparound(min(_bits(op), 64)),)
     return (multiples_of(type_, facts),)
 
 
@@ -241,7 +243,7 @@ def _bitcast(op: Any, facts: Sequence[Alignment], function: Function) -> Sequenc
 def _gep(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     base, index = facts
     scale = power_of_two(step_of(op.result.type))
-    return (_sum(op, base, index, _runs_of_sum(base, index), scale),)
+    return (_of_add(op, base, index, _runs_of_addition(base, index), scale),)
 
 
 def _load(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:

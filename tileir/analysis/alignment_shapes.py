@@ -151,7 +151,9 @@ def _reduce(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence
         multiple = [fact.every if _keeps(op) else 1 for fact in facts]
         return [_unequal(v.type, n) for v, n in zip(op.results, multiple, strict=True)]
     return [
-        _reduced(v.type, [f.constancy for f in facts], fact.every if _keeps(op) else 1, op.axis)
+        _of_reduction(
+            v.type, [f.constancy for f in facts], fact.every if _keeps(op) else 1, op.axis
+        )
         for v, fact in zip(op.results, facts, strict=True)
     ]
 
@@ -160,7 +162,9 @@ def _keeps(op: Any) -> bool:
     return getattr(op.combiner, "value", None) in _KEEPING
 
 
-def _reduced(type: Type, groups: Sequence[tuple[int, ...]], multiple: int, axis: int) -> Alignment:
+def _of_reduction(
+    type: Type, groups: Sequence[tuple[int, ...]], multiple: int, axis: int
+) -> Alignment:
     if not shape_of(type):
         return uniform(type, multiple)
     equal = [gcd(*sizes) for sizes in zip(*groups, strict=True)]

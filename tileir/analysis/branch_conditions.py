@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import Dominance, dominance
 from tileir.analysis.predicates import predicates
@@ -94,11 +94,11 @@ class Guards:
         if taken is not None and target is not None:
             bounds = [*bounds, *taken.get((label, target), ())]
         for relation, other in bounds:
-            fact = bounded(fact, relation, read(other))
+            fact = restrict_range(fact, relation, read(other))
         return fact
 
 
-def bounded(fact: Range, relation: str, other: Range) -> Range:
+def restrict_range(fact: Range, relation: str, other: Range) -> Range:
     """The part of `fact` whose members are in `relation` to some member of `other`."""
     low, high = fact
     least, greatest = other
@@ -119,7 +119,7 @@ def bounded(fact: Range, relation: str, other: Range) -> Range:
     return (low, high) if low <= high else fact
 
 
-@cached
+@memoize
 def guards(function: Function) -> Guards:
     """The guards of `function`."""
     if function.is_declaration:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.ir import Function
 
 
@@ -34,7 +34,7 @@ class Cfg:
         )
 
 
-@cached
+@memoize
 def cfg(function: Function) -> Cfg:
     """The control-flow graph of `function`; labels that no block has are left out.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import Cfg, cfg
 from tileir.analysis.uses import defining_blocks, definitions
 from tileir.ir import Function
@@ -108,7 +108,7 @@ class Loops:
         return _ITERATIONS ** min(self.depth(label), _DEEPEST)
 
 
-@cached
+@memoize
 def loops(function: Function) -> Loops:
     """The natural loops of `function`. `irreducible` tells of cycles that are none."""
     if function.is_declaration:
@@ -284,8 +284,8 @@ def _count(
         return None
     step = variable.stride
     tested = start + step if ahead else start
-    held = _holding(tested, step, end, relation, element.bits)
-    return None if held is None else held + (not tested_first)
+    steps = _holding(tested, step, end, relation, element.bits)
+    return None if steps is None else steps + (not tested_first)
 
 
 def _holding(value: int, step: int, end: int, relation: str, bits: int) -> int | None:
@@ -295,7 +295,7 @@ def _holding(value: int, step: int, end: int, relation: str, bits: int) -> int |
             return None
         relation = "s" + relation[1:]
     if relation in ("slt", "sle", "sgt", "sge"):
-        count = _ordered(value, step, end, relation)
+        count = _steps_until(value, step, end, relation)
     elif relation == "ne" and step and (end - value) % step == 0:
         count = (end - value) // step
     else:
@@ -306,7 +306,7 @@ def _holding(value: int, step: int, end: int, relation: str, bits: int) -> int |
     return count if -half <= value + count * step < half and -half <= value < half else None
 
 
-def _ordered(value: int, step: int, end: int, relation: str) -> int | None:
+def _steps_until(value: int, step: int, end: int, relation: str) -> int | None:
     if relation in ("sgt", "sge"):
         value, step, end = -value, -step, -end
     headroom = end - value + (relation[2] == "e")

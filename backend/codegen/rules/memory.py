@@ -17,7 +17,7 @@ _BYTES = 16
 
 
 def _load(lowering: Lowering, op: Any) -> list[Fragment]:
-    values = [x for _, read in loaded(lowering, op) for x in read]
+    values = [x for _, read in load_groups(lowering, op) for x in read]
     if op not in lowering.scratch:
         return [values]
     from tileir.backend.codegen.rules.atomic import broadcast  # volatile loads are rare
@@ -25,8 +25,8 @@ def _load(lowering: Lowering, op: Any) -> list[Fragment]:
     return [broadcast(lowering, op, values)]
 
 
-def loaded(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
-    """Registers that are loaded together and what is loaded, in order, while code is written."""
+def load_groups(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
+    """Emit the loads of `op`; the registers and the loaded values of each vector access."""
     thread, element = lowering.thread, scalar_of(op.result.type)
     pointers, access = lowering.fragment(op.pointer), _access(op, _constant(lowering, op))
     others = None if op.other is None else lowering.fragment(op.other)

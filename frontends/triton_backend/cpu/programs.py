@@ -15,12 +15,14 @@ from tileir.backend.cpu.compile import CpuKernel, compile as compile_for_cpu
 from tileir.backend.cpu.regions import Bounds, Region
 from tileir.backend.cpu.spin_waits import may_spin_wait
 from tileir.backend.runtime.disk_store import Store, cache_folder
+from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic, LaunchError, TileirError
 from tileir.executor import executor
 from tileir.frontends.triton_backend.cpu.arguments import ANYWHERE, Memory, Reader, array_of, reader
 from tileir.frontends.triton_backend.cpu.findings import found
 from tileir.ir import Module
 from tileir.textual import parse
+from tileir.types import Pointer, element_of
 from tileir_triton.settings import CPU_MODES, cpu_mode
 
 Extents = tuple[int, int, int]
@@ -100,7 +102,7 @@ def _store() -> Store | None:
 
 
 def _launch_of(kernel: CpuKernel, readers: Sequence[Reader]) -> Launch:
-    run, known = kernel.run, _Known(kernel)
+    run, known = kernel.run, _Known(kernel, _computes_addresses(kernel.module))
 
     def launch(grid: Extents, values: Sequence[Any]) -> None:
         words: list[int] = []
@@ -114,11 +116,29 @@ def _launch_of(kernel: CpuKernel, readers: Sequence[Reader]) -> Launch:
     return launch
 
 
-class _Known:
-    """The bounds of the last launch of `kernel`, which the next one often has."""
+def _computes_addresses(module: Module) -> bool:
+    """Whether a pointer comes from memory or a number: it may point into memory that is no
+    argument's, as in tables of addresses of tensors."""
+    return any(
+        isinstance(element_of(result.type), Pointer)
+        for function in module.functions.values()
+        for op in function.ops
+        for result in op.results
+        if Effects.READ in op.effects or not any(map(_is_pointer, op.inputs))
+    )
 
-    def __init__(self, kernel: CpuKernel) -> None:
+
+def _is_pointer(operand: Any) -> bool:
+    return isinstance(element_of(operand.type), Pointer)
+
+
+class _Known:
+    """The bounds of the last launch of `kernel`, which the next one often has. `anywhere`: its
+    pointers of unknown origin have no bounds."""
+
+    def __init__(self, kernel: CpuKernel, anywhere: bool) -> None:
         self.kernel = kernel
+        self.more = (Region.anywhere("memory"),) if anywhere else ()
         self.last: tuple[Any, Bounds] | None = None
 
     def bounds(self, memory: tuple[Memory | None, ...]) -> Bounds:
@@ -126,7 +146,8 @@ class _Known:
         last = self.last
         if last is not None and last[0] == memory:
             return last[1]
-        bounds = self.kernel.bounds_of([None if m is None else _region(*m) for m in memory])
+        regions = [None if m is None else _region(*m) for m in memory]
+        bounds = self.kernel.bounds_of(regions, self.more)
         self.last = memory, bounds
         return bounds
 

@@ -68,4 +68,4 @@ def test_a_folder_that_cannot_be_written_fails_no_launch():
 def test_the_optimised_text_is_there_for_kept_code(tmp_path):
     for _ in range(2):
         made = compile_kernel(module(), store=Store(tmp_path))
-        assert "define" in made.optimized
+        assert "define" in made.optimized_llvm

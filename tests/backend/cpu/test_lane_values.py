@@ -122,7 +122,7 @@ class Program:
         return element, made
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_code_computes_what_threads_do(seed):
     agree(Program(seed), numbers(seed))

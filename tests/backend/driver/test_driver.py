@@ -34,7 +34,7 @@ def cuda():
 def test_a_batch_runs_on_copies(cuda):
     batch = compile_batch([adding("a"), adding("k")], "sm_80")
     assert set(batch.plans) == {"a", "k"} and not batch.refused
-    batch.__dict__["assembled"] = SimpleNamespace(cubin=b"code")
+    batch.__dict__["machine_code"] = SimpleNamespace(cubin=b"code")
     loaded, x = Loaded(batch, cuda.driver()), np.arange(16, dtype=np.float32)[::2]
     loaded.launch("k", (5,), [x])
     loaded.launch("a", (3, 2), [x])
@@ -46,7 +46,7 @@ def test_a_batch_runs_on_copies(cuda):
 
 def test_arrays_without_elements_have_an_address(cuda):
     batch = compile_batch([adding()], "sm_80")
-    batch.__dict__["assembled"] = SimpleNamespace(cubin=b"code")
+    batch.__dict__["machine_code"] = SimpleNamespace(cubin=b"code")
     cuda.kernels["k"] = lambda words: None
     Loaded(batch, cuda.driver()).launch("k", (1,), [np.zeros(0, np.float32)])
     assert len(cuda.launches) == 1 and not cuda.held

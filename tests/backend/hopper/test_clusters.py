@@ -43,7 +43,7 @@ def interpreted(module: Any, grid: int, arguments: list[Any], seed: int) -> None
     interpret(module, None, grid, arguments, seed=seed)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("launch", [by_threads, interpreted])
 @pytest.mark.parametrize(("run", "text"), [(four, CLUSTER), (two, REMOTE)])
 def test_sums_in_any_order(run: Any, text: str, launch: Any) -> None:
@@ -56,11 +56,11 @@ def test_code() -> None:
     assert made.metadata.cluster == (4, 1, 1) and made.metadata.blocks((3,)) == (12, 1, 1)
     assert ".reqnctapercluster 4" in made.ptx and "%clusterid.x" in made.ptx
     assert made.ptx.count("ld.shared::cluster") == 4 and "bar.sync" not in made.ptx
-    assert made.assembled.spills == made.assembled.stack == 0
+    assert made.machine_code.spills == made.machine_code.stack == 0
     made = compile_kernel(parse(REMOTE), "sm_90a")
     assert made.ptx.count("mbarrier.arrive.release.cluster.shared::cluster") == 2
     assert made.ptx.count("mbarrier.try_wait.parity.acquire.cluster") == 3
-    assert made.assembled.spills == made.assembled.stack == 0
+    assert made.machine_code.spills == made.machine_code.stack == 0
 
 
 def test_arrivals_for_copies_order_nothing_else() -> None:
@@ -160,7 +160,7 @@ LEFT_OUT: dict[str, tuple[Any, str, str, str, str]] = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_nothing_can_be_left_out(name: str) -> None:
     run, text, line, instead, message = LEFT_OUT[name]
@@ -211,7 +211,7 @@ def test_rows_that_are_sent(launch: Any) -> None:
         four(SCATTERED, seed, launch)
     made = compile_kernel(parse(SCATTERED), "sm_90a")
     assert "st.async.shared::cluster.mbarrier::complete_tx::bytes" in made.ptx
-    assert made.assembled.stack == 0
+    assert made.machine_code.stack == 0
     assert "barrier.cluster.arrive.relaxed" in made.ptx and "release.cluster.shared" not in made.ptx
 
 
@@ -221,6 +221,7 @@ def test_only_barriers_are_begun_before_a_first_arrival() -> None:
     assert "barrier.cluster.arrive" in made.ptx and "arrive.relaxed" not in made.ptx
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("line", "instead", "message"),
     [

@@ -80,7 +80,7 @@ def _on_hopper() -> bool:
 def assembles(module: Module, roles: bool = True, **options: Any) -> Any:
     """The module compiled for sm_90a: as roles or not, nothing spilled, no warnings."""
     made = compile_kernel(module, "sm_90a", Options(**options))
-    found = made.assembled
+    found = made.machine_code
     assert (made.host is not None) == roles, [str(r) for r in made.remarks]
     assert (found.spills, found.stack, found.warnings) == (0, 0, ())
     return made
