@@ -18,9 +18,6 @@ from tileir.tools.view.rates import RateProblem, rates
 
 ROOT = Path(__file__).parents[1]
 PEAK, SINGLE, MEMORY = 990.0, 67.0, 4.8
-TASKS = {1: (112, 112, 64, 128), 2: (56, 56, 128, 256), 3: (28, 28, 256, 512),
-         4: (14, 14, 512, 512), 5: (7, 7, 512, 512)}  # fmt: skip
-"""Height, width, channels in and out of the paper's Table 1; 4 images, 3 x 3 taps."""
 
 
 def roof(flops: float, moved: float) -> float:
@@ -49,15 +46,6 @@ def attention(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
         us["tileir"] = row["us"][row["best"]]
         name = f"d{d} {'causal' if row['causal'] else 'full'} {t}"
         yield _problem(name, us, flops, 8.0 * heads * t * d)
-
-
-def convolutions(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
-    """Rows of `convolutions.json`."""
-    for row in rows:
-        h, w, c, k = TASKS[row["task"]]
-        us = {"cuDNN": row["us"]["cudnn"], "tileir": row["us"][row["best"]]}
-        moved = 2.0 * (4 * h * w * (c + k) + 9 * c * k)
-        yield _problem(f"task {row['task']}", us, 2.0 * 4 * h * w * c * k * 9, moved)
 
 
 def memory(lines: list[dict[str, Any]]) -> Iterator[RateProblem]:
@@ -114,10 +102,6 @@ def _problem(name: str, us: dict[str, float], flops: float, moved: float) -> Rat
 PICTURES: tuple[tuple[str, str, str, str, Any], ...] = (
     ("matmul_shapes", "matmul_shapes", "Matmul, f16, m n k", "TFLOP/s", matmul_shapes),
     ("attention", "attention", "Attention forward, bf16, head and length", "TFLOP/s", attention),
-    (
-        "convolutions", "convolutions",
-        "Convolutions of Tillet et al. 2019, Table 1, f16, NHWC", "TFLOP/s", convolutions,
-    ),
     ("rows", "memory", "Kernels of rows and elements", "TB/s", memory),
     ("softmax", "memory", "Softmax of rows", "TB/s", memory),
     ("singles", "matmul", "Matmul, f32 without tensor cores", "TFLOP/s", singles),

@@ -60,8 +60,8 @@ class Source:
             raise CompilationError(diagnostic) from None
 
 
-def truncated(x: int, y: int) -> int:
-    """The quotient of integers, rounded to zero as C's."""
+def truncating_quotient(x: int, y: int) -> int:
+    """The quotient of integers, rounded toward zero as in C."""
     whole = abs(x) // abs(y)
     return whole if (x < 0) == (y < 0) else -whole
 

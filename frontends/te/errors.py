@@ -30,8 +30,8 @@ def error(code: str, message: str) -> TensorExpressionError:
 
 
 @contextmanager
-def placed(place: Location | None) -> Generator[None, None, None]:
-    """What is wrong inside is wrong at `place`."""
+def at_location(place: Location | None) -> Generator[None, None, None]:
+    """Errors raised inside get the location `place`."""
     try:
         yield
     except TensorExpressionError:

@@ -25,7 +25,7 @@ from tileir.builder.contraction import (
     stored_kind,
     walk,
 )
-from tileir.frontends.te.errors import error, here, placed
+from tileir.frontends.te.errors import at_location, error, here
 from tileir.frontends.te.expr import (
     DTYPES,
     Arithmetic,
@@ -165,7 +165,7 @@ def compute(
     if isinstance(value, (tuple, list)):
         raise error("TIR1502", "a tensor has one value per element: compute others on their own")
     term = expr(value).term
-    with placed(place):
+    with at_location(place):
         _check_axes(term, axes)
     inner = (x for t in walk(term) if isinstance(t, Reduce) for x in t.over)
     reduced = tuple(IterVar(i.name, span, i, reduces=True) for i, span in dict(inner).items())
@@ -210,7 +210,7 @@ def _extents(shape: Sequence[int] | int) -> tuple[int, ...]:
 def _whole(item: Any) -> int:
     """A known integer. Raises TensorExpressionError."""
     if isinstance(item, PrimExpr):
-        result = item.found
+        result = item.form
         if isinstance(result, Affine) and not result.terms:
             return result.constant
     elif not isinstance(item, bool) and hasattr(item, "__index__") and abs(int(item)) < LARGEST:
@@ -222,7 +222,7 @@ def _position(tensor: Tensor, item: Any) -> Affine | Term:
     result = expr(item)
     if is_float(result):
         raise error("TIR1502", f"{tensor.name} is read at a position that is no integer")
-    return result.found
+    return result.form
 
 
 def _word(name: str) -> str:

@@ -254,7 +254,7 @@ def ldexp(x: Term, n: Term) -> Term:
     """`x` times 2^n, for n up to twice the largest exponent in magnitude. Two multiplications where
     one does not suffice: subnormal results are rounded once and large ones do not overflow
     prematurely."""
-    at_once = x.scaled(n)
+    at_once = x.scale_by_power(n)
     if at_once is not None:
         return at_once
     half = n >> 1

@@ -66,7 +66,7 @@ def test_listing_2_of_the_paper(on):
 def test_a_layer_of_calls_is_one_kernel(on):
     a, b, bias = (ints(*s, dtype=np.float16) for s in ((18, 33), (20, 33), (20,)))
     layer = parse(LAYER).layer
-    assert len(layer.compiled(a, b, bias).program.launches) == 1
+    assert len(layer.compile(a, b, bias).program.launches) == 1
     found = layer(a, b, bias, on=on)
     assert found.dtype == np.float16 and (found == np.maximum(a @ b.T + bias, 0)).all()
 
@@ -228,7 +228,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("body", "code", "line"), MISTAKES)
 def test_mistakes_are_refused_at_their_line(body, code, line):
     with pytest.raises(CompilationError) as caught:
-        parse(f"{HEAD}{body}\n}}", "here.tc").f.compiled((F32, (8,)), (F32, (6, 8)))
+        parse(f"{HEAD}{body}\n}}", "here.tc").f.compile((F32, (8,)), (F32, (6, 8)))
     assert (caught.value.code, caught.value.line) == (code, line), caught.value
     assert caught.value.location.file == "here.tc"
 
@@ -238,7 +238,7 @@ def test_arguments_that_do_not_fit_are_refused():
     for arrays in ([(F32, (8, 8))], [(F32, (8, 8)), (F32, (9, 8))], [(I32, (8, 8)), (F32, (8, 8))],
                    [(F32, (8,)), (F32, (8, 8))]):  # fmt: skip
         with pytest.raises(CompilationError) as caught:
-            mm.compiled(*arrays)
+            mm.compile(*arrays)
         assert caught.value.code == "TIR1403"
     with pytest.raises(AttributeError):
         _ = parse(MATMUL).other
@@ -250,7 +250,7 @@ def test_arguments_that_do_not_fit_are_refused():
 def test_functions_that_call_themselves_end():
     text = "def f(float(N) A) -> (O) { O = f(A) }"
     with pytest.raises(CompilationError) as caught:
-        parse(text).f.compiled((F32, (8,)))
+        parse(text).f.compile((F32, (8,)))
     assert caught.value.code == "TIR1402"
 
 
@@ -261,7 +261,7 @@ def test_malformed_sources_have_clear_errors(name):
 
     def compiled(source):
         program = parse(source)
-        return program[list(program.functions)[-1]].compiled(*shapes)
+        return program[list(program.functions)[-1]].compile(*shapes)
 
     found = [
         refused(compiled, source) for source in mistaken([text], SOURCES // len(EXAMPLES), seed=8)
