@@ -9,7 +9,7 @@ import attrs
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.ops.gpu import Barrier, LocalLoad, LocalStore
+from tileir.ops.gpu import BlockBarrier, LocalLoad, LocalStore
 from tileir.ops.hopper import (
     AsyncFence,
     MBarrierArrive,
@@ -23,7 +23,7 @@ from tileir.ops.hopper import (
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.values import Operand, Value
 
-_BUFFER_OPS = (Barrier, LocalStore, AsyncFence, TmaStore, TmaWait)
+_BUFFER_OPS = (BlockBarrier, LocalStore, AsyncFence, TmaStore, TmaWait)
 """Ops by which consumers write shared-memory buffers and make the writes visible."""
 
 _MOST_PENDING = 7
