@@ -310,7 +310,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    assert native_launcher.supported(), "this Python has no launcher in machine code"
+    assert native_launcher.is_supported(), "this Python has no launcher in machine code"
     found = here(options.rounds) if options.here else on_gpu(options.rounds)
     sys.stdout.write(shown(found) + "\n")
     if options.out:

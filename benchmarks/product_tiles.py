@@ -24,7 +24,7 @@ from tileir.backend.compile import LoweredKernel, run_pipeline
 from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.target import target as target_named
 from tileir.backend.tuning.cost import estimate, machine_of
-from tileir.backend.tuning.launch_variant import Units, launched
+from tileir.backend.tuning.launch_variant import Units, launched_variant
 from tileir.backend.tuning.resource_use import use_of
 from tileir.backend.tuning.work import work_of
 from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
@@ -176,7 +176,7 @@ def predicted(problem: Problem, tile: Tile, size: tuple[int, int, int]) -> float
     """Seconds that the cost model expects."""
     m, n, k = size
     grid, numbers = tile.grid(m, n), {"m": m, "n": n, "k": k}
-    found = launched(lambda units: _staged(problem, tile, units), numbers)
+    found = launched_variant(lambda units: _staged(problem, tile, units), numbers)
     work = work_of(_portable(problem, tile), (*grid, 1), numbers)
     use = use_of(found.staged, target_named("sm_90a"), work, found.maps)
     machine = machine_of("sm_90a")

@@ -39,7 +39,7 @@ def measured_here(
     if isinstance(meter, GpuMeter):
         meter = attrs.evolve(meter, cached=True)  # the quickest is launched next
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
-        compiled = list(threads.map(partial(_compiled, meter), candidates))
+        compiled = list(threads.map(partial(_compile, meter), candidates))
     with Database.usual() if remember else Database() as database:
         session = meter.open(arguments)
         try:
@@ -52,7 +52,7 @@ def measured_here(
             session.close()
 
 
-def _compiled(meter: Meter, candidate: Candidate) -> Artifact | TileirError:
+def _compile(meter: Meter, candidate: Candidate) -> Artifact | TileirError:
     job = Job(
         partial(_same, candidate.module), {}, {}, candidate.options, candidate.kernel,
         candidate.grid,
@@ -79,7 +79,7 @@ class _Here:
     def seconds(self, candidate: Candidate, artifact: Artifact) -> float | TileirError:
         """Those of one launch, or what the launch raised."""
         family, point = self._family(candidate), self._point(candidate, artifact)
-        for outcome in self.database.known(family):
+        for outcome in self.database.outcomes_of(family):
             if outcome.point == point and outcome.seconds is not None:
                 return outcome.seconds
         try:

@@ -131,7 +131,7 @@ def _allowed(kernel: Any, arguments: Sequence[Any]) -> bool:
 
     plan = HostPlan.of(kernel)
     numbers = [i + 1 << 40 if isinstance(v, np.ndarray) else v for i, v in enumerate(arguments)]
-    return plan is None or plan.resolved(numbers) is not None
+    return plan is None or plan.map_values(numbers) is not None
 
 
 def _on_threads(program: Program, seed: int, name: str) -> tuple[bool, str | None, bool]:

@@ -7,7 +7,7 @@ from problems import bowl, problem
 from tileir.backend.tuning import Database, Workers, tune
 from tileir.testing.fake_meter import FormulaMeter
 
-METER = FormulaMeter(bowl, pause=0.02, isolated=True)
+METER = FormulaMeter(bowl, pause=0.02, needs_isolation=True)
 
 
 def run(path):

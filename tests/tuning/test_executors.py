@@ -36,7 +36,7 @@ def test_a_process_pool_that_breaks_is_replaced():
     assert [o.name for o in result.outcomes if o.status is Status.CRASHED] == [
         "M=32,N=32,num_warps=1"
     ]
-    assert len(result.measured) == 15
+    assert len(result.good_outcomes) == 15
     assert result.best.name == BEST
 
 
@@ -174,5 +174,5 @@ def test_dask_compiles():
         result = tune(problem(FEW), meter, executor=client.get_executor())
         assert sum(client.run(executed).values()) >= 16
     assert result.best.name == BEST
-    assert len(result.measured) == 15
+    assert len(result.good_outcomes) == 15
     assert [o.code for o in result.outcomes if not o.good] == ["TIR1108"]

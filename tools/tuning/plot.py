@@ -45,7 +45,7 @@ class Axis:
 
 def picture(result: Result) -> str:
     """The picture of a result, as SVG. Raises `TuneError` (TIR1102) where nothing was measured."""
-    best, measured = result.best, result.measured
+    best, measured = result.best, result.good_outcomes
     title = f"@{result.family.kernel} on {result.family.device}: {best.name} in "
     title += duration(best.seconds)
     modelled = [o for o in measured if o.predicted is not None]
@@ -96,7 +96,7 @@ def _bars(result: Result, x: float, y: float) -> Iterator[str]:
     """The quickest candidate with each choice of each parameter."""
     yield svg.text(x, y, "the quickest with each choice, relative to the best", "head")
     shown_effects = effects(result)
-    most = max(e.factor for e in shown_effects) if shown_effects else 1.0
+    most = max(e.ratio for e in shown_effects) if shown_effects else 1.0
     names: set[str] = set()
     for i, effect in enumerate(shown_effects):
         top = y + 10 + 16 * i
@@ -104,9 +104,9 @@ def _bars(result: Result, x: float, y: float) -> Iterator[str]:
             yield svg.text(x + 90, top + 11, effect.parameter, "", "end")
         names.add(effect.parameter)
         yield svg.text(x + 140, top + 11, str(effect.choice), "soft", "end")
-        length = 320 * effect.factor / most
+        length = 320 * effect.ratio / most
         yield svg.rect(x + 150, top, length, 12, "memory", title=duration(effect.seconds))
-        yield svg.text(x + 156 + length, top + 11, f"{effect.factor:.3f}", "soft")
+        yield svg.text(x + 156 + length, top + 11, f"{effect.ratio:.3f}", "soft")
 
 
 def _frame(

@@ -6,13 +6,13 @@ ARGUMENT = """
 ; Whether the object %o is what %a describes; its value is then stored at its offset.
 define internal i1 @take(ptr %a, ptr %o, ptr %values, ptr %stream) {
   %kind = load i32, ptr %a
-  %p.slot = getelementptr %Arg, ptr %a, i32 0, i32 3
+  %p.word = getelementptr %Arg, ptr %a, i32 0, i32 3
   %p.type = getelementptr %Arg, ptr %a, i32 0, i32 6
   %p.object = getelementptr %Arg, ptr %a, i32 0, i32 7
   %p.reader = getelementptr %Arg, ptr %a, i32 0, i32 8
   %p.dtype = getelementptr %Arg, ptr %a, i32 0, i32 10
   %p.device = getelementptr %Arg, ptr %a, i32 0, i32 11
-  %slot = load i32, ptr %p.slot
+  %word = load i32, ptr %p.word
   %object = load ptr, ptr %p.object
   %reader = load ptr, ptr %p.reader
   %p.own = getelementptr i8, ptr %o, i64 8
@@ -136,10 +136,10 @@ bounds:
   br i1 %fits, label %stored, label %no
 stored:
   %value = phi i64 [ %f.wide, %float ], [ %d.bits, %double ], [ %bit, %bool ], [ %n.value, %bounds ]
-  %passed = icmp sge i32 %slot, 0
+  %passed = icmp sge i32 %word, 0
   br i1 %passed, label %store, label %yes
 store:
-  %where = getelementptr i64, ptr %values, i32 %slot
+  %where = getelementptr i64, ptr %values, i32 %word
   store i64 %value, ptr %where
   br label %yes
 yes:

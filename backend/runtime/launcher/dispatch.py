@@ -11,7 +11,7 @@ from tileir.backend.runtime.launcher.program import MAPS
 ONE = -(1 << 63) + 1
 """One argument, with a free entry before it: PY_VECTORCALL_ARGUMENTS_OFFSET (Python's C API)."""
 
-SLOTS = 512
+MAX_WORDS = 512
 """The most words that a kernel is passed by this launcher."""
 
 TYPES = """
@@ -20,7 +20,7 @@ TYPES = """
 %Arg = type { i32, i32, i32, i32, i64, i64, ptr, ptr, ptr, ptr, ptr, i64, ptr, i64 }
 ; access, member, argument
 %Part = type { i64, ptr, ptr }
-; next, names, positional, count, args, slots, template, function, stream getter, its argument,
+; next, names, positional, count, args, words, template, function, stream getter, its argument,
 ; stream, threads, shared, meta, result, launch program, its registers, tensor maps, what executes
 ; it
 %Entry = type { ptr, ptr, i64, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, i32, i32, ptr, ptr, ptr, i64,
@@ -65,7 +65,7 @@ no:
 
 ; The function that Python calls: grid, arguments, keywords, as METH_FASTCALL | METH_KEYWORDS.
 define ptr @dispatch(ptr %self, ptr %vector, i64 %positional, ptr %names) {
-  %values = alloca [@@SLOTS@@ x i64]
+  %values = alloca [@@MAX_WORDS@@ x i64]
   %pointers = alloca [@@POINTERS@@ x ptr]
   %maps = alloca [@@MAPS@@ x [128 x i8]], align 64
   %grid = alloca [3 x i64]
@@ -183,12 +183,12 @@ get:
   br i1 %got.good, label %launch, label %slow
 launch:
   %stream = phi i64 [ %given, %which ], [ %fixed, %usual ], [ %got.value, %get ]
-  %p.slots = getelementptr %Entry, ptr %e, i32 0, i32 5
-  %slots = load i64, ptr %p.slots
+  %p.words = getelementptr %Entry, ptr %e, i32 0, i32 5
+  %words = load i64, ptr %p.words
   br label %point
 point:
   %k = phi i64 [ 0, %launch ], [ %k.after, %pointing ]
-  %k.more = icmp slt i64 %k, %slots
+  %k.more = icmp slt i64 %k, %words
   br i1 %k.more, label %pointing, label %mapped
 pointing:
   %p.k = getelementptr i64, ptr %values, i64 %k
@@ -206,7 +206,7 @@ map:
   br i1 %m.more, label %mapping, label %go
 mapping:
   %p.m = getelementptr [128 x i8], ptr %maps, i64 %m
-  %m.at = add i64 %slots, %m
+  %m.at = add i64 %words, %m
   %p.m.pointer = getelementptr ptr, ptr %pointers, i64 %m.at
   store ptr %p.m, ptr %p.m.pointer
   %m.after = add i64 %m, 1
@@ -246,8 +246,8 @@ slow:
 
 WHOLE = (
     (TYPES + NUMBERS + ARGUMENT + GRID + DISPATCH)
-    .replace("@@SLOTS@@", str(SLOTS))
-    .replace("@@POINTERS@@", str(SLOTS + MAPS))
+    .replace("@@MAX_WORDS@@", str(MAX_WORDS))
+    .replace("@@POINTERS@@", str(MAX_WORDS + MAPS))
     .replace("@@MAPS@@", str(MAPS))
     .replace("@@ONE@@", str(ONE))
 )

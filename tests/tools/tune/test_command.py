@@ -8,7 +8,7 @@ import pytest
 from problems import bowl, misled, problem
 
 from tileir.backend.tuning import Pruning, tune
-from tileir.backend.tuning.report import duration, effects, explained, ranks_agree
+from tileir.backend.tuning.report import duration, effects, explain, rank_correlation
 from tileir.backend.tuning.synchronous_executor import Inline
 from tileir.testing.fake_meter import FormulaMeter
 from tileir.tools.main import main
@@ -105,7 +105,7 @@ def test_wrong_command_lines_are_errors_with_codes(capsys, words, code):
 
 
 def test_the_report_says_why_this_one(result):
-    text = explained(result)
+    text = explain(result)
     assert "best: M=64,N=32,num_warps=4: 1 ms" in text
     assert "of 100 candidates" in text
     assert "num_warps 4 -> 8: 1.250 times as long" in text
@@ -116,22 +116,22 @@ def test_the_report_says_why_this_one(result):
 
 
 def test_effects_are_the_quickest_with_each_choice(result):
-    found = {(e.parameter, e.choice): round(e.factor, 3) for e in effects(result)}
+    found = {(e.parameter, e.choice): round(e.ratio, 3) for e in effects(result)}
     assert found["num_warps", 1] == 1.5
     assert found["M", 128] == 1.3
 
 
 def test_a_model_that_is_right_agrees_fully_and_a_wrong_one_less(result):
     right = tune(problem(), FormulaMeter(bowl, bowl), executor=Inline())
-    assert ranks_agree(right) == pytest.approx(1.0)
-    assert ranks_agree(result) < 0.9
-    assert ranks_agree(tune(problem(), FormulaMeter(bowl), executor=Inline())) is None
+    assert rank_correlation(right) == pytest.approx(1.0)
+    assert rank_correlation(result) < 0.9
+    assert rank_correlation(tune(problem(), FormulaMeter(bowl), executor=Inline())) is None
 
 
 def test_the_picture_shows_every_candidate(result):
     root = ET.fromstring(picture(result))
     dots = [e for e in root.iter() if e.get("class", "").startswith("dot")]
-    assert len(dots) == 2 * len(result.measured)
+    assert len(dots) == 2 * len(result.good_outcomes)
     titles = "".join(root.itertext())
     assert "M=64,N=32,num_warps=4: 1 ms, expected" in titles
 
@@ -158,7 +158,7 @@ def test_the_bar_shows_how_far_it_is_and_the_best(capsys, monkeypatch, result):
     bar = Bar()
     bar.begin("measuring", 2)
     for outcome in result.outcomes[:2]:
-        bar.found(outcome, result.best)
+        bar.on_outcome(outcome, result.best)
     bar.close()
     shown = capsys.readouterr().err
     assert "measuring" in shown and "1 ms  M=64,N=32,num_warps=4" in shown and "2/2" in shown
@@ -168,7 +168,7 @@ def test_lines_are_written_where_nobody_looks(capsys, result):
     lines = Lines()
     lines.begin("measuring", 2)
     for _ in range(2):
-        lines.found(result.best, result.best)
+        lines.on_outcome(result.best, result.best)
     assert capsys.readouterr().err.splitlines() == [
         "measuring: about 2", "  1 ms  M=64,N=32,num_warps=4",
     ]  # fmt: skip
