@@ -1,7 +1,7 @@
 """Code generation and assembly in processes of their own, so that no program ends this one.
 
     compiled = tileir.backend.compile(module, isolate=True)
-    with tileir.isolating.isolated():
+    with tileir.isolating.default_isolation():
         ...                       what says nothing of `isolate` is isolated here
 
 LLVM and the assembler may abort, exit or run for hours. A request goes to a worker: a Python that
@@ -62,7 +62,7 @@ def run(task: Task, function: Callable[..., Any], *arguments: Any) -> Any:
         raise DefectError(Diagnostic("TIR0720", message, task.location)) from None
     except TimeoutError:
         what = f"@{task.kernel}: {task.stage} took longer than {seconds} s"
-        raise InfeasibleError(limits.exceeded("seconds", what, task.location)) from None
+        raise InfeasibleError(limits.limit_diagnostic("seconds", what, task.location)) from None
     if good:
         return answer
     raise answer

@@ -50,9 +50,11 @@ def sample(extent: int, count: int = ROWS, seed: int = 0) -> list[int]:
 
 
 def some_rows(*arrays: Any, count: int = 1024) -> tuple[Any, ...]:
-    """The same sampled rows, along the last dimension, of arrays of one shape."""
-    last = arrays[0].shape[-1] if len(arrays[0].shape) else 1
+    """The same sampled rows, along the last dimension, of arrays of one shape; sampled elements of
+    arrays of one dimension."""
+    last = arrays[0].shape[-1] if len(arrays[0].shape) > 1 else 1
     flat = [x.reshape(-1, last) for x in arrays]
+    count *= 64 if last == 1 else 1
     rows = sample(len(flat[0]), count)
     return tuple(x[rows] for x in flat)
 
@@ -79,7 +81,7 @@ def fault(result: Any, exact: Array, bound: Array) -> str | None:
 
 
 def _scale(mine: Array, exact: Array) -> float:
-    """The factor of `exact` that is nearest to `mine`."""
+    """The multiple of `exact` that is nearest to `mine`."""
     norm = float((exact * exact).sum())
     return float((mine * exact).sum()) / norm if norm else 1.0
 
@@ -110,14 +112,14 @@ def wrong_results(exact: Array) -> dict[str, Array]:
     for dim in range(exact.ndim):
         moved = np.roll(exact, 1, dim)
         if exact.shape[dim] > 1 and not np.array_equal(moved, exact):
-            wrong[f"what is moved along dimension {dim}"] = moved
+            wrong[f"elements moved along dimension {dim}"] = moved
     return wrong
 
 
 # References: the exact result and the bound -------------------------------------------------------
 
 
-def rounded(exact: Any, unit: float, inner: float = 0.0) -> tuple[Array, Array]:
+def elementwise(exact: Any, unit: float, inner: float = 0.0) -> tuple[Array, Array]:
     """A result that is computed with a relative error of `inner` and then rounded."""
     right = host(exact)
     return right, np.abs(right) * (2 * unit + inner)

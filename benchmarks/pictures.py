@@ -1,9 +1,9 @@
-"""Pictures of what was measured: `benchmarks/results/*.json` to `docs/pictures/*.svg`.
+"""Plots of the results: `benchmarks/results/*.json` to `docs/pictures/*.svg`.
 
     python benchmarks/pictures.py
 
-Rates beside those of peers, under the roof of an H200: 990 TFLOP/s of 16-bit products, 67 of f32
-without tensor cores, 4.8 TB/s of memory (NVIDIA H200 data sheet).
+Rates of our kernels and of peers, under the roofline of an H200: 990 TFLOP/s of 16-bit MMAs, 67 of
+f32 without tensor cores, 4.8 TB/s of memory (NVIDIA H200 data sheet).
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tileir.tools.view.rates import Problem, rates
+from tileir.tools.view.rates import RateProblem, rates
 
 ROOT = Path(__file__).parents[1]
 PEAK, SINGLE, MEMORY = 990.0, 67.0, 4.8
-TASKS = {1: (112, 112, 64, 128), 2: (56, 56, 128, 256), 3: (28, 28, 256, 512),
-         4: (14, 14, 512, 512), 5: (7, 7, 512, 512)}  # fmt: skip
-"""Height, width, channels in and out of the paper's Table 1; 4 images, 3 x 3 taps."""
 
 
 def roof(flops: float, moved: float) -> float:
@@ -28,8 +25,8 @@ def roof(flops: float, moved: float) -> float:
     return min(PEAK, flops / moved * MEMORY)
 
 
-def products(rows: list[dict[str, Any]]) -> Iterator[Problem]:
-    """Rows of `products.json`."""
+def matmul_shapes(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
+    """Rows of `matmul_shapes.json`."""
     for row in rows:
         m, n, k = row["size"]
         flops = 2.0 * m * n * k
@@ -38,7 +35,7 @@ def products(rows: list[dict[str, Any]]) -> Iterator[Problem]:
         yield _problem(name, us, flops, 2.0 * (m * k + k * n + m * n))
 
 
-def attention(rows: list[dict[str, Any]]) -> Iterator[Problem]:
+def attention(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
     """Rows of `attention.json`."""
     for row in rows:
         t, d = row["t"], row["d"]
@@ -51,16 +48,7 @@ def attention(rows: list[dict[str, Any]]) -> Iterator[Problem]:
         yield _problem(name, us, flops, 8.0 * heads * t * d)
 
 
-def convolutions(rows: list[dict[str, Any]]) -> Iterator[Problem]:
-    """Rows of `convolutions.json`."""
-    for row in rows:
-        h, w, c, k = TASKS[row["task"]]
-        us = {"cuDNN": row["us"]["cudnn"], "tileir": row["us"][row["best"]]}
-        moved = 2.0 * (4 * h * w * (c + k) + 9 * c * k)
-        yield _problem(f"task {row['task']}", us, 2.0 * 4 * h * w * c * k * 9, moved)
-
-
-def memory(lines: list[dict[str, Any]]) -> Iterator[Problem]:
+def memory(lines: list[dict[str, Any]]) -> Iterator[RateProblem]:
     """Lines of `memory.json`: TB/s of what has to be moved, by the best variant of each program."""
     for line in lines:
         us = _best(line["microseconds"])
@@ -69,56 +57,54 @@ def memory(lines: list[dict[str, Any]]) -> Iterator[Problem]:
         first, *others = line["shape"]
         shape = f"{first}²" if others == [first] else "x".join(map(str, line["shape"]))
         name = f"{line['name']} {shape} {kind}"
-        yield Problem(name, {who: moved / time for who, time in us.items()}, MEMORY)
+        yield RateProblem(name, {who: moved / time for who, time in us.items()}, MEMORY)
 
 
-def singles(rows: list[dict[str, Any]]) -> Iterator[Problem]:
+def singles(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
     """Rows of `matmul.json` without tensor cores."""
     for row in rows:
         if row["type"] == "f32":
             us = _best(row["microseconds"])
             flops = 2.0 * row["size"] ** 3
-            found = {who: flops / time / 1e6 for who, time in us.items()}
+            rate_of = {who: flops / time / 1e6 for who, time in us.items()}
             moved = 12.0 * row["size"] ** 2
-            yield Problem(f"{row['size']}³", found, min(SINGLE, flops / moved * MEMORY))
+            yield RateProblem(f"{row['size']}³", rate_of, min(SINGLE, flops / moved * MEMORY))
 
 
-def workloads(rows: list[dict[str, Any]]) -> Iterator[Problem]:
+def workloads(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
     """Rows of `workloads_GROUP.json`: every peer, and our best."""
     for row in rows:
         if row["best"] is None or not row["flops"]:
             continue
         us = {who: time for who, time in row["us"].items() if who not in row["ours"]}
         us["tileir"] = row["us"][row["best"]]
-        found = {who: row["flops"] / time / 1e6 for who, time in us.items()}
-        yield Problem(row["name"], found, SINGLE if row["name"].startswith("single") else PEAK)
+        rate_of = {who: row["flops"] / time / 1e6 for who, time in us.items()}
+        yield RateProblem(
+            row["name"], rate_of, SINGLE if row["name"].startswith("single") else PEAK
+        )
 
 
 def _best(us: dict[str, float]) -> dict[str, float]:
     """The least time of every program, whose variants' names begin with its own."""
-    found: dict[str, float] = {}
+    least: dict[str, float] = {}
     for variant, time in us.items():
         name = variant.split(" ")[0]
         name = {"cublas": "cuBLAS", "compile": "torch.compile"}.get(name, name)
-        found[name] = min(time, found.get(name, math.inf))
-    return found
+        least[name] = min(time, least.get(name, math.inf))
+    return least
 
 
-def _problem(name: str, us: dict[str, float], flops: float, moved: float) -> Problem:
-    found = {who: flops / time / 1e6 for who, time in us.items() if math.isfinite(time)}
-    return Problem(name, found, roof(flops, moved))
+def _problem(name: str, us: dict[str, float], flops: float, moved: float) -> RateProblem:
+    rate_of = {who: flops / time / 1e6 for who, time in us.items() if math.isfinite(time)}
+    return RateProblem(name, rate_of, roof(flops, moved))
 
 
 PICTURES: tuple[tuple[str, str, str, str, Any], ...] = (
-    ("products", "products", "Products, f16, m n k", "TFLOP/s", products),
+    ("matmul_shapes", "matmul_shapes", "Matmul, f16, m n k", "TFLOP/s", matmul_shapes),
     ("attention", "attention", "Attention forward, bf16, head and length", "TFLOP/s", attention),
-    (
-        "convolutions", "convolutions",
-        "Convolutions of Tillet et al. 2019, Table 1, f16, NHWC", "TFLOP/s", convolutions,
-    ),
     ("rows", "memory", "Kernels of rows and elements", "TB/s", memory),
     ("softmax", "memory", "Softmax of rows", "TB/s", memory),
-    ("singles", "matmul", "Products of f32 without tensor cores", "TFLOP/s", singles),
+    ("singles", "matmul", "Matmul, f32 without tensor cores", "TFLOP/s", singles),
     *(
         (group, f"workloads_{group}", title, "TFLOP/s", workloads)
         for group, title in (
@@ -126,8 +112,8 @@ PICTURES: tuple[tuple[str, str, str, str, Any], ...] = (
             ("nchw", "Convolutions, f16, channels first"),
             ("single", "Convolutions, f32 without TF32"),
             ("shift", "Shifted channels (Tillet et al. 2019, Figure 11)"),
-            ("sparse", "Products of matrices of blocks"),
-            ("quantised", "Products of 8 and 4 bits"), ("epilogue", "Products and what follows"),
+            ("sparse", "Matmul of block-sparse matrices"),
+            ("quantised", "Matmul of 8 and 4 bits"), ("epilogue", "Matmul with epilogue"),
         )
     ),
 )  # fmt: skip
@@ -140,15 +126,15 @@ def main() -> None:
         path = ROOT / f"benchmarks/results/{results}.json"
         if not path.exists():
             continue
-        found = json.loads(path.read_text())
-        rows = [row for row in found.get("rows", found.get("lines")) if _shown(name, row)]
+        content = json.loads(path.read_text())
+        rows = [row for row in content.get("rows", content.get("lines")) if _has_row(name, row)]
         problems = list({p.name: p for p in read(rows)}.values())
         (ROOT / f"docs/pictures/{name}.svg").write_text(rates(title, unit, problems))
 
 
-def _shown(picture: str, row: dict[str, Any]) -> bool:
+def _has_row(picture: str, row: dict[str, Any]) -> bool:
     """Whether a picture has this row."""
-    if picture == "products":
+    if picture == "matmul_shapes":
         return bool(row["problem"] == "f16 NN")
     large = row.get("shape") in ([16384, 16384], [128, 65536], [32, 256, 4096])
     return {"rows": large, "softmax": not large}.get(picture, True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import checks
 import torch  # type: ignore[import-not-found]
 import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
@@ -23,8 +24,19 @@ def case(make: Case) -> Case:
     return make
 
 
-def close(found, wanted, rtol=1e-4, atol=1e-4):
-    torch.testing.assert_close(found.float(), wanted.float(), rtol=rtol, atol=atol)
+def right(result, exact, bound):
+    """Raises AssertionError where elements of a result are off by more than `bound`."""
+    why = checks.fault(result, exact, bound)
+    assert why is None, why
+
+
+def close(result, expected, rtol=1e-4, atol=1e-4):
+    """Raises AssertionError where sampled rows of a result are off by more than `rtol` of an
+    element and `atol`, or where any of its elements is not finite."""
+    assert result.shape == expected.shape and result.isfinite().all()
+    some, expected = checks.some_rows(result, expected)
+    exact = checks.host(expected)
+    right(some, exact, rtol * abs(exact) + atol)
 
 
 @triton.jit
@@ -57,7 +69,7 @@ def softmax(device, large):
     block = triton.next_power_of_2(n)
     return (
         lambda: softmax_kernel[(m,)](x, y, n, B=block, num_warps=8),
-        lambda: close(y, x.float().softmax(-1), 1e-2, 1e-3),
+        lambda: right(y[::16], *checks.softmax(x[::16], checks.UNITS["bf16"])),
     )
 
 
@@ -137,28 +149,35 @@ def matmul_kernel(
     tl.store(c + i[:, None] * n + j[None], acc.to(c.dtype.element_ty), mask=inside)
 
 
-def _matmul(device, m, n, k, dtype, block, warps, tolerance):
+def _matmul(device, m, n, k, dtype, block, warps, unit, operands=0.0):
     a, b = (torch.randn(*s, device=device).to(dtype) for s in ((m, k), (k, n)))
     c = torch.empty(m, n, device=device, dtype=dtype)
     rows, columns, depth = block
     grid = (triton.cdiv(m, rows) * triton.cdiv(n, columns),)
     shape = {"M": rows, "N": columns, "K": depth, "G": 8}
-    return (
-        lambda: matmul_kernel[grid](a, b, c, m, n, k, **shape, num_warps=warps, num_stages=3),
-        lambda: close(c, a.float() @ b.float(), tolerance, tolerance * k**0.5),
+
+    def check():
+        some, others = checks.sample(m), checks.sample(n, seed=1)
+        expected = checks.matmul(a[some], b[:, others], unit, operands=operands)
+        right(c[some][:, others], *expected)
+
+    start = lambda: matmul_kernel[grid](  # noqa: E731
+        a, b, c, m, n, k, **shape, num_warps=warps, num_stages=3
     )
+    return start, check
 
 
 @case
 def matmul_bf16(device, large):
     size = (4096, 4096, 4096) if large else (200, 136, 96)
-    return _matmul(device, *size, torch.bfloat16, (128, 128, 64), 8, 2e-2)
+    return _matmul(device, *size, torch.bfloat16, (128, 128, 64), 8, checks.UNITS["bf16"])
 
 
 @case
 def matmul_f32_tf32(device, large):
     size = (2048, 2048, 2048) if large else (64, 72, 80)
-    return _matmul(device, *size, torch.float32, (64, 64, 32), 4, 4e-3)
+    lost = 2 * checks.UNITS["tf32"]
+    return _matmul(device, *size, torch.float32, (64, 64, 32), 4, checks.UNITS["f32"], lost)
 
 
 @triton.jit
@@ -173,10 +192,10 @@ def attention_kernel(q, k, v, out, n, scale, M: tl.constexpr, N: tl.constexpr, D
         s = tl.dot(queries, tl.load(k + head + j[None] * D + d[:, None])) * scale
         s = tl.where(i[:, None] >= j[None], s, -float("inf"))
         higher = tl.maximum(top, tl.max(s, 1))
-        p, factor = tl.exp2(s - higher[:, None]), tl.exp2(top - higher)
+        p, rescale = tl.exp2(s - higher[:, None]), tl.exp2(top - higher)
         values = tl.load(v + head + j[:, None] * D + d[None])
-        acc = tl.dot(p.to(values.dtype), values, acc * factor[:, None])
-        total, top = total * factor + tl.sum(p, 1), higher
+        acc = tl.dot(p.to(values.dtype), values, acc * rescale[:, None])
+        total, top = total * rescale + tl.sum(p, 1), higher
     tl.store(out + head + i[:, None] * D + d[None], (acc / total[:, None]).to(out.dtype.element_ty))
 
 
@@ -188,11 +207,10 @@ def attention(device, large):
     grid, block = (n // 64, heads), {"M": 64, "N": 64, "D": d}
 
     def check():
-        part = slice(0, 2)
-        wanted = torch.nn.functional.scaled_dot_product_attention(
-            q[part].float(), k[part].float(), v[part].float(), is_causal=True
-        )
-        close(out[part], wanted, 1e-2, 1e-2)
+        rows, unit = checks.sample(n), checks.UNITS["f16"]
+        inputs = (x[None, :2] for x in (q, k, v))
+        expected = checks.attention(*inputs, rows, causal=True, unit=unit, weights=unit)
+        right(out[None, :2, rows], *expected)
 
     return lambda: attention_kernel[grid](
         q, k, v, out, n, scale * 1.4426950408889634, **block
@@ -279,8 +297,8 @@ def cross_entropy_kernel(logits, target, loss, n, B: tl.constexpr):
         higher = tl.maximum(top, tl.max(v, 0))
         total = total * tl.exp(top - higher) + tl.sum(tl.exp(v - higher), 0)
         top = higher
-    wanted = tl.load(logits + row * n + tl.load(target + row)).to(tl.float32)
-    tl.store(loss + row, tl.log(total) + top - wanted)
+    chosen = tl.load(logits + row * n + tl.load(target + row)).to(tl.float32)
+    tl.store(loss + row, tl.log(total) + top - chosen)
 
 
 @case
@@ -288,10 +306,10 @@ def cross_entropy(device, large):
     m, n = (4096, 32000) if large else (4, 3000)
     logits, target = torch.randn(m, n, device=device), torch.randint(n, (m,), device=device)
     loss = logits.new_empty(m)
-    wanted = torch.nn.functional.cross_entropy
+    reference = torch.nn.functional.cross_entropy
     return (
         lambda: cross_entropy_kernel[(m,)](logits, target, loss, n, B=2048, num_warps=8),
-        lambda: close(loss, wanted(logits, target, reduction="none"), 1e-3, 1e-3),
+        lambda: close(loss, reference(logits, target, reduction="none"), 1e-3, 1e-3),
     )
 
 
@@ -336,8 +354,8 @@ def quantize_fp8(device, large):
 @triton.jit
 def histogram_kernel(x, counts, n, B: tl.constexpr, BINS: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
-    found = tl.histogram(tl.load(x + i), BINS)
-    tl.atomic_add(counts + tl.arange(0, BINS), found)
+    bins = tl.histogram(tl.load(x + i), BINS)
+    tl.atomic_add(counts + tl.arange(0, BINS), bins)
 
 
 @case

@@ -10,7 +10,7 @@ import attrs
 
 from tileir.builder.arguments import MethodSignature, plan_of
 from tileir.builder.caller_location import Places
-from tileir.builder.errors import blamed, known_place, mistake
+from tileir.builder.errors import at_caller, known_place, mistake
 from tileir.builder.expr import Expr
 from tileir.builder.functions import Argument, OpenFunction, parameters_of
 from tileir.builder.ops import insert_fields
@@ -62,8 +62,9 @@ class Core:
         return self.fixed or self.places.caller()
 
     @contextmanager
-    def located(self, location: Location) -> Generator[None]:
-        """Give every op made inside this location: that of a frontend's own source."""
+    def at_location(self, location: Location) -> Generator[None]:
+        """Within this context every op gets `location`, a place in a frontend's own source, and so
+        do errors. Raises BuildError (TIR0803) for anything but a Location."""
         before = self.tracking, self.fixed
         self.tracking, self.fixed = False, known_place(location)
         try:
@@ -81,7 +82,8 @@ class Core:
         return self._open[-1]
 
     def emit(self, op: Op) -> Op:
-        """Append an op made elsewhere; `b.wrap(op.result)` makes its result an Expr."""
+        """Append an op that was constructed outside of the builder, and return it;
+        `b.wrap(op.result)` makes its result an Expr."""
         ops = self.insertion
         if ops is None:
             ops = self.current.open_block().ops
@@ -91,7 +93,7 @@ class Core:
         return op
 
     def wrap(self, value: Operand) -> Expr:
-        """`value` with operators."""
+        """`value` as an Expr."""
         return Expr(cast("Builder", self), value)
 
     def insert(
@@ -185,16 +187,16 @@ class Core:
         self.enter_block(entry)
         try:
             yield tuple([self.wrap(p.value) for p in result])
-            self._functions[header.name] = self._closed(function)
+            self._functions[header.name] = self._close(function)
         finally:
             self._open.pop()
             self.insertion = before
 
-    def _closed(self, function: OpenFunction) -> Function:
+    def _close(self, function: OpenFunction) -> Function:
         try:
             return function.close()
         except VerifyError as error:
-            raise blamed(error, self.caller()) from None
+            raise at_caller(error, self.caller()) from None
 
     def claim(self, name: str) -> None:
         """Refuse a name that is taken."""

@@ -33,7 +33,8 @@ class Var(Expr):
 
     @property
     def value(self) -> Operand:  # type: ignore[override] - not cached
-        """What the variable is at the insertion point. Raises BuildError in another function."""
+        """The value of the variable at the insertion point. Raises BuildError in another
+        function."""
         f = self._here()
         return f.graph.read(self._variable, f.open_block())
 
@@ -42,11 +43,11 @@ class Var(Expr):
         return self._variable.type
 
     def get(self) -> Expr:
-        """The value of now, which later assignments do not change."""
+        """The value at the insertion point; later assignments do not change it."""
         return Expr(self.builder, self.value)
 
     def set(self, value: Any) -> None:
-        """From here on the variable is `value`, broadcast to the variable's shape. Raises
+        """Assign `value`, broadcast to the variable's shape, from the insertion point on. Raises
         BuildError where the element type is another."""
         function, type_ = self._here(), self._variable.type
         operand = operand_of(value)
@@ -63,45 +64,45 @@ class Var(Expr):
             raise mistake("TIR0805", "this variable belongs to another function")
         return self._function
 
-    def _updated(self, value: Any) -> Var:
+    def _update(self, value: Any) -> Var:
         self.set(value)
         return self
 
     def __iadd__(self, other: Any) -> Var:
-        return self._updated(self + other)
+        return self._update(self + other)
 
     def __isub__(self, other: Any) -> Var:
-        return self._updated(self - other)
+        return self._update(self - other)
 
     def __imul__(self, other: Any) -> Var:
-        return self._updated(self * other)
+        return self._update(self * other)
 
     def __itruediv__(self, other: Any) -> Var:
-        return self._updated(self / other)
+        return self._update(self / other)
 
     def __ifloordiv__(self, other: Any) -> Var:
-        return self._updated(self // other)
+        return self._update(self // other)
 
     def __imod__(self, other: Any) -> Var:
-        return self._updated(self % other)
+        return self._update(self % other)
 
     def __iand__(self, other: Any) -> Var:
-        return self._updated(self & other)
+        return self._update(self & other)
 
     def __ior__(self, other: Any) -> Var:
-        return self._updated(self | other)
+        return self._update(self | other)
 
     def __ixor__(self, other: Any) -> Var:
-        return self._updated(self ^ other)
+        return self._update(self ^ other)
 
     def __ilshift__(self, other: Any) -> Var:
-        return self._updated(self << other)
+        return self._update(self << other)
 
     def __irshift__(self, other: Any) -> Var:
-        return self._updated(self >> other)
+        return self._update(self >> other)
 
     def __ipow__(self, other: Any) -> Var:  # type: ignore[override, misc]
-        return self._updated(self**other)
+        return self._update(self**other)
 
 
 def variable(builder: Builder, initial: Any, type: Type | None, name: str | None) -> Var:

@@ -20,7 +20,7 @@ from tileir.testing.program_decoder import (
     Freedom,
     Statement,
     decode,
-    drawn,
+    draw,
     names,
     random_statements,
     sample,
@@ -29,24 +29,24 @@ from tileir.testing.program_decoder import (
 
 if TYPE_CHECKING:
     from tileir.testing.checking import Case, Verdict, case, check
-    from tileir.testing.executors import Found, interpreter, launcher, violation
+    from tileir.testing.executors import RunResult, interpreter, launcher, violation
     from tileir.testing.shrinking import shrink
     from tileir.testing.strategies import programs, statements
 
 __all__ = [
     "Buffer",
     "Case",
-    "Found",
     "Freedom",
     "Policy",
     "Program",
+    "RunResult",
     "Statement",
     "Verdict",
     "case",
     "check",
     "decode",
     "difference",
-    "drawn",
+    "draw",
     "interpreter",
     "launcher",
     "names",
@@ -65,14 +65,14 @@ _LATER = {
     "programs": "strategies",
     "statements": "strategies",
     **dict.fromkeys(("Case", "Verdict", "case", "check"), "checking"),
-    **dict.fromkeys(("Found", "interpreter", "launcher", "violation"), "executors"),
+    **dict.fromkeys(("RunResult", "interpreter", "launcher", "violation"), "executors"),
     "shrink": "shrinking",
 }
-"""What is imported on first use, by the module it is in: strategies need hypothesis."""
+"""Names that are imported on first use, by their module: strategies need hypothesis."""
 
 
 def __getattr__(name: str) -> Any:
-    """What most users do not need, on first use."""
+    """Import a name on first use."""
     if name not in _LATER:
         raise AttributeError(f"module 'tileir.testing' has no attribute {name!r}")
     module = importlib.import_module(f"tileir.testing.{_LATER[name]}")

@@ -1,5 +1,5 @@
-"""Statements that touch memory, and the addresses they use. Each program instance has a region
-of its own in every buffer, so that instances never meet."""
+"""Statements that access memory, and their addresses. Each program instance has its own region in
+every buffer, so that instances do not conflict."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COUNTERS = 8
 
 @attrs.frozen
 class Base:
-    """A buffer seen by a program instance: the pointer parameter and the instance's number."""
+    """A buffer of a program instance: the pointer parameter and the instance's number."""
 
     pointer: Value
     instance: Value
@@ -37,19 +37,20 @@ def load_input(writer: Writer, base: Base, shape: tuple[int, ...], offset: int) 
     writer.emit(Load(where))
 
 
-def store_scratch(writer: Writer, base: Base, back: int, slot: int, mask: int) -> None:
-    """A live tile of the scratch buffer's element kept in a slot, masked for an odd digit."""
+def store_scratch(writer: Writer, base: Base, back: int, index: int, mask: int) -> None:
+    """Store a live tile of the scratch buffer's element type to tile `index` of the buffer, masked
+    for an odd digit."""
     element = element_of(base.pointer.type.pointee)  # type: ignore[union-attr]
     value = writer.pick(back, lambda t: element_of(t) is element and size_of(t) <= LARGEST)
     if value is None:
         return
-    where = address(writer, base, REGION, slot % TILES * LARGEST, shape_of(value.type))
+    where = address(writer, base, REGION, index % TILES * LARGEST, shape_of(value.type))
     writer.perform(Store(where, value, writer.mask(value.type, mask)))
 
 
-def load_scratch(writer: Writer, base: Base, shape: tuple[int, ...], slot: int, mask: int) -> None:
-    """What a slot holds; lanes that are masked off get a literal."""
-    where = address(writer, base, REGION, slot % TILES * LARGEST, shape)
+def load_scratch(writer: Writer, base: Base, shape: tuple[int, ...], index: int, mask: int) -> None:
+    """Load tile `index` of the scratch buffer; masked-off lanes get a literal."""
+    where = address(writer, base, REGION, index % TILES * LARGEST, shape)
     flags = writer.mask(where.type, mask)
     element = base.pointer.type.pointee  # type: ignore[union-attr]
     other = None if flags is None else literal(tile(element, shape), mask)
@@ -58,16 +59,16 @@ def load_scratch(writer: Writer, base: Base, shape: tuple[int, ...], slot: int, 
         writer.taint(result)
 
 
-def count(writer: Writer, base: Base, back: int, slot: int) -> None:
-    """Add a scalar to a counter that all instances share; what it was before stays unused, so
-    that their order does not matter."""
-    where = writer.hide(GetElementPtr(base.pointer, constant(I32, slot % COUNTERS)))
+def count(writer: Writer, base: Base, back: int, counter: int) -> None:
+    """Add a scalar to a counter that all instances share; the old value stays unused, so that their
+    order does not matter."""
+    where = writer.hide(GetElementPtr(base.pointer, constant(I32, counter % COUNTERS)))
     value = writer.of_type(I32, back, clean=True)
     writer.perform(AtomicRMW(where, value, op=AtomicKind.ADD))
 
 
 def store_output(writer: Writer, name: str, instance: Value, value: Value) -> Value:
-    """Store `value` whole to a buffer of its own; the pointer parameter that this needs."""
+    """Store all of `value` to its own buffer, whose pointer parameter is returned."""
     element = element_of(value.type)
     assert isinstance(element, Scalar)
     parameter = Value(pointer(element), name)

@@ -12,56 +12,56 @@ from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.ir import Module
 
 SLACK = 8.0
-"""How far scores may pass what they are taken relative to, as a logarithm in base 2: sums are
-rescaled only beyond it."""
+"""The accumulators of a row are rescaled only where a score exceeds the row's bound by more than
+this, as a logarithm in base 2."""
 
-KEPT = 128
-"""What is kept for each row has room for a multiple of so many rows, as blocks of tensors need."""
+LSE_PADDING = 128
+"""Rows of a head in the log-sum-exp buffer are rounded up to a multiple of this, the largest block
+of rows that a tensor map copies."""
 
 _CACHED = 3 << 22
-"""Elements of keys, and as many of values, that the L2 cache holds beside what else passes it: 48
-MiB of 16 bits."""
+"""Elements of K, and as many of V, that fit in the L2 cache next to other traffic: 48 MiB of 16
+bits."""
 
-_TOGETHER = 8
-"""Weights of a row are added up in so many sums, of every so many-th column, until the end: threads
-that hold columns of a product have no part in each other's then."""
+_PARTIALS = 8
+"""The softmax denominator of a row is accumulated in this many partial totals, of every 8th column
+each. They are combined after the loop, so that no iteration reduces across threads."""
 
-_BLOCKS_BESIDE = 8
-"""Of so many blocks of rows of a head that is not causal another one comes beside it."""
+_BLOCKS_PER_HEAD = 8
+"""Heads that are not causal run concurrently, one for every 8 blocks of rows of a head."""
 
 _NEVER = -1e30
-"""A score that has no weight."""
+"""The score of a masked element."""
 
 _ENDS = 1.5
-"""What a block of rows takes before and after its blocks of keys, in terms of one of them."""
+"""Prologue and epilogue of a block of rows, in the time of one block of keys."""
 
 _PER_MIB = 0.004
-"""What keys and values of heads that come together add to the time of causal attention, a MiB of
-them, where there are 512."""
+"""Relative cost of a MiB of K and V of concurrent heads, for causal attention of 512 keys."""
 
 
 def attention(
-    bm: int, bn: int, d: int, factor: Any = F16, result: Any = None, *, causal: bool = False,
-    keep: bool = False, grouped: bool = False, turned: bool = False, arranged: bool = False,
-    slack: float = SLACK,
+    bm: int, bn: int, d: int, element: Any = F16, result: Any = None, *, causal: bool = False,
+    save_lse: bool = False, grouped: bool = False, v_transposed: bool = False,
+    arranged: bool = False, slack: float = SLACK,
 ) -> Module:  # fmt: skip
     """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale
     ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018).
-    Blocks of keys that every row sees have no masks of scores; `causal`, heads whose keys and
-    values fit in the cache come together, with most keys first and last in turns. `keep` adds the
-    parameter `sums`, [heads, t rounded up to `KEPT`]: what each row's weights add up to, as a
-    logarithm in base 2. `grouped` adds `group`: so many heads of queries share one of keys and
-    values. `arranged` adds `together`: instances of so many heads come together, causal or not
-    (`heads_together`). `turned`: v is [heads, d, t], as products of 8-bit
-    factors need it. o is of type `result`, or that of the factors."""
+    Blocks of keys that every row sees have no mask. Instances of `causal` attention come in
+    `serpentine_order`, by heads whose K and V fit in the cache. `save_lse` adds the parameter
+    `lse`, [heads, t rounded up to `LSE_PADDING`]: the log-sum-exp of each row in base 2. `grouped`
+    adds `group`, the number of heads of queries that share a head of keys and values. `arranged`
+    adds `together`, the number of heads that run concurrently, causal or not
+    (`heads_together`). `v_transposed`: v is [heads, d, t], as a dot of 8-bit operands needs it.
+    Elements of q, k and v are of type `element`, those of o of type `result` or the same."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "qkv"} | {"o": _buffer(result or factor)}
-    more: dict[str, Any] = {"sums": _buffer(F32)} if keep else {}
+    kinds = {name: _buffer(element) for name in "qkv"} | {"o": _buffer(result or element)}
+    more: dict[str, Any] = {"lse": _buffer(F32)} if save_lse else {}
     more |= {name: I32 for name, there in (("group", grouped), ("together", arranged)) if there}
     with b.kernel("attention", **kinds, t=I32, scale=F32, **more) as (q, k, v, o, t, scale, *rest):
         block, number = b.program_id(axis=0), b.program_id(axis=1)
         if causal or arranged:
-            block, number = in_turns(b, t, d, rest[-1] if arranged else None)
+            block, number = serpentine_order(b, t, d, rest[-1] if arranged else None)
         if causal:
             block = b.num_programs(axis=0) - 1 - block
         first = block * bm
@@ -69,14 +69,14 @@ def attention(
         inside = (rows < t).broadcast_to(bm, d)
         place = number * (t * d) + (rows * d + dims[None, :])
         queries = (q + place).load(inside, 0.0)
-        head = (number // rest[int(keep)] if grouped else number) * (t * d)
+        head = (number // rest[int(save_lse)] if grouped else number) * (t * d)
         most = b.var(b.full((bm,), _NEVER, F32))
-        lanes = gcd(bn, _TOGETHER)
-        sums = b.var(b.full((bm, lanes), 0.0, F32))
-        found = b.var(b.full((bm, d), 0.0, F32))
+        lanes = gcd(bn, _PARTIALS)
+        norms = b.var(b.full((bm, lanes), 0.0, F32))
+        acc = b.var(b.full((bm, d), 0.0, F32))
         end = b.smin(t, first + bm) if causal else t
         whole = b.smin(t, first + 1) if causal else t
-        bits: dict[str, Any] = {"max_imprecise": max(bn, d)} if factor.bits == 8 else {}
+        bits: dict[str, Any] = {"max_imprecise": max(bn, d)} if element.bits == 8 else {}
         with b.for_(0, end, bn) as at:
             left, here = (keys < t - at), keys + at
             at_k = k + (head + (here[None, :] * d + dims[:, None]))
@@ -85,39 +85,39 @@ def attention(
             with b.if_(at + bn > whole):
                 seen = left[None, :].broadcast_to(bm, bn)
                 if causal:
-                    behind = b.smin(rows + 1, b.full((bm, 1), t, I32)).broadcast_to(bm, bn)
-                    seen = here[None, :].broadcast_to(bm, bn) < behind
+                    end_of_row = b.smin(rows + 1, b.full((bm, 1), t, I32)).broadcast_to(bm, bn)
+                    seen = here[None, :].broadcast_to(bm, bn) < end_of_row
                 scores.set(b.select(seen, scores.get(), b.full((bm, bn), _NEVER, F32)))
             level, shrink = _level(b, most.get(), scores.get(), scale, slack)
             below = (-level)[:, None].broadcast_to(bm, bn)
             relative = b.fma(scores.get(), b.full((bm, bn), scale, F32), below)
             weights = b.exp2(relative, fast="approx")
-            apart = b.reduce(weights.reshape(bm, bn // lanes, lanes), axis=1, combiner="fadd")
-            sums.set(b.fma(sums.get(), shrink[:, None].broadcast_to(bm, lanes), apart))
-            kept = found.get() * shrink[:, None].broadcast_to(bm, d)
+            partial = b.reduce(weights.reshape(bm, bn // lanes, lanes), axis=1, combiner="fadd")
+            norms.set(b.fma(norms.get(), shrink[:, None].broadcast_to(bm, lanes), partial))
+            scaled = acc.get() * shrink[:, None].broadcast_to(bm, d)
             by_key = here[:, None] * d + dims[None, :]
-            place_v = dims[None, :] * t + here[:, None] if turned else by_key
+            place_v = dims[None, :] * t + here[:, None] if v_transposed else by_key
             values = (v + (head + place_v)).load(left[:, None].broadcast_to(bn, d), 0.0)
-            found.set(b.dot(weights.to(factor, saturate=factor.bits == 8), values, kept, **bits))
+            acc.set(b.dot(weights.to(element, saturate=element.bits == 8), values, scaled, **bits))
             most.set(level)
-        whole = b.reduce(sums.get(), axis=1, combiner="fadd")
-        if keep:
+        whole = b.reduce(norms.get(), axis=1, combiner="fadd")
+        if save_lse:
             total = most.get() + b.log2(whole, fast="approx")
             row = b.arange(bm) + first
-            (rest[0] + (number * kept_rows(b, t) + row)).store(total, row < t)
-        outcome = found.get() * (1.0 / whole)[:, None].broadcast_to(bm, d)
-        (o + place).store(outcome.to(result or factor), inside)
+            (rest[0] + (number * padded_rows(b, t) + row)).store(total, row < t)
+        outcome = acc.get() * (1.0 / whole)[:, None].broadcast_to(bm, d)
+        (o + place).store(outcome.to(result or element), inside)
     return b.module()
 
 
-def kept_rows(b: Builder, t: Any) -> Any:
-    """How far apart two heads are in what is kept for each of `t` rows."""
-    return b.cdiv(t, KEPT) * KEPT
+def padded_rows(b: Builder, t: Any) -> Any:
+    """The distance of two heads in a buffer with a number for each of `t` rows."""
+    return b.cdiv(t, LSE_PADDING) * LSE_PADDING
 
 
 def _level(b: Builder, most: Any, scores: Any, scale: Any, slack: float) -> tuple[Any, Any]:
-    """What the scores of each row are taken relative to from here on: what it was, `most`, unless
-    one is higher by more than `slack`; and what sums so far are multiplied by for that."""
+    """The bound of each row from here on, and what its accumulators are multiplied
+    by for it. The bound stays `most` unless a score exceeds it by more than `slack`."""
     highest = b.reduce(scores, axis=1, combiner="fmaxnum") * scale
     if not slack:
         level = b.fmaxnum(highest, most)
@@ -128,12 +128,11 @@ def _level(b: Builder, most: Any, scores: Any, scale: Any, slack: float) -> tupl
     return level, b.select(higher, shrink, b.full(most.shape, 1.0, F32))
 
 
-def in_turns(b: Builder, t: Any, d: int, together: Any = None) -> tuple[Any, Any]:
-    """Block and head of this instance: the first blocks of some heads, `together` or as many as the
-    cache holds, their second ones, and so on, then those of other heads from the last blocks to the
-    first, and so in turns. What these many heads share stays in the cache meanwhile; that what
-    takes long and what does not change places lets each of the blocks that work for many instances
-    have as much to do."""
+def serpentine_order(b: Builder, t: Any, d: int, together: Any = None) -> tuple[Any, Any]:
+    """Block and head of this instance. Heads come in groups of `together`, or of as many as the
+    cache holds, and a group block by block: the first blocks of its heads, the second ones, and so
+    on. Every other group runs from the last blocks to the first. K and V of a group stay in the
+    cache, and persistent blocks, which take instances at a stride, get equal work."""
     blocks, heads = b.num_programs(axis=0), b.num_programs(axis=1)
     number = b.program_id(axis=1) * blocks + b.program_id(axis=0)
     many = b.smax(_CACHED // (b.smax(t, 1) * d) if together is None else together, 1)
@@ -149,15 +148,15 @@ def heads_together(
     t: int, d: int, rows: int, heads: int, processors: int = 132, size: int = 2, *,
     causal: bool = True,
 ) -> int:  # fmt: skip
-    """How many heads of attention should come together, in blocks of `rows` rows on so many
-    `processors`: few of them have their keys and values, of `size` bytes, passed on within the
-    cache, and how evenly causal instances fall to blocks that take them to and fro is for each
-    number another matter, which is counted out. Others have all as much to do; where many of them
-    belong to one head, keys and values of a few are read from more parts of the cache at a time."""
+    """How many heads of attention should run concurrently, in blocks of `rows` rows on so many
+    `processors`. K and V, with elements of `size` bytes, of few heads stay in the cache. For causal
+    attention the number also decides how evenly instances are distributed over persistent blocks,
+    which is computed for each candidate. Without a mask all instances do the same work, and K and V
+    of a few heads are read from more parts of the cache at a time."""
     blocks = -(-t // rows)
     kept = max(1, 2 * t * d * size)
     if not causal:
-        return max(1, min(heads, _CACHED * 4 * 2 // 3 // kept, blocks // _BLOCKS_BESIDE))
+        return max(1, min(heads, _CACHED * 4 * 2 // 3 // kept, blocks // _BLOCKS_PER_HEAD))
     most = max(1, min(heads, _CACHED * 4 // kept))
     return min(
         range(1, most + 1),
@@ -170,7 +169,7 @@ def heads_together(
 
 
 def _imbalance(blocks: int, heads: int, many: int, processors: int) -> float:
-    """The most that any of `processors` has to do, in terms of the mean."""
+    """The largest work of one of `processors`, relative to the mean."""
     number = np.arange(blocks * heads)
     group, place = np.divmod(number, many * blocks)
     here = np.minimum(many, heads - group * many)

@@ -3,9 +3,9 @@
     python -m tileir.testing.cache_stress [--kernels 200] [--processes 8] [--kills 40] [--gpu]
 
 Each process takes the kernels in an order of its own, compiles each through the cache and checks
-what it gets: with `--gpu` by launching it, else by comparing its machine code with that of the
+the result: with `--gpu` by launching it, else by comparing its machine code with that of the
 others and of a compiler that has no cache. Exits with 1 where a result is wrong, an entry corrupt,
-or a kernel was compiled though nobody was killed over it.
+or a kernel was compiled twice although no process was killed while compiling it.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ def run(plan: Plan) -> Report:
     while left or alive or kills:
         left = left or int(not alive)
         while left and len(alive) < plan.processes:
-            alive.append(_started(plan, number))
+            alive.append(_start(plan, number))
             left, number = left - 1, number + 1
         time.sleep(rng.uniform(0.0, 0.03))
         if kills and alive and rng.random() < 0.5:
             victim = alive.pop(rng.randrange(len(alive)))
-            if _killed(victim):
+            if _kill(victim):
                 report.killed, kills, left = report.killed + 1, kills - 1, left + 1
             else:
                 alive.append(victim)
@@ -108,15 +108,15 @@ def run(plan: Plan) -> Report:
     return report
 
 
-def _started(plan: Plan, number: int) -> Any:
+def _start(plan: Plan, number: int) -> Any:
     context: Any = multiprocessing.get_context("spawn" if plan.gpu else "fork")
     process = context.Process(target=_work, args=(plan, number))
     process.start()
     return process
 
 
-def _killed(process: Any) -> bool:
-    """Whether the process was running, and its end was this."""
+def _kill(process: Any) -> bool:
+    """Kill a process; whether it was still running."""
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     return process.exitcode == -signal.SIGKILL
@@ -132,13 +132,13 @@ def _work(plan: Plan, number: int) -> None:
 
     cache = Cache(Store(plan.folder / "kernels"), make)
     for index in rng.sample(range(plan.kernels), plan.kernels):
-        result = cache.compile(_numbered(index), plan.target)
+        result = cache.compile(_module(index), plan.target)
         if plan.gpu:
             _launch(result, index)
         _log(plan, f"got {index} {hashlib.sha256(result.cubin).hexdigest()}")
 
 
-def _numbered(index: int) -> Module:
+def _module(index: int) -> Module:
     return kernel(index).evolve(metadata={"number": index})
 
 
@@ -180,9 +180,9 @@ def _judge(plan: Plan, report: Report) -> None:
             got[index].add(what)
             report.checked += 1
     report.begun = sum(map(len, begun.values()))
-    again = report.begun - len(begun)
-    if again > report.killed:
-        report.wrong.append(f"{again} compilations beyond the first, {report.killed} killed")
+    repeated = report.begun - len(begun)
+    if repeated > report.killed:
+        report.wrong.append(f"{repeated} compilations beyond the first, {report.killed} killed")
     for index, pids in begun.items():
         if len(set(pids)) != len(pids):
             report.wrong.append(f"kernel {index} was compiled twice by one process")
@@ -198,7 +198,7 @@ def _lines(plan: Plan) -> Iterator[tuple[str, str, str]]:
 
 def _wrong_code(plan: Plan, got: dict[str, set[str]]) -> Iterator[str]:
     for index in range(plan.kernels):
-        code = compile_module(_numbered(index), plan.target).cubin
+        code = compile_module(_module(index), plan.target).cubin
         if got[str(index)] != {hashlib.sha256(code).hexdigest()}:
             yield f"kernel {index} has other machine code in some process"
 

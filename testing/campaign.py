@@ -1,18 +1,17 @@
-"""Checking passes on generated programs for as long as it is given, and adding up the totals.
+"""Checks passes on generated programs for a given time, and adds up the totals.
 
     python -m tileir.testing.campaign PASS...|all [--minutes 1] [--programs N] [--jobs N]
                                       [--file docs/campaigns.json] [--failures build/failures]
-    python -m tileir.testing.campaign all --out made.json       elsewhere: leave FILE as it is,
-    python -m tileir.testing.campaign add made.json             and add up here
+    python -m tileir.testing.campaign all --out new.json        elsewhere: leave FILE as it is,
+    python -m tileir.testing.campaign add new.json              and add up here
 
-Every pass has its own numbered programs; a campaign goes on where the last one in FILE ended, so
-totals add up and no program is counted twice. `simt` runs programs by the backend's threads,
-`cpu` by its code for this machine's CPU (a tenth as many), `roles-simt` products by the backend
-for sm_90a, `gpu-1`, `gpu-4` and `gpu-8` on a GPU;
-`random` sends them through random pipelines, `default` through the default one, `text` is
-malformed text; `all` is everything but a GPU. A failing program is made smaller and written as
-`.tir` to FAILURES, and its number stays in FILE until `--retry` finds it mended. The exit code is
-1 while one is open.
+Every pass has its own numbered programs. A campaign continues where the last one in FILE ended, so
+that totals add up and no program is counted twice. `simt` runs programs on the SIMT simulator,
+`cpu` on the CPU target (a tenth as many), `roles-simt` matmuls for sm_90a on the simulator,
+`gpu-1`, `gpu-4` and `gpu-8` on a GPU; `random` sends them through random pipelines, `default`
+through the default one, `text` is malformed text; `all` is everything but a GPU. A failing program
+is reduced and written as `.tir` to FAILURES, and its number stays in FILE until `--retry` passes.
+The exit code is 1 while one is open.
 """
 
 from __future__ import annotations
@@ -80,9 +79,9 @@ def write(path: Path, totals: dict[str, Total]) -> None:
 
 
 def add(totals: dict[str, Total], path: Path) -> list[str]:
-    """Add what was done elsewhere; its names. What began with the first program and went further
-    stands for what is known. Raises SystemExit where `path` does not go on from `totals`: programs
-    would be left out or counted twice."""
+    """Add the totals of another file; its names. Totals that begin with the first program and have
+    more programs replace the old ones. Raises SystemExit where `path` does not continue `totals`:
+    programs would be left out or counted twice."""
     result = read(path)
     for name, more in result.items():
         total = totals.setdefault(name, Total())
@@ -118,7 +117,7 @@ def _run(names: list[str], totals: dict[str, Total], options: argparse.Namespace
     begun = {name: totals.setdefault(name, Total()).programs for name in names}
     result = {name: Total(first=first) for name, first in begun.items()}
 
-    def keep() -> None:
+    def save() -> None:
         if options.out:
             write(options.out, result)
         else:
@@ -129,13 +128,13 @@ def _run(names: list[str], totals: dict[str, Total], options: argparse.Namespace
                 both[name].add(more)
             write(options.file, {**totals, **both})
 
-    explore(result, options.minutes * 60, options.failures, options.programs, options.jobs, keep)
+    explore(result, options.minutes * 60, options.failures, options.programs, options.jobs, save)
     for name, more in result.items():
         totals[name].add(more)
 
 
 def _retry(names: list[str], totals: dict[str, Total]) -> None:
-    """Check again what failed; forget what no longer does."""
+    """Check the open failures again; remove those that pass."""
     for name in names:
         for number in list(totals[name].open) if name in totals else ():
             if check(case(name, int(number))).failure is None:

@@ -1,4 +1,4 @@
-"""One generated program against one pass: whether it fired, and what it broke."""
+"""Checks of one generated program against one pass: whether it fired, and what it broke."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from tileir.errors import InterpretError
 from tileir.executor import Executor, executor
 from tileir.ir import Module
 from tileir.passmanager import all_passes, run as optimise
-from tileir.testing.executors import Found, interpreter, launcher, violation
-from tileir.testing.matmul_programs import features, kernels as products
-from tileir.testing.matmul_programs.checking import PRODUCTS, compared
-from tileir.testing.matmul_programs.features import Traits
+from tileir.testing.executors import RunResult, interpreter, launcher, violation
+from tileir.testing.matmul_programs import features, kernels as matmuls
+from tileir.testing.matmul_programs.checking import MATMUL_PASSES, compare
+from tileir.testing.matmul_programs.features import Features
 from tileir.testing.policies import GPU, WARPS, Policy, policy_of
 from tileir.testing.program import Program
-from tileir.testing.program_decoder import Freedom, Statement, decode, drawn
+from tileir.testing.program_decoder import Freedom, Statement, decode, draw
 
 SIMT, CPU, RANDOM, TEXT = "simt", "cpu", "random", "text"
-"""What can be checked besides passes: the backend's threads, on any number of warps (on a given
-one by the names of `WARPS`), its code for this machine's CPU, pipelines at random, and the reader
-on malformed text. A GPU is asked for by the names of `GPU`."""
+"""Targets of checks besides passes: the SIMT simulator with any number of warps (with a certain one
+by the names of `WARPS`), the CPU target, random pipelines, and the reader on malformed text. The
+names of `GPU` stand for a GPU."""
 
 
 @attrs.frozen
 class Verdict:
-    """`failure` is None, or what is wrong; `discarded`: the program has no meaning itself."""
+    """`failure` is None or describes the failure; `discarded`: the program itself has no
+    meaning."""
 
     fired: bool
     failure: str | None = None
@@ -46,8 +47,8 @@ class Case:
 
     @property
     def program(self) -> Program:
-        if self.name in PRODUCTS:
-            return products.program(Traits.of(self.statements))
+        if self.name in MATMUL_PASSES:
+            return matmuls.program(Features.of(self.statements))
         program, policy = decode(self.statements, self.freedom), policy_of(self.name)
         if policy.stage is not None:
             program = program.with_module(attrs.evolve(program.module, stage=policy.stage))
@@ -63,70 +64,77 @@ class Case:
 def case(name: str, seed: int) -> Case:
     """Number `seed` of the programs for the pass `name`."""
     policy = policy_of(name)
-    if name in PRODUCTS:
-        return Case(name, seed, tuple(features.drawn(seed, name)), Freedom())
-    statements, freedom = drawn(seed, policy.length, policy)
+    if name in MATMUL_PASSES:
+        return Case(name, seed, tuple(features.draw(seed, name)), Freedom())
+    statements, freedom = draw(seed, policy.length, policy)
     return Case(name, seed, tuple(statements), freedom)
 
 
-def check(made: Case) -> Verdict:
-    """Run the pass; compare what the program means before and after."""
-    if made.name == TEXT:
-        return _read(text_of(made))
-    program = made.program
-    if made.name in PRODUCTS:
-        return Verdict(*compared(made.name, program, made.seed))
-    if made.name in (*WARPS, *GPU, SIMT, CPU):
-        return _executed(made.name, program, made.seed)
-    policy = policy_of(made.name)
+def check(test_case: Case) -> Verdict:
+    """Run the pass; compare the results of the program before and after."""
+    if test_case.name == TEXT:
+        return _check_reader(text_of(test_case))
+    program = test_case.program
+    if test_case.name in MATMUL_PASSES:
+        return Verdict(*compare(test_case.name, program, test_case.seed))
+    if test_case.name in (*WARPS, *GPU, SIMT, CPU):
+        return _check_executor(test_case.name, program, test_case.seed)
+    policy = policy_of(test_case.name)
     try:
-        changed = optimise(program.module, pipeline_of(made)).module
+        changed = optimise(program.module, pipeline_of(test_case)).module
     except Exception as error:
         return Verdict(True, f"{type(error).__name__}: {error}")
     if changed is program.module:
         return Verdict(False)
-    failure = _repeated(made, policy, program.module, changed)
-    return _compared(program, changed, policy, made.seed) if failure is None else _failed(failure)
+    failure = _check_repeatable(test_case, policy, program.module, changed)
+    return (
+        _compare(program, changed, policy, test_case.seed) if failure is None else _failure(failure)
+    )
 
 
-def text_of(made: Case) -> str:
+def text_of(test_case: Case) -> str:
     """The case as text."""
     from tileir.testing.fuzz_text import mutant, well_formed
     from tileir.textual import print_module
 
-    if made.name == TEXT:
-        return mutant(random.Random(made.seed), well_formed())
-    return print_module(made.program.module)
+    if test_case.name == TEXT:
+        return mutant(random.Random(test_case.seed), well_formed())
+    return print_module(test_case.program.module)
 
 
-def pipeline_of(made: Case) -> str:
+def pipeline_of(test_case: Case) -> str:
     """The text of the pipeline that the case is run through."""
-    if made.name != RANDOM:
-        return policy_of(made.name).pipeline or made.name
-    chance = random.Random(made.seed)
-    known = [p.name for p in all_passes() if not policy_of(p.name).stage and p.name not in PRODUCTS]
-    return ",".join(chance.choices(known, k=chance.randrange(2, 7)))
+    if test_case.name != RANDOM:
+        return policy_of(test_case.name).pipeline or test_case.name
+    chance = random.Random(test_case.seed)
+    passes = [
+        p.name for p in all_passes() if not policy_of(p.name).stage and p.name not in MATMUL_PASSES
+    ]
+    return ",".join(chance.choices(passes, k=chance.randrange(2, 7)))
 
 
-def _read(text: str) -> Verdict:
-    """Whether a text is refused, and not otherwise than it may be."""
+def _check_reader(text: str) -> Verdict:
+    """Whether the reader rejects a text, and fails in no other way."""
     from tileir.testing.fuzz_text import read
 
     result = read(text)
     return Verdict(result.refused, result.reason)
 
 
-def _failed(failure: str) -> Verdict:
+def _failure(failure: str) -> Verdict:
     return Verdict(True, failure)
 
 
-def _repeated(made: Case, policy: Policy, module: Module, changed: Module) -> str | None:
-    """The same input gives the same text; an idempotent pass leaves its own output alone."""
-    if made.seed % 16:
+def _check_repeatable(
+    test_case: Case, policy: Policy, module: Module, changed: Module
+) -> str | None:
+    """The failure, if the same input gives another text, or an idempotent pass changes its own
+    output."""
+    if test_case.seed % 16:
         return None
     from tileir.textual import print_module
 
-    pipeline = pipeline_of(made)
+    pipeline = pipeline_of(test_case)
     if print_module(optimise(module, pipeline).module) != print_module(changed):
         return "a second run on the same module gives another text"
     if policy.idempotent and optimise(changed, pipeline).module is not changed:
@@ -134,7 +142,7 @@ def _repeated(made: Case, policy: Policy, module: Module, changed: Module) -> st
     return None
 
 
-def _compared(program: Program, changed: Module, policy: Policy, seed: int) -> Verdict:
+def _compare(program: Program, changed: Module, policy: Policy, seed: int) -> Verdict:
     for numbers in policy.numbers[: 1 if seed % 4 else None]:
         expected = _meaning(program, numbers, seed)
         if expected is None:
@@ -142,22 +150,22 @@ def _compared(program: Program, changed: Module, policy: Policy, seed: int) -> V
         try:
             result = interpreter(numbers)(program.with_module(changed), seed)
         except InterpretError as error:
-            return _failed(f"{numbers}: {error}")
+            return _failure(f"{numbers}: {error}")
         text = violation(result, expected)
         if text is not None:
-            return _failed(f"{numbers}: {text}")
+            return _failure(f"{numbers}: {text}")
     return Verdict(True)
 
 
-def _meaning(program: Program, numbers: str, seed: int) -> Found | None:
+def _meaning(program: Program, numbers: str, seed: int) -> RunResult | None:
     try:
         return interpreter(numbers)(program, seed)
     except InterpretError:
         return None
 
 
-def _executed(name: str, program: Program, seed: int) -> Verdict:
-    """Compare what the executor `name` computes with what the program means."""
+def _check_executor(name: str, program: Program, seed: int) -> Verdict:
+    """Compare the results of the executor `name` with those of the interpreter."""
     expected = _meaning(program, "ieee", seed)
     if expected is None:
         return Verdict(True, discarded=True)
@@ -167,9 +175,9 @@ def _executed(name: str, program: Program, seed: int) -> Verdict:
     try:
         result = launcher(_executor(kind), **options)(program, seed)
     except Exception as error:
-        return _failed(f"{options}: {type(error).__name__}: {error}")
+        return _failure(f"{options}: {type(error).__name__}: {error}")
     text = violation(result, expected)
-    return Verdict(True) if text is None else _failed(f"{options}: {text}")
+    return Verdict(True) if text is None else _failure(f"{options}: {text}")
 
 
 @cache

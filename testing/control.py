@@ -68,7 +68,8 @@ def open_choice(writer: Writer, condition: int, width: int, back: int) -> Choice
 
 
 def escape(writer: Writer, frames: Sequence[Frame], condition: int, how: int) -> None:
-    """Leave the innermost loop, go on with its next round, or return, where a live i1 holds."""
+    """Leave the innermost loop, continue with its next iteration, or return, where a live i1
+    holds."""
     flag = writer.flag(condition)
     if flag is None:
         return

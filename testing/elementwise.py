@@ -33,8 +33,8 @@ def elementwise_ops() -> tuple[type[Op], ...]:
 
 
 @cache
-def _among(known: tuple[type[Op], ...]) -> tuple[type[Op], ...]:
-    return tuple(sorted(filter(_usable, known), key=_complexity))
+def _among(ops: tuple[type[Op], ...]) -> tuple[type[Op], ...]:
+    return tuple(sorted(filter(_usable, ops), key=_complexity))
 
 
 def elementwise(
@@ -66,8 +66,8 @@ def _without_nans(writer: Writer, op: Op) -> Op:
         compared = wide.results[0]
     number = FCmp(compared, compared, predicate_=FloatPredicate.ORD)
     writer.append(number)
-    held = writer.hide(Select(number.results[0], value, constant(value.type, 1.0)))
-    return op.evolve(**{name: held, "results": ()})
+    number_only = writer.hide(Select(number.results[0], value, constant(value.type, 1.0)))
+    return op.evolve(**{name: number_only, "results": ()})
 
 
 _SHOWN = {"bitcast": "value", "copysign": "rhs"}
@@ -92,8 +92,8 @@ def _usable(cls: type[Op]) -> bool:
     )
     kinds = {f.kind for f in cls.schema} <= {*_READ, FieldKind.RESULT_TYPE, FieldKind.ATTRIBUTE}
     effects = cls.effects_ & ~Effects.TRAP
-    known = cls.mnemonic not in _NO_POINTERS and "." not in cls.mnemonic
-    return cls.elementwise and plain and kinds and not effects and known
+    allowed = cls.mnemonic not in _NO_POINTERS and "." not in cls.mnemonic
+    return cls.elementwise and plain and kinds and not effects and allowed
 
 
 def _complexity(cls: type[Op]) -> tuple[int, str]:

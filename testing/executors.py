@@ -1,7 +1,6 @@
-"""What runs generated programs, behind one interface, and when one result refines another.
+"""One interface to the executors of generated programs, and refinement of their results.
 
-Where the original leaves lanes undefined any value will do; what it defines must come out bit for
-bit.
+Where the original leaves lanes undefined any value will do; defined lanes must agree bit for bit.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ import numpy as np
 
 from tileir.testing.program import Program, difference
 
-Executor: TypeAlias = Callable[[Program, int], "Found"]
+Executor: TypeAlias = Callable[[Program, int], "RunResult"]
 
 
 @attrs.frozen(eq=False)
-class Found:
+class RunResult:
     """Outputs of a run by buffer, and their elements that are undefined."""
 
     outputs: Mapping[str, Any]
@@ -26,10 +25,10 @@ class Found:
 
 
 def interpreter(numbers: str = "ieee") -> Executor:
-    """The interpreter on a machine of numbers: `ieee`, or `ring` for residues modulo a prime, in
-    which sums and products are exact in any order."""
+    """The interpreter on a number system: `ieee`, or `ring` for residues modulo a prime, in which
+    addition and multiplication are exact in any order."""
 
-    def execute(program: Program, seed: int) -> Found:
+    def execute(program: Program, seed: int) -> RunResult:
         from tileir.interp import interpret
 
         arguments = program.arguments(seed)
@@ -41,7 +40,7 @@ def interpreter(numbers: str = "ieee") -> Executor:
             numbers=numbers,
             allow_undef=program.undef,
         )
-        return Found(_outputs(program, arguments), dict(report.undefined or {}))
+        return RunResult(_outputs(program, arguments), dict(report.undefined or {}))
 
     return execute
 
@@ -49,10 +48,10 @@ def interpreter(numbers: str = "ieee") -> Executor:
 def launcher(executor: Any, **options: Any) -> Executor:
     """Any executor of `tileir.executor`: `launcher(SimtExecutor(), num_warps=2)`."""
 
-    def execute(program: Program, seed: int) -> Found:
+    def execute(program: Program, seed: int) -> RunResult:
         arguments = program.arguments(seed)
         executor.launch(program.module, program.kernel, program.grid, arguments, **options)
-        return Found(_outputs(program, arguments))
+        return RunResult(_outputs(program, arguments))
 
     return execute
 
@@ -61,20 +60,20 @@ def _outputs(program: Program, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: arguments[name] for name, buffer in program.buffers.items() if buffer.output}
 
 
-def violation(found: Found, expected: Found) -> str | None:
-    """Where `found` does not refine `expected`; None where it does."""
+def violation(result: RunResult, expected: RunResult) -> str | None:
+    """Where `result` does not refine `expected`; None where it does."""
     for name, array in expected.outputs.items():
         free = _lanes(expected, name, array)
-        if (_lanes(found, name, array) & ~free).any():
-            at = int((_lanes(found, name, array) & ~free).argmax())
+        if (_lanes(result, name, array) & ~free).any():
+            at = int((_lanes(result, name, array) & ~free).argmax())
             return f"{name}[{at}] is undefined, not {array[at]!r}"
-        kept = {name: np.where(free, array, found.outputs[name])}
+        kept = {name: np.where(free, array, result.outputs[name])}
         text = difference(kept, {name: array})
         if text is not None:
             return text
     return None
 
 
-def _lanes(found: Found, name: str, array: Any) -> Any:
-    lanes = found.undefined.get(name)
+def _lanes(result: RunResult, name: str, array: Any) -> Any:
+    lanes = result.undefined.get(name)
     return np.zeros(array.shape, np.bool_) if lanes is None else np.asarray(lanes)

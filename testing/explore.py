@@ -1,7 +1,7 @@
-"""Checking the next programs of several passes, in several processes.
+"""Checks the next programs of several passes, in several processes.
 
-Numbers are handed out in runs, to the pass that has the fewest programs; what a run found counts
-when all runs before it are done, so that totals always speak of programs 0 to n.
+Numbers are handed out in runs, to the pass that has the fewest programs. The result of a run is
+counted when all runs before it are done, so that totals always cover programs 0 to n.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from tileir.testing.shrinking import shrink
 
 _MOST_OPEN = 5
 """Open failures of a pass after which its campaign stops."""
-_USUAL, _RUN = 25, {TEXT: 500, CPU: 5}
+_RUN_LENGTH, _RUN_LENGTHS = 25, {TEXT: 500, CPU: 5}
 """Programs of a run."""
 _SLOWER = {CPU: 10}
-"""How many times fewer programs there are of what takes so much longer."""
-_LONGEST = 60
+"""By how much the number of programs is divided for slow targets."""
+_TIME_LIMIT = 60
 """Seconds that one program may take."""
-_KEPT = 10.0
-"""Seconds between two times that totals are kept."""
+_SAVE_INTERVAL = 10.0
+"""Seconds between two saves of the totals."""
 
 
 @attrs.define
 class Total:
-    """What is known of one pass: `fired` of the `programs` were changed (of texts: refused) and
-    compared, `discarded` have no meaning; `open` maps numbers of failing programs to what was
-    wrong. `first` is the number of the first program; `seconds` are of one processor."""
+    """The results for one pass: `fired` of the `programs` were changed (of texts: rejected) and
+    compared, `discarded` have no meaning; `open` maps numbers of failing programs to the failures.
+    `first` is the number of the first program; `seconds` are of one processor."""
 
     programs: int = 0
     fired: int = 0
@@ -75,7 +75,7 @@ def explore(
     """Add to `totals` until the time is over, or every pass has `most` programs or too many open
     failures. `keep` is called now and then, and at the end."""
     work = [_Work(name, total, _goal(name, most)) for name, total in totals.items()]
-    ends, kept = monotonic() + seconds, monotonic()
+    ends, saved = monotonic() + seconds, monotonic()
     with _executor(jobs) as pool:
         running: dict[Future[Total], _Work] = {}
         while True:
@@ -89,18 +89,19 @@ def explore(
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 running.pop(future).finish(future.result())
-            if monotonic() - kept > _KEPT:
+            if monotonic() - saved > _SAVE_INTERVAL:
                 keep()
-                kept = monotonic()
+                saved = monotonic()
     keep()
 
 
 def run(name: str, first: int, count: int, failures: Path) -> Total:
-    """Check `count` programs for the pass `name`; failing ones go to `failures`, made smaller."""
+    """Check `count` programs for the pass `name`; failing ones are reduced and written to
+    `failures`."""
     total, start = Total(first=first), process_time()
     for number in range(first, first + count):
         result = case(name, number)
-        verdict = _checked(result)
+        verdict = _verdict(result)
         total.count(number, verdict)
         if verdict.failure is not None:
             _write(result, failures)
@@ -112,8 +113,8 @@ def run(name: str, first: int, count: int, failures: Path) -> Total:
 
 @attrs.define(eq=False)
 class _Work:
-    """Numbers of one pass: those below `next` are handed out; `done` are runs that are finished
-    and follow one that is not."""
+    """The programs of one pass: those below `next` are handed out; `done` are runs that are
+    finished before an earlier one."""
 
     name: str
     total: Total
@@ -127,38 +128,38 @@ class _Work:
     def take(self) -> tuple[int, int]:
         """The next run: its first number, and how many."""
         first = self.next
-        count = int(min(_RUN.get(self.name, _USUAL), self.goal - first))
+        count = int(min(_RUN_LENGTHS.get(self.name, _RUN_LENGTH), self.goal - first))
         self.next += count
         return first, count
 
-    def finish(self, found: Total) -> None:
-        """Count a run, and those after it that waited for it."""
-        self.done[found.first] = found
+    def finish(self, part: Total) -> None:
+        """Count a finished run, and later ones that were waiting for it."""
+        self.done[part.first] = part
         while (more := self.done.pop(self.total.first + self.total.programs, None)) is not None:
             self.total.add(more)
 
 
 def _neediest(work: Iterable[_Work]) -> _Work | None:
-    """The pass with the fewest runs among those that are not through."""
+    """The pass with the fewest runs among those that are not complete."""
     left = [w for w in work if w.next < w.goal and len(w.total.open) < _MOST_OPEN]
-    return min(left, key=lambda w: w.next / _RUN.get(w.name, _USUAL), default=None)
+    return min(left, key=lambda w: w.next / _RUN_LENGTHS.get(w.name, _RUN_LENGTH), default=None)
 
 
 def _goal(name: str, most: int | None) -> float:
     return math.inf if most is None else most // _SLOWER.get(name, 1)
 
 
-def _checked(made: Case) -> Verdict:
+def _verdict(test_case: Case) -> Verdict:
     try:
-        with _at_most(_LONGEST):
-            return check(made)
+        with _at_most(_TIME_LIMIT):
+            return check(test_case)
     except Exception as error:
         return Verdict(True, f"{type(error).__name__}: {error}")
 
 
 @contextmanager
 def _at_most(seconds: int) -> Generator[None, None, None]:
-    """Raises TimeoutError inside where it takes longer."""
+    """Raises TimeoutError if the body takes longer."""
 
     def stop(*_: Any) -> None:
         raise TimeoutError(f"over {seconds} s")
@@ -172,22 +173,24 @@ def _at_most(seconds: int) -> Generator[None, None, None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _write(made: Case, failures: Path) -> None:
-    """Write a program that fails, as small as it gets in the time that one may take."""
-    ends = monotonic() + _LONGEST
+def _write(test_case: Case, failures: Path) -> None:
+    """Write a failing program, reduced for at most the time limit of a program."""
+    ends = monotonic() + _TIME_LIMIT
 
     def fails(statements: Any) -> bool:
         return (
             monotonic() < ends
-            and _checked(attrs.evolve(made, statements=tuple(statements))).failure is not None
+            and _verdict(attrs.evolve(test_case, statements=tuple(statements))).failure is not None
         )
 
-    small = made
-    if made.name != TEXT:
-        small = attrs.evolve(made, statements=tuple(shrink(list(made.statements), fails)))
-    reason = f"; {made.name}, program {made.seed}: {_checked(small).failure}".splitlines()[0]
+    small = test_case
+    if test_case.name != TEXT:
+        small = attrs.evolve(test_case, statements=tuple(shrink(list(test_case.statements), fails)))
+    reason = (
+        f"; {test_case.name}, program {test_case.seed}: {_verdict(small).failure}".splitlines()[0]
+    )
     failures.mkdir(parents=True, exist_ok=True)
-    path = failures / f"{made.name}-{made.seed}.tir"
+    path = failures / f"{test_case.name}-{test_case.seed}.tir"
     path.write_text(f"{reason}\n{text_of(small)}", errors="surrogateescape")
     sys.stdout.write(f"{path}: {reason[2:]}\n")
 
@@ -199,7 +202,7 @@ def _executor(jobs: int) -> Executor:
 
 
 class _Here(Executor):
-    """Runs what is submitted at once, in this process."""
+    """Runs a submitted function immediately, in this process."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()

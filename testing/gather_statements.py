@@ -54,10 +54,10 @@ def histogram(writer: Writer, back: int, bins: int, masked: int) -> None:
         writer.emit(Histogram(value, tile(I32, (1 + bins,)), mask))
 
 
-def product(writer: Writer, back: int, other: int, addend: int) -> None:
-    """A tile times a tile of as many rows as it has columns, where there is one, or times
-    literals; integers where sums must be exact."""
-    a = writer.pick(back, lambda t: _is_factor(t, writer.inexact))
+def dot(writer: Writer, back: int, other: int, addend: int) -> None:
+    """A dot of a live tile with one whose rows match its columns, or else with literals; of
+    integers where accumulation must be exact."""
+    a = writer.pick(back, lambda t: _is_operand(t, writer.inexact))
     if a is None or not isinstance(a.type, Tile):
         return
     rows, depth = a.type.shape
@@ -67,14 +67,14 @@ def product(writer: Writer, back: int, other: int, addend: int) -> None:
     for result in (F32, I32, a.type.element):
         try:
             kind = tile(result, (rows, columns))
-            dot = Dot(a, right, writer.of_type(kind, addend))
+            op = Dot(a, right, writer.of_type(kind, addend))
         except VerifyError:
             continue
-        writer.emit(dot)
+        writer.emit(op)
         return
 
 
-def _is_factor(type: Type, inexact: bool) -> bool:
+def _is_operand(type: Type, inexact: bool) -> bool:
     if not isinstance(type, Tile) or len(type.shape) != 2:
         return False
     return inexact or type.element.is_integer
@@ -116,8 +116,8 @@ def _part(
     shape = shape_of(value.type)
     small = tuple([1 + extent % n for n in shape])
     number = writer.of_type(I32, offset, clean=True)
-    room = zip(shape, small, strict=True)
-    return small, tuple([_below(writer, number, n - m + 1) for n, m in room])
+    extents = zip(shape, small, strict=True)
+    return small, tuple([_below(writer, number, n - m + 1) for n, m in extents])
 
 
 def _below(writer: Writer, number: Operand, bound: int) -> Operand:

@@ -11,19 +11,20 @@ from tileir.testing.attention import attention
 __all__ = ["GROUP", "attention", "convolution", "matmul"]
 
 GROUP = 8
-"""Rows of tiles that program instances work on side by side."""
+"""Rows of tiles in a group that shares the operands in the L2 cache."""
 
 
 def matmul(
-    bm: int, bn: int, bk: int, factor: Any = F16, total: Any = F32, result: Any = F16, *,
+    bm: int, bn: int, bk: int, operand: Any = F16, total: Any = F32, result: Any = F16, *,
     precision: Any = "ieee", transposed: bool = False, max_imprecise: int = 0, flat: bool = False,
 ) -> Module:  # fmt: skip
     """`matmul(x, y, z, m, n, k)`: z [m, n] = x [m, k] y, row-major, y being [k, n] or,
-    `transposed`, [n, k]; tiles of `bm` x `bn` in steps of `bk`, `GROUP` rows of them at a time, or,
-    `flat`, on a grid of rows by columns of them, which is found without a division."""
+    `transposed`, [n, k]; tiles of `bm` x `bn` in steps of `bk`. `operand`, `total` and `result` are
+    the element types of x and y, of the accumulator and of z. Tiles are numbered in groups of
+    `GROUP` rows or, `flat`, by a grid of rows by columns, without a division."""
     b = Builder()
     zero = 0 if total.is_integer else 0.0
-    kinds = {"x": _buffer(factor), "y": _buffer(factor), "z": _buffer(result)}
+    kinds = {"x": _buffer(operand), "y": _buffer(operand), "z": _buffer(result)}
     with b.kernel("matmul", **kinds, m=I32, n=I32, k=I32) as (x, y, z, m, n, k):
         if flat:
             i, j = b.program_id(axis=0), b.program_id(axis=1)
@@ -33,19 +34,19 @@ def matmul(
         depth = b.arange(bk)
         from_y = columns * k + depth[:, None] if transposed else depth[:, None] * n + columns
         left, right = b.var(x + (rows * k + depth[None, :])), b.var(y + from_y)
-        sums = b.var(b.full((bm, bn), zero, total))
+        acc = b.var(b.full((bm, bn), zero, total))
         with b.for_(0, k, bk) as at:
             inside = depth < k - at
             low = (rows < m).broadcast_to(bm, bk) & inside[None, :].broadcast_to(bm, bk)
             high = (columns < n).broadcast_to(bk, bn) & inside[:, None].broadcast_to(bk, bn)
-            factors = left.get().load(low, zero), right.get().load(high, zero)
-            more = b.dot(*factors, sums.get(), precision=precision, max_imprecise=max_imprecise)
-            sums.set(more)
+            tiles = left.get().load(low, zero), right.get().load(high, zero)
+            more = b.dot(*tiles, acc.get(), precision=precision, max_imprecise=max_imprecise)
+            acc.set(more)
             left.set(left.get() + bk)
             right.set(right.get() + (bk if transposed else n * bk))
         mask = (rows < m).broadcast_to(bm, bn) & (columns < n).broadcast_to(bm, bn)
-        found = sums.get()
-        (z + (rows * n + columns)).store(found if result is total else found.to(result), mask)
+        output = acc.get()
+        (z + (rows * n + columns)).store(output if result is total else output.to(result), mask)
     return b.module()
 
 
@@ -59,22 +60,22 @@ def _tile(b: Builder, tiles_m: Any, tiles_n: Any) -> tuple[Any, Any]:
 
 
 def convolution(
-    height: int, width: int, bn: int, bk: int, factor: Any = F16, *, filters: int = 3
+    height: int, width: int, bn: int, bk: int, element: Any = F16, *, filters: int = 3
 ) -> Module:
     """`convolution(x, w, y, h, width, c, k)` on a grid of tiles, blocks of k and images: y [n, h,
     width, k] = x [n, h, width, c] * w [filters, filters, c, k], with zeros around; tiles of
     `height` x `width` pixels by `bn` channels, in steps of `bk` channels."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xwy"}
+    kinds = {name: _buffer(element) for name in "xwy"}
     with b.kernel("convolution", **kinds, h=I32, width=I32, c=I32, k=I32) as values:
         x, w, y, high, wide, c, k = values
-        across = (wide + (width - 1)) // width
+        tiles_per_row = (wide + (width - 1)) // width
         pid, image = b.program_id(axis=0), b.program_id(axis=2)
-        rows = b.arange(height) + pid // across * height
-        columns = b.arange(width) + pid % across * width
-        found = b.arange(bn) + b.program_id(axis=1) * bn
+        rows = b.arange(height) + pid // tiles_per_row * height
+        columns = b.arange(width) + pid % tiles_per_row * width
+        outputs = b.arange(bn) + b.program_id(axis=1) * bn
         channels = b.arange(bk)
-        sums = b.var(b.full((height * width, bn), 0.0, F32))
+        acc = b.var(b.full((height * width, bn), 0.0, F32))
         block = (height, width, bk)
         with b.for_(0, filters) as r, b.for_(0, filters) as s, b.for_(0, c, bk) as at:
             i = (rows + r - filters // 2)[:, None, None].broadcast_to(*block)
@@ -83,15 +84,15 @@ def convolution(
             inside = (i >= 0) & (i < high) & (j >= 0) & (j < wide) & (deep < c)
             pixels = (x + (((image * high + i) * wide + j) * c + deep)).load(inside, 0.0)
             left = ((channels + at) < c)[:, None].broadcast_to(bk, bn)
-            known = left & (found < k)[None, :].broadcast_to(bk, bn)
-            place = ((r * filters + s) * c + (channels + at))[:, None] * k + found[None, :]
-            taps = (w + place).load(known, 0.0)
-            sums.set(b.dot(pixels.reshape(height * width, bk), taps, sums.get()))
+            w_mask = left & (outputs < k)[None, :].broadcast_to(bk, bn)
+            place = ((r * filters + s) * c + (channels + at))[:, None] * k + outputs[None, :]
+            taps = (w + place).load(w_mask, 0.0)
+            acc.set(b.dot(pixels.reshape(height * width, bk), taps, acc.get()))
         whole = (height, width, bn)
         i, j = (t.broadcast_to(*whole) for t in (rows[:, None, None], columns[None, :, None]))
-        o = found[None, None, :].broadcast_to(*whole)
+        o = outputs[None, None, :].broadcast_to(*whole)
         inside = (i < high) & (j < wide) & (o < k)
-        result = sums.get().to(factor).reshape(*whole)
+        result = acc.get().to(element).reshape(*whole)
         (y + (((image * high + i) * wide + j) * k + o)).store(result, inside)
     return b.module()
 

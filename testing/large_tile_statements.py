@@ -42,8 +42,8 @@ def wide(writer: Writer, source: Base, target: Base, back: int, how: int, where:
             writer.ops.append(Store(place, value))
         case 1:
             writer.ops.append(Store(place, value))
-            again = writer.hide(Load(_from_the_end(writer, target)))
-            writer.ops.append(Store(place, writer.hide(FAdd(again, value))))
+            reloaded = writer.hide(Load(_from_the_end(writer, target)))
+            writer.ops.append(Store(place, writer.hide(FAdd(reloaded, value))))
         case 2:
             prefix = writer.hide(Scan((value,), axis=0, combiner=Combiner.FMAXNUM))
             writer.ops.append(Store(place, writer.hide(FSub(prefix, value))))

@@ -1,4 +1,4 @@
-"""Statements that are whole loops: what the passes that move memory traffic look for."""
+"""Statements that are whole loops, for the passes that transform loads and stores of loops."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tileir.types import F32, I32, tile
 from tileir.values import Operand, Value, constant
 
 SIDE = 16
-"""Rows and columns of the factors of `product_loop`."""
+"""Rows and columns of the operands of a dot in `matmul_loop`."""
 DEEP = 4
-"""Steps that a factor is long."""
-FACTOR = SIDE * SIDE * DEEP
-"""Elements per instance of the buffers of factors."""
+"""Dots along K."""
+OPERAND_SIZE = SIDE * SIDE * DEEP
+"""Elements per instance of the buffers of operands."""
 _ROW = tile(F32, (8,))
 _STEPS = (FAdd, FSub, FMul, FMaxNum)
 
@@ -72,12 +72,11 @@ def taps(writer: Writer, base: Base, trips: int, how: int, back: int) -> None:
     writer.reveal(last[2])
 
 
-def product_loop(writer: Writer, left: Base, right: Base, trips: int, how: int) -> None:
-    """A product of two matrices of f16, a few columns of the one and rows of the other at a time,
-    then its rows added."""
+def matmul_loop(writer: Writer, left: Base, right: Base, trips: int, how: int) -> None:
+    """A matmul of two f16 matrices in a loop over K, then a reduction of its rows or columns."""
     width = SIDE * DEEP
-    a = _matrix(writer, left, FACTOR, width)
-    b = _matrix(writer, right, FACTOR, SIDE)
+    a = _matrix(writer, left, OPERAND_SIZE, width)
+    b = _matrix(writer, right, OPERAND_SIZE, SIDE)
     pa, pb, total = Value(a.type, "a"), Value(b.type, "b"), Value(tile(F32, (SIDE, SIDE)), "t")
 
     def body() -> tuple[Operand, ...]:
@@ -101,7 +100,7 @@ def _loop(
     initial: tuple[Operand, ...],
     body: object,
 ) -> tuple[Operand, ...]:
-    """A counted loop; what its parameters are after it."""
+    """A counted loop; the values of its parameters after it."""
     number, counter = writer.fresh(), Value(I32, "i")
     head, done = f"walk{number}", f"walked{number}"
     writer.finish(Branch(Successor(head, (constant(I32, 0), *initial))))
@@ -130,14 +129,14 @@ def _matrix(writer: Writer, base: Base, region: int, width: int) -> Value:
     first = writer.hide(GetElementPtr(base.pointer, start))
     line = writer.hide(MakeRange(tile(I32, (SIDE,)), start=0))
     square, row = tile(I32, (SIDE, SIDE)), tile(I32, (SIDE, 1))
-    down = writer.hide(Mul(writer.hide(ExpandDims(line, axis=1)), constant(row, width)))
-    across = writer.hide(Broadcast(writer.hide(ExpandDims(line, axis=0)), square))
-    index = writer.hide(Add(writer.hide(Broadcast(down, square)), across))
+    rows = writer.hide(Mul(writer.hide(ExpandDims(line, axis=1)), constant(row, width)))
+    columns = writer.hide(Broadcast(writer.hide(ExpandDims(line, axis=0)), square))
+    index = writer.hide(Add(writer.hide(Broadcast(rows, square)), columns))
     everywhere = writer.hide(Splat(first, tile(base.pointer.type, (SIDE, SIDE))))  # type: ignore[arg-type]
     return writer.hide(GetElementPtr(everywhere, index))
 
 
-def bounded(writer: Writer, source: Base, target: Base, back: int, how: int) -> None:
+def bounded_row(writer: Writer, source: Base, target: Base, back: int, how: int) -> None:
     """A row loaded, computed with and stored up to a live number of elements."""
     extent = (32, 64, 7, 48)[how % 4]
     kind = tile(I32, (extent,))

@@ -49,7 +49,7 @@ class Tally:
 
     cells: int = 0
     refused: int = 0
-    agree: int = 0
+    equal: int = 0
     assembled: dict[str, int] = attrs.field(factory=dict)
     on_gpu: int = 0
     failures: list[str] = attrs.field(factory=list)
@@ -58,14 +58,14 @@ class Tally:
         """Count `other` too."""
         self.cells += other.cells
         self.refused += other.refused
-        self.agree += other.agree
+        self.equal += other.equal
         self.on_gpu += other.on_gpu
         self.failures += other.failures
         for target, count in other.assembled.items():
             self.assembled[target] = self.assembled.get(target, 0) + count
 
 
-def chosen(name: str, number: int, first: bool, every: bool) -> bool:
+def is_sampled(name: str, number: int, first: bool, every: bool) -> bool:
     """Whether a cell is in the sample: fixed by the op's name and the cell's number."""
     return every or first or zlib.crc32(f"{name} {number}".encode()) % SAMPLE == 0
 
@@ -80,7 +80,7 @@ def cases(only: Sequence[str], every: bool) -> Iterator[Case]:
         for shape in SHAPES:
             for index, op in enumerate(cells(kind, shape)):
                 number += 1
-                if chosen(kind.mnemonic, number, index == 0, every) and _means_something(op):
+                if is_sampled(kind.mnemonic, number, index == 0, every) and _means_something(op):
                     total += 1
                     yield Case(op, number, f"cell{total}")
 
@@ -124,14 +124,14 @@ def _means_something(op: Op) -> bool:
     return op.mnemonic != "extern_elementwise" or libdevice(op) is not None
 
 
-def interpreted(case: Case) -> list[Any]:
+def interpreter_results(case: Case) -> list[Any]:
     """What the interpreter leaves in the arguments."""
     arguments = case.arguments()
     tileir.interpret(case.module(), case.kernel, (1,), arguments, allow_undef=True)
     return arguments
 
 
-def threaded(case: Case, warps: int) -> str:
+def simt_difference(case: Case, warps: int) -> str:
     """How the threads differ from the interpreter, "" for not at all. The number of the cell
     says for which target."""
     from tileir.backend.executors import SimtExecutor
@@ -139,17 +139,17 @@ def threaded(case: Case, warps: int) -> str:
     arguments = case.arguments()
     target = TARGETS[case.number // len(WARPS) % len(TARGETS)]
     SimtExecutor().launch(case.module(), case.kernel, 1, arguments, num_warps=warps, target=target)
-    return differences(case, interpreted(case), arguments)
+    return differences(case, interpreter_results(case), arguments)
 
 
-def native(case: Case) -> str:
+def cpu_difference(case: Case) -> str:
     """How native code of this machine's CPU differs from the interpreter, "" for not at all."""
     from tileir.backend.cpu.executor import CpuExecutor
 
     arguments = case.arguments()
     options = {"opt_level": 1, "threads": 1, "output": []}
     CpuExecutor().launch(case.module(), case.kernel, 1, arguments, **options)
-    return differences(case, interpreted(case), arguments)
+    return differences(case, interpreter_results(case), arguments)
 
 
 def warps_of(case: Case) -> int:
@@ -161,14 +161,14 @@ def check(case: Case, tally: Tally, warps: Sequence[int], cpu: bool = False) -> 
     """Count one cell, on threads of so many warps and as native code."""
     tally.cells += 1
     try:
-        result = [f"{n} warps: {d}" for n in warps if (d := threaded(case, n))]
-        result += [f"cpu: {d}"] if cpu and (d := native(case)) else []
+        result = [f"{n} warps: {d}" for n in warps if (d := simt_difference(case, n))]
+        result += [f"cpu: {d}"] if cpu and (d := cpu_difference(case)) else []
     except CompileError as error:
         tally.refused += 1
         result = [str(error).splitlines()[0]]
     except (TileirError, AssertionError) as error:
         result = [f"{type(error).__name__}: {error}"]
-    tally.agree += not result
+    tally.equal += not result
     tally.failures += [f"{case.name}: {text}" for text in result[:1]]
 
 
@@ -189,7 +189,7 @@ def assemble(batch: Sequence[Case], tallies: dict[str, Tally], target: str) -> l
             return []
         middle = len(batch) // 2
         parts = (batch[:middle], batch[middle:])
-        return [made for part in parts for made in assemble(part, tallies, target)]
+        return [assembled for part in parts for assembled in assemble(part, tallies, target)]
     for case in batch:
         counts = tallies[case.op.mnemonic].assembled
         counts[target] = counts.get(target, 0) + (case.kernel in result.plans)
@@ -205,7 +205,7 @@ def on_gpu(batch: Sequence[Case], tallies: dict[str, Tally]) -> None:
         for case in (c for c in batch if c.kernel in loaded.batch.plans):
             arguments = case.arguments()
             loaded.launch(case.kernel, (1,), arguments)
-            text = differences(case, interpreted(case), arguments)
+            text = differences(case, interpreter_results(case), arguments)
             tally = tallies[case.op.mnemonic]
             tally.on_gpu += not text
             tally.failures += [f"{case.name} on the GPU: {text}"] if text else []
@@ -267,7 +267,7 @@ def table(tallies: dict[str, Tally]) -> str:
 
 
 def _row(tally: Tally) -> dict[str, int]:
-    counts = {"cells": tally.cells, "agree": tally.agree, **tally.assembled}
+    counts = {"cells": tally.cells, "agree": tally.equal, **tally.assembled}
     return counts | ({"on_gpu": tally.on_gpu} if tally.on_gpu else {})
 
 
@@ -291,8 +291,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     failures = [text for tally in tallies.values() for text in tally.failures]
     sys.stdout.write("".join(f"{text}\n" for text in failures[:100]))
     total = sum(t.cells for t in tallies.values())
-    agree = sum(t.agree for t in tallies.values())
-    sys.stdout.write(f"{total} cells, {agree} agree, {len(failures)} failures\n")
+    equal = sum(t.equal for t in tallies.values())
+    sys.stdout.write(f"{total} cells, {equal} agree, {len(failures)} failures\n")
     return 1 if failures else 0
 
 

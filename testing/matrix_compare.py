@@ -48,23 +48,26 @@ def _same(a: Array, b: Array) -> Array:
 
 
 def _bound(case: Case, arrays: Sequence[Array], good: Array) -> Array | float:
-    """The largest difference that the op's class allows, beside the interpreter's own."""
+    """The largest difference that the op's class allows, including the interpreter's own error."""
     op: Any = case.op
     wide, unit = good.astype(np.float64), _EPSILON[good.dtype.name]
     if getattr(getattr(op, "fast", None), "value", "none") in ("approx", "fast"):
         return np.maximum(1.0, np.abs(wide)) * max(_APPROXIMATE, 2 * unit)
     if op.mnemonic in ("reduce", "scan"):
-        return _folded(case, arrays, wide, unit)
+        return _reduction_bound(case, arrays, wide, unit)
     if op.mnemonic in ("dot", "dot_scaled"):
-        return _multiplied(case, arrays, unit)
+        return _dot_bound(case, arrays, unit)
     ulp = 4.0 if op.mnemonic == "extern_elementwise" else op.numerics.ulp or 0.0
     return (ulp + (1.0 if ulp else 0.0)) * np.maximum(
         np.abs(wide) * unit, _SMALLEST[good.dtype.name]
     )
 
 
-def _folded(case: Case, arrays: Sequence[Array], wide: Array, unit: float) -> Array | float:
-    """Sums: half a unit of the sum of magnitudes for every addition; products: of the product."""
+def _reduction_bound(
+    case: Case, arrays: Sequence[Array], wide: Array, unit: float
+) -> Array | float:
+    """Of fadd: half a unit of the sum of magnitudes for every addition; of fmul: the same of the
+    result for every multiplication."""
     op: Any = case.op
     kind = op.values[0].type
     x = np.abs(case.operand_array("values", arrays).astype(np.float64)).reshape(shape_of(kind))
@@ -82,7 +85,7 @@ def _result_shape(case: Case) -> tuple[int, ...]:
     return shape_of(case.op.results[0].type)
 
 
-def _multiplied(case: Case, arrays: Sequence[Array], unit: float) -> Array:
+def _dot_bound(case: Case, arrays: Sequence[Array], unit: float) -> Array:
     op: Any = case.op
     k = shape_of(op.b.type)[-2] * 2
     by_name = dict(zip((name for name, _, _ in case.sources), arrays, strict=True))

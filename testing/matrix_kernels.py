@@ -2,7 +2,7 @@
 op's operands, applies the op and stores its results.
 
 Pointers that the op follows are real, into a buffer that is compared too. Other pointers are 64
-random bits. i4 and f4e2m1, which do not lie in memory, pass through f32.
+random bits. i4 and f4e2m1 have no representation in memory and are converted from f32.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ UNSEEN = frozenset({"clock", "globaltimer"})
 
 @attrs.define
 class Case:
-    """One cell: an op, its kernel, and what its arguments are made of."""
+    """One cell: an op, its kernel, and the sources of its arguments."""
 
     op: Op
     number: int
@@ -69,7 +69,7 @@ class Case:
     ops: list[Op] = attrs.field(factory=list)
     parameters: list[Value] = attrs.field(factory=list)
     sources: list[tuple[str, Type, int]] = attrs.field(factory=list)
-    """Per parameter: the operand it holds ("" for a result), its type, room in elements."""
+    """Per parameter: its operand ("" for a result), its type, its number of elements."""
     variant: Variant = USUAL
     constants: dict[str, np.ndarray[Any, Any]] = attrs.field(factory=dict)
     """Elements of the operands that are literals."""
@@ -80,13 +80,13 @@ class Case:
         fields = [f for f in self.op.fields() if f.kind in OPERANDS]
         changed: dict[str, Any] = {}
         for field in fields:
-            held = getattr(self.op, field.name)
+            operand = getattr(self.op, field.name)
             if field.kind is FieldKind.PAIRS and self.op.mnemonic == "make_descriptor":
-                changed[field.name] = self._dimensions(held)
-            elif isinstance(held, tuple):
-                changed[field.name] = tuple([self._operand(field.name, v.type) for v in held])
-            elif held is not None:
-                changed[field.name] = self._operand(field.name, held.type)
+                changed[field.name] = self._dimensions(operand)
+            elif isinstance(operand, tuple):
+                changed[field.name] = tuple([self._operand(field.name, v.type) for v in operand])
+            elif operand is not None:
+                changed[field.name] = self._operand(field.name, operand.type)
         applied = self.op.evolve(**changed) if changed else self.op
         if self.variant.predicate != "none":
             applied = self._predicate(applied)
@@ -117,9 +117,9 @@ class Case:
         return Module({function.name: function}, self._globals())
 
     def arguments(self) -> list[np.ndarray[Any, Any]]:
-        """Operands and buffers, and room for results."""
+        """Operands and buffers, and zeros for results."""
         random = np.random.default_rng(self.number)
-        return [numbers(random, self.op, name, kind, room) for name, kind, room in self.sources]
+        return [numbers(random, self.op, name, kind, count) for name, kind, count in self.sources]
 
     # Making the kernel --------------------------------------------------------------------
 
@@ -147,9 +147,9 @@ class Case:
         """`op` under a predicate of the variant."""
         how = self.variant.predicate
         shape = () if how == "scalar" else op.predicate_shape()
-        flags = self._loaded("false" if how == "false" else "predicate", tile(I1, shape))
+        flags = self._load_operand("false" if how == "false" else "predicate", tile(I1, shape))
         if how == "nested":
-            compared = self._loaded("inner", tile(I32, shape))
+            compared = self._load_operand("inner", tile(I32, shape))
             zero = constant(compared.type, 0)
             test = ICmp(compared, zero, predicate_=IntegerPredicate.SLT, predicate=flags)
             self.ops.append(test)
@@ -184,16 +184,16 @@ class Case:
             return self._descriptor(name, kind)
         if name in FOLLOWED.get(self.op.mnemonic, ()):
             return self._pointers(name, kind)
-        return self._loaded(name, kind)
+        return self._load_operand(name, kind)
 
-    def _loaded(self, name: str, kind: Type) -> Value:
+    def _load_operand(self, name: str, kind: Type) -> Value:
         """A value read from a parameter of its own."""
         element: Any = element_of(kind)
-        held = _held(element)
-        value = self.emit(Load(self._addresses(name, with_element(kind, held))))
+        stored = _memory_type(element)
+        value = self.emit(Load(self._addresses(name, with_element(kind, stored))))
         if isinstance(element, Pointer):
             return self.emit(IntToPtr(value, kind))
-        if held is not element:
+        if stored is not element:
             value = self.emit(FPCast(value, with_element(kind, F4E2M1)))
         return self.emit(Bitcast(value, kind)) if element is I4 else value
 
@@ -203,10 +203,10 @@ class Case:
         base = self._parameter(name, kind, prod(shape))
         return self._neighbours(base, shape)
 
-    def _parameter(self, name: str, kind: Type, room: int) -> Value:
+    def _parameter(self, name: str, kind: Type, count: int) -> Value:
         value = Value(pointer(element_of(kind)), f"p{len(self.parameters)}")  # type: ignore[arg-type]
         self.parameters.append(value)
-        self.sources.append((name, kind, room))
+        self.sources.append((name, kind, count))
         return value
 
     def _neighbours(self, base: Value, shape: tuple[int, ...]) -> Value:
@@ -219,18 +219,18 @@ class Case:
         return self.emit(GetElementPtr(bases, offsets))
 
     def _pointers(self, name: str, kind: Type) -> Value:
-        """Pointers that the op follows, in the address space it wants."""
+        """Pointers that the op follows, in the address space that it takes."""
         element = element_of(kind)
         assert isinstance(element, Pointer)
-        room = prod(self.op.to.block.shape) if name == "base" else prod(shape_of(kind))  # type: ignore[attr-defined]
-        base = self._parameter(name, with_element(kind, element.pointee), room)
+        count = prod(self.op.to.block.shape) if name == "base" else prod(shape_of(kind))  # type: ignore[attr-defined]
+        base = self._parameter(name, with_element(kind, element.pointee), count)
         neighbours = self._neighbours(base, shape_of(kind))
         if element.space is AddressSpace.GENERIC:
             return self.emit(AddrSpaceCast(neighbours, kind))
         return neighbours
 
     def _descriptor(self, name: str, kind: Descriptor) -> Value:
-        """A matrix with room for about two blocks along every dimension."""
+        """A matrix of about two blocks along every dimension."""
         element, extents = kind.block.element, [2 * n + 1 for n in kind.block.shape]
         base = self._parameter(name, element, prod(extents))
         pairs: list[Operand] = []
@@ -238,13 +238,13 @@ class Case:
             pairs += [constant(I32, extent), constant(I64, prod(extents[dim + 1 :]))]
         return self.emit(MakeDescriptor(base, kind, tuple(pairs)))
 
-    def _dimensions(self, held: tuple[Value, ...]) -> tuple[Operand, ...]:
+    def _dimensions(self, operands: tuple[Value, ...]) -> tuple[Operand, ...]:
         """Extents a little smaller than the block, so that some of it is outside; strides of
         rows without gaps."""
         shape = self.op.to.block.shape  # type: ignore[attr-defined]
         numbers = [(max(1, n - 1), prod(shape[d + 1 :])) for d, n in enumerate(shape)]
         flat = [n for pair in numbers for n in pair]
-        return tuple([constant(v.type, n) for v, n in zip(held, flat, strict=True)])
+        return tuple([constant(v.type, n) for v, n in zip(operands, flat, strict=True)])
 
     def _keep(self, op: Op) -> None:
         if op.mnemonic in UNSEEN:
@@ -277,8 +277,8 @@ class Case:
         return {"symbol": Global("symbol", kind.pointee, 1, constant_, (one,), space=kind.space)}
 
 
-def _held(element: Element) -> Element:
-    """The type in memory of what a parameter gives."""
+def _memory_type(element: Element) -> Element:
+    """The type in memory of an operand."""
     if isinstance(element, Pointer):
         return I64
     return F32 if element in (I4, F4E2M1) else element

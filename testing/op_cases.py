@@ -59,13 +59,13 @@ class Cell:
         names = [f"p{i}" for i in range(len(self.inputs) + len(results))]
         kinds = [pointer(_scalar(t)) for t in (*self.inputs, *results)]
         with b.kernel("cell", **dict(zip(names, kinds, strict=True))) as places:
-            result = _applied(b, self, places)
+            result = _apply_op(b, self, places)
             for place, value in zip(places[len(self.inputs) :], result, strict=True):
                 (place + _offsets(b, shape_of(value.type))).store(value)
         return b.module()
 
     def arguments(self, seed: int) -> list[np.ndarray]:
-        """Random operands, and room for the results."""
+        """Random operands, and zeros for the results."""
         random = np.random.default_rng(seed)
         types = (*self.inputs, *_results(self))
         count = len(self.inputs)
@@ -77,7 +77,7 @@ class Cell:
         ]
 
 
-def _applied(b: Builder, cell: Cell, places: Sequence[Any]) -> list[Any]:
+def _apply_op(b: Builder, cell: Cell, places: Sequence[Any]) -> list[Any]:
     values = [
         (place + _offsets(b, shape_of(t))).load()
         for place, t in zip(places, cell.inputs, strict=False)
@@ -90,7 +90,7 @@ def _results(cell: Cell) -> list[Any]:
     b = Builder()
     kinds = {f"p{i}": pointer(_scalar(t)) for i, t in enumerate(cell.inputs)}
     with b.kernel("cell", **kinds) as places:
-        return [value.type for value in _applied(b, cell, places)]
+        return [value.type for value in _apply_op(b, cell, places)]
 
 
 def _offsets(b: Builder, shape: Shape) -> Any:
@@ -315,7 +315,7 @@ def _arg_max(shape: Shape, axis: int) -> Cell:
 
 
 def dot_cells() -> Iterator[Cell]:
-    """Products of every element type and some shapes."""
+    """Dots of every element type and some shapes."""
     pairs = [(I8, I32), (F8E4M3, F32), (F8E5M2, F16), (F16, F16), (F16, F32), (BF16, F32),
              (F32, F32), (F64, F64)]  # fmt: skip
     for (m, k, n), (element, total) in ((s, p) for s in ((16, 16, 16), (7, 5, 9)) for p in pairs):

@@ -22,10 +22,9 @@ _DTYPES: dict[str, Any] = {
 
 @attrs.frozen
 class Buffer:
-    """A pointer parameter's memory: `count` elements. Inputs are drawn, those that are `whole`
-    among small integers, so that sums of products are exact, those with a number `below` among
-    the natural ones less than that; outputs start as 0. A descriptor's array has a `shape`, and
-    rows that lie `lead` apart."""
+    """A pointer parameter's memory: `count` elements. Inputs are random: small integers if `whole`,
+    such that dots are exact, natural numbers less than `below` if that is not 0. Outputs start as
+    0. A descriptor's array has a `shape`, and a row stride of `lead`."""
 
     element: Scalar
     count: int
@@ -45,7 +44,7 @@ class Program:
     grid: tuple[int, ...]
     buffers: Mapping[str, Buffer]
     undef: bool = False
-    """Whether what it stores may be undefined: `tileir.testing.executors` then compares by
+    """Whether stored values may be undefined: `tileir.testing.executors` then compares by
     refinement."""
     numbers: Mapping[str, int] = attrs.field(factory=dict[str, int])
     """The kernel's other arguments."""
@@ -57,12 +56,12 @@ class Program:
         return {**arrays, **self.numbers}
 
     def with_module(self, module: Module) -> Program:
-        """The same run of another module, e.g. of what a pass made of it."""
+        """The same run of another module, e.g. of the output of a pass."""
         return attrs.evolve(self, module=module)
 
 
 def run(program: Program, seed: int = 0) -> dict[str, Any]:
-    """What the interpreter leaves in the outputs, by name. Raises InterpretError."""
+    """The outputs of a run of the interpreter, by name. Raises InterpretError."""
     from tileir.interp import interpret
 
     arguments = program.arguments(seed)
@@ -70,14 +69,14 @@ def run(program: Program, seed: int = 0) -> dict[str, Any]:
     return {name: arguments[name] for name, buffer in program.buffers.items() if buffer.output}
 
 
-def difference(found: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """Where two runs differ, first buffer and element; None where every bit agrees. NaNs agree
-    with each other whatever their payload."""
+def difference(outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    """The first buffer and element in which two runs differ; None if all bits are equal. NaNs equal
+    each other whatever their payload."""
     for name, array in expected.items():
-        unequal = np.flatnonzero(bits(found[name]) != bits(array))
+        unequal = np.flatnonzero(bits(outputs[name]) != bits(array))
         if len(unequal):
             at = int(unequal[0])
-            return f"{name}[{at}] is {found[name][at]!r}, not {array[at]!r}"
+            return f"{name}[{at}] is {outputs[name][at]!r}, not {array[at]!r}"
     return None
 
 

@@ -1,10 +1,9 @@
 """Programs from lists of small numbers.
 
-A program is a list of statements, each four small numbers: what to do, and three digits that say
-with which values. Every list is a legal program: a statement that does not fit is left out, an
-open loop is closed at the end. Values are named by how long ago they were made, so taking a
-statement out leaves the rest meaning much the same, which is what shrinking needs; and the
-smaller a number, the simpler what it stands for.
+A program is a list of statements, each four small numbers: a kind, and three digits that choose its
+operands. Every list is a legal program: a statement that does not fit is left out, an open loop is
+closed at the end. Operands are named by their age, so that removing a statement leaves the rest
+almost unchanged, as shrinking needs; and smaller numbers stand for simpler things.
 """
 
 from __future__ import annotations
@@ -40,22 +39,22 @@ from tileir.testing.helpers import call, combine, helper
 from tileir.testing.large_tile_statements import WIDE, wide
 from tileir.testing.policies import PLAIN, Policy
 from tileir.testing.program import Buffer, Program
-from tileir.testing.reduction_statements import passed, predicated, reduce, scan
+from tileir.testing.reduction_statements import predicated_pair, reduce, row_max, scan
 from tileir.testing.writer import Writer
 from tileir.types import F16, F32, I32, Scalar, element_of, pointer
 from tileir.values import Value
 
 Statement: TypeAlias = tuple[int, int, int, int]
-"""What to do, and three digits."""
+"""A kind, and three digits."""
 
 DIGITS = 16
 """Digits are 0 to 15."""
 DEEPEST = 3
-"""Loops and branches inside one another."""
+"""The maximal nesting of loops and branches."""
 RESULTS = 4
 """Values that a program stores at its end."""
 NUMBER = 48
-"""The kernel's argument that is no pointer."""
+"""The value of the kernel's integer argument."""
 INSTANCES = 3
 """Program instances."""
 
@@ -67,13 +66,13 @@ def _plain(write: _Plain) -> _Write:
     return lambda program, a, b, c: write(program.writer, a, b, c)
 
 
-def _passed(program: _Program, rows: int, at: int, which: int) -> None:
-    """Of rows that are read from an input."""
+def _row_max(program: _Program, rows: int, at: int, which: int) -> None:
+    """The statement `row_max` on rows that are loaded from an input."""
     shape = ((4, 8), (8, 8), (4, 16))[rows % 3]
     load_input(program.writer, program.inputs["x"], shape, 16 * at)
     value = program.writer.tile_of(F32, lambda s: s == shape, 0)
     if value is not None:
-        passed(program.writer, value, which)
+        row_max(program.writer, value, which)
 
 
 _OTHERS: dict[str, _Write] = {
@@ -87,14 +86,14 @@ _OTHERS: dict[str, _Write] = {
     "extract": _plain(shapes.extract),
     "reduce": _plain(reduce),
     "scan": _plain(scan),
-    "predicated": _plain(predicated),
+    "predicated": _plain(predicated_pair),
     "call": _plain(call),
     "combine": _plain(combine),
     "gather": _plain(gather_statements.gather),
     "insert": _plain(gather_statements.insert),
     "extract-moving": _plain(gather_statements.extract_moving),
     "histogram": _plain(gather_statements.histogram),
-    "dot": _plain(gather_statements.product),
+    "dot": _plain(gather_statements.dot),
     "load": lambda p, a, b, c: load_input(p.writer, p.inputs["xk"[c % 2]], _shape(a), 16 * b),
     "load-scalar": lambda p, _, b, c: load_input(p.writer, p.inputs["xk"[c % 2]], (), 16 * b),
     "store": lambda p, a, b, c: store_scratch(p.writer, p.inputs["st"[c // 4 % 2]], a, b, c),
@@ -104,11 +103,11 @@ _OTHERS: dict[str, _Write] = {
     "count": lambda p, a, b, _: count(p.writer, p.inputs["c"], a, b),
     "poison": lambda p, a, b, c: gather_statements.poison(p.writer, p.inputs["x"], a, b, c),
     "walk": lambda p, a, b, c: loop_statements.walk(p.writer, p.inputs["x"], a, b, c),
-    "product-loop": lambda p, a, b, _: loop_statements.product_loop(
+    "matmul-loop": lambda p, a, b, _: loop_statements.matmul_loop(
         p.writer, p.inputs["h"], p.inputs["g"], a, b
     ),
     "wide": lambda p, a, b, c: wide(p.writer, p.inputs["x"], p.inputs["w"], a, b, c),
-    "bounded": lambda p, a, b, _: loop_statements.bounded(
+    "bounded": lambda p, a, b, _: loop_statements.bounded_row(
         p.writer, p.inputs["x"], p.inputs["w"], a, b
     ),
     "close": lambda p, *_: close(p.writer, p.frames.pop()) if p.frames else None,
@@ -124,7 +123,7 @@ _OTHERS: dict[str, _Write] = {
     ),
     "promise": lambda p, a, b, _: p.promise(a, b),
     "taps": lambda p, a, b, c: loop_statements.taps(p.writer, p.inputs["x"], a, b, c),
-    "passed": _passed,
+    "row-max": _row_max,
     "load-block": lambda p, a, b, c: memory_statements.load_block(
         p.writer, p.inputs["xkst"[c % 4]], a, b, c // 4 + a
     ),
@@ -148,7 +147,7 @@ _OTHERS: dict[str, _Write] = {
     "number": lambda p, *_: p.number(),
     "guarded": lambda p, a, b, c: p.predicate(a, b, c),
 }
-"""What a statement can do besides one elementwise op."""
+"""Statements besides single elementwise ops."""
 
 _INPUTS = {
     "x": F32,
@@ -163,16 +162,16 @@ _INPUTS = {
 }
 _LENGTHS = {
     "c": COUNTERS,
-    **dict.fromkeys("hg", loop_statements.FACTOR * INSTANCES),
+    **dict.fromkeys("hg", loop_statements.OPERAND_SIZE * INSTANCES),
     "w": WIDE * INSTANCES,
 }
 _WRITTEN = "stcwv"
-_FACTORS = "hg"
+_OPERANDS = "hg"
 
 
 @attrs.frozen
 class Freedom:
-    """What values of a program may be: have undefined lanes, be float sums in any order."""
+    """Properties that a program may have: undefined lanes, float accumulations in any order."""
 
     undef: bool = False
     inexact: bool = True
@@ -190,27 +189,27 @@ class _Program:
     instance: Value
     frames: list[Frame] = attrs.field(factory=list)
     promises: dict[str, ParameterAttributes] = attrs.field(factory=dict)
-    """What is promised of pointers, where that is another thing than usual."""
+    """Attributes of pointers that differ from the usual ones."""
     pending: Guard | None = None
-    """What the next statement is predicated by."""
+    """The predicate of the next statement."""
     multiple: int = 1
-    """What the number, where there is one, is promised to be a multiple of."""
+    """`multiple_of` of the integer argument."""
     argument: Value | None = None
-    """The number, where a statement uses it."""
+    """The integer argument, if a statement uses it."""
 
     def predicate(self, kind: int, digit: int, how: int) -> None:
         """Put the ops of the next statement under a predicate."""
         self.pending = Guard(kind, digit, how)
 
     def number(self) -> None:
-        """An argument of the kernel that is a number."""
+        """Make the integer argument of the kernel live."""
         if self.argument is None:
             self.argument = Value(I32, "n")
         self.writer.live.append(self.argument)
 
     def promise(self, which: int, digit: int) -> None:
-        """Promise something else of an input: alignment, readonly and writeonly where that holds,
-        noalias; and of the number what it is a multiple of."""
+        """Change the attributes of an input: alignment, readonly and writeonly where they hold,
+        noalias; and `multiple_of` of the integer argument."""
         name = [*self.inputs][which % len(self.inputs)]
         self.promises[name] = ParameterAttributes(
             aligned=(0, 2, 4, 16)[digit % 4],
@@ -221,19 +220,19 @@ class _Program:
         self.multiple = (1, 4, 16, 48)[digit % 4]
 
     def open(self, opener: Callable[..., Frame], a: int, b: int, c: int) -> None:
-        """Open a loop or branch, where not too many are."""
+        """Open a loop or branch, unless the nesting is too deep."""
         if len(self.frames) < DEEPEST:
             self.frames.append(opener(self.writer, a, b, c))
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """What a statement's first number stands for: a mnemonic, or a word for anything else."""
+    """The kinds of statements, by number: mnemonics, then the words of other statements."""
     return (*[cls.mnemonic for cls in elementwise_ops()], *_OTHERS)
 
 
 def kinds() -> int:
-    """How many things a statement can do: its first number is below this."""
+    """The number of kinds of statements."""
     return len(names())
 
 
@@ -249,16 +248,16 @@ def decode(statements: Iterable[Statement], freedom: Freedom = _PLAIN) -> Progra
         _write(program, statement)
     while program.frames:
         close(writer, program.frames.pop())
-    return _finished(program)
+    return _finish(program)
 
 
 def sample(seed: int, length: int = 20, policy: Policy = PLAIN) -> Program:
     """A program of `length` random statements; the same seed gives the same program."""
-    return decode(*drawn(seed, length, policy))
+    return decode(*draw(seed, length, policy))
 
 
-def drawn(seed: int, length: int = 20, policy: Policy = PLAIN) -> tuple[list[Statement], Freedom]:
-    """What `sample` decodes, for those who want to shrink it."""
+def draw(seed: int, length: int = 20, policy: Policy = PLAIN) -> tuple[list[Statement], Freedom]:
+    """The statements that `sample` decodes, for users who shrink them."""
     chance = random.Random(seed)
     undef = policy.undef > 0 and chance.random() < policy.undef
     result = list(random_statements(chance, length, policy))
@@ -287,7 +286,7 @@ def random_statements(
 
 @cache
 def _weights(policy: Policy) -> list[float]:
-    """The sums of weights up to every kind of statement."""
+    """Cumulative weights of the kinds of statements."""
     ops = {cls.mnemonic: cls for cls in elementwise_ops()}
     kept = (EXACT, ROUNDED)
     inexact = {n for n, cls in ops.items() if policy.exact and cls.numerics not in kept}
@@ -311,7 +310,7 @@ def _shape(digit: int) -> tuple[int, ...]:
     return shapes.SHAPES[digit % len(shapes.SHAPES)]
 
 
-def _finished(program: _Program) -> Program:
+def _finish(program: _Program) -> Program:
     """Store the newest values, each to a buffer of its own, and return."""
     writer = program.writer
     results = [v for v in reversed(writer.live) if _storable(v)][:RESULTS]
@@ -326,7 +325,7 @@ def _finished(program: _Program) -> Program:
     writer.finish(Return())
     if writer.leaves:
         writer.blocks["early"] = Block("early", ops=(Return(),))
-    parameters = tuple(Parameter(p, _promised(program, p)) for p in pointers)
+    parameters = tuple(Parameter(p, _parameter_attributes(program, p)) for p in pointers)
     if program.argument is not None:
         promise = ParameterAttributes(multiple_of=program.multiple)
         parameters = (*parameters, Parameter(program.argument, promise))
@@ -338,8 +337,9 @@ def _finished(program: _Program) -> Program:
     )  # fmt: skip
 
 
-def _promised(program: _Program, pointer: Value) -> ParameterAttributes:
-    """What is promised of a pointer: results are only written, for every other instance."""
+def _parameter_attributes(program: _Program, pointer: Value) -> ParameterAttributes:
+    """The attributes of a pointer parameter: those that a statement chose, or else alignment and
+    noalias; buffers of results are write-only in programs with such statements."""
     name, noalias = str(pointer.name), program.writer.promised
     promise = program.promises.get(name)
     if promise is not None:
@@ -349,7 +349,7 @@ def _promised(program: _Program, pointer: Value) -> ParameterAttributes:
 
 
 def _memory(name: str, inexact: bool) -> Buffer:
-    length, whole = _LENGTHS.get(name, REGION * INSTANCES), name in _FACTORS and not inexact
+    length, whole = _LENGTHS.get(name, REGION * INSTANCES), name in _OPERANDS and not inexact
     return Buffer(_INPUTS[name], length, output=name in _WRITTEN, whole=whole)
 
 

@@ -27,15 +27,15 @@ def reduce(writer: Writer, back: int, axis: int, which: int) -> None:
     writer.emit(Reduce((value,), axis=axis % len(shape_of(value.type)), combiner=how))
 
 
-def passed(writer: Writer, rows: Value, which: int) -> None:
-    """The largest of each row times a number where that passes a bound, else what the row has."""
-    factor, others = (0.5, 1.0, -1.0, 2.0)[which // 8 % 4], _LEAST[which // 2 % 2 :][:2]
+def row_max(writer: Writer, rows: Value, which: int) -> None:
+    """The scaled maximum of each row if it exceeds a bound, else another reduction of the row."""
+    scale, others = (0.5, 1.0, -1.0, 2.0)[which // 8 % 4], _LEAST[which // 2 % 2 :][:2]
     largest = writer.hide(Reduce((rows,), axis=1, combiner=Combiner.FMAXNUM))
-    bound, kept = (writer.hide(Reduce((rows,), axis=1, combiner=c)) for c in others)
-    product = largest if which % 2 else writer.hide(FMul(largest, constant(largest.type, factor)))
-    test = FCmp(product, bound, predicate_=FloatPredicate.OGT)
+    bound, fallback = (writer.hide(Reduce((rows,), axis=1, combiner=c)) for c in others)
+    scaled = largest if which % 2 else writer.hide(FMul(largest, constant(largest.type, scale)))
+    test = FCmp(scaled, bound, predicate_=FloatPredicate.OGT)
     writer.append(test)
-    writer.emit(Select(test.results[0], product, kept))
+    writer.emit(Select(test.results[0], scaled, fallback))
 
 
 def scan(writer: Writer, back: int, axis: int, which: int) -> None:
@@ -47,7 +47,7 @@ def scan(writer: Writer, back: int, axis: int, which: int) -> None:
     writer.emit(Scan((value,), axis=at, combiner=how, reverse=reverse))
 
 
-def predicated(writer: Writer, back: int, which: int, other: int) -> None:
+def predicated_pair(writer: Writer, back: int, which: int, other: int) -> None:
     """Two ops, one under a predicate and one under its complement, merged by `psi`."""
     value = writer.pick(back, lambda t: getattr(element_of(t), "is_integer", False))
     if value is None:

@@ -1,4 +1,4 @@
-"""Conversions between layouts that a program could do without: work for `remove-conversions`."""
+"""Inserts redundant conversions between layouts, which `remove-conversions` should remove."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tileir.backend.layouts.assign_layouts import with_layout
 from tileir.field import FieldKind
 from tileir.ir import Block, Function, Module
 from tileir.layout import Layout
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked_layout
 from tileir.op import Op
 from tileir.ops.gpu import ConvertLayout
 from tileir.types import Tile
@@ -48,51 +48,53 @@ class _Detours:
         return attrs.evolve(block, ops=tuple(self.ops))
 
     def _write(self, op: Op) -> None:
-        home = _home(op)
+        kind = _tile_of(op)
         chance = self.chance.random()
-        if home is not None and _movable(op) and chance < 1 / 3:
-            self._elsewhere(op, home, self._other(home))
+        if kind is not None and _movable(op) and chance < 1 / 3:
+            self._elsewhere(op, kind, self._other(kind))
             return
         self.ops.append(op)
-        if home is not None and chance > 5 / 6:
-            self._there_and_back(op.results[0], _layout(home), self._other(home))
+        if kind is not None and chance > 5 / 6:
+            self._there_and_back(op.results[0], _layout(kind), self._other(kind))
 
-    def _elsewhere(self, op: Op, home: Tile, other: Layout) -> None:
+    def _elsewhere(self, op: Op, kind: Tile, other: Layout) -> None:
         """The op with everything it reads converted, and its result converted back."""
         changes: dict[str, Any] = {}
         for field in op.schema:
             old = getattr(op, field.name)
             if field.kind is FieldKind.OPERAND:
-                changes[field.name] = self._converted(old, other)
+                changes[field.name] = self._convert(old, other)
             elif field.kind is FieldKind.RESULT_TYPE:
                 changes[field.name] = with_layout(old, other)
         result = op.evolve(**changes, results=())
         self.ops.append(result)
-        self.env[op.results[0]] = self._converted(result.results[0], _layout(home))
+        self.env[op.results[0]] = self._convert(result.results[0], _layout(kind))
 
-    def _there_and_back(self, value: Value, home: Layout, other: Layout) -> None:
-        self.env[value] = self._converted(self._converted(value, other), home)
+    def _there_and_back(self, value: Value, kind: Layout, other: Layout) -> None:
+        self.env[value] = self._convert(self._convert(value, other), kind)
 
-    def _converted(self, operand: Operand, layout: Layout) -> Operand:
+    def _convert(self, operand: Operand, layout: Layout) -> Operand:
         if not isinstance(operand.type, Tile):
             return operand
         self.ops.append(ConvertLayout(operand, layout=layout))
         return self.ops[-1].results[0]
 
-    def _other(self, home: Tile) -> Layout:
-        order = list(range(len(home.shape)))
+    def _other(self, kind: Tile) -> Layout:
+        order = list(range(len(kind.shape)))
         self.chance.shuffle(order)
-        return blocked(home.shape, tuple(order), self.chance.choice((1, 2, 4)), self.num_warps)
+        return blocked_layout(
+            kind.shape, tuple(order), self.chance.choice((1, 2, 4)), self.num_warps
+        )
 
 
-def _home(op: Op) -> Tile | None:
+def _tile_of(op: Op) -> Tile | None:
     """The type of an op's one result, if that is a tile with a layout."""
     kind = op.results[0].type if len(op.results) == 1 else None
     return kind if isinstance(kind, Tile) and kind.layout is not None else None
 
 
-def _layout(home: Tile) -> Layout:
-    return cast(Layout, home.layout)
+def _layout(kind: Tile) -> Layout:
+    return cast(Layout, kind.layout)
 
 
 def _movable(op: Op) -> bool:

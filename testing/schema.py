@@ -1,4 +1,4 @@
-"""The signatures of all ops as data: what a release promises not to change."""
+"""The signatures of all ops as data, which a release promises to keep."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ def schema(version: tuple[int, int] | None = None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def schema_hash(found: dict[str, Any]) -> str:
+def schema_hash(data: dict[str, Any]) -> str:
     """A hash of a schema, in hexadecimal."""
-    text = json.dumps(found, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What of the schema `old`, which is released, `new` does not keep. It may have more ops, more
-    types where one is asked for, more values of attributes, and more attributes with defaults."""
+    """Incompatible changes from the released schema `old` to `new`. Compatible are more ops, more
+    types for an operand, more values of attributes, and more attributes with defaults."""
     result: list[str] = []
     for name, was in old.items():
         now = new.get(name)
         if now is None:
             result.append(f"{name} is gone")
         else:
-            result += [f"{name}: {what}" for what in _changed(was, now)]
+            result += [f"{name}: {what}" for what in _changes(was, now)]
     return result
 
 
-def _changed(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+def _changes(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
     for key in ("since", "predicable"):
         if was[key] != now[key]:
             yield f"{key} was {was[key]} and is {now[key]}"
@@ -60,9 +60,9 @@ def _changed(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
             yield f"{field['name']} is declared otherwise"
         elif field["name"] not in fields:
             yield f"{field['name']} is gone"
-    known = {f["name"] for f in was["fields"]}
+    names = {f["name"] for f in was["fields"]}
     for field in now["fields"]:
-        if field["name"] not in known and field.get("default") == "required":
+        if field["name"] not in names and field.get("default") == "required":
             yield f"{field['name']} is new and has no default"
 
 
@@ -107,20 +107,20 @@ def _field(field: Field, version: tuple[int, int] | None) -> dict[str, Any]:
     return result
 
 
-def _pattern(found: Any) -> Any:
+def _pattern(pattern: Any) -> Any:
     """A type pattern as nested lists; sets of types in the order of their names."""
-    if isinstance(found, frozenset):
-        return sorted(map(str, found))
-    if isinstance(found, Type):
-        return str(found)
-    if isinstance(found, type):
-        return found.__name__
-    if isinstance(found, tuple):
-        return [_pattern(item) for item in found]
-    if attrs.has(type(found)):
-        parts = [_pattern(getattr(found, f.name)) for f in attrs.fields(type(found))]
-        return [type(found).__name__, *parts]
-    return found
+    if isinstance(pattern, frozenset):
+        return sorted(map(str, pattern))
+    if isinstance(pattern, Type):
+        return str(pattern)
+    if isinstance(pattern, type):
+        return pattern.__name__
+    if isinstance(pattern, tuple):
+        return [_pattern(item) for item in pattern]
+    if attrs.has(type(pattern)):
+        parts = [_pattern(getattr(pattern, f.name)) for f in attrs.fields(type(pattern))]
+        return [type(pattern).__name__, *parts]
+    return pattern
 
 
 def _words(kind: AttributeKind, version: tuple[int, int] | None) -> list[str]:

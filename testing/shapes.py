@@ -65,18 +65,18 @@ def expand(writer: Writer, back: int, axis: int, extent: int) -> None:
         writer.emit(Broadcast(wide, target))
 
 
-def transpose(writer: Writer, back: int, turn: int, _: int) -> None:
+def transpose(writer: Writer, back: int, how: int, _: int) -> None:
     """Dimensions rotated or reversed."""
     value = writer.tile(back)
     if value is None:
         return
     axes = list(range(len(shape_of(value.type))))
-    order = axes[::-1] if turn % 2 == 0 else axes[1:] + axes[:1]
+    order = axes[::-1] if how % 2 == 0 else axes[1:] + axes[:1]
     writer.emit(Trans(value, order=tuple(order)))
 
 
 def join_split(writer: Writer, back: int, other: int, split: int) -> None:
-    """Two tiles joined and, for an odd digit, taken apart again."""
+    """Two tiles joined and, for an odd digit, split."""
     low = writer.tile(back)
     if low is None or not isinstance(low.type, Tile) or 2 * low.type.size > LARGEST:
         return

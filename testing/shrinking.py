@@ -16,9 +16,9 @@ def shrink(statements: list[Statement], fails: Fails, tries: int = 400) -> list[
     digit is tried at 0."""
     budget = [tries]
 
-    def still(made: list[Statement]) -> bool:
+    def still(candidate: list[Statement]) -> bool:
         budget[0] -= 1
-        return budget[0] >= 0 and fails(made)
+        return budget[0] >= 0 and fails(candidate)
 
     size = max(1, len(statements) // 2)
     while size:

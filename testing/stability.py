@@ -1,4 +1,4 @@
-"""What a release is held to for ever: programs, their recorded results, and the schema of all ops.
+"""What a release guarantees: programs, their recorded results, and the schema of all ops.
 
     python -m tileir.testing.stability record FOLDER     # for a release; files never change after
     python -m tileir.testing.stability check FOLDER
@@ -28,7 +28,7 @@ from tileir.op import all_ops
 from tileir.ops.matrix import cells
 from tileir.testing.matrix_kernels import UNSEEN, Case
 from tileir.testing.schema import schema
-from tileir.textual import parse, parse_many, print_module
+from tileir.textual import parse, print_module
 from tileir.types import Pointer, Scalar
 
 Array = np.ndarray[Any, Any]
@@ -39,7 +39,7 @@ SHAPES = ((2, 3), (5,), ())
 """The first that an op takes is recorded."""
 
 GRID = (2,)
-ROOM = 64
+LENGTH = 64
 """Elements of each array that a kernel of `language.tir` is given."""
 
 
@@ -48,9 +48,9 @@ def record(folder: Path) -> None:
     cases = list(programs())
     texts = [print_module(case.module()) for case in cases]
     results = {
-        "programs": [[executed(parse(t), "cell", c.arguments(), (1,))] for t, c in
+        "programs": [[record_run(parse(t), "cell", c.arguments(), (1,))] for t, c in
                      zip(texts, cases, strict=True)],
-        "language": recorded_language(folder),
+        "language": record_language(folder),
     }  # fmt: skip
     _write(folder / "programs.tir.gz", SEPARATOR.join(texts))
     _write(folder / "results.json.gz", json.dumps(results, separators=(",", ":")))
@@ -67,14 +67,16 @@ def programs() -> Iterator[Case]:
 
 
 def check(folder: Path, stride: int = 1) -> list[str]:
-    """What this release does otherwise than the one that wrote `folder`; of the programs, all of
-    which are read and printed, every `stride`th is run."""
+    """What this release does differently from the one that wrote `folder`; of the programs every
+    `stride`th is read, printed and run."""
     results = json.loads(_read(folder / "results.json.gz"))
-    text = programs_of(folder)
-    modules = parse_many(text)
-    wrong = reprinted(modules, text)
-    programs = list(enumerate(zip(modules, results["programs"], strict=True)))
-    for number, (module, runs) in programs[::stride]:
+    texts = programs_of(folder).split(SEPARATOR)
+    wrong: list[str] = []
+    programs = list(enumerate(zip(texts, results["programs"], strict=True)))
+    for number, (text, runs) in programs[::stride]:
+        module = parse(text)
+        if print_module(module) != text:
+            wrong.append(f"program {number} is printed differently")
         wrong += [f"program {number}: {w}" for run in runs for w in differences(module, run)]
     language = (folder / "language.tir").read_text()
     module = parse(language)
@@ -94,19 +96,11 @@ def schema_of(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "schema.json").read_text())
 
 
-def reprinted(modules: Sequence[Module], text: str) -> list[str]:
-    """Which of the modules that `text` spells are printed otherwise."""
-    texts = text.split(SEPARATOR)
-    pairs = zip(modules, texts, strict=True)
-    return [f"printed otherwise: program {n}" for n, (m, t) in enumerate(pairs)
-            if print_module(m) != t]  # fmt: skip
-
-
-def recorded_language(folder: Path) -> list[Record]:
+def record_language(folder: Path) -> list[Record]:
     """What the kernels of `language.tir` do."""
     module = parse((folder / "language.tir").read_text(), "language.tir")
     kernels = [f for f in module.functions.values() if f.kernel]
-    return [executed(module, k.name, usual_arguments(k), GRID) for k in kernels]
+    return [record_run(module, k.name, usual_arguments(k), GRID) for k in kernels]
 
 
 def usual_arguments(kernel: Function) -> list[Any]:
@@ -115,34 +109,35 @@ def usual_arguments(kernel: Function) -> list[Any]:
     for parameter in kernel.parameters:
         kind = parameter.type
         if isinstance(kind, Pointer):
-            result.append(np.arange(ROOM).astype(_dtype(kind)))
+            result.append(np.arange(LENGTH).astype(_dtype(kind)))
         else:
             result.append(5)
     return result
 
 
-def executed(
+def record_run(
     module: Module, kernel: str, arguments: Sequence[Any], grid: tuple[int, ...]
 ) -> Record:
-    """The arguments of a run, and what it left of those it changed, or the code of its error."""
-    given = [_hex(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    outcome = run(module, kernel, given, grid)
-    return {"kernel": kernel, "grid": grid, "arguments": given, **outcome}
+    """The arguments of a run, and its outcome."""
+    hex_arguments = [_hex(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    outcome = run(module, kernel, hex_arguments, grid)
+    return {"kernel": kernel, "grid": grid, "arguments": hex_arguments, **outcome}
 
 
-def run(module: Module, kernel: str, given: Sequence[Any], grid: Sequence[int]) -> Record:
-    """What a run leaves of the arguments that it changes, by place; or its error's code."""
+def run(module: Module, kernel: str, recorded: Sequence[Any], grid: Sequence[int]) -> Record:
+    """The arguments that a run changes, by position, with their new contents; or the code of its
+    error."""
     function = module.functions[kernel]
     arguments = [
         _array(text, p.type) if isinstance(p.type, Pointer) else text
-        for text, p in zip(given, function.parameters, strict=True)
+        for text, p in zip(recorded, function.parameters, strict=True)
     ]
     try:
         interpret(module, kernel, tuple(grid), arguments)
     except TileirError as error:
         return {"error": error.code}
     after = [_hex(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    pairs = enumerate(zip(given, after, strict=True))
+    pairs = enumerate(zip(recorded, after, strict=True))
     return {"left": {str(i): new for i, (old, new) in pairs if new != old}}
 
 

@@ -17,7 +17,7 @@ from tileir.ir import Module
 
 EXTENT = 5
 SCALARS, TILE, FLOATS = ("a", "b"), "t", "f"
-SLOTS = 3
+STORES = 3
 Statement: TypeAlias = tuple[Any, ...]
 
 INTEGER = ("+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>", "max", "min", "where")
@@ -61,7 +61,7 @@ def statements(draw: Any, kind: str, depth: int, loops: int) -> Statement:
         operators = FLOATING if name == FLOATS else INTEGER
         return kind, name, draw(expressions(names, operators))
     if kind == "store":
-        return kind, draw(st.integers(0, SLOTS - 1)), draw(expressions((*scalars, TILE), INTEGER))
+        return kind, draw(st.integers(0, STORES - 1)), draw(expressions((*scalars, TILE), INTEGER))
     if kind == "if":
         otherwise = draw(st.none() | bodies(depth - 1, loops))
         return kind, draw(condition), draw(bodies(depth - 1, loops)), otherwise
@@ -89,7 +89,7 @@ def build(program: list[Statement]) -> Module:
             TILE: b.var((t_in + lane).load(), name="t"),
             FLOATS: b.var((f_in + lane).load(), name="f"),
         }
-        last, rows = out + SLOTS * EXTENT + lane, out + lane
+        last, rows = out + STORES * EXTENT + lane, out + lane
         _Writer(b, env, rows).body(program, 0)
         if b.insertion is not None:
             last.store(env["a"] + env[TILE] * env["b"])
@@ -115,8 +115,8 @@ class _Writer:
             result = result.to(F32)
         self.env[name].set(result)
 
-    def on_store(self, loops: int, slot: int, value: Any) -> None:
-        (self.out + slot * EXTENT).store(self.value(value))
+    def on_store(self, loops: int, row: int, value: Any) -> None:
+        (self.out + row * EXTENT).store(self.value(value))
 
     def on_if(self, loops: int, condition: Any, then: Any, otherwise: Any) -> None:
         with self.b.if_(self.value(condition)):
@@ -135,23 +135,23 @@ class _Writer:
             self.env[f"i{loops}"] = i
             self.body(body, loops + 1)
 
-    def on_while(self, loops: int, condition: Any, rounds: int, body: Any) -> None:
-        left = self.b.var(rounds)
+    def on_while(self, loops: int, condition: Any, iterations: int, body: Any) -> None:
+        left = self.b.var(iterations)
         with self.b.while_(lambda: (left > 0) & self.value(condition)):
             left.set(left - 1)
             self.env[f"i{loops}"] = left.get()
             self.body(body, loops + 1)
 
     def on_break(self, loops: int, condition: Any) -> None:
-        self.guarded(condition, self.b.break_)
+        self.jump_if(condition, self.b.break_)
 
     def on_continue(self, loops: int, condition: Any) -> None:
-        self.guarded(condition, self.b.continue_)
+        self.jump_if(condition, self.b.continue_)
 
     def on_return(self, loops: int, condition: Any) -> None:
-        self.guarded(condition, self.b.ret)
+        self.jump_if(condition, self.b.ret)
 
-    def guarded(self, condition: Any, jump: Callable[[], None]) -> None:
+    def jump_if(self, condition: Any, jump: Callable[[], None]) -> None:
         if condition is None:
             jump()
             return
@@ -220,12 +220,12 @@ def run(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What the kernel leaves in `out` and `fout`, computed by Python and numpy."""
     env: dict[str, Any] = {"a": np.int32(a), "b": np.int32(b), TILE: t.copy(), FLOATS: f.copy()}
-    out = np.zeros((SLOTS + 1, EXTENT), np.int32)
+    out = np.zeros((STORES + 1, EXTENT), np.int32)
     floats = np.zeros(EXTENT, np.float32)
     with np.errstate(all="ignore"):
         try:
             _run_body(program, env, out, 0)
-            out[SLOTS] = env["a"] + env[TILE] * env["b"]
+            out[STORES] = env["a"] + env[TILE] * env["b"]
             floats[:] = env[FLOATS]
         except _Return:
             pass
@@ -254,7 +254,7 @@ def _run_set(env: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _run_loop(kind: str, parts: Any, env: dict[str, Any], out: np.ndarray, n: int) -> None:
-    for i in _counted(env, *parts[:3]) if kind == "for" else _while(env, *parts[:2]):
+    for i in _for(env, *parts[:3]) if kind == "for" else _while(env, *parts[:2]):
         env[f"i{n}"] = np.int32(i)
         try:
             _run_body(parts[-1], env, out, n + 1)
@@ -264,7 +264,7 @@ def _run_loop(kind: str, parts: Any, env: dict[str, Any], out: np.ndarray, n: in
             return
 
 
-def _counted(env: dict[str, Any], low: int, high: Any, step: int) -> Any:
+def _for(env: dict[str, Any], low: int, high: Any, step: int) -> Any:
     top = min(int(_value(high, env)), 4) if isinstance(high, str) else high
     for i in range(low, top, step):
         if i < -4:
@@ -272,10 +272,10 @@ def _counted(env: dict[str, Any], low: int, high: Any, step: int) -> Any:
         yield i
 
 
-def _while(env: dict[str, Any], condition: Any, rounds: int) -> Any:
-    while rounds > 0 and _value(condition, env):
-        rounds -= 1
-        yield rounds
+def _while(env: dict[str, Any], condition: Any, iterations: int) -> Any:
+    while iterations > 0 and _value(condition, env):
+        iterations -= 1
+        yield iterations
 
 
 def _value(e: Any, env: dict[str, Any]) -> Any:
@@ -284,11 +284,11 @@ def _value(e: Any, env: dict[str, Any]) -> Any:
     if isinstance(e, int):
         return np.int32(e)
     left, right = (_value(x, env) for x in e[1:])
-    return OPERATORS[e[0]](_Numpy, *_promoted(left, right))
+    return OPERATORS[e[0]](_Numpy, *_promote(left, right))
 
 
-def _promoted(left: Any, right: Any) -> tuple[Any, Any]:
-    """Integers beside floats become f32, as the builder has it; numpy would choose f64."""
+def _promote(left: Any, right: Any) -> tuple[Any, Any]:
+    """An integer operand of a float op becomes f32, as in the builder; numpy would choose f64."""
     if np.asarray(left).dtype != np.asarray(right).dtype:
         return np.float32(left), np.float32(right)
     return left, right

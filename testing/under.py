@@ -1,6 +1,6 @@
 """Statements under predicates: reductions, scans, histograms, elementwise ops and accesses, of live
-values and of literals, under predicates that are themselves computed under one. What is undefined
-where the predicate is false is replaced by a literal there."""
+values and of literals, under predicates that are themselves computed under one. Lanes that are
+undefined because the predicate is false are replaced by a literal."""
 
 from __future__ import annotations
 
@@ -88,19 +88,19 @@ def op_under(writer: Writer, kind: int, a: int, b: int) -> None:
     ops = [c for c in elementwise_ops() if writer.inexact or c.numerics in (EXACT, ROUNDED)]
     cls = ops[(kind * 16 + a) % len(ops)]
 
-    def guarded(op: Op) -> None:
+    def put(op: Op) -> None:
         shape = shape_of(op.results[0].type)
         predicate, lanes = predicate_for(writer, shape, b)
-        made = op.evolve(predicate=predicate, results=())
-        writer.append(made)
-        for result in made.results:
+        predicated = op.evolve(predicate=predicate, results=())
+        writer.append(predicated)
+        for result in predicated.results:
             writer.emit(Select(lanes, result, literal(result.type, b)))
 
-    elementwise(writer, cls, (a, b, kind), guarded)
+    elementwise(writer, cls, (a, b, kind), put)
 
 
 def memory_under(writer: Writer, base: Base, counters: Base, a: int, b: int, c: int) -> None:
-    """A store to a slot, a load of it and an atomic addition, each under a predicate."""
+    """A store to scratch memory, a load of it and an atomic addition, each under a predicate."""
     element = element_of(base.pointer.type.pointee)  # type: ignore[union-attr]
     value = writer.pick(a, lambda t: element_of(t) is element and size_of(t) <= LARGEST)
     shape = (8,) if value is None else shape_of(value.type)

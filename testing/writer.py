@@ -140,7 +140,7 @@ class Writer:
 
     def pick(self, back: int, fits: Callable[[Type], bool], *, clean: bool = False) -> Value | None:
         """The `back`-th newest live value whose type fits (and all of which is defined, with
-        `clean`), counting round; None without any."""
+        `clean`), modulo their number; None without any."""
         hidden = self.tainted if clean else ()
         result = [v for v in reversed(self.live) if fits(v.type) and v not in hidden]
         return result[back % len(result)] if result else None
@@ -158,7 +158,7 @@ class Writer:
     def tile_of(
         self, element: Element, shape: Callable[[tuple[int, ...]], bool], back: int
     ) -> Value | None:
-        """A live tile of `element` whose shape is wanted."""
+        """A live tile of `element` whose shape satisfies `shape`."""
         fits = lambda t: isinstance(t, Tile) and t.element is element and shape(t.shape)  # noqa: E731
         return self.pick(back, fits)
 

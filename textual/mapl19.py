@@ -15,7 +15,7 @@ from tileir.errors import Diagnostic
 from tileir.field import Successor
 from tileir.ir import VERSION, Function, Module, Parameter
 from tileir.ops.control import Branch, Call, Return
-from tileir.textual.body import LABEL, BodyReader, Phi, RawBlock
+from tileir.textual.body import LABEL, BodyReader, PhiText, RawBlock
 from tileir.textual.fast_reader import FastReader
 from tileir.textual.functions import PROMISES, FunctionReader
 from tileir.textual.lexer import NAME, Token
@@ -72,8 +72,8 @@ class PaperFunction(FunctionReader):
         **PROMISES, "restrict": "noalias", "read_only": "readonly", "write_only": "writeonly"
     }  # fmt: skip
 
-    def __init__(self, known: Mapping[str, Function], *reading: Any) -> None:
-        self.known, self.fragment = known, False
+    def __init__(self, functions: Mapping[str, Function], *reading: Any) -> None:
+        self.functions, self.fragment = functions, False
         super().__init__(*reading)
 
     def read_fragment(self) -> Function | None:
@@ -86,7 +86,7 @@ class PaperFunction(FunctionReader):
 
     def _scope(self) -> PaperScope:
         text, start = self.cursor.text, self.cursor.token.start
-        return PaperScope(self.layouts, text, text.rfind("\n", 0, start) + 1, self.known)
+        return PaperScope(self.layouts, text, text.rfind("\n", 0, start) + 1, self.functions)
 
     def _body_reader(self) -> BodyReader:
         paper_body = PaperBody(self.cursor, self.scope, self.fast, self.findings)
@@ -161,7 +161,7 @@ class PaperBody(BodyReader):
             self.broken = True
             self.scope.poison(value)
 
-    def _operand(self, phi: Phi) -> Operand:
+    def _operand(self, phi: PhiText) -> Operand:
         token = self.cursor.token
         if token.kind != "value":
             return super()._operand(phi)

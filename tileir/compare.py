@@ -79,14 +79,16 @@ def _pair_block(a: Block, b: Block, pairs: dict[Value, Value]) -> bool:
 def _same_op(a: Op, b: Op, pairs: Mapping[Value, Value]) -> bool:
     if type(a) is not type(b) or len(a.results) != len(b.results) or a.comments != b.comments:
         return False
-    if _written(a) != _written(b) or not _same_operand(a.predicate, b.predicate, pairs):
+    if _location_in_source(a) != _location_in_source(b) or not _same_operand(
+        a.predicate, b.predicate, pairs
+    ):
         return False
     if a.shared != b.shared:
         return False
     return all(_same_field(f.kind, getattr(a, f.name), getattr(b, f.name), pairs) for f in a.schema)
 
 
-def _written(op: Op) -> Any:
+def _location_in_source(op: Op) -> Any:
     return op.location if op.location is not None and op.location.written else None
 
 

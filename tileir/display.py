@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tileir.errors import escaped
+from tileir.errors import escape
 
 if TYPE_CHECKING:
     from tileir.ir import Block, Function, Global, Module, Parameter
@@ -26,7 +26,7 @@ def module_text(module: Module) -> str:
 
 def module_line(module: Module) -> str:
     """What a module holds."""
-    stage = "" if module.stage is None else f", stage {escaped(module.stage)}"
+    stage = "" if module.stage is None else f", stage {escape(module.stage)}"
     return f"<module: {len(module.functions)} functions, {len(module.globals)} globals{stage}>"
 
 
@@ -40,7 +40,7 @@ def function_line(function: Function) -> str:
     kind = "kernel" if function.kernel else "function"
     body = "declared" if function.is_declaration else f"{len(function.blocks)} blocks"
     count = len(function.parameters)
-    return f"<{kind} @{escaped(function.name)}: {count} parameters, {body}>"
+    return f"<{kind} @{escape(function.name)}: {count} parameters, {body}>"
 
 
 def parameter_line(parameter: Parameter) -> str:
@@ -49,18 +49,18 @@ def parameter_line(parameter: Parameter) -> str:
     words = [w for w in ("readonly", "writeonly", "noalias") if getattr(promised, w)]
     numbers = [(w, getattr(promised, w)) for w in ("aligned", "multiple_of")]
     words = [*(f"{word}({number})" for word, number in numbers if number), *words]
-    return f"<parameter {' '.join((str(parameter.type), *words, escaped(f'%{parameter.name}')))}>"
+    return f"<parameter {' '.join((str(parameter.type), *words, escape(f'%{parameter.name}')))}>"
 
 
 def global_line(variable: Global) -> str:
     """What a global is called, and what it holds."""
     kind = "constant" if variable.constant else "global"
-    return f"<{kind} @{escaped(variable.name)}: {variable.count} of {variable.element}>"
+    return f"<{kind} @{escape(variable.name)}: {variable.count} of {variable.element}>"
 
 
 def block_line(block: Block) -> str:
     """What a block is called and holds."""
-    return f"<block {escaped(block.label)}: {len(block.ops)} ops>"
+    return f"<block {escape(block.label)}: {len(block.ops)} ops>"
 
 
 def op_text(op: Op) -> str:
@@ -70,7 +70,7 @@ def op_text(op: Op) -> str:
 
 def op_line(op: Op) -> str:
     """The op's text, where that is short."""
-    text = escaped(op_text(op)).replace("\n", " ")
+    text = escape(op_text(op)).replace("\n", " ")
     return f"<op {text}>" if len(text) <= _LONGEST else f"<op {text[:_LONGEST]}...>"
 
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 
 import attrs
 
-_CONTROLS = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_CONTROLS = "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 """What a terminal acts upon instead of showing it: control characters but the end of a line,
 directions of text, line separators, halves of surrogate pairs."""
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """`text` with control characters as Python's escapes, so that a terminal shows them all."""
     if text.isascii() and text.isprintable():
         return text
-    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    import re  # few texts have such characters
+
+    return re.sub(_CONTROLS, lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class Severity(Enum):
@@ -44,20 +43,20 @@ class Location:
     written: bool = True
 
     def __str__(self) -> str:
-        return f"{escaped(self.file)}:{self.line}:{self.column}"
+        return f"{escape(self.file)}:{self.line}:{self.column}"
 
 
 @attrs.frozen
 class Diagnostic:
     """One finding: code (`TIR0101`), message, place, and notes pointing at related places.
 
-    `operand` is the index of the offending operand, field name, or None; the reader turns it
+    `operand` is the index of the offending operand, field name, or None; the reader maps it
     into a column. `length` is the number of characters to underline. Control characters of the
     message are escaped, wherever its parts come from.
     """
 
     code: str
-    message: str = attrs.field(converter=escaped)
+    message: str = attrs.field(converter=escape)
     location: Location | None = None
     severity: Severity = Severity.ERROR
     notes: tuple[Diagnostic, ...] = ()

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 
-class Level(IntEnum):
+class LockLevel(IntEnum):
     """The order in which locks are taken: who holds one waits for later ones only."""
 
     COMPILE = 0
@@ -17,13 +17,13 @@ class Level(IntEnum):
     TYPES = 3
 
 
-_held: list[tuple[Level, Any]] = []
+_locks: list[tuple[LockLevel, Any]] = []
 
 
-def hold_at_fork(lock: Any, level: Level) -> None:
+def hold_at_fork(lock: Any, level: LockLevel) -> None:
     """Take `lock` before every fork from now on, and release it in both processes."""
-    _held.append((level, lock))
-    _held.sort(key=lambda pair: pair[0])
+    _locks.append((level, lock))
+    _locks.sort(key=lambda pair: pair[0])
 
 
 _taken: list[Any] = []
@@ -31,7 +31,7 @@ _taken: list[Any] = []
 
 
 def _take() -> None:
-    for _, lock in tuple(_held):
+    for _, lock in tuple(_locks):
         lock.acquire()
         _taken.append(lock)
 

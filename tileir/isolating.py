@@ -1,6 +1,6 @@
 """Whether code is generated in a process of its own where a call says nothing of `isolate`.
 
-    with isolated():
+    with default_isolation():
         ...
 
 `tileir.backend.isolation` does it. The commands isolate; a library call does not, unless the
@@ -17,7 +17,7 @@ _by_default = [os.environ.get("TILEIR_ISOLATE", "") not in ("", "0", "off")]
 
 
 @contextmanager
-def isolated(on: bool = True) -> Generator[None, None, None]:
+def default_isolation(on: bool = True) -> Generator[None, None, None]:
     """Isolate (or not), in all threads, what says nothing of `isolate`."""
     before, _by_default[0] = _by_default[0], on
     try:
@@ -26,6 +26,6 @@ def isolated(on: bool = True) -> Generator[None, None, None]:
         _by_default[0] = before
 
 
-def chosen(isolate: bool | None) -> bool:
+def is_isolated(isolate: bool | None) -> bool:
     """Whether to isolate: `isolate`, or where it is None what is the default now."""
     return _by_default[0] if isolate is None else isolate

@@ -150,6 +150,14 @@ class Layout:
         lower bits do not: threads in which one is set hold what others hold."""
         return self._free[axis]
 
+    @property
+    def is_replicated(self) -> bool:
+        """Whether several threads of a block hold one element."""
+        axes = ("lane", "warp")
+        return any(self._free[axis] for axis in axes) or any(
+            not any(digit.step) for axis in axes for digit in self.digits(axis)
+        )
+
     @cached_property
     def _free(self) -> Mapping[str, int]:
         span, result = Span(), dict[str, int]()
@@ -181,11 +189,11 @@ class Layout:
         def vectors(axis: str) -> tuple[Vector, ...]:
             return tuple((*v[:dim], 0, *v[dim:]) for v in self.atom(axis))
 
-        moved = [
+        repeats = [
             r if r.dim is None or r.dim < dim else attrs.evolve(r, dim=r.dim + 1)
             for r in self.repeats
         ]
-        return layout(self.rank + 1, *map(vectors, AXES), repeats=tuple(moved))
+        return layout(self.rank + 1, *map(vectors, AXES), repeats=tuple(repeats))
 
     def transpose(self, order: tuple[int, ...]) -> Layout:
         """The layout of the tile whose dimension `i` is this one's `order[i]`."""
@@ -193,21 +201,21 @@ class Layout:
         def vectors(axis: str) -> tuple[Vector, ...]:
             return tuple(tuple(v[d] for d in order) for v in self.atom(axis))
 
-        moved = [
+        repeats = [
             r if r.dim is None else attrs.evolve(r, dim=order.index(r.dim)) for r in self.repeats
         ]
-        return layout(self.rank, *map(vectors, AXES), repeats=tuple(moved))
+        return layout(self.rank, *map(vectors, AXES), repeats=tuple(repeats))
 
     def with_units(self, old: Vector, new: Vector) -> Layout:
         """The layout of the tile of shape `old` seen as `new`, which differs in extents of 1."""
-        moved = self
+        result = self
         for dim in reversed(range(len(old))):
             if old[dim] == 1:
-                moved = moved.slice(dim)
+                result = result.slice(dim)
         for dim, extent in enumerate(new):
             if extent == 1:
-                moved = moved.expand_dims(dim)
-        return moved
+                result = result.expand_dims(dim)
+        return result
 
     def reshape(self, old: Vector, new: Vector) -> Layout | None:
         """The layout of the tile of shape `old` seen row-major as `new`, when it is one. The first
@@ -226,16 +234,16 @@ class Layout:
             return None
         within = (prod(atom) // prod(seen), *seen) if new[other] else ()
 
-        def moved(v: Vector) -> Vector:
+        def split_index(v: Vector) -> Vector:
             index = _linearize(v[mine] or (0,), atom)
             return (*v[:first], *_delinearize(index, within), *v[mine.stop :])
 
-        def renamed(r: Repeat) -> Repeat:
+        def renumber(r: Repeat) -> Repeat:
             inner = r.dim is not None and r.dim >= mine.stop
             return attrs.evolve(r, dim=cast(int, r.dim) + len(new) - len(old)) if inner else r
 
-        atoms = (tuple(map(moved, self.atom(a))) for a in AXES)
-        return layout(len(new), *atoms, repeats=tuple(map(renamed, self.repeats)))
+        atoms = (tuple(map(split_index, self.atom(a))) for a in AXES)
+        return layout(len(new), *atoms, repeats=tuple(map(renumber, self.repeats)))
 
     def _project(self, keep: list[int], dropped: int) -> Layout:
         atoms: list[tuple[Vector, ...]] = []
@@ -278,7 +286,7 @@ def layout(
     atoms |= {"lane": list(lane), "warp": list(warp), "block": list(block)}
     reached = list(Layout(rank, register, lane, warp, block).atom_extents)
     rest: list[Repeat] = []
-    for repeat in merged(repeats):
+    for repeat in merge_repeats(repeats):
         low = _power_in(repeat.count)
         if any(dependent(r, repeat) for r in rest):
             low = 1
@@ -291,10 +299,10 @@ def layout(
         if repeat.count > low:
             rest.append(attrs.evolve(repeat, count=repeat.count // low))
     register, lane, warp, block = (tuple(atoms[a]) for a in AXES)
-    return Layout(rank, register, lane, warp, block, tuple(_ordered(rest)))
+    return Layout(rank, register, lane, warp, block, tuple(_in_canonical_order(rest)))
 
 
-def merged(repeats: tuple[Repeat, ...]) -> list[Repeat]:
+def merge_repeats(repeats: tuple[Repeat, ...]) -> list[Repeat]:
     """Repetitions that count on within one axis and dimension, as one."""
     result: list[Repeat] = []
     for repeat in repeats:
@@ -308,7 +316,7 @@ def merged(repeats: tuple[Repeat, ...]) -> list[Repeat]:
     return result
 
 
-def _ordered(repeats: list[Repeat]) -> Iterator[Repeat]:
+def _in_canonical_order(repeats: list[Repeat]) -> Iterator[Repeat]:
     """The same repetitions, of those that may come next always the first by axis and dimension."""
     left = list(repeats)
     while left:

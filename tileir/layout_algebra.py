@@ -13,12 +13,12 @@ from math import prod
 
 import attrs
 
-from tileir.layout import AXES, Digit, Layout, Repeat, Vector, dependent, layout, merged
+from tileir.layout import AXES, Digit, Layout, Repeat, Vector, dependent, layout, merge_repeats
 from tileir.layout_bits import Span, inverse as inverse_matrix, kernel
 
 
 @attrs.frozen
-class Place:
+class HardwareCoordinate:
     """A hardware coordinate."""
 
     register: int = 0
@@ -49,13 +49,13 @@ class Inverse:
     def _span(self) -> Span:
         return Span.of(flat_columns(self.layout))
 
-    def place(self, coordinate: Sequence[int]) -> Place | None:
+    def place(self, coordinate: Sequence[int]) -> HardwareCoordinate | None:
         """The first owner of `coordinate`; None if it has none."""
         digits = self._digits(coordinate)
         if digits is None:
             return None
         low = [x % n for x, n in zip(coordinate, self.layout.atom_extents, strict=True)]
-        beyond, hardware = self._span.reduced(pack(low, self.widths))
+        beyond, hardware = self._span.reduce(pack(low, self.widths))
         if beyond:
             return None
         result: dict[str, int] = {}
@@ -63,7 +63,7 @@ class Inverse:
             bits = len(self.layout.atom(axis))
             result[axis] = (hardware & ((1 << bits) - 1)) + digits.get(axis, 0)
             hardware >>= bits
-        return Place(**result)
+        return HardwareCoordinate(**result)
 
     def _digits(self, coordinate: Sequence[int]) -> Mapping[str, int] | None:
         """What repetitions contribute to every axis."""
@@ -166,7 +166,7 @@ def product(inner: Layout, outer: Layout) -> Layout | None:
     if not inner.repeats:
         scale = inner.extents
         atoms = [
-            (*inner.atom(axis), *(_scaled(v, scale) for v in outer.atom(axis))) for axis in AXES
+            (*inner.atom(axis), *(_scale(v, scale) for v in outer.atom(axis))) for axis in AXES
         ]
         return layout(inner.rank, *atoms, repeats=outer.repeats)
     rest = _as_repeats(outer)
@@ -206,7 +206,7 @@ def _without(whole: Layout, inner: Sequence[Repeat]) -> Layout | None:
     listed = _as_repeats(whole)
     if listed is None:
         return None
-    left = merged(listed)
+    left = merge_repeats(listed)
     for repeat in inner:
         first = next((i for i, r in enumerate(left) if dependent(r, repeat)), None)
         if first is None or (left[first].axis, left[first].dim) != (repeat.axis, repeat.dim):
@@ -214,11 +214,11 @@ def _without(whole: Layout, inner: Sequence[Repeat]) -> Layout | None:
         if left[first].count % repeat.count:
             return None
         left[first] = attrs.evolve(left[first], count=left[first].count // repeat.count)
-        left = merged(tuple(r for r in left if r.count > 1))
+        left = merge_repeats(tuple(r for r in left if r.count > 1))
     return layout(whole.rank, repeats=tuple(left))
 
 
-def _scaled(v: Vector, scale: Vector) -> Vector:
+def _scale(v: Vector, scale: Vector) -> Vector:
     return tuple(x * n for x, n in zip(v, scale, strict=True))
 
 
@@ -294,7 +294,7 @@ def _repeat(outer: Layout, axis: str, digit: Digit) -> Repeat | None:
 
 
 def _is_composition(composition: Layout, outer: Layout, inner: Layout) -> bool:
-    """Whether every digit of the composition moves as its factors say."""
+    """Whether every digit of the composition moves as `outer` and `inner` say."""
     for axis in AXES:
         steps = [1 << i for i in range(len(inner.atom(axis)))]
         steps += [d.weight * (d.count - 1) for d in inner.digits(axis)]

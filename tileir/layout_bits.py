@@ -25,7 +25,7 @@ def multiply(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
     return tuple(apply(a, column) for column in b)
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class Span:
     """A subspace that grows. `rows` maps a leading bit to the reduced vector that has it and to
     the combination of added vectors that makes it, a mask by order of addition."""
@@ -41,7 +41,7 @@ class Span:
             span.add(vector)
         return span
 
-    def reduced(self, vector: int) -> tuple[int, int]:
+    def reduce(self, vector: int) -> tuple[int, int]:
         """What is left of `vector` beyond the subspace, and the combination taken away."""
         used = 0
         while vector:
@@ -61,7 +61,7 @@ class Span:
 
     def add(self, vector: int) -> bool:
         """Add one vector; whether it was independent of those before."""
-        left, used = self.reduced(vector)
+        left, used = self.reduce(vector)
         mask = 1 << self.count
         self.count += 1
         if left:
@@ -69,7 +69,7 @@ class Span:
         return bool(left)
 
     def __contains__(self, vector: int) -> bool:
-        return not self.reduced(vector)[0]
+        return not self.reduce(vector)[0]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -89,7 +89,7 @@ def kernel(columns: Sequence[int]) -> list[int]:
     """A basis of the vectors that the matrix maps to zero."""
     span, result = Span(), list[int]()
     for i, column in enumerate(columns):
-        left, used = span.reduced(column)
+        left, used = span.reduce(column)
         if left:
             span.add(column)
         else:
@@ -112,7 +112,8 @@ def complement(vectors: Iterable[int], bits: int) -> list[int]:
 
 
 def common_complement(a: Sequence[int], b: Sequence[int], bits: int) -> list[int]:
-    """A basis of a largest subspace that meets neither the span of `a` nor that of `b`.
+    """A basis of a largest subspace that shares only zero with the span of `a` and with that of
+    `b`.
 
     Its dimension is `bits` less that of the larger span: of each span the vectors beyond the
     other are added in pairs, a sum of such a pair being in neither.
@@ -125,7 +126,7 @@ def common_complement(a: Sequence[int], b: Sequence[int], bits: int) -> list[int
 
 def solve(columns: Sequence[int], vector: int) -> int | None:
     """A combination of the columns that makes `vector`; None if there is none."""
-    left, used = Span.of(columns).reduced(vector)
+    left, used = Span.of(columns).reduce(vector)
     return None if left else used
 
 
@@ -135,6 +136,6 @@ def inverse(columns: Sequence[int], bits: int) -> tuple[int | None, ...]:
     span = Span.of(columns)
     result: list[int | None] = []
     for i in range(bits):
-        left, used = span.reduced(1 << i)
+        left, used = span.reduce(1 << i)
         result.append(None if left else used)
     return tuple(result)

@@ -30,7 +30,7 @@ def mma_result(shape: Vector, warps: Vector, *, rows: int = ROWS) -> Layout:
     steps = [Repeat("register", 2, n), Repeat("lane", 4, n), Repeat("lane", 8, m)]
     if rows == ROWS:
         steps.append(Repeat("register", 2, m))
-    return _covered(rank, steps, shape, warps, (rows, COLUMNS))
+    return _repeat_to_cover(rank, steps, shape, warps, (rows, COLUMNS))
 
 
 def mma_operand(
@@ -96,7 +96,7 @@ def wgmma_operand(element: Element, shape: Vector, warps: Vector) -> Layout:
     return layout(rank, repeats=tuple(steps))
 
 
-def _covered(
+def _repeat_to_cover(
     rank: int, steps: list[Repeat], shape: Vector, warps: Vector, instruction: tuple[int, int]
 ) -> Layout:
     """`steps`, one instruction, repeated by warps and registers until `shape` is covered."""

@@ -8,15 +8,15 @@ is combined with the row's number by exclusive or).
 from __future__ import annotations
 
 from tileir.layout import Layout, Repeat, Vector, layout
-from tileir.layout_algebra import Place, invert
+from tileir.layout_algebra import HardwareCoordinate, invert
 
 
 def dense(shape: Vector, order: Vector | None = None) -> Layout:
     """Elements one after another, dimensions fastest first in `order` (row-major if None)."""
-    return padded(shape, 0, order)
+    return padded_layout(shape, 0, order)
 
 
-def padded(shape: Vector, pad: int, order: Vector | None = None) -> Layout:
+def padded_layout(shape: Vector, pad: int, order: Vector | None = None) -> Layout:
     """The same with `pad` unused offsets after every run along the fastest dimension."""
     order = tuple(reversed(range(len(shape)))) if order is None else order
     extents = [shape[d] + (pad if d == order[0] and len(order) > 1 else 0) for d in order]
@@ -24,7 +24,7 @@ def padded(shape: Vector, pad: int, order: Vector | None = None) -> Layout:
     return layout(len(shape), repeats=tuple(repeats))
 
 
-def swizzled(
+def swizzled_layout(
     shape: Vector, vector: int, per_phase: int, phases: int, order: Vector | None = None
 ) -> Layout:
     """Rows along `order[0]` in which the vector of number `i`, `vector` elements wide, is at
@@ -54,7 +54,7 @@ def swizzled(
 
 def offset(it: Layout, coordinate: Vector) -> int | None:
     """Offset of the element at `coordinate`, in elements; None if it is not stored."""
-    place: Place | None = invert(it).place(coordinate)
+    place: HardwareCoordinate | None = invert(it).place(coordinate)
     return None if place is None else place.register
 
 

@@ -12,7 +12,7 @@ from math import prod
 from tileir.layout import Layout, Repeat, Vector, layout
 
 
-def blocked(
+def blocked_layout(
     shape: Vector,
     order: Vector,
     vector: int,
@@ -49,7 +49,9 @@ def blocked(
     return layout(len(shape), repeats=tuple(steps))
 
 
-def nested(shape: Vector, order: Vector, nano: Vector, lanes: Vector, num_warps: int) -> Layout:
+def nested_layout(
+    shape: Vector, order: Vector, nano: Vector, lanes: Vector, num_warps: int
+) -> Layout:
     """A tiling whose threads hold `nano` neighbours and whose warps arrange `lanes`, each per
     dimension; warps from the slowest dimension, and registers repeat until `shape` is covered."""
     left = [-(-e // (n * count)) for e, n, count in zip(shape, nano, lanes, strict=True)]
@@ -81,14 +83,14 @@ def _lanes_along(extent: int, lanes: int, others: int, vector: int) -> int:
 def _warps_along(left: list[int], order: Vector, num_warps: int) -> Iterator[Repeat]:
     """Warps by prime factor, along the slowest dimension they divide, else along the one with
     most left; `left` is reduced."""
-    for factor in _prime_factors(num_warps):
+    for count in _prime_factors(num_warps):
         slow = tuple(reversed(order))
-        fits = [d for d in slow if left[d] % factor == 0]
+        fits = [d for d in slow if left[d] % count == 0]
         rest = [d for d in slow if left[d] > 1]
         dim = fits[0] if fits else max(rest, key=lambda d: left[d], default=None)
         if dim is not None:
-            left[dim] = -(-left[dim] // factor)
-        yield Repeat("warp", factor, dim)
+            left[dim] = -(-left[dim] // count)
+        yield Repeat("warp", count, dim)
 
 
 def hierarchical(

@@ -47,22 +47,22 @@ class Limits:
                 raise _mistake(f"limit {field.name} is a whole number from 0 on, not {value!r}")
 
     @staticmethod
-    def of(given: Limits | Mapping[str, int] | None) -> Limits:
+    def of(values: Limits | Mapping[str, int] | None) -> Limits:
         """Limits from a mapping, those that it does not name as they are in force.
 
         Raises `CompileError` (TIR1602) for a limit that does not exist or a value it cannot have.
         """
-        if isinstance(given, Limits):
-            return given
-        if not isinstance(given, Mapping | None):
-            raise _mistake(f"limits are Limits or a mapping of names to numbers, not {given!r}")
-        for name in given or ():
+        if isinstance(values, Limits):
+            return values
+        if not isinstance(values, Mapping | None):
+            raise _mistake(f"limits are Limits or a mapping of names to numbers, not {values!r}")
+        for name in values or ():
             if name not in ABOUT:
                 raise _mistake(f"no limit {name}; there are {', '.join(ABOUT)}")
-        return attrs.evolve(current(), **(given or {}))
+        return attrs.evolve(current(), **(values or {}))
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class About:
     """What a limit bounds, who checks it, and what else helps."""
 
@@ -133,10 +133,10 @@ def defaults(**changes: int) -> Generator[None, None, None]:
 
 
 @contextmanager
-def limits(given: Limits | None = None, **changes: int) -> Generator[Limits, None, None]:
-    """Run the body under `given` (None: the limits in force) with `changes`. Raises as
+def limits(base: Limits | None = None, **changes: int) -> Generator[Limits, None, None]:
+    """Run the body under `base` (None: the limits in force) with `changes`. Raises as
     `Limits.of` does."""
-    token = _limits.set(given) if given is not None else None
+    token = _limits.set(base) if base is not None else None
     try:
         changed = _limits.set(Limits.of(changes))
         try:
@@ -148,7 +148,7 @@ def limits(given: Limits | None = None, **changes: int) -> Generator[Limits, Non
             _limits.reset(token)
 
 
-def exceeded(
+def limit_diagnostic(
     name: str, what: str, location: Location | None, limit: int | None = None
 ) -> Diagnostic:
     """The diagnostic (TIR1601) for `what`, which exceeds the limit `name`; `limit` is the
@@ -165,7 +165,7 @@ def check_tiles(module: Module, kind: type[TileirError]) -> None:
         if any(elements(t) > most for t in {t for t, _ in _types(function)}):
             result, where = next((t, x) for t, x in _types(function) if elements(t) > most)
             what = f"{result} has {elements(result)} elements"
-            raise kind(exceeded("tile_elements", what, where or function.location))
+            raise kind(limit_diagnostic("tile_elements", what, where or function.location))
 
 
 def _types(function: Function) -> Iterator[tuple[Type, Location | None]]:
@@ -199,7 +199,7 @@ def check_globals(used: Mapping[str, Global], kind: type[TileirError]) -> None:
         total += size_of(result)
         if total > most:
             what = f"@{result.name}, with the globals before it, takes {total} bytes"
-            raise kind(exceeded("global_bytes", what, result.location))
+            raise kind(limit_diagnostic("global_bytes", what, result.location))
 
 
 def used_globals(module: Module) -> Mapping[str, Global]:

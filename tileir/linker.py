@@ -16,7 +16,7 @@ import attrs
 
 from tileir.errors import Diagnostic, LinkError, Location
 from tileir.ir import AttributeValue, Function, Global, Linkage, Module, Visibility
-from tileir.symbol_equality import called, fingerprint, rename_symbols, type_of
+from tileir.symbol_equality import callee_declarations, fingerprint, rename_symbols, type_of
 
 _S = TypeVar("_S", Function, Global)
 
@@ -58,7 +58,7 @@ def link(*modules: Module, std: bool = True, library: Library | None = None) -> 
     return _resolve(joined, [library] if library else [], std)
 
 
-def undefined(module: Module) -> Iterator[Function]:
+def undefined_functions(module: Module) -> Iterator[Function]:
     """The functions that `module` declares and does not define."""
     return (f for f in module.functions.values() if f.is_declaration)
 
@@ -215,7 +215,7 @@ def _source(module: Module) -> str:
 
 
 def _resolve(module: Module, libraries: list[Library], std: bool) -> Module:
-    missing = list(undefined(module))
+    missing = list(undefined_functions(module))
     if std and missing:
         from tileir.std import define  # loads the text reader, which nothing else here needs
 
@@ -228,6 +228,8 @@ def _resolve(module: Module, libraries: list[Library], std: bool) -> Module:
         if definition is not None:
             functions[declared.name] = definition
             missing += (
-                f for f in called(definition) if f.name not in {*module.functions, *functions}
+                f
+                for f in callee_declarations(definition)
+                if f.name not in {*module.functions, *functions}
             )
     return module.with_functions({**module.functions, **functions}) if functions else module

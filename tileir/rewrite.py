@@ -136,14 +136,14 @@ def rewrite(
 
 def _normal(op: Op, answer: Answer) -> Replace:
     if isinstance(answer, Replace):
-        return Replace(answer.values, tuple(_placed(new, op) for new in answer.ops))
+        return Replace(answer.values, tuple(_with_location(new, op) for new in answer.ops))
     if isinstance(answer, (Value, Constant, Undef)):
         return Replace((answer,))
     ops = (answer,) if isinstance(answer, Op) else _sequence(op, answer)
     if not ops:
         return Replace(())
     last = _taking_over(ops[-1], op)
-    return Replace(last.results, (*(_placed(new, op) for new in ops[:-1]), last))
+    return Replace(last.results, (*(_with_location(new, op) for new in ops[:-1]), last))
 
 
 def _sequence(op: Op, answer: object) -> tuple[Op, ...]:
@@ -155,7 +155,7 @@ def _sequence(op: Op, answer: object) -> tuple[Op, ...]:
     return cast("tuple[Op, ...]", ops)
 
 
-def _placed(new: Op, old: Op) -> Op:
+def _with_location(new: Op, old: Op) -> Op:
     """`new` at the place of `old` unless it has one."""
     if new.location is not None or old.location is None:
         return new

@@ -62,12 +62,12 @@ def _presence(field: Any) -> int:
 def rename_symbols(module: Module, changes: Mapping[str, str]) -> Module:
     """`module` with symbols renamed, in their definitions and wherever ops name them."""
 
-    def renamed(symbols: Mapping[str, _S]) -> dict[str, _S]:
+    def rename(symbols: Mapping[str, _S]) -> dict[str, _S]:
         pairs = ((changes.get(name, name), symbol) for name, symbol in symbols.items())
         return {n: s if s.name == n else attrs.evolve(s, name=n) for n, s in pairs}
 
-    functions = {name: _rename_in(f, changes) for name, f in renamed(module.functions).items()}
-    return module.evolve(functions=functions, globals=renamed(module.globals))
+    functions = {name: _rename_in(f, changes) for name, f in rename(module.functions).items()}
+    return module.evolve(functions=functions, globals=rename(module.globals))
 
 
 def _rename_in(function: Function, changes: Mapping[str, str]) -> Function:
@@ -95,7 +95,7 @@ def symbol_fields(op: Op) -> Iterator[tuple[str, str]]:
             yield field.name, value
 
 
-def called(function: Function) -> Iterator[Function]:
+def callee_declarations(function: Function) -> Iterator[Function]:
     """Declarations of the functions that `function` calls, as its calls have them."""
     calls: dict[str, Any] = {op.callee: op for op in function.ops if op.mnemonic == "call"}  # type: ignore[attr-defined]
     for name, op in calls.items():

@@ -22,7 +22,7 @@ TYPES: dict[str, Version] = {}
 """The version that a scalar or opaque type appeared in, by name, where that is not the first."""
 
 
-def shown(version: Version) -> str:
+def version_text(version: Version) -> str:
     """`1.0`."""
     return ".".join(map(str, version))
 
@@ -34,7 +34,8 @@ def written_for(module: Module, version: Version) -> Module:
     op that `version` does not have, or has without an attribute, value or type used here.
     """
     if not FIRST <= version <= VERSION:
-        message = f"version {shown(version)} is none of {shown(FIRST)} to {shown(VERSION)}"
+        first, last = version_text(FIRST), version_text(VERSION)
+        message = f"version {version_text(version)} is none of {first} to {last}"
         raise VerifyError(Diagnostic("TIR0402", message, _start(module)))
     if module.version <= version:
         return module.evolve(version=version)
@@ -64,7 +65,7 @@ def newer_in(op: Op, version: Version) -> Iterator[Diagnostic]:
         yield _objection(op.mnemonic, op.since, version, op.location)
         return
     for field in newer_fields(type(op), version):
-        needed, value = _needed(field, getattr(op, field.name))
+        needed, value = _required_version(field, getattr(op, field.name))
         if needed > version:
             what = f"{op.mnemonic} with {field.spelling} = {_word(value)}"
             yield _objection(what, needed, version, op.location)
@@ -84,7 +85,7 @@ def newer_fields(cls: type[Op], version: Version) -> tuple[Field, ...]:
     )  # fmt: skip
 
 
-def _needed(field: Field, value: Any) -> tuple[Version, Any]:
+def _required_version(field: Field, value: Any) -> tuple[Version, Any]:
     """The version that has `field` with `value`: any has one that is left out."""
     assert field.attribute is not None
     if type(value) is type(field.default) and value == field.default:
@@ -102,7 +103,7 @@ def _newer_type(
 
 
 def _objection(what: str, needed: Version, version: Version, where: Location | None) -> Diagnostic:
-    message = f"{what} needs tir {shown(needed)}; the module is tir {shown(version)}"
+    message = f"{what} needs tir {version_text(needed)}; the module is tir {version_text(version)}"
     return Diagnostic("TIR0401", message, where)
 
 

@@ -20,7 +20,7 @@ Events: TypeAlias = "list[Op | Site | None]"
 _PLACES = {
     "gather": ("index",), "histogram": ("value", "mask", "predicate"),
     "insert_slice": ("offsets",), "extract_slice": ("offsets",),
-    "gpu.async_copy": ("slot",), "gpu.local_load": ("slot",), "gpu.local_store": ("slot",),
+    "gpu.async_copy": ("stage",), "gpu.local_load": ("stage",), "gpu.local_store": ("stage",),
 }  # fmt: skip
 """Operands that say where an op goes in shared memory."""
 

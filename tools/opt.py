@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tileir.tools.error_exit import guarded
+from tileir.tools.error_exit import exit_status
 
 if TYPE_CHECKING:
     import argparse
@@ -24,18 +24,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["bisect"]:
-        return guarded(lambda: _bisect(words[1:]))
+        return exit_status(lambda: _bisect(words[1:]))
     from tileir.tools.opt_options import parser
 
     options = parser().parse_args(words)
-    return guarded(lambda: _safely(options))
+    return exit_status(lambda: _safely(options))
 
 
 def _bisect(words: Sequence[str]) -> int:
-    from tileir.isolating import isolated
+    from tileir.isolating import default_isolation
     from tileir.tools.opt_bisect import main as command
 
-    with isolated():
+    with default_isolation():
         return command(words)
 
 
@@ -85,7 +85,7 @@ def split(text: str) -> list[str]:
     return parts
 
 
-def transformed(text: str, options: argparse.Namespace) -> tuple[Module, list[object]]:
+def run_pipeline(text: str, options: argparse.Namespace) -> tuple[Module, list[object]]:
     """The module in `text` after the pipeline asked for, and all warnings and remarks."""
     from tileir import textual
 
@@ -93,9 +93,9 @@ def transformed(text: str, options: argparse.Namespace) -> tuple[Module, list[ob
     module = textual.parse(text, name, dialect=options.dialect)
     pipeline = options.pipeline
     if options.run_reproducer:
-        from tileir.passmanager.reproducer import replayed
+        from tileir.passmanager.reproducer import read_reproducer
 
-        module, pipeline = replayed(module)
+        module, pipeline = read_reproducer(module)
     if not pipeline:
         return module, []
     from tileir.tools.opt_run import run_pipeline
@@ -104,14 +104,14 @@ def transformed(text: str, options: argparse.Namespace) -> tuple[Module, list[ob
 
 
 def _process(text: str, options: argparse.Namespace) -> bytes:
-    module, _ = transformed(text, options)
+    module, _ = run_pipeline(text, options)
     if options.emit == "tir":
         from tileir.textual import print_module
 
         return print_module(module).encode()
-    from tileir.tools.opt_emit import emitted
+    from tileir.tools.opt_emit import emit
 
-    return emitted(module, options)
+    return emit(module, options)
 
 
 def _join(outputs: list[bytes], emit: str) -> list[bytes]:

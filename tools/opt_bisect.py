@@ -39,10 +39,10 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     module = read_module(options.file)
     if options.command is not None:
-        agrees = by_command(options.command)
+        is_good = by_command(options.command)
     else:
-        agrees = _by_result(module, options.seed, options.within)
-    culprit = bisect(module, options.pipeline, agrees)
+        is_good = _by_result(module, options.seed, options.within)
+    culprit = bisect(module, options.pipeline, is_good)
     sys.stdout.write(f"{culprit.step.title} changes the result ({culprit.tried} modules tried)\n")
     if options.output:
         write_file(options.output, print_module(culprit.step.before).encode())

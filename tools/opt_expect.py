@@ -19,13 +19,13 @@ from collections.abc import Sequence
 import attrs
 
 from tileir.errors import Diagnostic, TileirError
-from tileir.tools.opt import split, transformed
+from tileir.tools.opt import run_pipeline, split
 
 _EXPECTED = re.compile(r";\s*expected-(error|warning|remark)(@\?|@above|@[+-]\d+)?\s*\{\{(.*?)\}\}")
 
 
 @attrs.frozen
-class Expectation:
+class TextExpectation:
     """A diagnostic that should appear: severity, line (None: anywhere) and part of its text."""
 
     severity: str
@@ -50,16 +50,18 @@ def check(text: str, options: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def expectations(text: str) -> list[Expectation]:
+def expectations(text: str) -> list[TextExpectation]:
     """What the comments of `text` expect."""
     return [
-        Expectation(match[1], _line(match[2], number), match[3], number)
+        TextExpectation(match[1], _line(match[2], number), match[3], number)
         for number, line in enumerate(text.splitlines(), 1)
         for match in _EXPECTED.finditer(line)
     ]
 
 
-def differences(expected: Sequence[Expectation], diagnostics: Sequence[Diagnostic]) -> list[str]:
+def differences(
+    expected: Sequence[TextExpectation], diagnostics: Sequence[Diagnostic]
+) -> list[str]:
     """One line for each diagnostic that is missing or was not expected."""
     left = list(diagnostics)
     missing: list[str] = []
@@ -78,7 +80,7 @@ def _diagnostics(text: str, options: argparse.Namespace) -> Sequence[Diagnostic]
     from tileir import verify
 
     try:
-        module, remarks = transformed(text, options)
+        module, remarks = run_pipeline(text, options)
         return [*verify(module), *remarks]  # type: ignore[list-item]
     except TileirError as error:
         return error.diagnostics

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tileir.errors import CompileError, Diagnostic, ToolError, escaped
+from tileir.errors import CompileError, Diagnostic, ToolError, escape
 from tileir.executor import executor
 from tileir.ir import Module
-from tileir.tools.check import Verdict, verdicts
+from tileir.tools.check import CheckResult, verdicts
 from tileir.tools.compiler_options import add_compiler_options
 from tileir.tools.executors import choose
 from tileir.tools.files import read_module, write_file
@@ -21,7 +21,7 @@ from tileir.tools.inputs import Recipe, draw, recipe
 from tileir.tools.json_output import add_json, write_json
 from tileir.tools.numbers import amount, natural
 from tileir.tools.ptx import compiled_for, usual_path
-from tileir.tools.remarks import rendered
+from tileir.tools.remarks import render_remarks
 from tileir.tools.report import HEADS, rows
 from tileir.tools.safety import add_safety
 from tileir.tools.table import Row, Table
@@ -73,7 +73,7 @@ def execute(options: argparse.Namespace) -> int:
     ptx = _ptx_line(module, plan, options)
     if options.json != "-":
         grid = "x".join(map(str, plan.grid))
-        sys.stdout.write(f"@{escaped(plan.kernel.name)} on {name}, grid {grid}, {seconds:.2f} s\n")
+        sys.stdout.write(f"@{escape(plan.kernel.name)} on {name}, grid {grid}, {seconds:.2f} s\n")
         if not judged:
             sys.stdout.write("nothing to compare: the module's metadata has no expect.NAME\n")
         for table in (table for table in tables.values() if table.rows):
@@ -128,7 +128,7 @@ def _launch(
     return name, after
 
 
-def _results(judged: list[Verdict]) -> Table:
+def _results(judged: list[CheckResult]) -> Table:
     """How far each result is from what numpy gives."""
     lines = [
         Row(
@@ -158,7 +158,7 @@ def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
             return f"PTX: none, as the backend refused the module: {error}"
         raise
     if options.remarks:
-        sys.stderr.write(rendered(compiled.remarks))
+        sys.stderr.write(render_remarks(compiled.remarks))
     return _write_ptx(compiled, options.ptx)
 
 

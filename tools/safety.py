@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from tileir.isolating import isolated
+from tileir.isolating import default_isolation
 from tileir.tools.numbers import natural
 
 
@@ -28,7 +28,7 @@ def add_safety(group: Any) -> None:
 def safe(options: argparse.Namespace) -> Generator[None, None, None]:
     """Run the body under the limits that `options` state, code generation isolated unless they
     say otherwise. Raises `CompileError` (TIR1602) for limits that do not exist."""
-    with isolated(not getattr(options, "no_isolate", False)):
+    with default_isolation(not getattr(options, "no_isolate", False)):
         stated = dict(getattr(options, "limit", ()))
         if not stated:
             yield

@@ -17,7 +17,6 @@ import attrs
 from tileir.analysis.cfg import cfg
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.nvptx.phis import PhiBuilder
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
@@ -53,7 +52,7 @@ def third_party_rules() -> Mapping[str, Rule]:
     return rules
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class Lowering:
     """The state of lowering one function, and what rules may ask of it."""
 
@@ -157,9 +156,17 @@ class Lowering:
 
     def body(self) -> None:
         """Lower every block of the function in reverse post-order."""
-        blocks, joins = _blocks_in_order(self.function), PhiBuilder(self.thread)
+        blocks = _blocks_in_order(self.function)
         for index, block in enumerate(blocks):
             self._labels[block.label] = f"{self.thread.labels}bb{index}"
+        if not any(block.parameters for block in blocks):
+            for block in blocks:
+                self._block(block)
+            return
+        from tileir.backend.nvptx.phis import PhiBuilder  # many kernels have no loops
+
+        joins = PhiBuilder(self.thread)
+        for block in blocks:
             for parameter in block.parameters:
                 kind, count = scalar_of(parameter.type), registers(parameter.type)
                 self.values[parameter] = joins.add_parameter(block.label, kind, count)

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.analysis.liveness import liveness
 from tileir.analysis.uses import definitions, uses
@@ -96,7 +96,7 @@ def _unread(function: Function) -> frozenset[Op]:
     return frozenset(unread)
 
 
-@cached
+@memoize
 def assign_buffers(function: Function) -> BufferAssignment:
     """The buffer assignment of `function`."""
     dots = [op for op in function.ops if op.mnemonic == CPU_DOT]

@@ -29,9 +29,9 @@ from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.stage import StageRun
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic, InfeasibleError, LaunchError
-from tileir.forks import Level, hold_at_fork
+from tileir.forks import LockLevel, hold_at_fork
 from tileir.ir import Module
-from tileir.isolating import chosen
+from tileir.isolating import is_isolated
 from tileir.limits import check_tiles
 
 CPU = Target(
@@ -43,7 +43,7 @@ CPU = Target(
 
 COMPILING = threading.RLock()
 """Taken during code generation, so that no thread forks meanwhile."""
-hold_at_fork(COMPILING, Level.COMPILE)
+hold_at_fork(COMPILING, LockLevel.COMPILE)
 _HOST = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
 
 
@@ -145,9 +145,10 @@ class CpuKernel:
             raise LaunchError(failure)
         return calls.in_order()
 
-    def bounds_of(self, regions: Sequence[Region | None]) -> Bounds:
-        """Bounds of a launch whose arguments have the memory `regions`: None for a number."""
-        return Bounds.of([*regions, *self._globals()]) if self.checked else _NO_BOUNDS
+    def bounds_of(self, regions: Sequence[Region | None], more: Sequence[Region] = ()) -> Bounds:
+        """Bounds of a launch whose arguments have the memory `regions`: None for a number.
+        Pointers of unknown origin may access `more` too."""
+        return Bounds.of([*regions, *self._globals()], more) if self.checked else _NO_BOUNDS
 
     def _globals(self) -> list[Region]:
         """The memory of the globals."""
@@ -196,7 +197,7 @@ def compile(
     code = emit(run.module, run.kernel, SharedMemoryPlan.of(run.function), CPU, checked)
     return CpuKernel(
         run.module, run.kernel, code.text, code.sites, opt_level, checked, code.private,
-        chosen(isolate), store,
+        is_isolated(isolate), store,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.backend.array_spans import Span
 from tileir.backend.cpu.compile import COMPILING, CpuKernel, compile as compile_kernel
 from tileir.backend.cpu.spin_waits import may_spin_wait
@@ -95,7 +95,7 @@ def _compile_cached(module: Module, kernel: str | None, **options: Any) -> CpuKe
     return kernels[key]
 
 
-@cached
+@memoize
 def _kernels(module: Module) -> dict[Any, CpuKernel]:
     """What has been compiled of a module."""
     return {}

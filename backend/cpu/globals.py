@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.backend.legal import within
 from tileir.ir import Global, Module
 
@@ -20,7 +20,7 @@ def globals_of(module: Module, kernel: str) -> list[Global]:
     return [g for g in used_globals(module, kernel) if not g.external]
 
 
-@cached
+@memoize
 def _by_kernel(module: Module) -> dict[str, tuple[Global, ...]]:
     """The results of `used_globals` for `module`, by kernel."""
     return {}

@@ -6,7 +6,7 @@ import mmap
 
 from tileir.errors import InfeasibleError
 from tileir.ir import Module
-from tileir.limits import exceeded, size_of
+from tileir.limits import limit_diagnostic, size_of
 
 _LARGE = 1 << 24
 """Bytes of globals that any process can allocate."""
@@ -23,4 +23,4 @@ def check_memory(module: Module) -> None:
     except (OSError, OverflowError, ValueError):
         last = list(module.globals.values())[-1]
         what = f"there is no memory for {total} bytes of globals"
-        raise InfeasibleError(exceeded("global_bytes", what, last.location)) from None
+        raise InfeasibleError(limit_diagnostic("global_bytes", what, last.location)) from None

@@ -17,10 +17,14 @@ import attrs
 
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import uses
-from tileir.backend.layouts.anchors import AnchorLayouts, free_loads
-from tileir.backend.layouts.dot_layouts import DotLayoutMap
-from tileir.backend.layouts.join_split import HALVES, operand_layout_of, result_layout
-from tileir.backend.layouts.layout_only_ops import is_layout_only, operand_layout
+from tileir.backend.layouts.anchors import AnchorLayouts, DotLayoutMap, free_loads
+from tileir.backend.layouts.shape_ops import (
+    HALVES,
+    is_layout_only,
+    operand_layout,
+    operand_layout_of,
+    result_layout,
+)
 from tileir.field import Successor
 from tileir.ir import Function
 from tileir.layout import Layout
@@ -32,7 +36,7 @@ PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 """Ops on a buffer, the first operand, that has the layout of the tiles that pass through it."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class LayoutPreference:
     """A request of an op for `layout`, and the cost of another one. A store accepts further layouts
     that are as good."""
@@ -42,7 +46,7 @@ class LayoutPreference:
     store: Op | None = None
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class ComponentLayouts:
     """One run over a function, whose `cheap` values have no layout of their own."""
 

@@ -14,7 +14,7 @@ import attrs
 
 from tileir.analysis.aliases import aliases
 from tileir.analysis.argument_effects import NOTHING, effects
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
 from tileir.effects import Effects
@@ -55,7 +55,7 @@ class Separation:
         return all(sum(a) <= b[0] or sum(b) <= a[0] for a, b in pairs)
 
 
-@cached
+@memoize
 def separation(function: Function) -> Separation | None:
     """The comparison that lets a load in a loop of `function` be moved over writes; None where
     there is none."""

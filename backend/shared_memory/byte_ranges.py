@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.analysis.ranges import Ranges, ranges
 from tileir.ir import Function
@@ -16,7 +16,7 @@ Reach: TypeAlias = tuple[int, int]
 """A range of bytes relative to the parameter: the first byte accessed, and one past the last."""
 
 
-@cached
+@memoize
 def byte_ranges(function: Function) -> dict[Value, Reach]:
     """The reach of every pointer that is a parameter moved by integers; of no other."""
     bounds = ranges(function)

@@ -16,7 +16,7 @@ from tileir.analysis.shared_buffers import (
     READS,
     WAIT,
     BufferLiveness,
-    accessed,
+    accessed_buffers,
     alive,
     forward_states,
 )
@@ -30,7 +30,7 @@ from tileir.op import Op
 from tileir.values import Value
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class InterferenceGraph:
     """The allocations of a function, keyed by the ops that need them; a buffer by the op that
     allocates it.
@@ -82,7 +82,9 @@ def _unmet(
                 return state
             return state | {op} if is_warp_local(op) else frozenset({op})
         touched = (
-            liveness.copying[op] if op.mnemonic == WAIT and op in liveness.copying else accessed(op)
+            liveness.copying[op]
+            if op.mnemonic == WAIT and op in liveness.copying
+            else accessed_buffers(op)
         )
         return state.union(allots[v] for v in touched if v in allots) if touched else state
 
@@ -91,7 +93,7 @@ def _unmet(
         if op in needed and not op.allocates_shared:
             unsynchronised[op] = before - {op}
         elif before and op.mnemonic not in READS:
-            for v in accessed(op):
+            for v in accessed_buffers(op):
                 if v in allots:
                     unsynchronised[allots[v]] |= before - {allots[v]}
     return unsynchronised

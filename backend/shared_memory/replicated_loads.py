@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -18,7 +18,7 @@ from tileir.types import Tile
 from tileir.values import Value
 
 
-@cached
+@memoize
 def loads_by_first_owner(function: Function) -> frozenset[Op]:
     """The loads of tiles that only the first owner of an element needs, and volatile loads, which
     the first owner broadcasts: memory may change between two threads' loads."""

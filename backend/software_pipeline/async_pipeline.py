@@ -217,7 +217,7 @@ def _pipeline_loop(
             remarks.append(why.remark("TIR0653", "not pipelined", load.op.location))
     if ahead is not None and loads:
         # The lookahead also loads what addresses and the loop's condition depend on.
-        reason = _obstacle(function, loop, [op for op in ahead.ordered() if isinstance(op, Load)])
+        reason = _obstacle(function, loop, [op for op in ahead.in_order() if isinstance(op, Load)])
     if reason is not None:
         remarks.extend(reason.remark("TIR0653", "not pipelined", x.op.location) for x in candidates)
         return function

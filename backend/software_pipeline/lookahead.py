@@ -42,7 +42,7 @@ class Lookahead(Slice):
         that is known before its end (`valid`: before its start). What addresses are loaded from
         is read under that condition."""
         env, indirect = dict(state), self._indirect()
-        for op in self.ordered():
+        for op in self.in_order():
             if op not in indirect:
                 self.compute_op(op, env, ops)
         if self.tested_first:
@@ -63,7 +63,7 @@ class Lookahead(Slice):
         """The loads of the slice, and what depends on them, in order."""
         indirect: list[Op] = []
         values = set[Operand]()
-        for op in self.ordered():
+        for op in self.in_order():
             if isinstance(op, Load) or any(v in values for v in op.operands):
                 indirect.append(op)
                 values.update(op.results)

@@ -86,7 +86,7 @@ def _is_carried_accumulator(function: Function, chain: _Chain, wgmma: Wgmma) -> 
     """Whether the accumulator is carried by the loop and not read elsewhere in it."""
     header = function.blocks[chain.loop.header]
     if chain.accumulator not in header.parameters or any(
-        a.held is not None for a in chain.arrivals
+        a.condition is not None for a in chain.arrivals
     ):
         return False
     index = header.parameters.index(chain.accumulator)
@@ -119,7 +119,7 @@ def _defer_wait(function: Function, chain: _Chain) -> Function:
             ops.append(chain.wait.evolve(pending=1))
         elif op in deferred:
             arrival = cast(MBarrierArrive, op)
-            ops.append(arrival.evolve(index=deferred[arrival], held=begun))
+            ops.append(arrival.evolve(index=deferred[arrival], condition=begun))
         else:
             ops.append(op)
     blocks[chain.block] = attrs.evolve(block, ops=tuple(ops))
@@ -151,7 +151,7 @@ def _wait_after_loop(function: Function, chain: _Chain, carried: tuple[Value, ..
     predicate: Operand = carried[0] if tested_first else constant(I1, 1)
     stages = carried[1:] if tested_first else tuple(a.index for a in chain.arrivals)
     arrivals = [
-        a.evolve(index=s, held=predicate) for a, s in zip(chain.arrivals, stages, strict=True)
+        a.evolve(index=s, condition=predicate) for a, s in zip(chain.arrivals, stages, strict=True)
     ]
     label = fresh_label(f"{target}.waited", function.blocks)
     passing = {value: whole.result}

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.effects import Effects
 from tileir.ir import Function
 from tileir.op import Op
@@ -52,7 +52,7 @@ class HostOp:
         return FORMULAS[self.mnemonic](self, *map(str, self.operands))
 
 
-@cached
+@memoize
 def host_values(function: Function) -> frozenset[Value]:
     """The scalars of the entry block, integers and pointers, that follow from parameters alone."""
     values = {p.value for p in function.parameters if _scalar(p.type)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.polynomial import Polynomial, ProgramIndex
 from tileir.backend.tma.delinearize import HostFacts, TensorAccess
 from tileir.backend.tma.host_expressions import host_values
@@ -78,7 +78,7 @@ def may_be_negative(function: Function, access: TensorAccess) -> bool:
     return decreases or bool(forms and access.offset.terms)
 
 
-@cached
+@memoize
 def entry_values(function: Function) -> frozenset[Value]:
     """The parameters, and the values defined in the entry block."""
     results = (v for op in function.entry.ops for v in op.results)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.loops import induction_variables, loops
 from tileir.analysis.polynomial import Iteration, Lane, Monomial, Polynomial, ProgramIndex, Symbol
 from tileir.ir import Function
@@ -127,7 +127,7 @@ def symbol_order(function: Function, which: Symbol) -> tuple[int, str]:
     return -1, repr(which)
 
 
-@cached
+@memoize
 def _definition_order(function: Function) -> dict[Value, int]:
     """The position of every value in the order of definitions."""
     values = [p.value for p in function.parameters]

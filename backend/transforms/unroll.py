@@ -6,7 +6,7 @@ from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks
 from tileir.ir import Block, Function
 from tileir.op import Successor
-from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges, redirected
+from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges, redirect_edges
 from tileir.values import Operand, Value
 
 
@@ -24,7 +24,7 @@ def unroll_by_two(function: Function, loop: Loop) -> tuple[Function, dict[str, s
     for label, block in function.blocks.items():
         blocks[label] = block
         if label in loop.latches:
-            blocks[label] = redirected(block, loop.header, labels[loop.header])
+            blocks[label] = redirect_edges(block, loop.header, labels[loop.header])
         if label in labels:
             blocks[labels[label]] = copies[label]
     return function.with_blocks(blocks), labels

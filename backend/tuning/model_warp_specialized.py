@@ -17,8 +17,9 @@ and `_ITERATION`. After the loop results are stored. All waves together take no 
 needs for the bytes of first accesses, nor than power allows for so many operations.
 
 Constants are for one H200: times in seconds, sizes in bytes, rates in units a second. Unless stated
-otherwise they were fitted together to 5213 measurements of 109 problems (benchmarks/results) and
-rounded. `docs/explanation/tuning.md` states their accuracy.
+otherwise they were fitted together to 5213 measurements of 109 problems
+(benchmarks/results/matmul_shapes*.json) and rounded. `docs/explanation/tuning.md` states their
+accuracy.
 """
 
 from __future__ import annotations

@@ -34,10 +34,10 @@ class Observer(Protocol):
         ...
 
     def on_survey(self) -> None:
-        """One candidate was surveyed."""
+        """One candidate was looked at."""
         ...
 
-    def on_outcome(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
+    def on_result(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
         """One candidate was measured, or failed."""
         ...
 
@@ -52,7 +52,7 @@ class Silent:
     def on_survey(self) -> None:
         pass
 
-    def on_outcome(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
+    def on_result(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
         pass
 
 
@@ -208,8 +208,8 @@ class _Run:
     def run_search(
         self, surveys: Mapping[str, tuple[Point, Survey]], left_out: Sequence[CandidateOutcome]
     ) -> Result:
-        """Search among the surveyed points; the result."""
-        self.stored = {(o.name, o.launches): o for o in self.database.outcomes_of(self.family)}
+        """The result of the search among the points surveyed."""
+        self.stored = {(o.name, o.launches): o for o in self.database.outcomes(self.family)}
         predicted = {n: s.seconds for n, (_, s) in surveys.items() if s.seconds is not None}
         place = (
             {point_name(p): i for i, p in enumerate(self.problem.space)} if not predicted else {}
@@ -257,7 +257,7 @@ class _Run:
         outcomes[outcome.name] = outcome
         good = [o for o in (*self.order.values(), *outcomes.values()) if o.good]
         best = min(good, key=lambda o: o.seconds or 0.0, default=None)
-        self.observer.on_outcome(outcome, best)
+        self.observer.on_result(outcome, best)
 
     def _stored_outcome(self, trial: Trial) -> CandidateOutcome | None:
         """The outcome in the database: by as many launches, or a failure, which no number of

@@ -1,11 +1,11 @@
-"""The role that multiplies: the kernel less its staged loads, its dots by warpgroups."""
+"""The consumer: the kernel without its staged loads, and with its dots as `wgmma`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from tileir.backend.warp_specialize.ring_buffers import RingBuffers, RingCursor, part_of
+from tileir.backend.warp_specialize.ring_buffers import RingBuffers, RingCursor, buffers_of
 from tileir.backend.warp_specialize.rings import RingPlan
 from tileir.backend.warp_specialize.stored_operands import StoredOperand
 from tileir.ir import Block, Function
@@ -24,97 +24,101 @@ if TYPE_CHECKING:
     from tileir.backend.transforms.carry_state import State
 
 
-def multiplying(
+def build_consumer(
     function: Function,
-    found: RingPlan,
-    parts: Sequence[RingBuffers],
-    factors: Mapping[Dot, StoredOperand],
+    plan: RingPlan,
+    ring_buffers: Sequence[RingBuffers],
+    stored_operands: Mapping[Dot, StoredOperand],
 ) -> Function:
-    """The body of `function` as the role that reads the slots of `parts`, and writes `factors`."""
+    """The body of the consumer, which reads the stages of `ring_buffers` and writes
+    `stored_operands`."""
     from tileir.backend.transforms.carry_state import thread_state_through
 
-    role = _Multiplying(found, parts, factors)
-    moved = thread_state_through(function, role.counting.types, role.counting.initial, role.block)
-    return simplify_cfg(dce(moved))
+    role = _ConsumerBuilder(plan, ring_buffers, stored_operands)
+    body = thread_state_through(function, role.cursor.types, role.cursor.initial, role.block)
+    return simplify_cfg(dce(body))
 
 
-class _Multiplying:
+class _ConsumerBuilder:
     def __init__(
-        self, found: RingPlan, parts: Sequence[RingBuffers], factors: Mapping[Dot, StoredOperand]
+        self,
+        plan: RingPlan,
+        ring_buffers: Sequence[RingBuffers],
+        stored_operands: Mapping[Dot, StoredOperand],
     ) -> None:
-        self.found, self.parts, self.counting = found, parts, RingCursor(parts)
-        self.factors = factors
-        self.read = {x.op for loads in found.prologues.values() for x in loads}
+        self.plan, self.ring_buffers, self.cursor = plan, ring_buffers, RingCursor(ring_buffers)
+        self.stored_operands = stored_operands
+        self.register_inputs = {x.op for loads in plan.register_inputs.values() for x in loads}
 
     def block(self, block: Block, state: State) -> tuple[list[Op], State]:
-        """The block with its products, each once its slots are full."""
+        """The block with each dot as `wgmma` after the waits for its stages."""
         ops: list[Op] = []
         waited: set[RingBuffers] = set()
-        state = self._ended(block, state, ops, early=True)
+        state = self._release_outer(block, state, ops, at_start=True)
         for op in block.ops:
-            part = part_of(self.parts, self.found, op)
-            if part is not None:
-                read = op in self.read
-                if (read or part.rings[0].early) and part not in waited:
-                    self._wait(part, state, waited, ops)
-                if read:
-                    ops += self._read(cast(DescriptorLoad, op), part, state)
+            buffers = buffers_of(self.ring_buffers, self.plan, op)
+            if buffers is not None:
+                to_registers = op in self.register_inputs
+                if (to_registers or buffers.rings[0].is_outer) and buffers not in waited:
+                    self._wait(buffers, state, waited, ops)
+                if to_registers:
+                    ops += self._read(cast(DescriptorLoad, op), buffers, state)
             elif isinstance(op, Dot):
-                state = self._product(op, state, waited, ops)
+                state = self._expand_dot(op, state, waited, ops)
             elif op is block.terminator:
-                state = self._ended(block, state, ops, early=False)
+                state = self._release_outer(block, state, ops, at_start=False)
                 ops.append(op)
-            elif not isinstance(op, DeviceAssert):  # the role that loads looks at indices
+            elif not isinstance(op, DeviceAssert):  # the producer checks indices
                 ops.append(op)
         return ops, state
 
-    def _ended(self, block: Block, state: State, ops: list[Op], *, early: bool) -> State:
-        """Slots that are held for a loop given back in its last block, `early` at its begin: where
-        no product of that block reads them."""
-        for part in self.parts:
-            rings = [r for r in part.rings if r.until == block.label]
-            within = any(r.home == block.label or {*r.dots} & {*block.ops} for r in rings)
-            if rings and within is not early:
-                state = self._given_back(part, state, ops)
+    def _release_outer(self, block: Block, state: State, ops: list[Op], *, at_start: bool) -> State:
+        """Release the stages of outer rings whose last block this is: `at_start` those that no dot
+        of the block reads, else the others at its end."""
+        for buffers in self.ring_buffers:
+            rings = [r for r in buffers.rings if r.release_block == block.label]
+            within = any(r.block == block.label or {*r.dots} & {*block.ops} for r in rings)
+            if rings and within is not at_start:
+                state = self._release(buffers, state, ops)
         return state
 
     def _wait(
-        self, part: RingBuffers, state: State, waited: set[RingBuffers], ops: list[Op]
+        self, buffers: RingBuffers, state: State, waited: set[RingBuffers], ops: list[Op]
     ) -> None:
-        slot, parity = self.counting.at(state, part)
-        ops.append(MBarrierWait(part.full.result, slot, parity))
-        waited.add(part)
+        stage, parity = self.cursor.at(state, buffers)
+        ops.append(MBarrierWait(buffers.full.result, stage, parity))
+        waited.add(buffers)
 
-    def _read(self, op: DescriptorLoad, part: RingBuffers, state: State) -> list[Op]:
-        """A block that ops on registers go on with."""
-        load = next(x for ring in part.rings for x in ring.loads if x.op is op)
-        slot = self.counting.at(state, part)[0]
+    def _read(self, op: DescriptorLoad, buffers: RingBuffers, state: State) -> list[Op]:
+        """The load of a stage to registers, in place of load `op`."""
+        load = next(x for ring in buffers.rings for x in ring.loads if x.op is op)
+        stage = self.cursor.at(state, buffers)[0]
         rows = Tile(load.element, (load.rows, load.columns))
-        made = LocalLoad(part.buffer(op), slot, rows, location=op.location)
+        local_load = LocalLoad(buffers.buffer(op), stage, rows, location=op.location)
         if shape_of(op.result.type) == rows.shape:
-            return [made.evolve(results=op.results)]
-        return [made, Reshape(made.result, op.result.type, results=op.results)]
+            return [local_load.evolve(results=op.results)]
+        return [local_load, Reshape(local_load.result, op.result.type, results=op.results)]
 
-    def _product(self, dot: Dot, state: State, waited: set[RingBuffers], ops: list[Op]) -> State:
-        """The dot, and the slots that it was the last to read given back."""
-        moving = [
-            (part, ring)
-            for part in self.parts
-            for ring in part.rings
-            if dot in ring.dots and not ring.early
+    def _expand_dot(self, dot: Dot, state: State, waited: set[RingBuffers], ops: list[Op]) -> State:
+        """The dot as `wgmma`, and the release of the stages that it is the last to read."""
+        inner = [
+            (buffers, ring)
+            for buffers in self.ring_buffers
+            for ring in buffers.rings
+            if dot in ring.dots and not ring.is_outer
         ]
-        for part, _ in moving:
-            if part not in waited:
-                self._wait(part, state, waited, ops)
-        ops += self.factors[dot].ops() if dot in self.factors else ()
-        (a, a_slot, trans_a), (b, b_slot, trans_b) = (
-            self._factor(dot, name, state) for name in ("a", "b")
+        for buffers, _ in inner:
+            if buffers not in waited:
+                self._wait(buffers, state, waited, ops)
+        ops += self.stored_operands[dot].ops() if dot in self.stored_operands else ()
+        (a, a_stage, trans_a), (b, b_stage, trans_b) = (
+            self._operand(dot, name, state) for name in ("a", "b")
         )
-        made = Wgmma(
+        wgmma = Wgmma(
             a,
-            a_slot,
+            a_stage,
             b,
-            b_slot,
+            b_stage,
             dot.c,
             trans_a=trans_a,
             trans_b=trans_b,
@@ -122,25 +126,26 @@ class _Multiplying:
             rhs_signed=dot.rhs_signed,
             location=dot.location,
         )
-        done = WgmmaWait(made.result, results=dot.results, location=dot.location)
-        ops += [made, done]
-        for part, ring in moving:
+        wait = WgmmaWait(wgmma.result, results=dot.results, location=dot.location)
+        ops += [wgmma, wait]
+        for buffers, ring in inner:
             if ring.dots[-1] is dot:
-                state = self._given_back(part, state, ops)
+                state = self._release(buffers, state, ops)
         return state
 
-    def _given_back(self, part: RingBuffers, state: State, ops: list[Op]) -> State:
-        ops.append(MBarrierArrive(part.empty.result, self.counting.at(state, part)[0]))
-        return self.counting.advanced(state, part, ops)
+    def _release(self, buffers: RingBuffers, state: State, ops: list[Op]) -> State:
+        ops.append(MBarrierArrive(buffers.empty.result, self.cursor.at(state, buffers)[0]))
+        return self.cursor.advance(state, buffers, ops)
 
-    def _factor(self, dot: Dot, name: str, state: State) -> tuple[Operand, Operand, bool]:
-        """A factor as a product takes it: what holds it, its slot, and whether transposed."""
-        factor = self.found.factors.get((dot, name))
-        if name == "a" and dot in self.factors:
-            return self.factors[dot].buffer.result, constant(I32, 0), True
-        if factor is None:
+    def _operand(self, dot: Dot, name: str, state: State) -> tuple[Operand, Operand, bool]:
+        """An operand of `wgmma`: its buffer or registers, its stage, and whether it is
+        transposed."""
+        operand = self.plan.operands.get((dot, name))
+        if name == "a" and dot in self.stored_operands:
+            return self.stored_operands[dot].buffer.result, constant(I32, 0), True
+        if operand is None:
             return cast(Value, getattr(dot, name)), constant(I32, 0), False
-        op = factor.staged.op
-        part = part_of(self.parts, self.found, op)
-        assert part is not None
-        return part.buffer(op), self.counting.at(state, part)[0], factor.transposed
+        op = operand.staged.op
+        buffers = buffers_of(self.ring_buffers, self.plan, op)
+        assert buffers is not None
+        return buffers.buffer(op), self.cursor.at(state, buffers)[0], operand.transposed

@@ -1,4 +1,4 @@
-"""Blocks that threads load where no tensor map can: rows at addresses of fewer bytes."""
+"""Blocks that producer threads load because their rows are not aligned enough for a tensor map."""
 
 from __future__ import annotations
 
@@ -20,93 +20,93 @@ from tileir.ops.shape import Reshape
 from tileir.types import I32, Descriptor, Tile, shape_of
 from tileir.values import Constant, Operand, Value, constant
 
-_PIECE = 4096
-"""Elements that the threads which load hold at once: 32 each."""
+_CHUNK = 4096
+"""Elements of a chunk: 32 registers per producer thread."""
 
 
 def chunk_shape(block: Sequence[int]) -> tuple[int, ...]:
-    """The part of a block that is loaded at once: the first dimensions one by one, then as many
-    rows as divide it."""
-    found = list(block)
-    for dim in range(len(found) - 1):
-        rest = prod(found) // found[dim]
-        most = max(1, _PIECE // rest)
-        found[dim] = max(n for n in range(1, found[dim] + 1) if block[dim] % n == 0 and n <= most)
-        if found[dim] > 1:
+    """The shape of a chunk of a block: one index of the first dimensions, then the most rows that
+    divide the block and fit."""
+    shape = list(block)
+    for dim in range(len(shape) - 1):
+        rest = prod(shape) // shape[dim]
+        most = max(1, _CHUNK // rest)
+        shape[dim] = max(n for n in range(1, shape[dim] + 1) if block[dim] % n == 0 and n <= most)
+        if shape[dim] > 1:
             break
-    return tuple(found)
+    return tuple(shape)
 
 
 def blocks_read(function: Function, loads: Sequence[Any]) -> dict[Value, tuple[int, ...]]:
-    """By descriptor, what is read of the blocks that `loads` load."""
-    found: dict[Value, tuple[int, ...]] = {}
+    """By descriptor, the shape of the part of its blocks that is read after `loads`."""
+    blocks: dict[Value, tuple[int, ...]] = {}
     for op in loads:
         rows, columns = op.block().shape[:-1], columns_read(function, op)
-        most = max(columns, found.get(op.descriptor, (0,))[-1])
-        found[op.descriptor] = (*rows, most)
-    return found
+        most = max(columns, blocks.get(op.descriptor, (0,))[-1])
+        blocks[op.descriptor] = (*rows, most)
+    return blocks
 
 
 @attrs.frozen(eq=False)
 class CooperativeLoads:
-    """Loads by threads: by pieces, through descriptors of blocks of their size, by the descriptors
-    of the whole blocks."""
+    """Loads by threads, chunk by chunk. `chunks` has the descriptor of chunks by the descriptor of
+    whole blocks."""
 
     blocks: Mapping[Value, tuple[int, ...]]
-    """What is read of the blocks of a descriptor: all rows, and the first columns."""
-    pieces: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
+    """By descriptor, the part of a block that is read: all rows of the first columns."""
+    chunks: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
 
-    def made(self, maker: MakeDescriptor) -> Op:
-        """What makes the descriptor of the pieces of the blocks of another."""
+    def make_chunk_descriptor(self, maker: MakeDescriptor) -> Op:
+        """The op that makes the descriptor of chunks of the blocks of `maker`."""
         element = maker.to.block.element  # type: ignore[union-attr]
-        piece = chunk_shape(self.blocks[maker.result])
-        made = MakeDescriptor(
-            maker.base, Descriptor(Tile(element, piece)), maker.dimensions,
+        chunk = chunk_shape(self.blocks[maker.result])
+        chunk_maker = MakeDescriptor(
+            maker.base, Descriptor(Tile(element, chunk)), maker.dimensions,
             padding=maker.padding, location=maker.location,
         )  # fmt: skip
-        self.pieces[maker.result] = made.result
-        return made
+        self.chunks[maker.result] = chunk_maker.result
+        return chunk_maker
 
-    def loaded(self, load: StagedAccess, buffer: Value, slot: Operand) -> Iterator[Op]:
-        """What fills a slot with the block of `load`."""
+    def load_block(self, load: StagedAccess, buffer: Value, stage: Operand) -> Iterator[Op]:
+        """The ops that load the block of `load` to a stage of `buffer`."""
         op, element = load.op, load.element
         block = self.blocks[cast(Value, op.descriptor)]
-        piece = chunk_shape(block)
-        across = [range(0, n, step) for n, step in zip(block, piece, strict=True)]
-        for number, first in enumerate(product(*across)):
+        chunk = chunk_shape(block)
+        starts = [range(0, n, step) for n, step in zip(block, chunk, strict=True)]
+        for number, start in enumerate(product(*starts)):
             indices: list[Operand] = []
-            for at, moved in zip(op.indices, first, strict=True):
-                indices.append(at)
-                if moved:
-                    yield (step := Add(at, constant(I32, moved), location=op.location))
+            for index, offset in zip(op.indices, start, strict=True):
+                indices.append(index)
+                if offset:
+                    yield (step := Add(index, constant(I32, offset), location=op.location))
                     indices[-1] = step.result
             read = DescriptorLoad(
-                self.pieces[cast(Value, op.descriptor)], tuple(indices), location=op.location
+                self.chunks[cast(Value, op.descriptor)], tuple(indices), location=op.location
             )
             yield read
-            rows = as_rows(piece)
+            rows = as_rows(chunk)
             value = read.result
             if shape_of(value.type) != rows:
                 yield (flat := Reshape(value, Tile(element, rows)))
                 value = flat.result
             offsets = (number * rows[0], 0)
-            yield LocalStore(value, buffer, slot, offsets=offsets, location=op.location)
+            yield LocalStore(value, buffer, stage, offsets=offsets, location=op.location)
 
 
 def with_alignment_hints(maker: MakeDescriptor, unit: int) -> list[Op]:
-    """The same descriptor, of what is said to be multiples of `unit` bytes: the base, and where
-    neighbours are neighbours in memory the distances of rows, and where they end."""
+    """`maker` with hints (`multiple_of`) that its base is a multiple of `unit` bytes, and, where
+    rows are contiguous, that the row strides and the row length are."""
     ops: list[Op] = []
-    base, pairs = _hinted(maker.base, unit, ops), list(maker.dimensions)
+    base, pairs = _with_hint(maker.base, unit, ops), list(maker.dimensions)
     if isinstance(pairs[-1], Constant) and pairs[-1].value == 1:
         size, inner = maker.to.block.element.bytes, len(pairs) - 2  # type: ignore[union-attr]
         for index in (*range(1, inner, 2), inner):
-            pairs[index] = _hinted(pairs[index], unit // size, ops)
+            pairs[index] = _with_hint(pairs[index], unit // size, ops)
     return [*ops, attrs.evolve(maker, base=base, dimensions=tuple(pairs))]
 
 
-def _hinted(value: Operand, unit: int, ops: list[Op]) -> Operand:
-    """`value`, said to be a multiple of `unit`."""
+def _with_hint(value: Operand, unit: int, ops: list[Op]) -> Operand:
+    """`value` with the hint that it is a multiple of `unit`."""
     if not isinstance(value, Value) or unit < 2:
         return value
     ops.append(hint := MultipleOf(value, values=(unit,)))

@@ -1,4 +1,5 @@
-"""Warp specialization: from a kernel of pointers, masks and dots to its roles."""
+"""The driver of warp specialization: the passes from a kernel of pointers, masks and dots to its
+producer and consumers."""
 
 from __future__ import annotations
 
@@ -40,60 +41,62 @@ _DOTS = (Dot, DotScaled)
 
 
 def warp_specialize(
-    module: Module, name: str, wanted: WarpSpecializeOptions, recorder: Any = None
+    module: Module, name: str, options: WarpSpecializeOptions, recorder: Any = None
 ) -> WarpSpecializeResult:
-    """`module` with kernel `name` as roles, where its dots allow it; `recorder` as of `StageRun`.
-    Raises LinkError and PassError."""
-    return _Driver(module, name, recorder).multicast(wanted)
+    """`module` with kernel `name` warp-specialized where its dots allow it; `recorder` as for
+    `StageRun`. Raises LinkError and PassError."""
+    return _Driver(module, name, recorder).multicast(options)
 
 
-# The stages, and when a kernel needs them. Their context is what the program asks for. ----------
+# The stages, and the condition of each. Their context is the options. ---------------------------
 
 
-def _link_and_inline(module: Module, wanted: WarpSpecializeOptions) -> Module:
+def _link_and_inline(module: Module, options: WarpSpecializeOptions) -> Module:
     return linked_and_inlined(module)
 
 
-def _expand_scaled_dots(function: Function, wanted: WarpSpecializeOptions) -> Function:
+def _expand_scaled_dots(function: Function, options: WarpSpecializeOptions) -> Function:
     from tileir.backend.legalize.scaled_dots import expand_scaled  # few kernels have them
 
     return expand_scaled(function)
 
 
-def _has_scaled_dots(function: Function, wanted: WarpSpecializeOptions) -> bool:
+def _has_scaled_dots(function: Function, options: WarpSpecializeOptions) -> bool:
     return any(isinstance(op, DotScaled) for op in function.ops)
 
 
-def _cluster_instances(function: Function, wanted: WarpSpecializeOptions) -> PassResult:
+def _cluster_instances(function: Function, options: WarpSpecializeOptions) -> PassResult:
     from tileir.backend.warp_specialize.cluster_instances import cluster_kernel
 
-    why = "split-K is on" if wanted.split_k > 1 else "a block works for one instance"
-    made = cluster_kernel(function, wanted.multicast) if _is_persistent(wanted) else Refusal(why)
-    if isinstance(made, Function):
-        return PassResult(made)
-    reason = made.remark("TIR0655", "no multicast", function.location)
-    return PassResult(make_persistent(function) if wanted.persistent else function, (reason,))
+    why = "split-K is on" if options.split_k > 1 else "the kernel is not persistent"
+    clustered = (
+        cluster_kernel(function, options.multicast) if _is_persistent(options) else Refusal(why)
+    )
+    if isinstance(clustered, Function):
+        return PassResult(clustered)
+    reason = clustered.remark("TIR0655", "no multicast", function.location)
+    return PassResult(make_persistent(function) if options.persistent else function, (reason,))
 
 
-def _split_k(function: Function, wanted: WarpSpecializeOptions) -> PassResult:
+def _split_k(function: Function, options: WarpSpecializeOptions) -> PassResult:
     from tileir.backend.warp_specialize.split_k import split_kernel
 
-    parted = split_kernel(function, wanted.split_k)
-    if isinstance(parted, Function):
-        return PassResult(parted)
+    split = split_kernel(function, options.split_k)
+    if isinstance(split, Function):
+        return PassResult(split)
     return PassResult(
-        function, (parted.remark("TIR0654", "split-K not applied", function.location),)
+        function, (split.remark("TIR0654", "split-K not applied", function.location),)
     )
 
 
-def _exclude_from_maps(function: Function, wanted: WarpSpecializeOptions) -> Function:
+def _exclude_from_maps(function: Function, options: WarpSpecializeOptions) -> Function:
     from tileir.backend.tma.host_plan import NON_TMA_ALIGNMENTS
 
-    return with_attributes(function, {NON_TMA_ALIGNMENTS: wanted.non_tma_alignments})
+    return with_attributes(function, {NON_TMA_ALIGNMENTS: options.non_tma_alignments})
 
 
-def _is_persistent(wanted: WarpSpecializeOptions) -> bool:
-    return wanted.persistent and wanted.split_k < 2
+def _is_persistent(options: WarpSpecializeOptions) -> bool:
+    return options.persistent and options.split_k < 2
 
 
 BEFORE = (
@@ -113,7 +116,7 @@ BEFORE = (
     Stage("split-k", _split_k, lambda _, w: w.split_k > 1),
     Stage("exclude-from-tensor-maps", _exclude_from_maps, lambda _, w: bool(w.non_tma_alignments)),
 )
-"""What a kernel passes through before it is partitioned."""
+"""The passes before a kernel is partitioned."""
 
 CONSUMER = (
     Stage("defer-wgmma-waits", lambda f, _: defer_wgmma_waits(f)),
@@ -127,7 +130,7 @@ CONSUMER = (
     Stage("sink-wgmma-waits", lambda f, _: sink_wgmma_waits(f)),
     Stage("prefetch-register-operands", lambda f, _: prefetch_register_operands(f)),
 )
-"""What the role that multiplies passes through."""
+"""The passes on the consumer."""
 
 UNSIGNED = (Stage("unsigned-division", lambda f, _: unsigned_divisions(f), scope=Scope.EACH),)
 PEEL = (Stage("peel-first-iteration", lambda f, _: peel_first_iteration(f), scope=Scope.EACH),)
@@ -139,78 +142,86 @@ TABLES = (BEFORE, CONSUMER, UNSIGNED, PEEL, PINGPONG, MULTICAST)
 
 @attrs.frozen(eq=False)
 class _Driver:
-    """Which tables a kernel passes through, and what is tried again where a later one fails."""
+    """The tables that a kernel passes through, and the fallbacks where a later one fails."""
 
     module: Module
     name: str
     recorder: Any
 
-    def multicast(self, wanted: WarpSpecializeOptions) -> WarpSpecializeResult:
-        found = self._multicast(wanted)
-        if not found.applied:
-            return found
-        names = [f.name for f in found.module.functions.values()]
-        run = StageRun(found.module, names[0], wanted, names[1:], self.recorder)
+    def multicast(self, options: WarpSpecializeOptions) -> WarpSpecializeResult:
+        result = self._multicast(options)
+        if not result.applied:
+            return result
+        names = [f.name for f in result.module.functions.values()]
+        run = StageRun(result.module, names[0], options, names[1:], self.recorder)
         run.through(PEEL)
-        return attrs.evolve(found, module=run.module)
+        return attrs.evolve(result, module=run.module)
 
-    def _multicast(self, wanted: WarpSpecializeOptions) -> WarpSpecializeResult:
-        found = self._pingpong(wanted)
-        clusters = ATTRIBUTE in found.module.functions[self.name].attributes
-        if not found.applied or wanted.multicast < 2 or not _is_persistent(wanted) or not clusters:
-            return found
-        run = StageRun(found.module, self.name, wanted, recorder=self.recorder)
+    def _multicast(self, options: WarpSpecializeOptions) -> WarpSpecializeResult:
+        result = self._pingpong(options)
+        clusters = ATTRIBUTE in result.module.functions[self.name].attributes
+        if (
+            not result.applied
+            or options.multicast < 2
+            or not _is_persistent(options)
+            or not clusters
+        ):
+            return result
+        run = StageRun(result.module, self.name, options, recorder=self.recorder)
         run.through(MULTICAST)
         if not run.remarks:
-            return attrs.evolve(found, module=run.module)
-        plain = self._pingpong(attrs.evolve(wanted, multicast=1))
+            return attrs.evolve(result, module=run.module)
+        plain = self._pingpong(attrs.evolve(options, multicast=1))
         return attrs.evolve(plain, remarks=(*plain.remarks, *run.remarks))
 
-    def _pingpong(self, wanted: WarpSpecializeOptions) -> WarpSpecializeResult:
-        """By two groups of consumer warps, where that is asked for."""
-        if not wanted.pingpong or not _is_persistent(wanted):
-            return self._partitioned(wanted)
-        wanted = attrs.evolve(wanted, warps=wanted.warps or 4)
-        first = self._partitioned(wanted)
+    def _pingpong(self, options: WarpSpecializeOptions) -> WarpSpecializeResult:
+        """Partition the kernel, with two consumer warpgroups that alternate instances if
+        requested."""
+        if not options.pingpong or not _is_persistent(options):
+            return self._partition(options)
+        options = attrs.evolve(options, warps=options.warps or 4)
+        first = self._partition(options)
         if not first.applied:
             return first
-        taken = buffer_bytes(first.module, first.module.functions[self.name])
-        left = attrs.evolve(wanted, shared=(wanted.shared or SHARED) - taken)
-        roomy = self._partitioned(left) if taken else first
-        run = StageRun(roomy.module, self.name, wanted, recorder=self.recorder)
+        buffers = buffer_bytes(first.module, first.module.functions[self.name])
+        reduced = attrs.evolve(options, shared=(options.shared or SHARED) - buffers)
+        partitioned = self._partition(reduced) if buffers else first
+        run = StageRun(partitioned.module, self.name, options, recorder=self.recorder)
         run.through(PINGPONG)
         return WarpSpecializeResult(run.module, (*first.remarks, *run.remarks), True)
 
-    def _partitioned(self, wanted: WarpSpecializeOptions) -> WarpSpecializeResult:
+    def _partition(self, options: WarpSpecializeOptions) -> WarpSpecializeResult:
         ops = (op for function in self.module.functions.values() for op in function.ops)
         if not any(isinstance(op, _DOTS) for op in ops):
             return WarpSpecializeResult(self.module)
-        run = StageRun(self.module, self.name, wanted, recorder=self.recorder)
+        run = StageRun(self.module, self.name, options, recorder=self.recorder)
         run.through(BEFORE)
-        shared = {"shared": wanted.shared} if wanted.shared else {}
-        made = partition_kernel(
-            run.function, num_stages=wanted.num_stages, warps=wanted.warps, **shared
+        shared = {"shared": options.shared} if options.shared else {}
+        roles = partition_kernel(
+            run.function, num_stages=options.num_stages, warps=options.warps, **shared
         )
-        if isinstance(made, Refusal):
+        if isinstance(roles, Refusal):
             where = self.module.functions[self.name].location
             return WarpSpecializeResult(
                 self.module,
-                (*run.remarks, made.remark("TIR0653", "not warp-specialised", where)),
+                (*run.remarks, roles.remark("TIR0653", "not warp-specialised", where)),
             )
-        producer, consumer, _ = made
+        producer, consumer, _ = roles
         others = {n: f for n, f in run.module.functions.items() if n != self.name}
-        functions = {**others, **{f.name: f for f in made}}
-        started = run.module.evolve(functions=functions, stage="warp_specialized")
-        return self._finished(started, producer.name, consumer.name, wanted, tuple(run.remarks))
+        functions = {**others, **{f.name: f for f in roles}}
+        module = run.module.evolve(functions=functions, stage="warp_specialized")
+        return self._optimize_roles(
+            module, producer.name, consumer.name, options, tuple(run.remarks)
+        )
 
-    def _finished(
+    def _optimize_roles(
         self,
         module: Module,
         producer: str,
         consumer: str,
-        wanted: WarpSpecializeOptions,
+        options: WarpSpecializeOptions,
         remarks: tuple[Diagnostic, ...],
     ) -> WarpSpecializeResult:
-        run = StageRun(module, consumer, wanted, [producer], self.recorder)
+        run = StageRun(module, consumer, options, [producer], self.recorder)
         run.through((*CONSUMER, *UNSIGNED))
         return WarpSpecializeResult(run.module, remarks, True)

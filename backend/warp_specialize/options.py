@@ -1,4 +1,4 @@
-"""What may be asked of the making of roles, and what comes of it."""
+"""The options and the result of warp specialization."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tileir.ir import Module
 
 @attrs.frozen
 class WarpSpecializeOptions:
-    """What a program may ask for: slots of rings, warps that multiply, bytes of shared memory (0
-    to choose), whether a block works for many program instances, and whether two warpgroups take
-    these in turns."""
+    """Options of a program: the stages of rings, consumer warps and bytes of shared memory (0 to
+    choose each), whether the kernel is persistent, and whether two consumer warpgroups alternate
+    the program instances of a block (ping-pong)."""
 
     num_stages: int = 0
     warps: int = 0
@@ -20,19 +20,18 @@ class WarpSpecializeOptions:
     persistent: bool = True
     pingpong: bool = False
     split_k: int = attrs.field(default=1, kw_only=True)
-    """Blocks of a cluster that share the depth of products."""
+    """Blocks of a cluster that divide K; 1 for no split-K."""
     multicast: int = attrs.field(default=1, kw_only=True)
-    """Blocks of a cluster that load for each other."""
+    """Blocks of a cluster that multicast loads; 1 for none."""
     ordered_softmax: bool = attrs.field(default=True, kw_only=True)
-    """Whether warpgroups begin chained products in turns."""
+    """Whether consumer warpgroups alternate in issuing chained MMAs."""
     non_tma_alignments: tuple[int, ...] = ()
-    """By parameter, as `tileir.backend.tma.host_plan.NON_TMA_ALIGNMENTS` says."""
+    """By parameter, as `tileir.backend.tma.host_plan.NON_TMA_ALIGNMENTS`."""
 
 
 @attrs.frozen
 class WarpSpecializeResult:
-    """A module whose kernel has roles, or the one that was given; what there is to be said about
-    it; and whether it has."""
+    """The module, warp-specialized if `applied` and as it was if not, and the remarks."""
 
     module: Module
     remarks: tuple[Diagnostic, ...] = ()

@@ -1,4 +1,4 @@
-"""A kernel whose dots take blocks of tensors, as warps that load and warps that multiply."""
+"""Partition a kernel with dots into producer warps and consumer warps."""
 
 from __future__ import annotations
 
@@ -20,20 +20,24 @@ from tileir.backend.warp_specialize.async_hazards import (
 )
 from tileir.backend.warp_specialize.epilogue import (
     StorePath,
+    build_epilogue,
+    can_stage,
     epilogue_smem_bytes,
-    fits,
     plan_stores,
-    storing,
 )
 from tileir.backend.warp_specialize.ring_buffers import (
-    LOADING,
+    PRODUCER_WARPS,
     RingBuffers,
+    allocate_buffers,
     group_compatible_rings,
-    parts_of,
 )
 from tileir.backend.warp_specialize.rings import RingPlan, StagedAccess, plan_rings, stage_access
 from tileir.backend.warp_specialize.stage_counts import choose_stage_counts, choose_warpgroups
-from tileir.backend.warp_specialize.stored_operands import StoredOperand, narrow_b_panels, written
+from tileir.backend.warp_specialize.stored_operands import (
+    StoredOperand,
+    find_stored_operands,
+    narrow_b_panels,
+)
 from tileir.effects import Effects
 from tileir.ir import AttributeValue, Block, Function, Module, Parameter, Visibility
 from tileir.op import Op
@@ -59,38 +63,38 @@ SHARED = 227 * 1024
 """Bytes of shared memory of a block of sm_90 (PTX ISA, "Shared State Space")."""
 
 _SLACK = 2048
-"""Bytes for barriers, and for rooms to begin where swizzling needs them to."""
-_SHARED_BY_ALL = frozenset(
+"""Bytes for barriers, and for the alignment of swizzled allocations."""
+_SHARED_BY_ROLES = frozenset(
     {"gpu.shared_alloc", "gpu.mbarrier_alloc", "gpu.cluster_arrive", "gpu.cluster_wait"}
 )
-"""Ops of the entry that stay with the kernel: roles share what they make."""
+"""Ops of the entry that stay in the kernel, since the roles share their results."""
 
 
 @pass_("warp-specialize", choices={"num_stages": (2, 3, 4, 5, 6, 8)})
 def warp_specialize(
     module: Module, *, num_stages: int = 0, warps: int = 0, shared: int = SHARED
 ) -> PassResult:
-    """Let warps of their own copy what the dots of a kernel need, by tensor maps.
+    """Specialize warps: producer warps issue TMA loads, consumer warps issue `wgmma`.
 
-    A kernel all of whose dots are products by warpgroups of blocks of tensors (`infer-descriptors`)
-    is started as two roles, each the kernel's control flow less what the other does. A ring of
-    `num_stages` stages lies between them (0 for as many as `shared` bytes hold, 8 at most): one waits for
-    empty slots and fills them, the other waits for full slots and multiplies, with `warps` warps (0
-    to choose, and where they cannot share the rows of the products).
-    What is written by descriptors goes through shared memory, too.
+    A kernel is partitioned if all its dots can be `wgmma` on operands loaded by descriptors
+    (`infer-descriptors`). Each of the two roles has the control flow of the kernel without the work
+    of the other. They share circular buffers of `num_stages` stages (0 for as many as `shared`
+    bytes can have, 8 at most). The producer waits until a stage is empty and fills it. The `warps`
+    consumer warps wait until it is full and multiply (0 to choose; also chosen where `warps` cannot
+    divide the rows of the dots). Descriptor stores pass through shared memory, too.
 
     before{num-stages=2}:
-        define kernel void @product(f16* %a, f16* %b, f32* %c, i32 %k) {
+        define kernel void @matmul(f16* %a, f16* %b, f32* %c, i32 %k) {
         entry:
           %d = make_descriptor tensor_desc<f16<64, 16>> %a, [i32 64, i32 4096], [%k, i32 1]
           %e = make_descriptor tensor_desc<f16<16, 16>> %b, [%k, i32 16], [i32 16, i32 1]
           br loop
         loop:
           %i = phi i32 [0, entry], [%j, loop]
-          %sum = phi f32<64, 16> [0.0, entry], [%y, loop]
+          %acc = phi f32<64, 16> [0.0, entry], [%y, loop]
           %x = descriptor_load f16<64, 16> %d, 0, %i
           %z = descriptor_load f16<16, 16> %e, %i, 0
-          %y = dot f32<64, 16> %x, %z, %sum
+          %y = dot f32<64, 16> %x, %z, %acc
           %j = add i32 %i, 16
           %more, _ = icmp (i1, i1) %j, %k {predicate = slt}
           cond_br %more, loop, done
@@ -103,19 +107,19 @@ def warp_specialize(
     after:
         stage "warp_specialized"
 
-        define private void @product.producer(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %0, f16 addrspace(3)* %1, f16 addrspace(3)* %2, i64 addrspace(3)* %3, i64 addrspace(3)* %4, f32 addrspace(3)* %5) {
+        define private void @matmul.producer(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %0, f16 addrspace(3)* %1, f16 addrspace(3)* %2, i64 addrspace(3)* %3, i64 addrspace(3)* %4, f32 addrspace(3)* %5) {
         entry:
           br loop
         loop:
           %i = phi i32 [0, entry], [%j, loop]
-          %slot = phi i32 [0, entry], [%9, loop]
+          %stage = phi i32 [0, entry], [%9, loop]
           %parity = phi i32 [0, entry], [%11, loop]
           %6 = xor i32 %parity, 1
-          gpu.mbarrier_wait %4, %slot, %6
-          gpu.mbarrier_expect %3, %slot {bytes = 2560}
-          gpu.tma_load %d, %1, %slot, %3, %slot, 0, %i
-          gpu.tma_load %e, %2, %slot, %3, %slot, %i, 0
-          %7 = add i32 %slot, 1
+          gpu.mbarrier_wait %4, %stage, %6
+          gpu.mbarrier_expect %3, %stage {bytes = 2560}
+          gpu.tma_load %d, %1, %stage, %3, %stage, 0, %i
+          gpu.tma_load %e, %2, %stage, %3, %stage, %i, 0
+          %7 = add i32 %stage, 1
           %8, _ = icmp (i1, i1) %7, 2 {predicate = eq}
           %9 = select i32 %8, 0, %7
           %10 = xor i32 %parity, 1
@@ -127,19 +131,19 @@ def warp_specialize(
           ret
         }
 
-        define private void @product.consumer(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %0, f16 addrspace(3)* %1, f16 addrspace(3)* %2, i64 addrspace(3)* %3, i64 addrspace(3)* %4, f32 addrspace(3)* %5) {
+        define private void @matmul.consumer(f16* %a, f16* %b, f32* %c, i32 %k, tensor_desc<f16<64, 16>> %d, tensor_desc<f16<16, 16>> %e, tensor_desc<f32<64, 16>> %0, f16 addrspace(3)* %1, f16 addrspace(3)* %2, i64 addrspace(3)* %3, i64 addrspace(3)* %4, f32 addrspace(3)* %5) {
         entry:
           br loop
         loop:
           %i = phi i32 [0, entry], [%j, loop]
-          %sum = phi f32<64, 16> [0.0, entry], [%y, loop]
-          %slot = phi i32 [0, entry], [%9, loop]
+          %acc = phi f32<64, 16> [0.0, entry], [%y, loop]
+          %stage = phi i32 [0, entry], [%9, loop]
           %parity = phi i32 [0, entry], [%11, loop]
-          gpu.mbarrier_wait %3, %slot, %parity
-          %6 = gpu.wgmma f32<64, 16> %1, %slot, %2, %slot, %sum
+          gpu.mbarrier_wait %3, %stage, %parity
+          %6 = gpu.wgmma f32<64, 16> %1, %stage, %2, %stage, %acc
           %y = gpu.wgmma_wait f32<64, 16> %6
-          gpu.mbarrier_arrive %4, %slot
-          %7 = add i32 %slot, 1
+          gpu.mbarrier_arrive %4, %stage
+          %7 = add i32 %stage, 1
           %8, _ = icmp (i1, i1) %7, 2 {predicate = eq}
           %9 = select i32 %8, 0, %7
           %10 = xor i32 %parity, 1
@@ -160,7 +164,7 @@ def warp_specialize(
           ret
         }
 
-        define kernel void @product(f16* %a, f16* %b, f32* %c, i32 %k) {num_warps = 8} {
+        define kernel void @matmul(f16* %a, f16* %b, f32* %c, i32 %k) {num_warps = 8} {
         entry:
           %d = gpu.tensor_map tensor_desc<f16<64, 16>> %a, [i32 64, i32 4096], [%k, i32 1] {swizzle = 1}
           %e = gpu.tensor_map tensor_desc<f16<16, 16>> %b, [%k, i32 16], [i32 16, i32 1] {swizzle = 1}
@@ -170,8 +174,8 @@ def warp_specialize(
           %3 = gpu.mbarrier_alloc i64 addrspace(3)* {count = 2}
           %4 = gpu.mbarrier_alloc i64 addrspace(3)* {count = 2, arrivals = 4}
           %5 = gpu.shared_alloc f32 addrspace(3)* {shape = [1, 64, 16], swizzle = 2, panel = 16}
-          gpu.role @product.producer, %a, %b, %c, %k, %d, %e, %0, %1, %2, %3, %4, %5 {first = 4, warps = 4}
-          gpu.role @product.consumer, %a, %b, %c, %k, %d, %e, %0, %1, %2, %3, %4, %5 {warps = 4}
+          gpu.role @matmul.producer, %a, %b, %c, %k, %d, %e, %0, %1, %2, %3, %4, %5 {first = 4, warps = 4}
+          gpu.role @matmul.consumer, %a, %b, %c, %k, %d, %e, %0, %1, %2, %3, %4, %5 {warps = 4}
           gpu.join
           ret
         }
@@ -180,12 +184,12 @@ def warp_specialize(
     for name, function in module.functions.items():
         if not function.kernel or not any(isinstance(op, Dot) for op in function.ops):
             continue
-        made = partition_kernel(function, num_stages=num_stages, warps=warps, shared=shared)
-        if isinstance(made, Refusal):
-            remarks.append(made.remark("TIR0653", "not warp-specialised", function.location))
+        roles = partition_kernel(function, num_stages=num_stages, warps=warps, shared=shared)
+        if isinstance(roles, Refusal):
+            remarks.append(roles.remark("TIR0653", "not warp-specialised", function.location))
             continue
         functions = {n: f for n, f in module.functions.items() if n != name}
-        functions.update({f.name: f for f in made})
+        functions.update({f.name: f for f in roles})
         module = module.evolve(functions=functions, stage="warp_specialized")
     return PassResult(module, tuple(remarks))
 
@@ -193,27 +197,26 @@ def warp_specialize(
 def partition_kernel(
     function: Function, *, num_stages: int = 0, warps: int = 0, shared: int = SHARED
 ) -> tuple[Function, Function, Function] | Refusal:
-    """The role that loads, the role that multiplies and the kernel that starts them; else why
-    there are none."""
-    found = plan_rings(function)
-    if isinstance(found, Refusal):
-        return found
+    """The producer, the consumer and the kernel that starts them; else why there are none."""
+    plan = plan_rings(function)
+    if isinstance(plan, Refusal):
+        return plan
     instance = InstanceAccesses.of(function)
-    if overwrites_ring_inputs(instance, found):
-        return Refusal("what it loads may be written before it is multiplied")
-    factors = written(function, found)
-    found = narrow_b_panels(found, factors)
-    groups = choose_warpgroups(function, warps, found, factors)
+    if overwrites_ring_inputs(instance, plan):
+        return Refusal("an operand may be overwritten before its dots have read it")
+    stored_operands = find_stored_operands(function, plan)
+    plan = narrow_b_panels(plan, stored_operands)
+    groups = choose_warpgroups(function, warps, plan, stored_operands)
     if isinstance(groups, Refusal):
         return groups
-    makers = _makers(function, found)
+    makers = _descriptor_makers(function, plan)
     if isinstance(makers, Refusal):
         return makers
-    ops = () if _ordered(function) else function.ops
-    stores = {op: s for op in ops if (s := _stored(function, op)) is not None}
-    stores, again = stores_through_smem(instance, found, stores)
-    kinds, shared = group_compatible_rings(found.rings), shared - _taken(function)
-    shared -= sum(map(_bytes, {factor.buffer for factor in factors.values()}))
+    ops = () if _orders_memory(function) else function.ops
+    stores = {op: s for op in ops if (s := _stage_store(function, op)) is not None}
+    stores, may_overwrite = stores_through_smem(instance, plan, stores)
+    kinds, shared = group_compatible_rings(plan.rings), shared - _allocated_bytes(function)
+    shared -= sum(map(_bytes, {operand.buffer for operand in stored_operands.values()}))
     counts = choose_stage_counts(
         kinds, shared - _SLACK - epilogue_smem_bytes(stores.values()), num_stages
     )
@@ -221,44 +224,45 @@ def partition_kernel(
         stores, counts = {}, choose_stage_counts(kinds, shared - _SLACK, num_stages)
     if counts is None:
         return Refusal("two pipeline stages do not fit in shared memory")
-    parts = [parts_of(g, n, 4 * groups) for g, n in zip(kinds, counts, strict=True)]
-    return _Partitioner(instance, found, parts, groups, makers, stores, again, factors).functions()
+    ring_buffers = [allocate_buffers(g, n, 4 * groups) for g, n in zip(kinds, counts, strict=True)]
+    return _Partitioner(
+        instance, plan, ring_buffers, groups, makers, stores, may_overwrite, stored_operands
+    ).functions()
 
 
-def _makers(function: Function, found: RingPlan) -> dict[Value, MakeDescriptor] | Refusal:
-    """The descriptors of loads by tensor maps; what staged loads take the host has to be able to
-    compute."""
-    made: dict[Value, MakeDescriptor] = {}
-    for ring in found.rings:
+def _descriptor_makers(function: Function, plan: RingPlan) -> dict[Value, MakeDescriptor] | Refusal:
+    """The ops that make the descriptors of the TMA loads. The host must be able to compute the
+    operands of each, since it encodes the tensor maps."""
+    makers: dict[Value, MakeDescriptor] = {}
+    for ring in plan.rings:
         for load in ring.loads:
-            maker = _maker(function, load.op.descriptor)
+            maker = _host_maker(function, load.op.descriptor)
             if maker is None:
-                return Refusal("a descriptor is not known to the host", load.op.location)
+                return Refusal("the host cannot compute a descriptor", load.op.location)
             if not load.unit:
-                made[maker.result] = maker
-    return made
+                makers[maker.result] = maker
+    return makers
 
 
-def _maker(function: Function, descriptor: object) -> MakeDescriptor | None:
+def _host_maker(function: Function, descriptor: object) -> MakeDescriptor | None:
     op = definitions(function).get(cast(Value, descriptor))
     if not isinstance(op, MakeDescriptor):
         return None
-    known = host_values(function)
-    return op if all(v in known for v in op.operands if isinstance(v, Value)) else None
+    computable = host_values(function)
+    return op if all(v in computable for v in op.operands if isinstance(v, Value)) else None
 
 
-def _stored(function: Function, op: Op) -> StagedAccess | None:
-    """The block that a store writes, or that a tensor map adds, if it can pass through shared
-    memory."""
+def _stage_store(function: Function, op: Op) -> StagedAccess | None:
+    """The access of a descriptor store or reduction, if it can pass through shared memory."""
     if not isinstance(op, (DescriptorStore, DescriptorReduce)) or op.predicate is not None:
         return None
-    made = stage_access(function, op)
-    rows = len(shape_of(op.value.type)) > 1 and fits(made)
-    return made if rows and _maker(function, op.descriptor) is not None else None
+    access = stage_access(function, op)
+    rows = len(shape_of(op.value.type)) > 1 and can_stage(access)
+    return access if rows and _host_maker(function, op.descriptor) is not None else None
 
 
-def _ordered(function: Function) -> bool:
-    """Whether anything orders what threads write to memory, which would not order copies."""
+def _orders_memory(function: Function) -> bool:
+    """Whether an op orders the memory accesses of threads, which would not order TMA stores."""
     ordering = (op for op in function.ops if op.effects & Effects.SYNC)
     return any(
         getattr(op, "sem", None) is not Order.RELAXED and not op.mnemonic.startswith("gpu.")
@@ -266,8 +270,8 @@ def _ordered(function: Function) -> bool:
     )
 
 
-def _taken(function: Function) -> int:
-    """Bytes of the buffers that the kernel has besides."""
+def _allocated_bytes(function: Function) -> int:
+    """Bytes of the shared memory that the kernel allocates already."""
     return sum(_bytes(op) for op in function.entry.ops if isinstance(op, SharedAlloc))
 
 
@@ -278,52 +282,54 @@ def _bytes(op: SharedAlloc) -> int:
 @attrs.frozen(eq=False)
 class _Partitioner:
     instance: InstanceAccesses
-    found: RingPlan
-    parts: Sequence[RingBuffers]
+    plan: RingPlan
+    ring_buffers: Sequence[RingBuffers]
     groups: int
     makers: dict[Value, MakeDescriptor]
     stores: dict[Op, StagedAccess]
-    again: frozenset[Op]
-    """The stores whose copies wait for those before."""
-    factors: Mapping[Dot, StoredOperand]
+    may_overwrite: frozenset[Op]
+    """The stores that wait until earlier TMA stores are complete."""
+    stored_operands: Mapping[Dot, StoredOperand]
 
     @property
     def function(self) -> Function:
-        """The function that roles are made of."""
+        """The function that is partitioned."""
         return self.instance.function
 
     def functions(self) -> tuple[Function, Function, Function] | Refusal:
-        from tileir.backend.warp_specialize.consumer import multiplying
-        from tileir.backend.warp_specialize.producer import loading
+        from tileir.backend.warp_specialize.consumer import build_consumer
+        from tileir.backend.warp_specialize.producer import build_producer
 
-        maps, outlets = self._maps(), self._outlets()
-        bare = self._without(maps)
-        first = loading(bare, self.found, self.parts)
-        if first is None:
+        maps, paths = self._maps(), self._store_paths()
+        body = self._remove_shared(maps)
+        producer = build_producer(body, self.plan, self.ring_buffers)
+        if producer is None:
             return Refusal("its control flow depends on loaded or computed values")
-        if producer_reads_written_memory(self.instance, self.found, first):
+        if producer_reads_written_memory(self.instance, self.plan, producer):
             return Refusal("an address the producer reads may be written by the kernel")
-        second = storing(multiplying(bare, self.found, self.parts, self.factors), outlets)
-        panels = [part for o in outlets.values() for part in o.parts]
+        consumer = build_epilogue(
+            build_consumer(body, self.plan, self.ring_buffers, self.stored_operands), paths
+        )
+        panels = [part for o in paths.values() for part in o.parts]
         shared = [
             *maps.values(), *(part.map for part in panels if part.map is not None),
-            *(op for p in self.parts for op in p.ops),
+            *(op for p in self.ring_buffers for op in p.ops),
             *dict.fromkeys(part.buffer for part in panels),
-            *dict.fromkeys(factor.buffer for factor in self.factors.values()),
-            *(op for op in self.function.entry.ops if op.mnemonic in _SHARED_BY_ALL),
+            *dict.fromkeys(operand.buffer for operand in self.stored_operands.values()),
+            *(op for op in self.function.entry.ops if op.mnemonic in _SHARED_BY_ROLES),
         ]  # fmt: skip
         captured = [
             *(p.value for p in self.function.parameters),
             *(v for op in shared for v in op.results),
         ]
         name = self.function.name
-        loads = self._role(first, f"{name}.producer", captured)
-        multiplies = self._role(second, f"{name}.consumer", captured)
-        return loads, multiplies, self._kernel(shared, captured)
+        producer_role = self._role(producer, f"{name}.producer", captured)
+        consumer_role = self._role(consumer, f"{name}.consumer", captured)
+        return producer_role, consumer_role, self._kernel(shared, captured)
 
     def _maps(self) -> dict[Value, TensorMap]:
-        """A tensor map for every descriptor that a staged load takes."""
-        swizzles = {load.op.descriptor: load.swizzle for r in self.found.rings for load in r.loads}
+        """A tensor map for every descriptor of a TMA load."""
+        swizzles = {load.op.descriptor: load.swizzle for r in self.plan.rings for load in r.loads}
         return {
             value: TensorMap(
                 op.base, op.to, op.dimensions, padding=op.padding, swizzle=swizzles[value],
@@ -332,29 +338,31 @@ class _Partitioner:
             for value, op in self.makers.items()
         }  # fmt: skip
 
-    def _outlets(self) -> dict[Op, StorePath]:
-        """Where each store passes through shared memory."""
-        found: dict[Op, tuple[StagedAccess, MakeDescriptor]] = {}
+    def _store_paths(self) -> dict[Op, StorePath]:
+        """The path of each store through shared memory."""
+        stores: dict[Op, tuple[StagedAccess, MakeDescriptor]] = {}
         for op, staged in self.stores.items():
-            maker = _maker(self.function, cast(Any, op).descriptor)
+            maker = _host_maker(self.function, cast(Any, op).descriptor)
             assert maker is not None
-            found[op] = staged, maker
-        return plan_stores(found, self.again)
+            stores[op] = staged, maker
+        return plan_stores(stores, self.may_overwrite)
 
-    def _without(self, maps: Mapping[Value, TensorMap]) -> Function:
-        """The function less the ops that make what is captured."""
+    def _remove_shared(self, maps: Mapping[Value, TensorMap]) -> Function:
+        """The function without the ops whose results the roles capture."""
         blocks = {
-            label: attrs.evolve(block, ops=[x for op in block.ops for x in self._kept(op, maps)])
+            label: attrs.evolve(
+                block, ops=[x for op in block.ops for x in self._rewrite_op(op, maps)]
+            )
             for label, block in self.function.blocks.items()
         }
         return self.function.with_blocks(blocks)
 
-    def _kept(self, op: Op, maps: Mapping[Value, TensorMap]) -> Sequence[Op]:
-        """What stays of `op`; what threads access says how it is aligned."""
+    def _rewrite_op(self, op: Op, maps: Mapping[Value, TensorMap]) -> Sequence[Op]:
+        """`op` without what the roles share; descriptors for threads get alignment hints."""
         from tileir.backend.tma.host_plan import row_alignment
         from tileir.backend.warp_specialize.cooperative_loads import with_alignment_hints
 
-        if (op.results and op.results[0] in maps) or op.mnemonic in _SHARED_BY_ALL:
+        if (op.results and op.results[0] in maps) or op.mnemonic in _SHARED_BY_ROLES:
             return ()
         unit = row_alignment(self.function, op.base) if isinstance(op, MakeDescriptor) else 0
         return with_alignment_hints(cast(MakeDescriptor, op), unit) if unit else (op,)
@@ -362,55 +370,66 @@ class _Partitioner:
     def _role(self, body: Function, name: str, captured: Sequence[Value]) -> Function:
         from tileir.backend.transforms.clone import clone
 
-        promised = {p.value: p for p in self.function.parameters}
-        made = body.evolve(
+        declared = {p.value: p for p in self.function.parameters}
+        role = body.evolve(
             name=name, kernel=False, visibility=Visibility.PRIVATE,
-            parameters=tuple(promised.get(v) or Parameter(v) for v in captured),
-            attributes=_again(body), comments=(),
+            parameters=tuple(declared.get(v) or Parameter(v) for v in captured),
+            attributes=_rematerialization(body), comments=(),
         )  # fmt: skip
-        return clone(made)
+        return clone(role)
 
     def _kernel(self, shared: Sequence[Op], captured: Sequence[Value]) -> Function:
-        from tileir.backend.warp_specialize.register_budget import registers_of
+        from tileir.backend.warp_specialize.register_budget import choose_registers
         from tileir.ops.cluster import ClusterWait
-        from tileir.ops.roles import Join, Role
+        from tileir.ops.roles import JoinRoles, Role
 
         entry = self.function.entry
-        held = (prod(x.buffer.shape) // (128 * self.groups) for x in self.factors.values())
-        fetched = any(x.unit for ring in self.found.rings for x in ring.loads)
-        registers = registers_of(self.function, self.groups, fetched, max(held, default=0))
-        given = tuple(captured)
+        operand_elements = (
+            prod(x.buffer.shape) // (128 * self.groups) for x in self.stored_operands.values()
+        )
+        cooperative_loads = any(x.unit for ring in self.plan.rings for x in ring.loads)
+        registers = choose_registers(
+            self.function, self.groups, cooperative_loads, max(operand_elements, default=0)
+        )
+        arguments = tuple(captured)
         name, warps = self.function.name, 4 * self.groups
         waits = [op for op in shared if isinstance(op, ClusterWait)]
         ops = [
             *_host_ops(self.function),
             *(op for op in shared if op not in waits),
-            Role(f"{name}.producer", given, first=warps, warps=LOADING, registers=registers[0]),
+            Role(
+                f"{name}.producer",
+                arguments,
+                first=warps,
+                warps=PRODUCER_WARPS,
+                registers=registers[0],
+            ),
             *waits,
-            Role(f"{name}.consumer", given, first=0, warps=warps, registers=registers[1]),
-            Join(),
+            Role(f"{name}.consumer", arguments, first=0, warps=warps, registers=registers[1]),
+            JoinRoles(),
             Return(),
         ]
-        made = self.function.with_blocks({entry.label: Block(entry.label, (), ops)})
-        total = warps + LOADING
-        return dce(made.evolve(attributes={**self.function.attributes, "num_warps": total}))
+        kernel = self.function.with_blocks({entry.label: Block(entry.label, (), ops)})
+        total = warps + PRODUCER_WARPS
+        return dce(kernel.evolve(attributes={**self.function.attributes, "num_warps": total}))
 
 
-def _again(body: Function) -> dict[str, AttributeValue]:
-    """The blocks that copy by threads, positions in which take no registers elsewhere."""
-    labels = [n for n, block in body.blocks.items() if any(map(_by_threads, block.ops))]
+def _rematerialization(body: Function) -> dict[str, AttributeValue]:
+    """The attribute with the blocks that access descriptors by threads: positions in a tile are
+    recomputed there, so that they take no registers elsewhere."""
+    labels = [n for n, block in body.blocks.items() if any(map(_is_descriptor_access, block.ops))]
     return {REMATERIALIZED_BLOCKS: tuple(labels)} if labels else {}
 
 
-def _by_threads(op: Op) -> bool:
+def _is_descriptor_access(op: Op) -> bool:
     return isinstance(op, (DescriptorLoad, DescriptorStore, DescriptorReduce))
 
 
 def _host_ops(function: Function) -> Iterator[Op]:
-    """The ops of the entry that the host can compute, and what is assumed of their results."""
-    known = host_values(function)
+    """The ops of the entry that the host can compute, and the assumptions on their results."""
+    computable = host_values(function)
     for op in function.entry.ops:
-        if (op.results and all(v in known for v in op.results)) or (
-            isinstance(op, Assume) and op.condition in known
+        if (op.results and all(v in computable for v in op.results)) or (
+            isinstance(op, Assume) and op.condition in computable
         ):
             yield op

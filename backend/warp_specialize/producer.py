@@ -1,5 +1,5 @@
-"""The role that loads: the kernel's control flow, its staged loads as copies by tensor maps, or
-by its threads where no map can."""
+"""The producer: the control flow of the kernel, and its staged loads as TMA loads, or as loads by
+threads where there is no tensor map."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tileir.backend.tma.host_expressions import host_values
 from tileir.backend.warp_specialize.ring_buffers import (
     RingBuffers,
     RingCursor,
+    buffers_of,
     flip_parity,
-    part_of,
 )
 from tileir.backend.warp_specialize.rings import RingPlan
 from tileir.ir import Block, Function
@@ -26,7 +26,7 @@ from tileir.ops.hopper import (
     TmaLoad,
 )
 from tileir.ops.program import Assume
-from tileir.passes.dce import dce, needed
+from tileir.passes.dce import dce, has_effects
 from tileir.passes.simplify_cfg import simplify_cfg
 from tileir.values import Value
 
@@ -34,76 +34,84 @@ if TYPE_CHECKING:
     from tileir.backend.transforms.carry_state import State
 
 
-def loading(function: Function, found: RingPlan, parts: Sequence[RingBuffers]) -> Function | None:
-    """The body of `function` as the role that fills the slots of `parts`; None where control flow
-    or an index follows from what the other role computes or changes."""
+def build_producer(
+    function: Function, plan: RingPlan, ring_buffers: Sequence[RingBuffers]
+) -> Function | None:
+    """The body of the producer, which fills the stages of `ring_buffers`; None where control flow
+    or an index depends on values that only the consumer computes."""
     from tileir.backend.transforms.carry_state import thread_state_through
 
-    role = _Loading(function, found, parts)
-    moved = thread_state_through(function, role.counting.types, role.counting.initial, role.block)
-    cleaned = simplify_cfg(dce(moved))
+    role = _ProducerBuilder(function, plan, ring_buffers)
+    body = thread_state_through(function, role.cursor.types, role.cursor.initial, role.block)
+    cleaned = simplify_cfg(dce(body))
     waited = {v for op in cleaned.ops for v in op.operands if isinstance(v, Value)}
-    return None if waited & role.missing else cleaned
+    return None if waited & role.undefined else cleaned
 
 
-class _Loading:
-    def __init__(self, function: Function, found: RingPlan, parts: Sequence[RingBuffers]) -> None:
+class _ProducerBuilder:
+    def __init__(
+        self, function: Function, plan: RingPlan, ring_buffers: Sequence[RingBuffers]
+    ) -> None:
         from tileir.backend.warp_specialize.cooperative_loads import CooperativeLoads, blocks_read
 
-        self.found, self.parts, self.counting = found, parts, RingCursor(parts)
-        loads = [load for ring in found.rings for load in ring.loads]
-        self.fetching = CooperativeLoads(blocks_read(function, [x.op for x in loads if x.unit]))
+        self.plan, self.ring_buffers, self.cursor = plan, ring_buffers, RingCursor(ring_buffers)
+        loads = [load for ring in plan.rings for load in ring.loads]
+        self.cooperative_loads = CooperativeLoads(
+            blocks_read(function, [x.op for x in loads if x.unit])
+        )
         self.invariant = host_values(function)
-        self.missing: set[Value] = set()
-        """What ops that the role lacks would define."""
+        self.undefined: set[Value] = set()
+        """Results of the ops that the producer does not have."""
 
     def block(self, block: Block, state: State) -> tuple[list[Op], State]:
-        """The block with its copies, less what has effects."""
+        """The block with its loads as copies, and without ops that have effects."""
         ops: list[Op] = []
-        begun: dict[RingBuffers, int] = {}
+        copied: dict[RingBuffers, int] = {}
         for op in block.ops:
-            part = part_of(self.parts, self.found, op)
-            if part is not None:
+            buffers = buffers_of(self.ring_buffers, self.plan, op)
+            if buffers is not None:
                 assert isinstance(op, DescriptorLoad)
-                state = self._copy(op, part, begun, state, ops)
-                self.missing.update(op.results)
-            elif needed(op) and op is not block.terminator and not self._kept(op):
-                self.missing.update(op.results)
+                state = self._copy(op, buffers, copied, state, ops)
+                self.undefined.update(op.results)
+            elif has_effects(op) and op is not block.terminator and not self._keeps(op):
+                self.undefined.update(op.results)
             else:
                 ops.append(op)
-                if isinstance(op, MakeDescriptor) and op.result in self.fetching.blocks:
-                    ops.append(self.fetching.made(op))
+                if isinstance(op, MakeDescriptor) and op.result in self.cooperative_loads.blocks:
+                    ops.append(self.cooperative_loads.make_chunk_descriptor(op))
         return ops, state
 
-    def _kept(self, op: Op) -> bool:
-        """Whether the role needs an op with an effect: a check, and what is assumed of what follows
-        from the kernel's arguments alone."""
+    def _keeps(self, op: Op) -> bool:
+        """Whether the producer keeps an op with an effect: a check of an index, or an assumption on
+        a value that depends only on kernel arguments."""
         if isinstance(op, Assume):
             return op.condition in self.invariant
         return isinstance(op, DeviceAssert)
 
     def _copy(
-        self, op: DescriptorLoad, part: RingBuffers, begun: dict[RingBuffers, int], state: State,
-        ops: list[Op],
+        self, op: DescriptorLoad, buffers: RingBuffers, copied: dict[RingBuffers, int],
+        state: State, ops: list[Op],
     ) -> State:  # fmt: skip
-        """The copy of one load: the ring's first waits for its slot, its last goes on."""
-        ring, (slot, parity) = part.rings[0], self.counting.at(state, part)
-        full, empty = part.full.result, part.empty.result
-        if part not in begun:
-            begun[part] = 0
+        """The copy of one load: the first of a ring waits for the stage, the last advances."""
+        ring, (stage, parity) = buffers.rings[0], self.cursor.at(state, buffers)
+        full, empty = buffers.full.result, buffers.empty.result
+        if buffers not in copied:
+            copied[buffers] = 0
             if not ring.resident:
-                ops.append(MBarrierWait(empty, slot, flip_parity(parity, ops)))
-            if ring.expected:
-                ops.append(MBarrierExpect(full, slot, bytes=ring.expected))
-        begun[part] += 1
-        buffer, load = part.buffer(op), part.load(op)
+                ops.append(MBarrierWait(empty, stage, flip_parity(parity, ops)))
+            if ring.tma_bytes:
+                ops.append(MBarrierExpect(full, stage, bytes=ring.tma_bytes))
+        copied[buffers] += 1
+        buffer, load = buffers.buffer(op), buffers.load(op)
         if load.unit:
-            ops += self.fetching.loaded(load, buffer, slot)
+            ops += self.cooperative_loads.load_block(load, buffer, stage)
         else:
             place = op.location
-            ops.append(TmaLoad(op.descriptor, buffer, slot, full, slot, op.indices, location=place))
-        if begun[part] < len(ring.loads):
+            ops.append(
+                TmaLoad(op.descriptor, buffer, stage, full, stage, op.indices, location=place)
+            )
+        if copied[buffers] < len(ring.loads):
             return state
         if any(load.unit for load in ring.loads):
-            ops += [AsyncFence(), MBarrierArrive(full, slot)]
-        return state if ring.resident else self.counting.advanced(state, part, ops)
+            ops += [AsyncFence(), MBarrierArrive(full, stage)]
+        return state if ring.resident else self.cursor.advance(state, buffers, ops)

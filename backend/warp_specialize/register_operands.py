@@ -1,5 +1,5 @@
-"""Loads that become first factors of dots by ops on registers: conversions, scales, unpacking,
-rows that go with every row of a product."""
+"""Loads from which operand A of a dot is computed in registers: by conversions, scales, unpacking,
+and rows that belong to a dot."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ from tileir.ops.dot import Dot
 from tileir.types import Tile, shape_of
 from tileir.values import Value
 
-_WIDEST, _LINE, _PATTERN = 256, 128, 8
-"""Elements of a box along a dimension (CUDA driver API, "Tensor Map"), bytes that copies to shared
-memory begin at multiples of, and rows after which a swizzle repeats."""
+_MAX_BOX, _ALIGNMENT, _PATTERN = 256, 128, 8
+"""The most elements of a box along a dimension (CUDA driver API, "Tensor Map"), the alignment in
+bytes of copies to shared memory, and the rows after which a swizzle repeats."""
 
 
 def feeds_only_operand_a(function: Function, load: Op) -> bool:
-    """Whether all that comes of a load are first factors of dots, in the same round of a loop."""
+    """Whether all values computed from a load are operands A of dots of its block, in a loop."""
     value = load.results[0]
     place = defining_blocks(function)
-    if not _is_copied(value) or place[value] not in loops(function).innermost:
+    if not _can_be_copied(value) or place[value] not in loops(function).innermost:
         return False
     ends = list(other_uses(function, value))
     return bool(ends) and all(
-        isinstance(op, Dot) and _is_first(op, v) and place[op.result] == place[value]
+        isinstance(op, Dot) and _is_operand_a_only(op, v) and place[op.result] == place[value]
         for op, v in ends
     )
 
 
-def _is_copied(value: Value) -> bool:
-    """Whether a copy brings a tile: whole patterns of rows, or what makes a slot without one."""
+def _can_be_copied(value: Value) -> bool:
+    """Whether TMA can copy a tile: whole swizzle patterns of rows, or an aligned block without
+    swizzle."""
     kind = value.type
     if not isinstance(kind, Tile) or prod(kind.shape[:-1]) % _PATTERN == 0:
         return isinstance(kind, Tile)
-    return kind.shape[-1] <= _WIDEST and kind.size * kind.element.bytes % _LINE == 0
+    return kind.shape[-1] <= _MAX_BOX and kind.size * kind.element.bytes % _ALIGNMENT == 0
 
 
 def is_row(load: Any) -> bool:
@@ -48,26 +49,26 @@ def is_row(load: Any) -> bool:
     return prod(shape_of(load.results[0].type)[:-1]) == 1
 
 
-def _is_first(dot: Dot, value: Value) -> bool:
+def _is_operand_a_only(dot: Dot, value: Value) -> bool:
     return dot.a is value and value not in (dot.b, dot.c)
 
 
 def other_uses(function: Function, value: Value) -> Iterator[tuple[Any, Value]]:
-    """The ops where `value`, or what registers make of it, is used for anything else."""
+    """The uses of `value`, and of the tiles computed from it, other than to compute tiles."""
     seen, waiting = {value}, [value]
     while waiting:
         current = waiting.pop()
         for op in uses(function).get(current, ()):
-            if not _in_registers(op):
+            if not _computes_tiles_only(op):
                 yield op, current
                 continue
-            made = [v for v in op.results if v not in seen]
-            seen.update(made)
-            waiting += made
+            fresh = [v for v in op.results if v not in seen]
+            seen.update(fresh)
+            waiting += fresh
 
 
-def _in_registers(op: Op) -> bool:
-    """Whether `op` makes tiles of tiles, and nothing else."""
+def _computes_tiles_only(op: Op) -> bool:
+    """Whether `op` only computes tiles, and is not a dot."""
     return (
         op.effects is Effects.PURE
         and not isinstance(op, Dot)
@@ -77,8 +78,8 @@ def _in_registers(op: Op) -> bool:
 
 
 def register_operand_inputs(function: Function, dot: Dot) -> list[DescriptorLoad]:
-    """The blocks of tensors that the first factor of `dot` is made of in its own block."""
-    found: dict[DescriptorLoad, None] = {}
+    """The descriptor loads from which operand A of `dot` is computed in the block of the dot."""
+    inputs: dict[DescriptorLoad, None] = {}
     waiting, origin, place = [dot.a], definitions(function), defining_blocks(function)
     seen: set[Any] = set()
     while waiting:
@@ -89,7 +90,7 @@ def register_operand_inputs(function: Function, dot: Dot) -> list[DescriptorLoad
         seen.add(op)
         if isinstance(op, DescriptorLoad):
             if op.predicate is None and feeds_only_operand_a(function, op):
-                found[op] = None
-        elif _in_registers(op):
+                inputs[op] = None
+        elif _computes_tiles_only(op):
             waiting += op.inputs
-    return list(found)
+    return list(inputs)

@@ -1,4 +1,5 @@
-"""What the roles of a kernel share: the buffers and barriers of its rings, and counting slots."""
+"""The buffers and barriers of rings, which the roles of a kernel share, and the cursors that count
+their stages."""
 
 from __future__ import annotations
 
@@ -21,15 +22,14 @@ if TYPE_CHECKING:
 
 BARRIERS = pointer(I64, AddressSpace.SHARED)
 
-LOADING = 4
-"""Warps that load: one thread does, where tensor maps can, but registers are given back by
-warpgroups."""
+PRODUCER_WARPS = 4
+"""Warps of the producer. One thread issues the TMA loads, but `setmaxnreg` needs a warpgroup."""
 
 
 @attrs.frozen(eq=False)
 class RingBuffers:
-    """Buffers, one per load, and barriers of rings that are alike, which take turns: `full` ends a
-    phase when a slot has been filled, `empty` when it has been read."""
+    """The circular buffers, one per load, and the barriers that compatible rings share. A phase of
+    `full` ends when a stage has been written, a phase of `empty` when it has been read."""
 
     rings: tuple[Ring, ...]
     num_stages: int
@@ -43,37 +43,39 @@ class RingBuffers:
 
     def buffer(self, op: Op) -> Value:
         """The buffer of load `op`."""
-        return self.buffers[self._place(op)[0]].result
+        return self.buffers[self._find_load(op)[0]].result
 
     def load(self, op: Op) -> StagedAccess:
-        """What is staged by load `op`."""
-        return self._place(op)[1]
+        """The staged access of load `op`."""
+        return self._find_load(op)[1]
 
-    def _place(self, op: Op) -> tuple[int, StagedAccess]:
-        loads = (found for ring in self.rings for found in enumerate(ring.loads))
+    def _find_load(self, op: Op) -> tuple[int, StagedAccess]:
+        loads = (numbered for ring in self.rings for numbered in enumerate(ring.loads))
         return next((i, load) for i, load in loads if load.op is op)
 
 
 def group_compatible_rings(rings: Sequence[Ring]) -> list[tuple[Ring, ...]]:
-    """Rings of different loops whose slots hold the same and are given back alike."""
-    found: dict[Any, list[Ring]] = {}
+    """Rings of different loops whose stages have the same layout and lifetime."""
+    groups: dict[Any, list[Ring]] = {}
     for ring in rings:
-        held = tuple((x.element, x.rows, x.columns, x.unit > 0, x.widest) for x in ring.loads)
+        layouts = tuple((x.element, x.rows, x.columns, x.unit > 0, x.widest) for x in ring.loads)
         number = 0
-        while _taken(ring, found.get(key := (held, ring.early, ring.resident, number), ())):
+        while _cannot_share(
+            ring, groups.get(key := (layouts, ring.is_outer, ring.resident, number), ())
+        ):
             number += 1
-        found.setdefault(key, []).append(ring)
-    return [tuple(members) for members in found.values()]
+        groups.setdefault(key, []).append(ring)
+    return [tuple(members) for members in groups.values()]
 
 
-def _taken(ring: Ring, others: Sequence[Ring]) -> bool:
-    """Whether `ring` cannot take turns with others: where one loop fills both, dots may come to
-    read them in another order."""
+def _cannot_share(ring: Ring, others: Sequence[Ring]) -> bool:
+    """Whether `ring` cannot share buffers with others: dots may read the rings of one loop in
+    another order than its loads write them."""
     return any(ring.resident or other.loop == ring.loop for other in others)
 
 
-def parts_of(rings: tuple[Ring, ...], num_stages: int, warps: int) -> RingBuffers:
-    """The parts of `rings`, which are alike and which `warps` read."""
+def allocate_buffers(rings: tuple[Ring, ...], num_stages: int, warps: int) -> RingBuffers:
+    """Buffers and barriers for compatible `rings` that `warps` read."""
     ring = rings[0]
     buffers = tuple(
         SharedAlloc(
@@ -83,76 +85,77 @@ def parts_of(rings: tuple[Ring, ...], num_stages: int, warps: int) -> RingBuffer
         )
         for load in ring.loads
     )  # fmt: skip
-    full = MBarrierAlloc(BARRIERS, count=num_stages, arrivals=_fillers(ring))
+    full = MBarrierAlloc(BARRIERS, count=num_stages, arrivals=_full_arrivals(ring))
     return RingBuffers(
         rings, num_stages, buffers, full, MBarrierAlloc(BARRIERS, count=num_stages, arrivals=warps)
     )
 
 
-def _fillers(ring: Ring) -> int:
-    """Arrivals when a slot is filled: of what begins copies, and of every warp that loads."""
+def _full_arrivals(ring: Ring) -> int:
+    """Arrivals per phase of the full barrier: one expects TMA bytes, and one for each warp that
+    loads by threads."""
     by_threads = any(load.unit for load in ring.loads)
-    return (ring.expected > 0) + LOADING * by_threads
+    return (ring.tma_bytes > 0) + PRODUCER_WARPS * by_threads
 
 
 @attrs.frozen(eq=False)
 class RingCursor:
-    """Where each ring of several slots is, as carried by control flow: its slot, and the parity of
-    the phase that the slot is in."""
+    """The stage that each ring is at and the parity of its phase, as values that control flow
+    carries."""
 
-    parts: Sequence[RingBuffers]
+    ring_buffers: Sequence[RingBuffers]
 
     @property
     def types(self) -> list[tuple[Type, str]]:
-        return [(I32, name) for _ in self.parts for name in ("slot", "parity")]
+        return [(I32, name) for _ in self.ring_buffers for name in ("stage", "parity")]
 
     @property
     def initial(self) -> State:
-        return tuple(constant(I32, 0) for _ in range(2 * len(self.parts)))
+        return tuple(constant(I32, 0) for _ in range(2 * len(self.ring_buffers)))
 
-    def at(self, state: State, part: RingBuffers) -> tuple[Operand, Operand]:
-        """Slot and parity of a ring."""
-        index = self._index(part)
+    def at(self, state: State, buffers: RingBuffers) -> tuple[Operand, Operand]:
+        """Stage and parity of a ring."""
+        index = self._index(buffers)
         return state[index], state[index + 1]
 
-    def advanced(self, state: State, part: RingBuffers, ops: list[Op]) -> State:
-        """The state after one slot of a ring."""
-        slot, parity = self.at(state, part)
-        following, full = self._next(part, slot, ops)
-        turned = _made(ops, Xor(parity, constant(I32, 1)))
-        if full is not None:
-            turned = _made(ops, Select(full, turned, parity))
-        index = self._index(part)
-        return (*state[:index], following, turned, *state[index + 2 :])
+    def advance(self, state: State, buffers: RingBuffers, ops: list[Op]) -> State:
+        """The state after one stage of a ring."""
+        stage, parity = self.at(state, buffers)
+        next_stage, wraps = self._next(buffers, stage, ops)
+        next_parity = _append(ops, Xor(parity, constant(I32, 1)))
+        if wraps is not None:
+            next_parity = _append(ops, Select(wraps, next_parity, parity))
+        index = self._index(buffers)
+        return (*state[:index], next_stage, next_parity, *state[index + 2 :])
 
     def _next(
-        self, part: RingBuffers, slot: Operand, ops: list[Op]
+        self, buffers: RingBuffers, stage: Operand, ops: list[Op]
     ) -> tuple[Operand, Operand | None]:
-        if part.num_stages == 1:
-            return slot, None
-        more = _made(ops, Add(slot, constant(I32, 1)))
-        test = ICmp(more, constant(I32, part.num_stages), predicate_=IntegerPredicate.EQ)
+        if buffers.num_stages == 1:
+            return stage, None
+        following = _append(ops, Add(stage, constant(I32, 1)))
+        test = ICmp(following, constant(I32, buffers.num_stages), predicate_=IntegerPredicate.EQ)
         ops.append(test)
-        full = test.results[0]
-        return _made(ops, Select(full, constant(I32, 0), more)), full
+        wraps = test.results[0]
+        return _append(ops, Select(wraps, constant(I32, 0), following)), wraps
 
-    def _index(self, part: RingBuffers) -> int:
-        return 2 * next(i for i, p in enumerate(self.parts) if p is part)
+    def _index(self, buffers: RingBuffers) -> int:
+        return 2 * next(i for i, p in enumerate(self.ring_buffers) if p is buffers)
 
 
 def flip_parity(parity: Operand, ops: list[Op]) -> Operand:
     """The other parity."""
     if isinstance(parity, Constant):
         return constant(I32, 1 - int(parity.value))
-    return _made(ops, Xor(parity, constant(I32, 1)))
+    return _append(ops, Xor(parity, constant(I32, 1)))
 
 
-def _made(ops: list[Op], op: Any) -> Value:
+def _append(ops: list[Op], op: Any) -> Value:
     ops.append(op)
     return op.results[0]
 
 
-def part_of(parts: Sequence[RingBuffers], found: RingPlan, op: Op) -> RingBuffers | None:
-    """The parts of the ring that load `op` is of."""
-    ring = found.of(op)
-    return None if ring is None else next(p for p in parts if ring in p.rings)
+def buffers_of(ring_buffers: Sequence[RingBuffers], plan: RingPlan, op: Op) -> RingBuffers | None:
+    """The buffers of the ring of load `op`."""
+    ring = plan.of(op)
+    return None if ring is None else next(p for p in ring_buffers if ring in p.rings)

@@ -1,4 +1,5 @@
-"""What is staged for dots: loads by descriptors, grouped by the dots that need them together."""
+"""Operands that dots read from shared memory: descriptor loads, grouped into circular buffers
+("rings") by the dots that read them."""
 
 from __future__ import annotations
 
@@ -38,9 +39,9 @@ LINE = 128
 
 @attrs.frozen(eq=False)
 class StagedAccess:
-    """An access whose block passes through a buffer. `unit`: where threads read or write it, and
-    not a tensor map, the bytes that the addresses of rows are multiples of; else 0. `widest`: the
-    bytes of a row that a panel may have."""
+    """An access whose block passes through a shared-memory buffer. `unit`: 0 where a tensor map
+    copies the block; where threads do, the alignment of its rows in bytes. `widest`: the most bytes
+    in a row of a panel."""
 
     op: DescriptorLoad | DescriptorStore | DescriptorReduce
     unit: int = 0
@@ -62,7 +63,7 @@ class StagedAccess:
 
     @property
     def bytes(self) -> int:
-        """Bytes of a slot."""
+        """Bytes of a stage."""
         return self.rows * self.columns * self.element.bytes
 
     @property
@@ -72,13 +73,13 @@ class StagedAccess:
 
     @property
     def panel(self) -> int:
-        """Columns of a panel; 0 where rows are whole."""
+        """Columns of a panel; 0 where the block is not cut into panels."""
         return (16 << self.swizzle) // self.element.bytes if self.swizzle else 0
 
 
 @attrs.frozen(eq=False)
 class SmemOperand:
-    """A factor of a dot that lies in a buffer, and whether it lies there transposed."""
+    """An operand of a dot in shared memory; `transposed`: whether the buffer has its transpose."""
 
     staged: StagedAccess
     transposed: bool
@@ -86,117 +87,120 @@ class SmemOperand:
 
 @attrs.frozen(eq=False)
 class Ring:
-    """Loads that are waited for together, by the dots that need them. Slots are given back by the
-    last dot, or where block `until` begins, at its end if it has dots; those of `resident` ones
-    never."""
+    """Loads that share the barriers of a stage, and the dots that read them. A stage is released
+    after the last of `dots`. Where `release_block` names a block, it is released there: at the end
+    of a block that has the loads or such dots, else at the start. Stages of a `resident` ring are
+    never released."""
 
     loads: tuple[StagedAccess, ...]
     dots: tuple[Dot, ...]
-    home: str
+    block: str
     """The block of the loads."""
     loop: str | None = None
-    """The innermost loop around it, by its header."""
+    """The header of the innermost loop around the loads."""
     resident: bool = False
-    until: str | None = None
+    release_block: str | None = None
 
     @property
-    def early(self) -> bool:
-        """Whether slots are waited for where the loads stand, before dots in loops within."""
-        return self.resident or self.until is not None
+    def is_outer(self) -> bool:
+        """Whether the loads are outside the loops of the dots: consumers wait for a stage where the
+        loads are, not at the dots."""
+        return self.resident or self.release_block is not None
 
     @property
     def bytes(self) -> int:
-        """Bytes of one slot."""
+        """Bytes of a stage."""
         return sum(load.bytes for load in self.loads)
 
     @property
-    def expected(self) -> int:
-        """Bytes that tensor maps bring for one slot."""
+    def tma_bytes(self) -> int:
+        """Bytes of a stage that tensor maps copy, which its full barrier expects."""
         return sum(load.bytes for load in self.loads if not load.unit)
 
 
 @attrs.frozen(eq=False)
 class RingPlan:
-    """All rings of a kernel, and the factors of its dots that lie in them."""
+    """The rings of a kernel, and the operands of its dots that are in them."""
 
     rings: tuple[Ring, ...]
-    factors: dict[tuple[Dot, str], SmemOperand]
-    prologues: dict[Dot, tuple[StagedAccess, ...]] = attrs.field(
+    operands: dict[tuple[Dot, str], SmemOperand]
+    register_inputs: dict[Dot, tuple[StagedAccess, ...]] = attrs.field(
         factory=dict[Dot, "tuple[StagedAccess, ...]"]
     )
-    """What first factors are made of in registers."""
+    """By dot, the loads from which operand A is computed in registers."""
 
     def of(self, op: Op) -> Ring | None:
-        """The ring that load `op` is of."""
+        """The ring of load `op`."""
         return next((r for r in self.rings for load in r.loads if load.op is op), None)
 
 
 def plan_rings(function: Function) -> RingPlan | Refusal:
-    """The rings of `function`, every dot of which takes B, and A or not, from one; else why it
-    has none."""
+    """The rings of `function`: operand B of every dot is in one, and operand A may be. Else why
+    there are none."""
     dots = [op for op in function.ops if isinstance(op, Dot)]
     if not dots:
         return Refusal("there is no dot")
     staged: dict[Op, StagedAccess] = {}
-    factors: dict[tuple[Dot, str], SmemOperand] = {}
+    operands: dict[tuple[Dot, str], SmemOperand] = {}
     for dot in dots:
         why = why_not_wgmma(dot)
         if why is not None:
             return attrs.evolve(why, location=dot.location)
         for name in ("a", "b"):
-            found = _factor(function, dot, name, staged)
-            if found is not None:
-                factors[dot, name] = found
-        if (dot, "b") not in factors:
+            operand = _smem_operand(function, dot, name, staged)
+            if operand is not None:
+                operands[dot, name] = operand
+        if (dot, "b") not in operands:
             return Refusal(
                 "operand B is not a block of a strided tensor (see infer-descriptors)", dot.location
             )
-    prologues = {
+    register_inputs = {
         dot: tuple(
             staged.setdefault(x, stage_access(function, x))
             for x in register_operand_inputs(function, dot)
         )
         for dot in dots
-        if (dot, "a") not in factors
+        if (dot, "a") not in operands
     }
     needed = {
         dot: [
-            *(factors[dot, name].staged for name in "ab" if (dot, name) in factors),
-            *prologues.get(dot, ()),
+            *(operands[dot, name].staged for name in "ab" if (dot, name) in operands),
+            *register_inputs.get(dot, ()),
         ]
         for dot in dots
     }
-    groups = list(_grouped(function, needed))
+    groups = list(_group_loads(function, needed))
     if any(isinstance(g, Refusal) for g in groups):
         return next(g for g in groups if isinstance(g, Refusal))
-    found = [g for g in groups if isinstance(g, Ring)]
-    return RingPlan(_together(found, dots), factors, prologues)
+    rings = [g for g in groups if isinstance(g, Ring)]
+    return RingPlan(_merge_rings(rings, dots), operands, register_inputs)
 
 
-def _factor(
+def _smem_operand(
     function: Function, dot: Dot, name: str, staged: dict[Op, StagedAccess]
 ) -> SmemOperand | None:
-    """The factor as it lies in a buffer; None where it does not, or not as the product needs it."""
-    found = _source(function, getattr(dot, name))
-    if found is None:
+    """Operand `name` of a dot in shared memory; None where no load has it in a layout of
+    `wgmma`."""
+    source = _source(function, getattr(dot, name))
+    if source is None:
         return None
-    op, transposed = found
-    if not _only_dots(function, op.result):
+    op, transposed = source
+    if not _is_read_by_dots_only(function, op.result):
         return None
-    made = staged.setdefault(op, stage_access(function, op))
+    access = staged.setdefault(op, stage_access(function, op))
     along_k = transposed == (name == "b")
-    if not made.swizzle or not (along_k or made.element in HALVES):
+    if not access.swizzle or not (along_k or access.element in HALVES):
         return None
-    asked = shape_of(dot.a.type)[1] if along_k else shape_of(dot.c.type)[name == "b"]
-    if op.block().shape[-1] != asked and (along_k or name == "a"):
+    extent = shape_of(dot.a.type)[1] if along_k else shape_of(dot.c.type)[name == "b"]
+    if op.block().shape[-1] != extent and (along_k or name == "a"):
         return None
-    return SmemOperand(made, transposed)
+    return SmemOperand(access, transposed)
 
 
 def stage_access(
     function: Function, op: DescriptorLoad | DescriptorStore | DescriptorReduce
 ) -> StagedAccess:
-    """The access, by threads or a tensor map as the kernel says."""
+    """The access, by threads where the kernel has no tensor map for its descriptor."""
     from tileir.backend.tma.host_plan import row_alignment
 
     maker = definitions(function).get(op.descriptor)  # type: ignore[arg-type]
@@ -206,13 +210,13 @@ def stage_access(
 
 
 def _source(function: Function, value: Operand) -> tuple[DescriptorLoad, bool] | None:
-    """The load that a factor comes from, and whether it was transposed on the way."""
+    """The load of an operand, and whether the operand is its transpose."""
     op = definitions(function).get(value) if isinstance(value, Value) else None
     if isinstance(op, DescriptorLoad) and op.predicate is None:
         return op, False
     if isinstance(op, Trans) and tuple(op.order) == (1, 0):
-        found = _source(function, op.value)
-        return None if found is None else (found[0], not found[1])
+        source = _source(function, op.value)
+        return None if source is None else (source[0], not source[1])
     if isinstance(op, Reshape) and as_rows(shape_of(op.value.type)) == as_rows(shape_of(op.to)):
         return _source(function, op.value)
     return _source(function, op.value) if _first_columns(op) else None
@@ -244,84 +248,88 @@ def as_rows(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (prod(shape[:-1]), shape[-1]) if len(shape) > 1 else shape
 
 
-def _only_dots(function: Function, value: Value) -> bool:
-    """Whether dots alone read `value`, as it is, reshaped or transposed."""
+def _is_read_by_dots_only(function: Function, value: Value) -> bool:
+    """Whether only dots read `value`, as it is, reshaped or transposed."""
     return all(
         (isinstance(r, Dot) and value is not r.c)
-        or (isinstance(r, (Trans, Reshape)) and _only_dots(function, r.result))
-        or (_first_columns(r) and _only_dots(function, r.result))
+        or (isinstance(r, (Trans, Reshape)) and _is_read_by_dots_only(function, r.result))
+        or (_first_columns(r) and _is_read_by_dots_only(function, r.result))
         for r in uses(function).get(value, ())
     )
 
 
-def _grouped(
+def _group_loads(
     function: Function, needed: Mapping[Dot, list[StagedAccess]]
 ) -> Iterator[Ring | Refusal]:
-    """Loads of one block that feed one dot, together; a load for dots of loops within by itself."""
+    """A ring for the loads of a dot in its own block, and a ring for each load outside its loop."""
     place, inner = defining_blocks(function), loops(function).innermost
     seen: set[StagedAccess] = set()
     for dot, loads in needed.items():
-        near: list[StagedAccess] = []
+        same_block: list[StagedAccess] = []
         for staged in loads:
             if staged in seen:
                 continue
             seen.add(staged)
-            home = place[staged.op.result]
-            if home == place[dot.result] and home in inner:
-                near.append(staged)
+            label = place[staged.op.result]
+            if label == place[dot.result] and label in inner:
+                same_block.append(staged)
             else:
-                yield _held(function, staged, _fed(needed, [staged]))
-        if near:
-            fed = _fed(needed, near)
-            if any(place[d.result] != place[dot.result] for d in fed):
-                yield Refusal("a block is multiplied in several places", near[0].op.location)
-            yield Ring(tuple(near), fed, place[dot.result], inner[place[dot.result]])
+                yield _outer_ring(function, staged, _dots_of(needed, [staged]))
+        if same_block:
+            dots = _dots_of(needed, same_block)
+            if any(place[d.result] != place[dot.result] for d in dots):
+                yield Refusal("a load is read by dots of several blocks", same_block[0].op.location)
+            yield Ring(tuple(same_block), dots, place[dot.result], inner[place[dot.result]])
 
 
-def _together(rings: list[Ring], dots: list[Dot]) -> tuple[Ring, ...]:
-    """`rings`, each that is needed after another of its block and not for longer as part of that
-    one, and those that are held for the same loops as one: one wait is for both."""
+def _merge_rings(rings: list[Ring], dots: list[Dot]) -> tuple[Ring, ...]:
+    """`rings`, where rings of one block with nested or equal lifetimes are merged, so that one wait
+    is for both."""
     number = {dot: i for i, dot in enumerate(dots)}
-    found: list[Ring] = []
+    merged: list[Ring] = []
     for ring in sorted(rings, key=lambda r: (number[r.dots[0]], -number[r.dots[-1]])):
-        for i, other in enumerate(found):
-            alike = [(r.home, r.until, r.resident) for r in (other, ring)]
-            long = ring.early or number[other.dots[-1]] >= number[ring.dots[-1]]
-            if alike[0] == alike[1] and long:
-                fed = tuple(sorted({*other.dots, *ring.dots}, key=number.__getitem__))
-                found[i] = attrs.evolve(other, loads=(*other.loads, *ring.loads), dots=fed)
+        for i, other in enumerate(merged):
+            lifetimes = [(r.block, r.release_block, r.resident) for r in (other, ring)]
+            is_contained = ring.is_outer or number[other.dots[-1]] >= number[ring.dots[-1]]
+            if lifetimes[0] == lifetimes[1] and is_contained:
+                both = tuple(sorted({*other.dots, *ring.dots}, key=number.__getitem__))
+                merged[i] = attrs.evolve(other, loads=(*other.loads, *ring.loads), dots=both)
                 break
         else:
-            found.append(ring)
-    return tuple(found)
+            merged.append(ring)
+    return tuple(merged)
 
 
-def _held(function: Function, staged: StagedAccess, fed: tuple[Dot, ...]) -> Ring | Refusal:
-    """The ring of a load whose dots are in loops within its own, or in no loop."""
+def _outer_ring(function: Function, staged: StagedAccess, dots: tuple[Dot, ...]) -> Ring | Refusal:
+    """The ring of a load whose dots are in inner loops, or which is in no loop."""
     place, nest = defining_blocks(function), loops(function)
-    home = place[staged.op.result]
-    loop = nest.around(home)
+    label = place[staged.op.result]
+    loop = nest.around(label)
     if loop is None:
-        return Ring((staged,), fed, home, resident=True)
-    if loop.latch is None or any(place[dot.result] not in loop.blocks for dot in fed):
-        return Refusal("a block is multiplied outside the loop that reads it", staged.op.location)
-    if not dominance(function).dominates(home, loop.latch):
-        return Refusal("a block is not read in every iteration of its loop", staged.op.location)
-    until = _behind(function, loop, {home, *(place[dot.result] for dot in fed)})
-    return Ring((staged,), fed, home, loop.header, until=until or loop.latch)
+        return Ring((staged,), dots, label, resident=True)
+    if loop.latch is None or any(place[dot.result] not in loop.blocks for dot in dots):
+        return Refusal("a dot is outside the loop that loads its operand", staged.op.location)
+    if not dominance(function).dominates(label, loop.latch):
+        return Refusal(
+            "an operand is not loaded in every iteration of its loop", staged.op.location
+        )
+    released = _find_release_block(function, loop, {label, *(place[dot.result] for dot in dots)})
+    return Ring((staged,), dots, label, loop.header, release_block=released or loop.latch)
 
 
-def _behind(function: Function, loop: Loop, places: set[str]) -> str | None:
-    """The first block of a round of `loop` that every round comes to behind all blocks `places`,
-    outside loops within; None where there is none."""
+def _find_release_block(function: Function, loop: Loop, labels: set[str]) -> str | None:
+    """The first block of an iteration of `loop` that is executed once per iteration, after all of
+    the blocks `labels`; None where there is none."""
     graph, tree, inner = cfg(function), dominance(function), loops(function).innermost
-    late: dict[str, bool] = {}
+    is_after: dict[str, bool] = {}
     for label in reversed(loop.order):
         after = (n for n in graph.successors[label] if n in loop.blocks and n != loop.header)
-        late[label] = label not in places and all(late.get(n, False) for n in after)
-    passed = (n for n in loop.order if late[n] and inner[n] == loop.header)
-    return next((n for n in passed if tree.dominates(n, cast(str, loop.latch))), None)
+        is_after[label] = label not in labels and all(is_after.get(n, False) for n in after)
+    candidates = (n for n in loop.order if is_after[n] and inner[n] == loop.header)
+    return next((n for n in candidates if tree.dominates(n, cast(str, loop.latch))), None)
 
 
-def _fed(needed: Mapping[Dot, list[StagedAccess]], loads: list[StagedAccess]) -> tuple[Dot, ...]:
+def _dots_of(
+    needed: Mapping[Dot, list[StagedAccess]], loads: list[StagedAccess]
+) -> tuple[Dot, ...]:
     return tuple(dot for dot, some in needed.items() if any(x in loads for x in some))

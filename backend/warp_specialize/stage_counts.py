@@ -1,4 +1,4 @@
-"""How many warpgroups multiply, and how many slots rings have."""
+"""How many consumer warpgroups a kernel has, and how many stages its rings have."""
 
 from __future__ import annotations
 
@@ -12,57 +12,60 @@ from tileir.ops.dot import Dot
 from tileir.refusal import Refusal
 from tileir.types import shape_of
 
-_MOST_SUMS = 200
-_FEWEST_SLOTS = 2
-_ENOUGH = 40 << 10
-"""Bytes under way that hide how long copies take: a microsecond, at what a multiprocessor reads."""
+_MAX_ACCUMULATOR_REGISTERS = 200
+_MIN_STAGES = 2
+_BYTES_IN_FLIGHT = 40 << 10
+"""Bytes in flight that hide the latency of copies: one microsecond at the bandwidth of a
+multiprocessor."""
 
 
 def choose_warpgroups(
-    function: Function, warps: int, found: RingPlan, factors: Mapping[Dot, StoredOperand]
+    function: Function, warps: int, plan: RingPlan, stored_operands: Mapping[Dot, StoredOperand]
 ) -> int | Refusal:
-    """How many warpgroups multiply: those that share the rows of each product, or the columns of
-    one whose first factor all can read."""
+    """How many consumer warpgroups: they divide the rows of each dot, or the columns of a dot whose
+    operand A is in shared memory. `warps` is the requested number of warps, 0 to choose."""
     dots = [op for op in function.ops if isinstance(op, Dot)]
     tiles = [shape_of(op.c.type) for op in dots]
-    apart = [shape_of(dot.c.type) for dot in dots if dot not in factors]
-    rows = min(m for m, _ in apart or tiles) // ROWS
+    row_split = [shape_of(dot.c.type) for dot in dots if dot not in stored_operands]
+    rows = min(m for m, _ in row_split or tiles) // ROWS
 
-    def fits(dot: Dot, groups: int) -> bool:
+    def can_divide(dot: Dot, groups: int) -> bool:
         whole = shape_of(dot.c.type)[0] // ROWS % groups == 0
-        return whole or (dot in factors and can_split_n(dot, found, groups))
+        return whole or (dot in stored_operands and can_split_n(dot, plan, groups))
 
-    fitting = [g for g in (3, 2, 1) if all(fits(dot, g) for dot in dots)]
-    held = {g: max(m * n // (128 * g) for m, n in tiles) for g in fitting}
-    few = [g for g in fitting if held[g] <= _MOST_SUMS]
-    if warps and not warps % 4 and warps // 4 in few:
+    candidates = [g for g in (3, 2, 1) if all(can_divide(dot, g) for dot in dots)]
+    registers = {g: max(m * n // (128 * g) for m, n in tiles) for g in candidates}
+    feasible = [g for g in candidates if registers[g] <= _MAX_ACCUMULATOR_REGISTERS]
+    if warps and not warps % 4 and warps // 4 in feasible:
         return warps // 4
-    if not few:
+    if not feasible:
         return Refusal("the accumulators need more than 255 registers per thread")
-    return next((g for g in few if g <= rows), few[-1])
+    return next((g for g in feasible if g <= rows), feasible[-1])
 
 
 def choose_stage_counts(
-    kinds: Sequence[tuple[Ring, ...]], room: int, wanted: int
+    kinds: Sequence[tuple[Ring, ...]], available: int, requested: int
 ) -> list[int] | None:
-    """Slots of each kind of ring within `room` bytes: as many as fit of those in innermost loops,
-    two of those that stay for a loop within, or one where that leaves too few of the others; None
-    where not even that fits."""
-    moving = sum(g[0].bytes for g in kinds if not g[0].early)
-    found: dict[int, int] = {}
-    for ahead in (2, 1):
-        early = sum(g[0].bytes * (1 if g[0].resident else ahead) for g in kinds if g[0].early)
-        found[ahead] = _fitting(room - early, moving, wanted)
-    ahead = max(found, key=lambda n: (min((found[n] - 1) * moving, _ENOUGH), n))
-    if not found[ahead]:
+    """The stages of each kind of ring within `available` bytes: as many as fit for the rings of
+    innermost loops, two for outer rings, or one where two leave too few bytes in flight for the
+    others. None where not even that fits. `requested` bounds the number, 0 for 8."""
+    inner_bytes = sum(g[0].bytes for g in kinds if not g[0].is_outer)
+    inner: dict[int, int] = {}
+    for outer in (2, 1):
+        outer_bytes = sum(
+            g[0].bytes * (1 if g[0].resident else outer) for g in kinds if g[0].is_outer
+        )
+        inner[outer] = _stages_that_fit(available - outer_bytes, inner_bytes, requested)
+    outer = max(inner, key=lambda n: (min((inner[n] - 1) * inner_bytes, _BYTES_IN_FLIGHT), n))
+    if not inner[outer]:
         return None
-    held = {True: 1, False: ahead}
-    return [held[g[0].resident] if g[0].early else found[ahead] for g in kinds]
+    outer_counts = {True: 1, False: outer}
+    return [outer_counts[g[0].resident] if g[0].is_outer else inner[outer] for g in kinds]
 
 
-def _fitting(room: int, each: int, wanted: int) -> int:
-    """Slots of `each` bytes that fit, 8 at most; 0 for less than two."""
+def _stages_that_fit(available: int, each: int, requested: int) -> int:
+    """How many stages of `each` bytes fit, 8 at most; 0 for fewer than two."""
     if not each:
         return 1
-    fits = min(room // each, wanted or 8)
-    return fits if fits >= min(_FEWEST_SLOTS, wanted or _FEWEST_SLOTS) else 0
+    fits = min(available // each, requested or 8)
+    return fits if fits >= min(_MIN_STAGES, requested or _MIN_STAGES) else 0

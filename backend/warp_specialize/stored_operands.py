@@ -1,5 +1,5 @@
-"""First factors that the threads which multiply write to shared memory for themselves: what they
-made of another product, transposed, of which each warp needs rows that others hold."""
+"""Operands A that the consumer warps store to shared memory: the transpose of a tile computed from
+another dot, whose rows are distributed over other warps."""
 
 from __future__ import annotations
 
@@ -13,55 +13,54 @@ from tileir.backend.warp_specialize.rings import RingPlan, StagedAccess
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import Barrier, LocalStore, SharedAlloc
+from tileir.ops.gpu import BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence
 from tileir.ops.shape import Trans
 from tileir.types import I32, AddressSpace, Tile, pointer, shape_of
 from tileir.values import Operand, Value, constant
 
 _PANELS = (32, 64)
-"""Bytes of a row of panels narrower than the widest."""
+"""Row bytes of the panels that are narrower than the widest."""
 
 
 @attrs.frozen(eq=False)
 class StoredOperand:
-    """A first factor, `value` transposed, and the buffer it lies in, as `value` is."""
+    """Operand A of a dot, the transpose of `value`, and the buffer that `value` is stored to."""
 
     value: Operand
     buffer: SharedAlloc
 
     def ops(self) -> list[Op]:
-        """What writes it: once all warps have multiplied what lay there, and before any
-        multiplies."""
-        slot, place = constant(I32, 0), self.buffer.location
-        stored = LocalStore(self.value, self.buffer.result, slot, location=place)
-        return [Barrier(), stored, AsyncFence(), Barrier()]
+        """The store, between a barrier after earlier reads of the buffer and one before the
+        next."""
+        stage, place = constant(I32, 0), self.buffer.location
+        stored = LocalStore(self.value, self.buffer.result, stage, location=place)
+        return [BlockBarrier(), stored, AsyncFence(), BlockBarrier()]
 
 
-def written(function: Function, found: RingPlan) -> dict[Dot, StoredOperand]:
-    """By dot, the first factor that has to be written; those of different blocks take turns with
-    buffers."""
-    made: dict[Dot, StoredOperand] = {}
+def find_stored_operands(function: Function, plan: RingPlan) -> dict[Dot, StoredOperand]:
+    """By dot, the operand A that has to be stored. Dots of different blocks share buffers."""
+    operands: dict[Dot, StoredOperand] = {}
     buffers: dict[object, SharedAlloc] = {}
     place = defining_blocks(function)
     for dot in function.ops:
-        factor = _factor(function, dot, found) if isinstance(dot, Dot) else None
-        if isinstance(dot, Dot) and factor is not None:
-            here = [d for d in made if place[d.result] == place[dot.result]]
-            key = factor.buffer.type, factor.buffer.shape, len(here)
-            buffer = buffers.setdefault(key, factor.buffer)
-            made[dot] = attrs.evolve(factor, buffer=buffer)
-    return made
+        operand = _stored_operand(function, dot, plan) if isinstance(dot, Dot) else None
+        if isinstance(dot, Dot) and operand is not None:
+            here = [d for d in operands if place[d.result] == place[dot.result]]
+            key = operand.buffer.type, operand.buffer.shape, len(here)
+            buffer = buffers.setdefault(key, operand.buffer)
+            operands[dot] = attrs.evolve(operand, buffer=buffer)
+    return operands
 
 
-def _factor(function: Function, dot: Dot, found: RingPlan) -> StoredOperand | None:
+def _stored_operand(function: Function, dot: Dot, plan: RingPlan) -> StoredOperand | None:
     op = definitions(function).get(dot.a) if isinstance(dot.a, Value) else None
-    if not isinstance(op, Trans) or (dot, "a") in found.factors:
+    if not isinstance(op, Trans) or (dot, "a") in plan.operands:
         return None
     kind = op.value.type
     if not isinstance(kind, Tile) or kind.element not in HALVES or tuple(op.order) != (1, 0):
         return None
-    if not _from_product(function, op.value, defining_blocks(function)[dot.result]):
+    if not _depends_on_dot(function, op.value, defining_blocks(function)[dot.result]):
         return None
     rows, columns = kind.shape
     swizzle = swizzle_of(rows, columns * kind.element.bytes)
@@ -74,14 +73,14 @@ def _factor(function: Function, dot: Dot, found: RingPlan) -> StoredOperand | No
     return StoredOperand(op.value, buffer)
 
 
-def _from_product(function: Function, value: Operand, label: str) -> bool:
-    """Whether ops on registers make `value` of a product's sums in the block `label`: loads are
-    laid out as they are needed."""
-    made, place = definitions(function), defining_blocks(function)
+def _depends_on_dot(function: Function, value: Operand, label: str) -> bool:
+    """Whether `value` is computed from the accumulator of a dot in the block `label`. A loaded tile
+    would get the layout that its use needs."""
+    definition, place = definitions(function), defining_blocks(function)
     waiting, seen = [value], set[Operand]()
     while waiting:
         current = waiting.pop()
-        op = made.get(current) if isinstance(current, Value) else None
+        op = definition.get(current) if isinstance(current, Value) else None
         if op is None or current in seen or place[op.results[0]] != label:
             continue
         if isinstance(op, Dot):
@@ -91,41 +90,43 @@ def _from_product(function: Function, value: Operand, label: str) -> bool:
     return False
 
 
-def narrow_b_panels(found: RingPlan, factors: Mapping[Dot, StoredOperand]) -> RingPlan:
-    """`found` with second factors in panels of half the columns where two warpgroups, which share
-    the rows of all other products, could share those of one but for the width of panels."""
-    dots = {dot for ring in found.rings for dot in ring.dots}
-    if any(shape_of(dot.c.type)[0] % (2 * ROWS) for dot in dots - factors.keys()):
-        return found
+def narrow_b_panels(plan: RingPlan, stored_operands: Mapping[Dot, StoredOperand]) -> RingPlan:
+    """`plan` with narrower panels of operand B where only their width keeps two warpgroups, which
+    divide the rows of all other dots, from dividing the columns of one."""
+    dots = {dot for ring in plan.rings for dot in ring.dots}
+    if any(shape_of(dot.c.type)[0] % (2 * ROWS) for dot in dots - stored_operands.keys()):
+        return plan
     widest, new = dict[Operand, int](), dict[StagedAccess, StagedAccess]()
-    for dot in factors:
-        factor, (rows, columns) = found.factors[dot, "b"], shape_of(dot.c.type)
-        half = columns // 2 * factor.staged.element.bytes
-        if rows == ROWS and not factor.transposed and half in _PANELS:
-            widest[factor.staged.op.descriptor] = half
+    for dot in stored_operands:
+        operand, (rows, columns) = plan.operands[dot, "b"], shape_of(dot.c.type)
+        half = columns // 2 * operand.staged.element.bytes
+        if rows == ROWS and not operand.transposed and half in _PANELS:
+            widest[operand.staged.op.descriptor] = half
 
     if not widest:
-        return found
+        return plan
 
-    def changed(staged: StagedAccess) -> StagedAccess:
+    def narrow(staged: StagedAccess) -> StagedAccess:
         most = widest.get(staged.op.descriptor, staged.widest)
         return new.setdefault(staged, attrs.evolve(staged, widest=most))
 
-    rings = [attrs.evolve(r, loads=tuple(map(changed, r.loads))) for r in found.rings]
-    lying = {
-        place: attrs.evolve(factor, staged=changed(factor.staged))
-        for place, factor in found.factors.items()
+    rings = [attrs.evolve(r, loads=tuple(map(narrow, r.loads))) for r in plan.rings]
+    operands = {
+        place: attrs.evolve(operand, staged=narrow(operand.staged))
+        for place, operand in plan.operands.items()
     }
-    prologues = {dot: tuple(map(changed, loads)) for dot, loads in found.prologues.items()}
-    return RingPlan(tuple(rings), lying, prologues)
+    register_inputs = {
+        dot: tuple(map(narrow, loads)) for dot, loads in plan.register_inputs.items()
+    }
+    return RingPlan(tuple(rings), operands, register_inputs)
 
 
-def can_split_n(dot: Dot, found: RingPlan, groups: int) -> bool:
-    """Whether `groups` warpgroups can have columns of a product each, whose first factor is
-    written: whole panels of the second one."""
+def can_split_n(dot: Dot, plan: RingPlan, groups: int) -> bool:
+    """Whether `groups` warpgroups can divide the columns of a dot with a stored operand A into
+    whole panels of operand B."""
     rows, columns = shape_of(dot.c.type)
-    factor = found.factors[dot, "b"]
+    operand = plan.operands[dot, "b"]
     each, left = divmod(columns, groups)
     if rows != ROWS or left:
         return False
-    return each % (COLUMNS if factor.transposed else factor.staged.panel) == 0
+    return each % (COLUMNS if operand.transposed else operand.staged.panel) == 0

@@ -29,11 +29,11 @@ class Index:
     def __rsub__(self, other: Any) -> Affine:
         return affine(other) - self
 
-    def __mul__(self, factor: int) -> Affine:
-        return affine(self) * factor
+    def __mul__(self, multiplier: int) -> Affine:
+        return affine(self) * multiplier
 
-    def __rmul__(self, factor: int) -> Affine:
-        return affine(self) * factor
+    def __rmul__(self, multiplier: int) -> Affine:
+        return affine(self) * multiplier
 
     def __neg__(self) -> Affine:
         return affine(self) * -1
@@ -58,16 +58,16 @@ class Affine:
 
     @property
     def indices(self) -> tuple[Index, ...]:
-        """Those it depends on."""
+        """The indices that the expression depends on."""
         return tuple(index for index, _ in self.terms)
 
     def coefficient(self, index: Index) -> int:
-        """The multiple of `index`."""
+        """The coefficient of `index`; 0 where it does not occur."""
         return dict(self.terms).get(index, 0)
 
     def __add__(self, other: Any) -> Affine:
         right = affine(other)
-        return _sum((*self.terms, *right.terms), self.constant + right.constant)
+        return _collect((*self.terms, *right.terms), self.constant + right.constant)
 
     def __radd__(self, other: Any) -> Affine:
         return self + other
@@ -78,11 +78,11 @@ class Affine:
     def __rsub__(self, other: Any) -> Affine:
         return affine(other) - self
 
-    def __mul__(self, factor: int) -> Affine:
-        return _sum(((i, n * factor) for i, n in self.terms), self.constant * factor)
+    def __mul__(self, multiplier: int) -> Affine:
+        return _collect(((i, n * multiplier) for i, n in self.terms), self.constant * multiplier)
 
-    def __rmul__(self, factor: int) -> Affine:
-        return self * factor
+    def __rmul__(self, multiplier: int) -> Affine:
+        return self * multiplier
 
     def __neg__(self) -> Affine:
         return self * -1
@@ -92,15 +92,16 @@ class Affine:
         shown = " + ".join([*parts, *([str(self.constant)] if self.constant or not parts else [])])
         return shown.replace("+ -", "- ")
 
-    def replaced(self, by: Mapping[Index, Affine]) -> Affine:
-        """With expressions in place of indices."""
+    def substitute(self, by: Mapping[Index, Affine]) -> Affine:
+        """The same with indices replaced by expressions."""
         result = Affine((), self.constant)
         for index, n in self.terms:
             result += by.get(index, affine(index)) * n
         return result
 
     def interval(self, ranges: Mapping[Index, range]) -> range:
-        """The least range of all values over a box of `ranges`, none of them empty."""
+        """The smallest range that contains the value at every point of the box `ranges`, none of
+        which is empty."""
         low = high = self.constant
         for index, n in self.terms:
             ends = ranges[index].start * n, (ranges[index].stop - 1) * n
@@ -116,22 +117,23 @@ class Bound:
     low: int | None
     high: int | None
 
-    def replaced(self, by: Mapping[Index, Affine]) -> Bound:
-        """With expressions in place of indices."""
-        return attrs.evolve(self, of=self.of.replaced(by))
+    def substitute(self, by: Mapping[Index, Affine]) -> Bound:
+        """The same with indices replaced by expressions."""
+        return attrs.evolve(self, of=self.of.substitute(by))
 
     def holds(self, ranges: Mapping[Index, range]) -> bool:
-        """Whether it holds everywhere in a box."""
+        """Whether the condition is true at every point of a box."""
         return self.beyond(ranges) is None
 
     def fails(self, ranges: Mapping[Index, range]) -> bool:
-        """Whether it holds nowhere in a box."""
+        """Whether the condition is false at every point of a box."""
         result = self.of.interval(ranges)
         below = self.low is not None and result.stop <= self.low
         return below or (self.high is not None and result.start >= self.high)
 
     def beyond(self, ranges: Mapping[Index, range]) -> Bound | None:
-        """What of it is not certain in a box; None where all of it is."""
+        """The part of the condition that does not hold everywhere in a box; None if all of it
+        does."""
         result = self.of.interval(ranges)
         low = None if self.low is None or result.start >= self.low else self.low
         high = None if self.high is None or result.stop <= self.high else self.high
@@ -150,7 +152,7 @@ class Bound:
         return Bound(c - self.of, *turned)
 
     def both(self, other: Bound) -> Bound:
-        """This and another condition on the same expression."""
+        """The conjunction with another condition on the same expression."""
         lows = [x for x in (self.low, other.low) if x is not None]
         highs = [x for x in (self.high, other.high) if x is not None]
         return Bound(self.of, max(lows, default=None), min(highs, default=None))
@@ -175,7 +177,7 @@ def affine(item: Any) -> Affine:
     raise TypeError(f"no affine expression: {item!r}")
 
 
-def _sum(terms: Iterable[tuple[Index, int]], constant: int) -> Affine:
+def _collect(terms: Iterable[tuple[Index, int]], constant: int) -> Affine:
     result: dict[Index, int] = {}
     for index, n in terms:
         result[index] = result.get(index, 0) + n

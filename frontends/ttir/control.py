@@ -6,28 +6,31 @@ from collections.abc import Callable
 from typing import Any
 
 from tileir.builder import Expr
+from tileir.frontends.ttir.block_pointers import Held, assembled, part_types, parts
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RegionReader, rule
 from tileir.frontends.ttir.nodes import Region, Statement
 
 
 @rule("scf.for")
-def _for(f: RegionReader, s: Statement) -> list[Expr]:
+def _for(f: RegionReader, s: Statement) -> list[Held]:
     b, names = f.b, s.operands
     index, (low, high, step) = names[0], map(f.value, names[1:4])
-    carried, begun = names[4::2], [f.value(n) for n in names[5::2]]
-    loop = b.block("loop", low.type, *(x.type for x in begun))
+    carried, begun = names[4::2], [f.held(n) for n in names[5::2]]
+    kinds = [x.type for x in begun]
+    loop = b.block("loop", low.type, *part_types(kinds))
     body, done = b.block("body"), b.block("done")
-    b.br(loop(low, *begun))
+    b.br(loop(low, *parts(begun)))
     b.enter(loop)
-    i, *held = loop.parameters
+    i, *exprs = loop.parameters
+    state = assembled(kinds, exprs)
     relation, promise = ("ult", "nuw") if "unsigned" in s.words else ("slt", "nsw")
     b.cond_br(b.icmp(i, high, predicate=relation)[0], body, done)
     b.enter(body)
-    following = f.inside([index, *carried], [i, *held]).yielded(s.regions[0])
+    following = f.inside([index, *carried], [i, *state]).run_region(s.regions[0])
     b.br(loop(b.add(i, step, overflow=promise), *following), **_requests(f, s))
     b.enter(done)
-    return held
+    return state
 
 
 def _requests(f: RegionReader, s: Statement) -> dict[str, int | bool]:
@@ -53,36 +56,38 @@ def _has_loop(region: Region) -> bool:
 
 
 @rule("scf.while")
-def _while(f: RegionReader, s: Statement) -> list[Expr]:
+def _while(f: RegionReader, s: Statement) -> list[Held]:
     b, before, after = f.b, *s.regions
-    names, begun = s.operands[::2], [f.value(n) for n in s.operands[1::2]]
-    loop = b.block("loop", *(x.type for x in begun))
+    names, begun = s.operands[::2], [f.held(n) for n in s.operands[1::2]]
+    kinds = [x.type for x in begun]
+    loop = b.block("loop", *part_types(kinds))
     body, done = b.block("body"), b.block("done")
-    b.br(loop(*begun))
+    b.br(loop(*parts(begun)))
     b.enter(loop)
-    going, *passed = f.inside(names, loop.parameters).yielded(before)
+    going, *exprs = f.inside(names, assembled(kinds, loop.parameters)).run_region(before)
+    passed = assembled([kind for _, kind in after.parameters], exprs)
     b.cond_br(going, body, done)
     b.enter(body)
     inner = f.inside([n for n, _ in after.parameters], passed)
-    b.br(loop(*inner.yielded(after)), **_requests(f, s))
+    b.br(loop(*inner.run_region(after)), **_requests(f, s))
     b.enter(done)
     return passed
 
 
 @rule("scf.if")
-def _if(f: RegionReader, s: Statement) -> list[Expr]:
+def _if(f: RegionReader, s: Statement) -> list[Held]:
     b = f.b
     (condition,) = f.operands(s)
-    join = b.block("join", *s.given)
+    join = b.block("join", *part_types(s.result_types))
     then = b.block("then")
     otherwise = b.block("else") if len(s.regions) > 1 else None
     b.cond_br(condition, then, otherwise or join)
     for block, region in zip((then, otherwise), s.regions, strict=False):
         assert block is not None
         b.enter(block)
-        b.br(join(*f.inside().yielded(region)))
+        b.br(join(*f.inside().run_region(region)))
     b.enter(join)
-    return list(join.parameters)
+    return assembled(s.result_types, join.parameters)
 
 
 @rule("cf.br")
@@ -103,7 +108,7 @@ def _cond_br(f: RegionReader, s: Statement) -> None:
 
 
 def _successors(f: RegionReader, s: Statement) -> list[tuple[Any, list[Expr]]]:
-    """Blocks, each with the values behind it."""
+    """Successor blocks, each with its arguments."""
     successors: list[tuple[Any, list[Expr]]] = []
     for token in s.head:
         if token.kind == "block":
@@ -111,7 +116,7 @@ def _successors(f: RegionReader, s: Statement) -> list[tuple[Any, list[Expr]]]:
                 raise UnsupportedStatement(f"there is no block {token.text}", "TIR1002")
             successors.append((f.blocks[token.text], []))
         elif token.kind == "value" and successors:
-            successors[-1][1].append(f.value(token.text))
+            successors[-1][1].extend(parts([f.held(token.text)]))
     return successors
 
 
@@ -161,6 +166,6 @@ def _combiner(f: RegionReader, region: Region) -> str | Callable[..., Any]:
             return _NAMED[op.name]
 
     def combine(*places: Expr) -> tuple[Expr, ...]:
-        return tuple(f.alone(names, places).yielded(region))
+        return tuple(f.alone(names, places).run_region(region))
 
     return combine

@@ -5,11 +5,12 @@ Where elements take different ways both are gone, and each element keeps what it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import attrs
 
-from tileir.builder import Expr
+from tileir.builder import Builder, Expr
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RegionReader, rule
 from tileir.frontends.ttir.nodes import Region, Section, Statement
@@ -26,12 +27,33 @@ _BRANCHES = frozenset({"cf.br", "cf.cond_br"})
 
 @rule("tt.map_elementwise")
 def _map_elementwise(f: RegionReader, s: Statement) -> list[Expr]:
-    values = f.operands(s)
-    if s.integer("pack", 1) != 1:
-        raise UnsupportedStatement("several elements at once (pack) are not read here")
+    values, pack = f.operands(s), s.integer("pack", 1)
+    parts = [part for x in values for part in _unpacked(f.b, x, pack)]
     names = [n for n, _ in s.regions[0].parameters]
-    inner = _Tiles(f.b, f.inside(names, values).values, shape=shape_of(values[0].type))
-    return inner.results_of(s.regions[0])
+    inner = _Tiles(f.b, f.inside(names, parts).values, shape=shape_of(parts[0].type))
+    results, shape = inner.results_of(s.regions[0]), shape_of(values[0].type)
+    packs = [results[i : i + pack] for i in range(0, len(results), pack)]
+    return [_packed(f.b, each).reshape(*shape) if pack > 1 else each[0] for each in packs]
+
+
+def _unpacked(b: Builder, x: Expr, pack: int) -> list[Expr]:
+    """Elements in packs of `pack` that follow one another: the first of each pack, and so on."""
+    count = math.prod(shape_of(x.type))
+    if pack < 1 or pack & (pack - 1) or count % pack:
+        raise UnsupportedStatement(f"{count} elements are not taken in packs of {pack}")
+    if pack == 1:
+        return [x]
+    halves = b.split(x.reshape(count // 2, 2))
+    pairs = zip(*(_unpacked(b, half, pack // 2) for half in halves), strict=True)
+    return [part for pair in pairs for part in pair]
+
+
+def _packed(b: Builder, parts: Sequence[Expr]) -> Expr:
+    """What `_unpacked` gives `parts` of."""
+    if len(parts) == 1:
+        return parts[0]
+    even, odd = _packed(b, parts[::2]), _packed(b, parts[1::2])
+    return b.join(even, odd).reshape(2 * math.prod(shape_of(even.type)))
 
 
 @attrs.define(eq=False)
@@ -43,11 +65,11 @@ class _Tiles(RegionReader):
     guarded: bool = False
 
     def value(self, name: str) -> Expr:
-        """The value of that name, for every element. Raises Refused."""
+        """The value of that name, for every element. Raises UnsupportedStatement."""
         value = RegionReader.value(self, name)
         if shape_of(value.type):
             return value
-        return self.b.splat(value, _tiled(value.type, self.shape))
+        return self.b.splat(value, _tile_type(value.type, self.shape))
 
     def results_of(self, region: Region) -> list[Expr]:
         """What a region gives, of one block or several, each entered from those before it."""
@@ -63,14 +85,14 @@ class _Tiles(RegionReader):
             here = always if section is first else self._enter(section, ways.pop(section.label))
             result += self._through(section, here, ways)
             self.guarded = True
-        return self._joined(result)
+        return self._merge(result)
 
     def _enter(self, section: Section, ways: Sequence[tuple[Expr, list[Expr]]]) -> Expr:
         """Which elements come to a block, whose parameters get their values."""
         if not ways:
             raise UnsupportedStatement("a loop in a function of elements is not read here")
         names = [n for n, _ in section.parameters]
-        self.values.update(zip(names, self._joined(ways), strict=True))
+        self.values.update(zip(names, self._merge(ways), strict=True))
         here = ways[0][0]
         for other, _ in ways[1:]:
             here = self.b.or_(here, other)
@@ -103,7 +125,7 @@ class _Tiles(RegionReader):
             ways[label].append((mask, arguments))
         return []
 
-    def _joined(self, ways: Sequence[tuple[Expr, list[Expr]]]) -> list[Expr]:
+    def _merge(self, ways: Sequence[tuple[Expr, list[Expr]]]) -> list[Expr]:
         """Each element's own of what several ways give."""
         if not ways:
             raise UnsupportedStatement("a function of elements gives nothing")
@@ -117,11 +139,11 @@ class _Tiles(RegionReader):
         for s in statements:
             if s.name == "scf.if":
                 names = [n if k == 1 else f"{n}#{i}" for n, k in s.results for i in range(k)]
-                self.values.update(zip(names, self._chosen(s), strict=True))
+                self.values.update(zip(names, self._select_results(s), strict=True))
             else:
-                self.run([self._lifted(s)])
+                self.run([self._lift(s)])
 
-    def _chosen(self, s: Statement) -> list[Expr]:
+    def _select_results(self, s: Statement) -> list[Expr]:
         """What `scf.if` gives each element."""
         condition = self.value(s.operands[0])
         then, otherwise = (
@@ -131,18 +153,21 @@ class _Tiles(RegionReader):
         pairs = zip(then, otherwise, strict=True)
         return [x if x is y else self.b.select(condition, x, y) for x, y in pairs]
 
-    def _lifted(self, s: Statement) -> Statement:
+    def _lift(self, s: Statement) -> Statement:
         """A statement on elements as one on tiles of them."""
         if s.regions:
             raise UnsupportedStatement(f"{s.name} in a function of elements is not read here")
         if self.guarded and s.name in _DIVISIONS:
             raise UnsupportedStatement(f"{s.name} for some elements only is not read here")
-        types = ([_tiled(t, self.shape) for t in kinds] for kinds in (s.taken, s.given))
-        taken, given = types
-        return attrs.evolve(s, taken=taken, given=given)
+        types = (
+            [_tile_type(t, self.shape) for t in kinds]
+            for kinds in (s.operand_types, s.result_types)
+        )
+        operand_types, result_types = types
+        return attrs.evolve(s, operand_types=operand_types, result_types=result_types)
 
 
-def _tiled(kind: Type, shape: tuple[int, ...]) -> Type:
+def _tile_type(kind: Type, shape: tuple[int, ...]) -> Type:
     if not isinstance(kind, (Scalar, Pointer)):
         raise UnsupportedStatement(f"a function of elements has a {kind}")
     return tile(kind, shape)

@@ -11,6 +11,7 @@ import attrs
 
 from tileir.builder import Builder, Expr
 from tileir.errors import TileirError
+from tileir.frontends.ttir.block_pointers import BlockPointer, Held, parts
 from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement, error_at
 from tileir.frontends.ttir.nodes import Region, Statement
 from tileir.values import Constant, Undef
@@ -35,11 +36,11 @@ RULES: dict[str, Rule] = {}
 def rule(*names: str) -> Callable[[Rule], Rule]:
     """The rule of the ops `names`."""
 
-    def kept(apply: Rule) -> Rule:
+    def register(apply: Rule) -> Rule:
         RULES.update(dict.fromkeys(names, apply))
         return apply
 
-    return kept
+    return register
 
 
 @attrs.define(eq=False)
@@ -47,7 +48,7 @@ class RegionReader:
     """A region being carried out."""
 
     b: Builder
-    values: ChainMap[str, Expr]
+    values: ChainMap[str, Held]
     blocks: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     """Of a function whose body is several blocks, by label."""
     masked_off: str = "zero"
@@ -58,7 +59,14 @@ class RegionReader:
     """Stages of a loop that does not state them."""
 
     def value(self, name: str) -> Expr:
-        """The value of that name. Raises Refused."""
+        """The value of that name. Raises UnsupportedStatement."""
+        found = self.held(name)
+        if isinstance(found, BlockPointer):
+            raise UnsupportedStatement(f"{name} is {found.type}, which is not read here")
+        return found
+
+    def held(self, name: str) -> Held:
+        """The value or block pointer of that name. Raises UnsupportedStatement."""
         try:
             return self.values[name]
         except KeyError:
@@ -68,13 +76,14 @@ class RegionReader:
         """The values that a statement names, in order."""
         return [self.value(name) for name in s.operands]
 
-    def inside(self, names: Sequence[str] = (), values: Sequence[Expr] = ()) -> RegionReader:
-        """The frame of a region whose parameters `names` have `values`. Raises Refused."""
+    def inside(self, names: Sequence[str] = (), values: Sequence[Held] = ()) -> RegionReader:
+        """The frame of a region whose parameters `names` have `values`. Raises
+        UnsupportedStatement."""
         if len(names) != len(values):
             raise UnsupportedStatement(
                 f"a region of {len(names)} parameters is given {len(values)}"
             )
-        exprs: dict[str, Expr] = dict(zip(names, values, strict=True))
+        exprs: dict[str, Held] = dict(zip(names, values, strict=True))
         return RegionReader(
             self.b,
             self.values.new_child(exprs),
@@ -83,20 +92,25 @@ class RegionReader:
             num_stages=self.num_stages,
         )
 
-    def alone(self, names: Sequence[str], values: Sequence[Expr]) -> RegionReader:
+    def alone(self, names: Sequence[str], values: Sequence[Held]) -> RegionReader:
         """The frame of a function of its own, to which of values around it only literals are
         known."""
-        literals = {n: x for n, x in self.values.items() if isinstance(x.value, (Constant, Undef))}
+        literals: dict[str, Held] = {
+            n: x
+            for n, x in self.values.items()
+            if isinstance(x, Expr) and isinstance(x.value, (Constant, Undef))
+        }
         return RegionReader(self.b, ChainMap(literals)).inside(names, values)
 
     def run(self, statements: Sequence[Statement]) -> None:
         """Carry out `statements`. Raises CompilationError."""
         for s in statements:
             with self._at(s):
-                self._bind(s, self._applied(s))
+                self._bind(s, self._apply(s))
 
-    def yielded(self, region: Region) -> list[Expr]:
-        """Carry out all of a region but its last statement; what that names."""
+    def run_region(self, region: Region) -> list[Expr]:
+        """Carry out all of a region but its last statement; what that names, with the parts of
+        block pointers."""
         if not region.statements:
             return []
         *rest, last = region.statements
@@ -105,9 +119,9 @@ class RegionReader:
             return []
         self.run(rest)
         with self._at(last):
-            return self.operands(last)
+            return parts([self.held(name) for name in last.operands])
 
-    def _applied(self, s: Statement) -> Any:
+    def _apply(self, s: Statement) -> Any:
         apply = RULES.get(s.name)
         if apply is None:
             raise UnsupportedStatement(f"op {s.name} is not read here", "TIR1001")
@@ -120,7 +134,7 @@ class RegionReader:
         names = [n if k == 1 else f"{n}#{i}" for n, k in s.results for i in range(k)]
         if names and len(names) != len(result):
             raise UnsupportedStatement(f"{s.name} has {len(result)} results, not {len(names)}")
-        if s.taken and len(s.given) == len(result):
+        if s.operand_types and len(s.result_types) == len(result):
             _check_types(s, result)
         for name, x in zip(names, result, strict=False):
             if self.values.maps[0].setdefault(name, x) is not x:
@@ -131,7 +145,7 @@ class RegionReader:
         """Ops made inside stand where the user wrote them; errors stand in the text that is
         read."""
         try:
-            with self.b.located(s.source or s.place):
+            with self.b.at_location(s.source or s.place):
                 yield
         except CompilationError:
             raise
@@ -145,8 +159,8 @@ class RegionReader:
             raise error_at(message, s.place, source=s.source) from None
 
 
-def _check_types(s: Statement, exprs: Sequence[Expr]) -> None:
-    for x, stated in zip(exprs, s.given, strict=True):
+def _check_types(s: Statement, exprs: Sequence[Held]) -> None:
+    for x, stated in zip(exprs, s.result_types, strict=True):
         if x.type is not stated:
             raise UnsupportedStatement(
                 f"the result of {s.name} is {x.type}, and stated to be {stated}"

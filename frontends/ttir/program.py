@@ -13,13 +13,15 @@ from tileir.frontends.triton.building import KernelBuilder, KernelOptions
 from tileir.frontends.triton.index_nsw import mark_index_nsw
 from tileir.frontends.ttir import arithmetic, control, elements, memory, shape_ops
 from tileir.frontends.ttir.block_offsets import promise_block_offsets
+from tileir.frontends.ttir.block_pointers import Held, assembled, part_types
 from tileir.frontends.ttir.errors import CompilationError, error_at
 from tileir.frontends.ttir.frame import RegionReader
 from tileir.frontends.ttir.lexer import tokens
 from tileir.frontends.ttir.locations import Locations
 from tileir.frontends.ttir.nodes import Function, Region
 from tileir.frontends.ttir.reading import Reader
-from tileir.types import Pointer, Type
+from tileir.frontends.ttir.types import BlockPointerType, Stated
+from tileir.types import Pointer
 
 __all__ = ["read"]
 
@@ -39,7 +41,7 @@ def read(
 ) -> Module:
     """The module of a TTIR text, verified: its public functions as kernels, with their names.
     `options` are settings of the kernels (`num_warps`), which TTIR does not state;
-    `enable_fp_fusion` lets products and sums become one operation with one rounding.
+    `enable_fp_fusion` allows contraction of a multiplication and an addition into an fma.
 
     `masked_off` is what a load gives where its mask is false and the program names no value:
     `zero`, as Triton's compiler has it, or `undefined`, as its language has it. `overlapped`: the
@@ -83,15 +85,19 @@ def _module(
 
 
 def _check_parameters(function: Function) -> None:
-    """No two parameters have one name. Raises CompilationError."""
+    """No two parameters have one name, and none is a block pointer. Raises CompilationError."""
     names = [name for name, _, _ in function.parameters]
     for name in names:
         if names.count(name) > 1:
             raise error_at(f"{name} is defined twice", function.place, "TIR1002")
+    for kind in (*(kind for _, kind, _ in function.parameters), *function.results):
+        if isinstance(kind, BlockPointerType):
+            message = f"@{function.name} takes or gives {kind}, which is not read here"
+            raise error_at(message, function.place, "TIR1003")
 
 
 def _callees_first(functions: list[Function], by_name: dict[str, Function]) -> list[Function]:
-    """What kernels reach, each behind what it calls. Raises CompilationError for recursion."""
+    """The functions that kernels reach, callees first. Raises CompilationError for recursion."""
     result: dict[str, Function] = {}
     under_way: set[str] = set()
 
@@ -101,7 +107,7 @@ def _callees_first(functions: list[Function], by_name: dict[str, Function]) -> l
         if function.name in under_way:
             raise error_at(f"@{function.name} calls itself", function.place)
         under_way.add(function.name)
-        for name in filter(by_name.__contains__, _called(function.region)):
+        for name in filter(by_name.__contains__, _callees(function.region)):
             visit(by_name[name])
         result[function.name] = function
 
@@ -111,7 +117,7 @@ def _callees_first(functions: list[Function], by_name: dict[str, Function]) -> l
     return list(result.values())
 
 
-def _called(region: Region) -> list[str]:
+def _callees(region: Region) -> list[str]:
     """Names of the functions that a region calls."""
     result: list[str] = []
     for section in region.sections:
@@ -119,7 +125,7 @@ def _called(region: Region) -> list[str]:
             if s.name == "tt.call":
                 result += s.symbols
             for inner in s.regions:
-                result += _called(inner)
+                result += _callees(inner)
     return result
 
 
@@ -132,7 +138,7 @@ def _define(
         for name, (_, kind, promises) in zip(names, function.parameters, strict=True)
     }
     place = function.source or function.place
-    with b.located(place):
+    with b.at_location(place):
         if function.public:
             opened = b.kernel(function.name, **parameters)
         else:
@@ -152,7 +158,7 @@ def _plain(name: str) -> str:
     return name.removeprefix("%")
 
 
-def _parameter(kind: Type, promises: dict[str, Any]) -> Any:
+def _parameter(kind: Stated, promises: dict[str, Any]) -> Any:
     divisor = promises.get("tt.divisibility", 1)
     if not isinstance(divisor, int) or divisor <= 1:
         return kind
@@ -165,14 +171,19 @@ def _body(
     b: Builder, function: Function, values: tuple[Expr, ...], settings: dict[str, Any]
 ) -> None:
     promise_block_offsets(function.region)
-    parameters = {name: x for (name, _, _), x in zip(function.parameters, values, strict=True)}
+    parameters: dict[str, Held] = {
+        name: x for (name, _, _), x in zip(function.parameters, values, strict=True)
+    }
     first, *rest = function.region.sections
-    blocks = {s.label: b.block(s.label[1:], *(t for _, t in s.parameters)) for s in rest}
+    blocks = {
+        s.label: b.block(s.label[1:], *part_types([t for _, t in s.parameters])) for s in rest
+    }
     frame = RegionReader(b, ChainMap(parameters), blocks, **settings)
     frame.run(first.statements)
     for section in rest:
         block = blocks[section.label]
         b.enter(block)
+        held = assembled([kind for _, kind in section.parameters], block.parameters)
         names = (name for name, _ in section.parameters)
-        frame.values.update(zip(names, block.parameters, strict=True))
+        frame.values.update(zip(names, held, strict=True))
         frame.run(section.statements)

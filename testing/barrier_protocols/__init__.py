@@ -1,39 +1,39 @@
-"""Protocols of roles in the machine of threads: right in many orders, and with every wait, fence
-and arrival left out in turn.
+"""Barrier protocols of warp-specialized kernels on the SIMT simulator: correct in many schedules,
+and with each wait, fence and arrival removed.
 
     python -m tileir.testing.barrier_protocols --schedules 500 --jobs 16
 
-What is left out has to be noticed, as a race, as a deadlock or by what the kernel computes, in one
-of a few orders; what is not is named, with the reason why nobody needs it, or as a survivor.
+A removal must cause a race, a deadlock or a wrong result in one of a few schedules. Ops whose
+removal has no effect are printed, with the reason why they are redundant, or as survivors.
 """
 
 from tileir.testing.barrier_protocols.cases import (
-    LATE,
-    ODD,
+    ODD_SHAPE,
     PIPELINES,
+    SINK_WAITS,
     TWO_RESULTS,
     Case,
+    attention_case,
     cases,
-    generated,
-    product,
-    slopes,
-    softmax,
+    generated_case,
+    gradient_case,
+    matmul_case,
 )
 from tileir.testing.barrier_protocols.op_removal import Runner, Site, sites, without
 
 __all__ = [
-    "LATE",
-    "ODD",
+    "ODD_SHAPE",
     "PIPELINES",
+    "SINK_WAITS",
     "TWO_RESULTS",
     "Case",
     "Runner",
     "Site",
+    "attention_case",
     "cases",
-    "generated",
-    "product",
+    "generated_case",
+    "gradient_case",
+    "matmul_case",
     "sites",
-    "slopes",
-    "softmax",
     "without",
 ]

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 
 from tileir.testing.barrier_protocols.cases import cases
-from tileir.testing.barrier_protocols.needless import reason
 from tileir.testing.barrier_protocols.op_removal import Runner
+from tileir.testing.barrier_protocols.redundant_ops import reason
 
 _RUNNERS: list[Runner] = []
-"""Staged before processes are forked."""
+"""Compiled before processes are forked."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,16 +24,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--schedules", type=int, default=20, help="orders of every kernel")
     parser.add_argument("--only", default="", help="part of the names of kernels")
     parser.add_argument("--jobs", type=int, default=1, help="processes at the same time")
-    chosen = parser.parse_args(argv)
-    _RUNNERS[:] = [Runner(case) for case in cases() if chosen.only in case.name]
+    options = parser.parse_args(argv)
+    _RUNNERS[:] = [Runner(case) for case in cases() if options.only in case.name]
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(chosen.jobs, mp_context=context) as pool:
-        work = [_begun(pool, number, chosen.schedules) for number in range(len(_RUNNERS))]
+    with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
+        work = [_submit(pool, number, options.schedules) for number in range(len(_RUNNERS))]
         bad = [_report(runner, *w) for runner, w in zip(_RUNNERS, work, strict=True)]
     return min(sum(bad), 1)
 
 
-def _begun(
+def _submit(
     pool: ProcessPoolExecutor, number: int, schedules: int
 ) -> tuple[list[Future[str | None]], list[Future[bool]]]:
     orders = [pool.submit(_order, number, seed) for seed in range(schedules)]
@@ -65,7 +65,7 @@ def _report(
     lines = [
         f"{name}: right in {len(orders) - len(wrong)} of {len(orders)} orders; "
         f"{len(left_out) - len(quiet)} of {len(left_out)} ops noticed, "
-        f"{len(quiet) - len(survivors)} needless",
+        f"{len(quiet) - len(survivors)} redundant",
         *wrong,
         *(f"{site.name}, {site.index}: {reasons[site] or 'not noticed'}" for site in quiet),
     ]

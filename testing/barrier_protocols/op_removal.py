@@ -1,4 +1,4 @@
-"""Ops that are there for what comes before what, left out in turn."""
+"""Removes the ops that order accesses, one at a time."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ORDERING = (
     "gpu.barrier", "gpu.tma_wait", "gpu.wgmma_wait", "gpu.join", "gpu.cluster_arrive",
     "gpu.cluster_wait", "gpu.cluster_mbarrier_arrive", "gpu.cluster_mbarrier_wait",
 )  # fmt: skip
-"""Ops that are there for what comes before what."""
+"""Ops that order accesses."""
 
 _NO_WAIT = 7
-"""Groups of products that may be under way: more than there are."""
+"""Pending wgmma groups: more than there are."""
 _ORDERS = 16
-"""Orders in which something left out has to be noticed."""
+"""Schedules in which a removal must have an effect."""
 
 
 @attrs.frozen
@@ -46,7 +46,7 @@ class Site:
 
 @attrs.define(eq=False)
 class Runner:
-    """A case staged once, to be run in many orders with ops left out."""
+    """A case compiled once, to be run in many schedules with ops removed."""
 
     case: Case
     staged: Any = attrs.field(init=False)
@@ -54,26 +54,26 @@ class Runner:
 
     def __attrs_post_init__(self) -> None:
         self.staged = run_pipeline(self.case.module, target("sm_90a"), Options(), None)
-        self.expected = self.case.expected()
+        self.expected = self.case.reference()
 
     @property
     def module(self) -> Module:
-        """At the last stage before code."""
+        """The module at the last stage before code generation."""
         return self.staged.stages["barriers"]
 
     @property
     def sites(self) -> list[Site]:
-        """What can be left out."""
+        """The ops that can be removed."""
         return list(sites(self.module))
 
     def run(self, seed: int, module: Module | None = None) -> None:
-        """Run in the order drawn from `seed`. Raises AssertionError for what is wrong."""
-        given, done, machine = self.case.given(), self.staged, target("sm_90a")
+        """Run in the schedule of `seed`. Raises AssertionError with the failure."""
+        arguments, done, machine = self.case.fresh_arguments(), self.staged, target("sm_90a")
         simt.run(
-            module or self.module, done.kernel, self.case.grid, given, machine, done.memory,
+            module or self.module, done.kernel, self.case.grid, arguments, machine, done.memory,
             done.num_warps, seed=seed,
         )  # fmt: skip
-        for result, expected in zip(self.case.written(given), self.expected, strict=True):
+        for result, expected in zip(self.case.outputs(arguments), self.expected, strict=True):
             near = np.isclose(
                 result, expected, self.case.tolerance, self.case.tolerance, equal_nan=True
             )
@@ -81,7 +81,7 @@ class Runner:
                 raise AssertionError(f"{np.count_nonzero(~near)} elements are wrong")
 
     def notices(self, site: Site) -> bool:
-        """Whether one of a few orders shows that the op is left out."""
+        """Whether the removal of an op has an effect in one of a few schedules."""
         changed = without(self.module, site)
         return any(self._fails(changed, seed) for seed in range(_ORDERS))
 
@@ -103,7 +103,7 @@ def sites(module: Module) -> Iterator[Site]:
 
 
 def without(module: Module, site: Site) -> Module:
-    """`module` less one op; a wait for products waits for none."""
+    """`module` less one op; a wait for wgmma groups waits for none."""
     function, op = module.functions[site.function], site.op
     block = function.blocks[site.block]
     instead = (op.evolve(pending=_NO_WAIT),) if op.mnemonic == "gpu.wgmma_wait" else ()

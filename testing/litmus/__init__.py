@@ -1,20 +1,20 @@
-"""Litmus tests: small programs whose outcomes tell which orders of memory a machine keeps.
+"""Litmus tests: small programs whose outcomes show which memory orders a machine guarantees.
 
     python -m tileir.testing.litmus --on gpu --runs 1000000 --out FILE.json [--seconds 170]
     python -m tileir.testing.litmus --on interpreter --runs 60 --only mp,lb
 
 A test is a `.tir` file in `programs/` with one kernel. `litmus.instances` program instances
-make one run; a launch has many groups of them, and each group makes `rounds` runs, for which its
-instances wait a bounded time for each other. Every run has locations of its own: `litmus.x` and so
-on are elements per run of the parameter of that name, zero at first. What a run finds is in `r0`,
-`r1`, ..., -1 at first; together they are its outcome, which has to be among `litmus.allowed`;
-`litmus.forbidden` names outcomes to be counted although none may occur. `sync` has 32 elements
-per group.
+make one run. A launch has many groups of them, and each group makes `iterations` runs, for which
+its instances wait a bounded time for each other. Every run has its own locations: `litmus.x` and so
+on are elements per run of the parameter of that name, initially zero. The results of a run are in
+`r0`, `r1`, ..., initially -1; together they are its outcome, which has to be among
+`litmus.allowed`; `litmus.forbidden` names outcomes to be counted although none may occur. `sync`
+has 32 elements per group.
 
-A second table adds rows behind locks, as the backward pass of layer normalisation does, and
-compares every sum. FILE is written after every test, with the seconds that each took; a second
+A second table accumulates rows under locks, as the backward pass of layer normalisation does, and
+checks every total. FILE is written after every test, with the seconds that each took; a second
 call leaves out the tests that are in it, unless `--fresh` is given. The exit status is 0; 1 where
-an outcome was forbidden or a sum wrong; 2 where the tests cannot run here; 3 where the time is
+an outcome was forbidden or a total wrong; 2 where the tests cannot run here; 3 where the time is
 over before the last test. After Alglave et al., "GPU Concurrency: Weak Behaviours and Programming
 Assumptions" (ASPLOS 2015), and Lustig et al., "A Formal Analysis of the NVIDIA PTX Memory
 Consistency Model" (ASPLOS 2019).
@@ -63,12 +63,12 @@ class Litmus:
         stated = {k.removeprefix("litmus."): v for k, v in module.metadata.items()}
         names = [p.name or "" for p in module.kernel().parameters]
         results = tuple(n for n in names if n[:1] == "r" and n[1:].isdigit())
-        places = [n for n in names if n not in (*results, "sync", "rounds")]
+        places = [n for n in names if n not in (*results, "sync", "iterations")]
         missing = [n for n in ("instances", "allowed", "forbidden", *places) if n not in stated]
         if missing:
             raise ValueError(f"{name}: the metadata has no {', '.join(missing)}")
         allowed, forbidden = (
-            tuple(str(x) for x in _listed(stated[k])) for k in ("allowed", "forbidden")
+            tuple(str(x) for x in _as_list(stated[k])) for k in ("allowed", "forbidden")
         )
         both = set(allowed) & set(forbidden)
         if both or any(len(x.split()) != len(results) for x in (*allowed, *forbidden)):
@@ -83,7 +83,7 @@ class Litmus:
         return outcome in self.allowed
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _as_list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else ()
 
 
@@ -98,13 +98,16 @@ def tests(folder: Path = FOLDER, only: Sequence[str] = ()) -> Iterator[Litmus]:
             yield Litmus.of(parse(path.read_text(), str(path)), path.stem)
 
 
-def run(test: Litmus, machine: Executor, groups: int, rounds: int, **options: Any) -> Counter[str]:
-    """Outcomes of `groups` times `rounds` runs, in one launch. Raises what the launch raises."""
-    runs = groups * rounds
+def run(
+    test: Litmus, machine: Executor, groups: int, iterations: int, **options: Any
+) -> Counter[str]:
+    """Outcomes of `groups` times `iterations` runs, in one launch. Raises what the launch
+    raises."""
+    runs = groups * iterations
     arrays = {n: np.zeros(runs * size, np.int32) for n, size in test.sizes.items()}
     results = {n: np.full(runs, -1, np.int32) for n in test.results}
     sync = np.zeros(groups * _LINE, np.int32)
-    arguments = {**arrays, **results, "sync": sync, "rounds": rounds}
+    arguments = {**arrays, **results, "sync": sync, "iterations": iterations}
     machine.launch(test.module, None, groups * test.instances, arguments, **options)
     return count_outcomes(list(results.values()))
 
@@ -127,15 +130,17 @@ def outcomes(
     most = max(1, _MOST_ELEMENTS // (groups * max(test.sizes.values(), default=1)))
     counts: Counter[str] = Counter()
     while (left := runs - counts.total()) > 0:
-        rounds = min(most, -(-left // groups))
-        counts += run(test, machine, groups, rounds, **options)
+        iterations = min(most, -(-left // groups))
+        counts += run(test, machine, groups, iterations, **options)
     return counts
 
 
-def sums(machine: Executor, launches: int, seed: int = 0, **options: Any) -> tuple[int, int]:
-    """Launches of the kernel with locks, and how many had a wrong sum. Numbers are small integers,
-    whose sums are exact in any order."""
-    path = FOLDER / "sums" / "layer_norm_backward.tir"
+def locked_accumulation(
+    machine: Executor, launches: int, seed: int = 0, **options: Any
+) -> tuple[int, int]:
+    """Launches of the kernel with locks, and how many had a wrong total. Numbers are small
+    integers, which are added exactly in any order."""
+    path = FOLDER / "locks" / "layer_norm_backward.tir"
     module = parse(path.read_text(), str(path))
     draw = np.random.default_rng(seed)
     dy, x = (draw.integers(-8, 9, (_ROWS, _COLUMNS)).astype(np.float32) for _ in range(2))
@@ -153,11 +158,11 @@ def sums(machine: Executor, launches: int, seed: int = 0, **options: Any) -> tup
     return launches, wrong
 
 
-def table(test: Litmus, found: Mapping[str, int]) -> list[dict[str, Any]]:
+def table(test: Litmus, counts: Mapping[str, int]) -> list[dict[str, Any]]:
     """Rows of program, outcome, count and whether it may occur: all outcomes that the test names
     or that occurred."""
-    named = dict.fromkeys((*test.allowed, *test.forbidden, *sorted(found)))
-    return [row(test.name, o, found.get(o, 0), test.is_allowed(o)) for o in named]
+    named = dict.fromkeys((*test.allowed, *test.forbidden, *sorted(counts)))
+    return [row(test.name, o, counts.get(o, 0), test.is_allowed(o)) for o in named]
 
 
 def row(program: str, outcome: str, count: int, allowed: bool) -> dict[str, Any]:

@@ -18,14 +18,14 @@ from tileir.errors import TileirError
 from tileir.executor import Executor, executor
 from tileir.testing import litmus
 
-LOCKS = "sums"
-"""The name of the table of rows added under locks."""
+LOCKS = "locks"
+"""The name of the table of rows accumulated under locks."""
 GPU_GROUPS = 256
 """Groups of a launch on a GPU: of two to four program instances each, which run at the same time
 on an H100 or H200."""
 
 
-def _printed(rows: Sequence[Mapping[str, Any]]) -> None:
+def _print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         word = "allowed" if row["allowed"] else "forbidden"
         mark = "  <-- must not occur" if row["count"] and not row["allowed"] else ""
@@ -70,7 +70,7 @@ class Table:
         self.seconds.update(stored.get("seconds", {}))
 
     def write(self, path: Path) -> None:
-        """Replace the file by what is known now."""
+        """Replace the file."""
         rows = [row for name in sorted(self.rows) for row in self.rows[name]]
         table = {"on": self.on, "runs": self.runs, "seconds": self.seconds, "rows": rows}
         part = path.with_suffix(".part")
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             start = time.monotonic()
             table.rows[name] = work()
             table.seconds[name] = round(time.monotonic() - start, 2)
-            _printed(table.rows[name])
+            _print_rows(table.rows[name])
             if args.out:
                 table.write(args.out)
     except TileirError as error:
@@ -135,7 +135,7 @@ def _tests(
 
 
 def _lock_rows(machine: Executor, launches: int) -> list[dict[str, Any]]:
-    total, wrong = litmus.sums(machine, launches)
+    total, wrong = litmus.locked_accumulation(machine, launches)
     return [
         litmus.row(LOCKS, "all right", total - wrong, True),
         litmus.row(LOCKS, "wrong", wrong, False),

@@ -1,1 +1,1 @@
-"""Generated kernels of pointers, masks, loops and dots, for the passes that make roles of them."""
+"""Generated kernels of pointers, masks, loops and dots, for the passes of warp specialization."""

@@ -1,4 +1,4 @@
-"""One generated product against the passes that make roles: what each made of it means the same."""
+"""Generated matmuls against the passes of warp specialization: each pass keeps the meaning."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tileir.errors import InterpretError
 from tileir.interp import interpret
 from tileir.ir import Module
 from tileir.passmanager import run as optimise
-from tileir.testing.executors import Found, interpreter, violation
+from tileir.testing.executors import RunResult, interpreter, violation
 from tileir.testing.matmul_programs.features import ALL, COPIES
 from tileir.testing.program import Program
 from tileir.types import Descriptor
 
 SIMT = ALL
-"""The whole backend, on the machine of threads."""
+"""The whole backend, on the SIMT simulator."""
 _FRONT = ("cse", "licm", "scalarize-pointer-steps", "modulo-to-mask", "infer-descriptors")
 _LATER = ("sink-wgmma-waits", "prefetch-register-operands")
-PRODUCTS = (
+MATMUL_PASSES = (
     "modulo-to-mask",
     "swap-operands",
     "infer-descriptors",
@@ -58,10 +58,10 @@ def pipeline_of(name: str, seed: int) -> str:
         passes.append("persist")
     if name == "split-k" or (name in ("warp-specialize", "defer-wgmma-waits") and seed % 3 == 2):
         passes.append(f"split-k{{ranks={_ranks(seed)}}}")
-    turns = name == "multicast" and seed % 3 == 0
+    pingpong = name == "multicast" and seed % 3 == 0
     if name not in ("persist", "split-k", "cluster-instances"):
-        warps = ",warps=4" if name == "pingpong" or turns else ""
-        passes.append(f"warp-specialize{{num-stages={_slots(seed)}{warps}}}")
+        warps = ",warps=4" if name == "pingpong" or pingpong else ""
+        passes.append(f"warp-specialize{{num-stages={_num_stages(seed)}{warps}}}")
     last = ("pingpong", "multicast")
     if name == "defer-wgmma-waits" or (
         name in ("pipeline-chained-matmuls", "peel-first-iteration", *last) and seed % 4 < 2
@@ -69,13 +69,13 @@ def pipeline_of(name: str, seed: int) -> str:
         passes.append("defer-wgmma-waits")
     if name == "pipeline-chained-matmuls" or (name in last and seed % 8 < 4):
         passes.append("pipeline-chained-matmuls")
-    if turns:
+    if pingpong:
         passes.append("pingpong")
     return ",".join([*passes, name] if name in (*last, *_LATER, "peel-first-iteration") else passes)
 
 
-def _slots(seed: int) -> int:
-    """Few slots, so that short loops use each again and again; 0 for as many as fit."""
+def _num_stages(seed: int) -> int:
+    """Few stages, so that short loops reuse each of them; 0 for as many as fit."""
     return (0, 2, 3)[seed // 4 % 3]
 
 
@@ -84,48 +84,50 @@ def _ranks(seed: int) -> int:
     return (2, 4, 8)[seed // 12 % 3]
 
 
-def compared(name: str, program: Program, seed: int) -> tuple[bool, str | None, bool]:
-    """Whether the pass did something, what was wrong, whether the program has no meaning."""
+def compare(name: str, program: Program, seed: int) -> tuple[bool, str | None, bool]:
+    """Whether the pass changed the program, the failure, and whether the program has no meaning."""
     if name in (SIMT, COPIES, "per-warpgroup-stores"):
-        return _on_threads(program, seed, name)
-    before, _, last = pipeline_of(name, seed).rpartition(",")
+        return _run_simt(program, seed, name)
+    preparation, _, last = pipeline_of(name, seed).rpartition(",")
     try:
-        early = optimise(program.module, before).module
-        changed = optimise(early, last).module
+        before = optimise(program.module, preparation).module
+        changed = optimise(before, last).module
     except Exception as error:
         return True, f"{type(error).__name__}: {error}", False
-    if changed is early:
+    if changed is before:
         return False, None, False
     try:
         expected = interpreter()(program, seed)
     except InterpretError:
         return True, None, True
-    return True, different(program, changed, expected, seed), False
+    return True, difference_of(program, changed, expected, seed), False
 
 
-def different(program: Program, changed: Module, expected: Found, seed: int) -> str | None:
-    """How a module, made of the program's by passes, differs from what is wanted."""
-    arguments = program.arguments(seed)
-    first, taken = program.module.functions[program.kernel], changed.functions[program.kernel]
-    given = [arguments[p.name or ""] for p in first.parameters]
-    if not any(isinstance(p.type, Descriptor) for p in taken.parameters):
-        given = expand_descriptors(first, given)
+def difference_of(program: Program, changed: Module, expected: RunResult, seed: int) -> str | None:
+    """How the outputs of `changed`, which passes made of the program's module, differ from the
+    expected ones."""
     from tileir.backend.tma.host_plan import HostPlan
 
-    kernel = changed.functions[program.kernel]
+    by_name = program.arguments(seed)
+    original, kernel = (m.functions[program.kernel] for m in (program.module, changed))
+    arguments = [by_name[p.name or ""] for p in original.parameters]
+    if not any(isinstance(p.type, Descriptor) for p in kernel.parameters):
+        arguments = expand_descriptors(original, arguments)
     extents = list(program.grid) if persistent_instances(kernel) else []
-    if not _allowed(kernel, [*given, *extents]):
+    if not _can_launch(kernel, [*arguments, *extents]):
         return None
     try:
-        interpret(changed, program.kernel, (2,) if extents else program.grid, [*given, *extents])
+        interpret(
+            changed, program.kernel, (2,) if extents else program.grid, [*arguments, *extents]
+        )
     except InterpretError as error:
-        early = "TIR0554" in str(error) and HostPlan.of(kernel) is None
-        return None if early else str(error)
-    outputs = {name: arguments[name] for name, b in program.buffers.items() if b.output}
-    return violation(Found(outputs), expected)
+        misaligned = "TIR0554" in str(error) and HostPlan.of(kernel) is None
+        return None if misaligned else str(error)
+    outputs = {name: by_name[name] for name, b in program.buffers.items() if b.output}
+    return violation(RunResult(outputs), expected)
 
 
-def _allowed(kernel: Any, arguments: Sequence[Any]) -> bool:
+def _can_launch(kernel: Any, arguments: Sequence[Any]) -> bool:
     """Whether the host would launch the kernel."""
     from tileir.backend.tma.host_plan import HostPlan
 
@@ -134,7 +136,7 @@ def _allowed(kernel: Any, arguments: Sequence[Any]) -> bool:
     return plan is None or plan.map_values(numbers) is not None
 
 
-def _on_threads(program: Program, seed: int, name: str) -> tuple[bool, str | None, bool]:
+def _run_simt(program: Program, seed: int, name: str) -> tuple[bool, str | None, bool]:
     from tileir.backend.executors import SimtExecutor
 
     if name not in (SIMT, COPIES) and not _warpgroups_write(program):
@@ -146,21 +148,21 @@ def _on_threads(program: Program, seed: int, name: str) -> tuple[bool, str | Non
         return True, None, True
     arguments = program.arguments(seed)
     options: dict[str, Any] = {"target": "sm_90a", "seed": seed, "blocks": 1 + seed // 2 % 2}
-    options["num_stages"] = _slots(seed) or None
+    options["num_stages"] = _num_stages(seed) or None
     if name == COPIES:
         options["warp_specialize"] = False
         options["num_warps"] = (None, 4, 8)[seed % 3]
     else:
-        options |= _of_roles(seed)
+        options |= _warp_specialize_options(seed)
     try:
         SimtExecutor().launch(program.module, program.kernel, program.grid, arguments, **options)
     except Exception as error:
         return True, f"{type(error).__name__}: {error}", False
     outputs = {name: arguments[name] for name, b in program.buffers.items() if b.output}
-    return True, violation(Found(outputs), expected), False
+    return True, violation(RunResult(outputs), expected), False
 
 
-def _of_roles(seed: int) -> dict[str, Any]:
+def _warp_specialize_options(seed: int) -> dict[str, Any]:
     options: dict[str, Any] = {"persistent": False} if seed % 2 else {}
     options["pingpong"] = seed % 3 == 0
     options["split_k"] = _ranks(seed) if seed % 3 == 1 else None

@@ -9,21 +9,21 @@ import attrs
 
 from tileir.builder import F16, I32, Builder, arg, pointer
 from tileir.testing.matmul_programs import loops
-from tileir.testing.matmul_programs.ending import ending
-from tileir.testing.matmul_programs.features import MULTIPLES, Traits
+from tileir.testing.matmul_programs.epilogue import epilogue
+from tileir.testing.matmul_programs.features import MULTIPLES, Features
 from tileir.testing.matmul_programs.sources import Axis, Moving
 from tileir.testing.matmul_programs.writing import (
+    BUFFER_SIZE,
     ELEMENTS,
     FAMILIES,
     LEAD,
-    ROOM,
     Writing,
     axes,
-    given,
     is_chain,
-    is_tiles,
+    is_column_major,
+    is_descriptor_parameter,
     source,
-    turned,
+    writes_several_tiles,
 )
 from tileir.testing.program import Buffer, Program
 from tileir.types import Descriptor, Tile
@@ -34,68 +34,68 @@ MULTIPLE = 8
 """What divides extents, where programs say so."""
 
 
-def program(traits: Traits) -> Program:
+def program(features: Features) -> Program:
     """The kernel of `traits`, with what it is run on."""
-    factor, total = ELEMENTS[traits["element"][0] % len(ELEMENTS)]
-    bm = (64, 64, 128, 192, 40, 24)[traits["tile"][0] % 6]
-    bn = (16, 32, 8, 64, 96, 48, 72, 88)[traits["tile"][1] % 8]
-    bn = 64 if bm < 64 else bn  # a product that is computed transposed
-    bk = (16, 32, 64)[traits["tile"][2] % 3]
-    bk *= {8: 2, 16: 1, 32: 1}[factor.bits]
+    operand, total = ELEMENTS[features["element"][0] % len(ELEMENTS)]
+    bm = (64, 64, 128, 192, 40, 24)[features["tile"][0] % 6]
+    bn = (16, 32, 8, 64, 96, 48, 72, 88)[features["tile"][1] % 8]
+    bn = 64 if bm < 64 else bn  # computed transposed by swap-operands
+    bk = (16, 32, 64)[features["tile"][2] % 3]
+    bk *= {8: 2, 16: 1, 32: 1}[operand.bits]
     m, n, k = (
-        sizes[traits["shape"][i] % len(sizes)] for i, sizes in enumerate((ROWS, COLUMNS, DEPTH))
+        sizes[features["shape"][i] % len(sizes)] for i, sizes in enumerate((ROWS, COLUMNS, DEPTH))
     )
-    if _has_multiples(traits):
+    if _has_multiples(features):
         m, n, k = (-(-extent // MULTIPLE) * MULTIPLE for extent in (m, n, k))
-    w = Writing(Builder(locations=False), traits, factor, total, bm, bn, bk)
-    stored = total if traits["output"][2] % 2 or total is I32 else F16
+    w = Writing(Builder(locations=False), features, operand, total, bm, bn, bk)
+    stored = total if features["output"][2] % 2 or total is I32 else F16
     kinds = _kinds(w, stored)
     with w.b.kernel("generated", **kinds) as values:
         w.values.update(zip(kinds, values, strict=True))
         _body(w)
     buffers = _buffers(w, stored)
-    numbers = {"m": m, "n": n, "k": k, "one": 1, "first": w.bk * (traits["begin"][1] % 2)}
-    numbers |= {f"ld{x}": LEAD * (1 + traits["leads"][2] % 2) for x in "xyvz"}
+    numbers = {"m": m, "n": n, "k": k, "one": 1, "first": w.bk * (features["begin"][1] % 2)}
+    numbers |= {f"ld{x}": LEAD * (1 + features["leads"][2] % 2) for x in "xyvz"}
     for name, extents in (("x", (m, k)), ("y", (k, n))):
-        if given(traits, name):
-            shape = extents[::-1] if turned(traits, name) else extents
+        if is_descriptor_parameter(features, name):
+            shape = extents[::-1] if is_column_major(features, name) else extents
             buffers[name] = attrs.evolve(buffers[name], shape=shape, lead=LEAD)
-    down, across = _covered(w)
-    tiles = -(-m // down) * (-(-n // across) if across else 1)
-    batches = 1 + (traits["grid"][0] % 4 == 1)
+    rows, columns = _extents_per_instance(w)
+    tiles = -(-m // rows) * (-(-n // columns) if columns else 1)
+    batches = 1 + (features["grid"][0] % 4 == 1)
     return Program(w.b.module(), "generated", (tiles, batches, 1), buffers, numbers=numbers)
 
 
 def _kinds(w: Writing, stored: Any) -> dict[str, Any]:
     kinds: dict[str, Any] = {}
-    noalias = w.traits["promises"][0] % 4 != 3
+    noalias = w.features["promises"][0] % 4 != 3
     for name, element in (
-        ("x", w.factor), ("y", w.factor), ("v", w.factor), ("bias", w.total), ("table", I32),
+        ("x", w.operand), ("y", w.operand), ("v", w.operand), ("bias", w.total), ("table", I32),
         ("z", stored), ("more", w.total),
     ):  # fmt: skip
         kinds[name] = arg(pointer(element), aligned=16, noalias=noalias)
-        if name in "xy" and given(w.traits, name):
-            shape = (w.bm, w.bk) if name == "x" else (w.bk, w.bk if is_chain(w.traits) else w.bn)
-            block = shape[::-1] if turned(w.traits, name) else shape
+        if name in "xy" and is_descriptor_parameter(w.features, name):
+            shape = (w.bm, w.bk) if name == "x" else (w.bk, w.bk if is_chain(w.features) else w.bn)
+            block = shape[::-1] if is_column_major(w.features, name) else shape
             kinds[name] = Descriptor(Tile(element, block))
-    extent = arg(I32, multiple_of=MULTIPLE) if _has_multiples(w.traits) else I32
+    extent = arg(I32, multiple_of=MULTIPLE) if _has_multiples(w.features) else I32
     kinds |= dict.fromkeys("mnk", extent)
     return kinds | dict.fromkeys(("first", "one", "ldx", "ldy", "ldv", "ldz"), I32)
 
 
-def _has_multiples(traits: Traits) -> bool:
+def _has_multiples(features: Features) -> bool:
     """Whether the extents are multiples of `MULTIPLE`, as their masks are then."""
-    return traits["promises"][0] == MULTIPLES
+    return features["promises"][0] == MULTIPLES
 
 
 def _buffers(w: Writing, stored: Any) -> dict[str, Buffer]:
-    whole = {name: Buffer(w.factor, ROOM, output=False, whole=True) for name in "xyv"}
+    whole = {name: Buffer(w.operand, BUFFER_SIZE, output=False, whole=True) for name in "xyv"}
     return {
         **whole,
         "bias": Buffer(w.total, 1024, output=False, whole=True),
         "table": Buffer(I32, 1024, output=False, below=40),
-        "z": Buffer(stored, ROOM, output=True),
-        "more": Buffer(w.total, ROOM, output=True),
+        "z": Buffer(stored, BUFFER_SIZE, output=True),
+        "more": Buffer(w.total, BUFFER_SIZE, output=True),
     }
 
 
@@ -103,41 +103,41 @@ def _buffers(w: Writing, stored: Any) -> dict[str, Buffer]:
 
 
 def _body(w: Writing) -> None:
-    b, traits = w.b, w.traits
+    b, features = w.b, w.features
     pid = b.program_id(axis=0)
-    rows, columns = _covered(w)
+    rows, columns = _extents_per_instance(w)
     i, j = pid, b.constant(I32, 0)
-    if columns and traits["grid"][1] % 4 == 3:
-        down = (w["m"] + (rows - 1)) // rows
-        i, j = pid % down, pid // down
+    if columns and features["grid"][1] % 4 == 3:
+        tiles_m = (w["m"] + (rows - 1)) // rows
+        i, j = pid % tiles_m, pid // tiles_m
     elif columns:
-        across = (w["n"] + (columns - 1)) // columns
-        i, j = pid // across, pid % across
-    if traits["grid"][2] % 4 == 2:
+        tiles_n = (w["n"] + (columns - 1)) // columns
+        i, j = pid // tiles_n, pid % tiles_n
+    if features["grid"][2] % 4 == 2:
         with b.if_(i * rows >= w["m"] - 8):
             b.ret()
     w.values.update({"i": i * rows, "j": j * columns, "batch": b.program_id(axis=1)})
-    family = traits["family"][0] % FAMILIES
-    (_product, _product, _gated, _chain, _layers, _tiles)[family](w)
+    family = features["family"][0] % FAMILIES
+    (_matmul, _matmul, _dual_matmul, _chain, _layers, _tiles)[family](w)
 
 
-def _covered(w: Writing) -> tuple[int, int]:
-    """Rows and columns of the result that one instance writes; 0 columns for all there are."""
-    if is_chain(w.traits):
+def _extents_per_instance(w: Writing) -> tuple[int, int]:
+    """Rows and columns of the output that one instance writes; 0 columns for all of them."""
+    if is_chain(w.features):
         return w.bm, 0
-    if not is_tiles(w.traits):
+    if not writes_several_tiles(w.features):
         return w.bm, w.bn
-    return (2 * w.bm, w.bn) if w.traits["family"][1] % 2 else (w.bm, 2 * w.bn)
+    return (2 * w.bm, w.bn) if w.features["family"][1] % 2 else (w.bm, 2 * w.bn)
 
 
-def _factors(w: Writing, at_x: Any, at_y: Any) -> tuple[Moving, Moving]:
-    """The factors of a product along k."""
-    moves = w.traits["moves"]
+def _operands(w: Writing, at_x: Any, at_y: Any) -> tuple[Moving, Moving]:
+    """Operands A and B of a matmul, which move along k."""
+    moves = w.features["moves"]
     x = source(w, "x", *axes(w, "x", ("m", w.bm), ("k", w.bk)))
     y = source(w, "y", *axes(w, "y", ("k", w.bk), ("n", w.bn)))
     first = loops.first(w)
     by = loops.by(w)
-    shifted = at_x + (0, 0, 0, -1, 1, 3)[w.traits["shift"][0] % 6]
+    shifted = at_x + (0, 0, 0, -1, 1, 3)[w.features["shift"][0] % 6]
     return (
         Moving(x, 1, shifted, first, by, moves[0] % 4).begin(),
         Moving(y, 0, at_y, first, by, moves[1] % 4).begin(),
@@ -145,49 +145,50 @@ def _factors(w: Writing, at_x: Any, at_y: Any) -> tuple[Moving, Moving]:
 
 
 def prologue(w: Writing, x: Any) -> Any:
-    """What becomes of a factor before it is multiplied."""
-    if w.traits["prologue"][0] % 6 > 2 and w.total is not w.factor:
+    """Operand A as it is transformed before the dot."""
+    if w.features["prologue"][0] % 6 > 2 and w.total is not w.operand:
         x = x.to(w.total)
-    match w.traits["prologue"][0] % 6:
+    match w.features["prologue"][0] % 6:
         case 3:
-            return w.narrowed(x + x)
+            return w.to_operand(x + x)
         case 4:
             zero = w.b.constant(x.type, 0)
-            return w.narrowed(w.b.where(x < zero, zero, x))
+            return w.to_operand(w.b.where(x < zero, zero, x))
         case 5:
-            return w.narrowed(x * x)
+            return w.to_operand(x * x)
         case _:
             return x
 
 
-def summed(w: Writing, at_x: Any, at_y: Any, second: bool = False) -> Any:
-    """Products along k; with `second` that of another matrix with the same y, too."""
+def mainloop(w: Writing, at_x: Any, at_y: Any, second: bool = False) -> Any:
+    """The accumulator of a loop of dots along k; with `second` also that of another operand A with
+    the same operand B."""
     b, start = w.b, w.zero
-    if w.traits["begin"][0] % 4 == 1:
+    if w.features["begin"][0] % 4 == 1:
         start = 1 if w.total.is_integer else 1.0
-    x, y = _factors(w, at_x, at_y)
-    sums = b.var(b.full((w.bm, w.bn), start, w.total))
-    others = b.var(w.zeros(w.bm, w.bn)) if second else None
+    x, y = _operands(w, at_x, at_y)
+    acc = b.var(b.full((w.bm, w.bn), start, w.total))
+    second_acc = b.var(w.zeros(w.bm, w.bn)) if second else None
     v = source(w, "v", *axes(w, "v", ("m", w.bm), ("k", w.bk)))
 
-    def round_(at: Any) -> None:
+    def iteration(at: Any) -> None:
         def multiply() -> None:
             right = y.load(at)
-            sums.set(w.dot(prologue(w, x.load(at)), right, sums.get()))
-            if others is not None:
-                others.set(w.dot(v.load(at_x, at), right, others.get()))
+            acc.set(w.dot(prologue(w, x.load(at)), right, acc.get()))
+            if second_acc is not None:
+                second_acc.set(w.dot(v.load(at_x, at), right, second_acc.get()))
 
-        chosen(w, at, multiply)
+        under_condition(w, at, multiply)
         x.step()
         y.step()
 
-    loops.loop(w, round_)
-    return sums.get() if others is None else (sums.get(), others.get())
+    loops.loop(w, iteration)
+    return acc.get() if second_acc is None else (acc.get(), second_acc.get())
 
 
-def chosen(w: Writing, at: Any, then: Callable[[], None]) -> None:
-    """`then`, under a condition or not."""
-    match w.traits["choice"][0] % 6:
+def under_condition(w: Writing, at: Any, then: Callable[[], None]) -> None:
+    """Write `then`, under a condition or not."""
+    match w.features["choice"][0] % 6:
         case 3:
             with w.b.if_(at < w["k"] - w.bk):
                 then()
@@ -201,25 +202,26 @@ def chosen(w: Writing, at: Any, then: Callable[[], None]) -> None:
             then()
 
 
-def _product(w: Writing) -> None:
-    ending(w, summed(w, w["i"], w["j"]), w["i"], w["j"])
+def _matmul(w: Writing) -> None:
+    epilogue(w, mainloop(w, w["i"], w["j"]), w["i"], w["j"])
 
 
-def _gated(w: Writing) -> None:
-    """Two sums with one factor in common."""
-    first, second = summed(w, w["i"], w["j"], second=True)
-    ending(w, first + second if w.traits["family"][1] % 2 else first * second, w["i"], w["j"])
+def _dual_matmul(w: Writing) -> None:
+    """Two accumulators with operand B in common."""
+    first, second = mainloop(w, w["i"], w["j"], second=True)
+    epilogue(w, first + second if w.features["family"][1] % 2 else first * second, w["i"], w["j"])
 
 
 def _chain(w: Writing) -> None:
-    """As attention: a factor that stays, a product that becomes a factor."""
+    """As attention: operand A of the first dot is loop-invariant, its result is operand A of the
+    second."""
     b = w.b
     x = source(w, "x", *axes(w, "x", ("m", w.bm), ("k", w.bk)))
     y = source(w, "y", *axes(w, "y", ("k", w.bk), ("n", w.bk)))
-    stays = x.load(w["i"], 0)
-    moves = w.traits["moves"]
+    resident = x.load(w["i"], 0)
+    moves = w.features["moves"]
     keys = Moving(y, 1, 0, loops.first(w), loops.by(w), moves[0] % 4).begin()
-    lead = w["ldv"] if w.traits["leads"][0] % 2 else LEAD
+    lead = w["ldv"] if w.features["leads"][0] % 2 else LEAD
     rows, columns = Axis(w["n"], w.bk, lead), Axis(16 * (w.bn // 16) or 8, w.bn, None)
     values = Moving(
         source(w, "v", rows, columns), 0, 0, loops.first(w), loops.by(w), moves[1] % 4
@@ -227,42 +229,43 @@ def _chain(w: Writing) -> None:
     result = b.var(w.zeros(w.bm, w.bn))
     most = b.var(b.full((w.bm,), w.zero, w.total))
 
-    def round_(at: Any) -> None:
+    def iteration(at: Any) -> None:
         def multiply() -> None:
-            scores = w.dot(stays, keys.load(at), w.zeros(w.bm, w.bk))
-            kept = result.get()
-            if w.traits["family"][1] % 2:
+            scores = w.dot(resident, keys.load(at), w.zeros(w.bm, w.bk))
+            rescaled = result.get()
+            if w.features["family"][1] % 2:
                 highest = b.where(scores.max(axis=1) > most.get(), scores.max(axis=1), most.get())
                 small = (highest > most.get())[:, None].broadcast_to(w.bm, w.bn)
-                kept = b.where(small, kept, kept + kept) if w.traits["family"][2] % 2 else kept
+                if w.features["family"][2] % 2:
+                    rescaled = b.where(small, rescaled, rescaled + rescaled)
                 most.set(highest)
-            result.set(w.dot(w.narrowed(scores), values.load(at), kept))
+            result.set(w.dot(w.to_operand(scores), values.load(at), rescaled))
 
-        chosen(w, at, multiply)
+        under_condition(w, at, multiply)
         keys.step()
         values.step()
 
-    loops.loop(w, round_, end="n")
-    ending(w, result.get(), w["i"], 0, extra=most.get())
+    loops.loop(w, iteration, end="n")
+    epilogue(w, result.get(), w["i"], 0, extra=most.get())
 
 
 def _layers(w: Writing) -> None:
-    """A product of a product: one after the other."""
-    first = w.narrowed(summed(w, w["i"], w["j"]))
+    """A matmul of the result of a matmul, after its loop."""
+    first = w.to_operand(mainloop(w, w["i"], w["j"]))
     rows, columns = Axis(w["n"], w.bn, w["ldv"]), Axis(w["n"], w.bn, None)
     v = source(w, "v", rows, columns)
-    if w.bn * w.factor.bits % 256:
-        return ending(w, first.to(w.total) if w.factor is not w.total else first, w["i"], w["j"])
-    return ending(w, w.dot(first, v.load(w["j"], 0), w.zeros(w.bm, w.bn)), w["i"], w["j"])
+    if w.bn * w.operand.bits % 256:
+        return epilogue(w, first.to(w.total) if w.operand is not w.total else first, w["i"], w["j"])
+    return epilogue(w, w.dot(first, v.load(w["j"], 0), w.zeros(w.bm, w.bn)), w["i"], w["j"])
 
 
 def _tiles(w: Writing) -> None:
-    """Several tiles, one after the other: stores in a loop."""
+    """Several tiles by one instance: stores in a loop."""
     with w.b.for_(0, 2) as t:
-        at = w["i"] + t * w.bm if w.traits["family"][1] % 2 else w["i"]
-        column = w["j"] if w.traits["family"][1] % 2 else w["j"] + t * w.bn
-        if w.traits["family"][2] % 3 == 2:
+        at = w["i"] + t * w.bm if w.features["family"][1] % 2 else w["i"]
+        column = w["j"] if w.features["family"][1] % 2 else w["j"] + t * w.bn
+        if w.features["family"][2] % 3 == 2:
             with w.b.if_(column < w["n"] - 4):
-                ending(w, summed(w, at, column), at, column)
+                epilogue(w, mainloop(w, at, column), at, column)
         else:
-            ending(w, summed(w, at, column), at, column)
+            epilogue(w, mainloop(w, at, column), at, column)

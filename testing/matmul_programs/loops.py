@@ -1,5 +1,5 @@
-"""The loops that products run in: counted up or down, tested first or last, nested, ended by what
-memory holds."""
+"""The loops around the dots: counted up or down, tested first or last, nested, bounded by a loaded
+value."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _KINDS = 12
 
 
 def kind(w: Writing) -> int:
-    """Which loop it is."""
-    return w.traits["loop"][0] % _KINDS
+    """The kind of loop."""
+    return w.features["loop"][0] % _KINDS
 
 
 def first(w: Writing) -> Any:
-    """Where it begins."""
+    """The first value of the induction variable."""
     match kind(w):
         case 5:
             return w["first"]
@@ -31,12 +31,12 @@ def first(w: Writing) -> Any:
 
 
 def by(w: Writing) -> int:
-    """How far it goes in a round."""
+    """The step of the induction variable."""
     return {4: -w.bk}.get(kind(w), w.bk)
 
 
 def loop(w: Writing, body: Callable[[Any], None], end: str = "k") -> None:
-    """Write the loop; `body` writes a round, given where it is."""
+    """Write the loop; `body` writes an iteration for a value of the induction variable."""
     b, stop, step = w.b, w[end], w.bk
     match kind(w):
         case 1:
@@ -48,7 +48,7 @@ def loop(w: Writing, body: Callable[[Any], None], end: str = "k") -> None:
                 body(at.get())
                 at.set(at.get() + step)
         case 3:
-            _tested_last(w, body, stop)
+            _do_while(w, body, stop)
         case 4:
             with b.for_(first(w), -1, -step) as at:
                 body(at)
@@ -70,13 +70,13 @@ def loop(w: Writing, body: Callable[[Any], None], end: str = "k") -> None:
                 body(at)
 
 
-def _tested_last(w: Writing, body: Callable[[Any], None], stop: Any) -> None:
+def _do_while(w: Writing, body: Callable[[Any], None], stop: Any) -> None:
     b = w.b
     at = b.var(b.constant(I32, 0))
-    again, done = b.block("again"), b.block("finished")
-    b.br(again)
-    b.enter(again)
+    header, done = b.block("again"), b.block("finished")
+    b.br(header)
+    b.enter(header)
     body(at.get())
     at.set(at.get() + w.bk)
-    b.cond_br(at.get() < stop, again, done)
+    b.cond_br(at.get() < stop, header, done)
     b.enter(done)

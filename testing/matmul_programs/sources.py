@@ -1,4 +1,5 @@
-"""Matrices in memory that tiles are read from and written to, addressed in the ways people do."""
+"""Matrices in memory that tiles are loaded from and stored to, with the usual forms of
+addresses."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from tileir.builder import I32, I64, Builder
 POINTERS, DESCRIPTOR, GATHERED = range(3)
 """How a source is read: by pointers, by a descriptor, by rows that a table gives."""
 COMPUTED, ADVANCED, OFFSETS, STARTS = range(4)
-"""What a loop carries: nothing, pointers, offsets, the start."""
+"""The loop-carried value: none, pointers, offsets, or the start."""
 
 
 @attrs.frozen(eq=False)
 class Axis:
-    """An index: where it ends, and how many of it a tile has. `wraps`: beyond the end it begins
-    again; `lead`: how far neighbours lie apart."""
+    """An index: its extent, and how many of it a tile has. `wraps`: modulo the extent; `lead`: the
+    distance of neighbours in memory."""
 
     extent: Any
     size: int
@@ -46,7 +47,7 @@ class Source:
     def load(self, row: Any, column: Any) -> Any:
         """The tile that starts there, zero outside."""
         if self.how == DESCRIPTOR:
-            return self._described(row, column)
+            return self._load_block(row, column)
         r, c = self.indices(row, column)
         return self.read(self.base + self.offsets(r, c), row, column)
 
@@ -58,10 +59,10 @@ class Source:
     def store(self, value: Any, row: Any, column: Any) -> None:
         """Write the tile that starts there."""
         if self.how == DESCRIPTOR:
-            turned = self._turned
+            transposed = self._is_column_major
             self.b.descriptor_store(
-                self.base, value.permute(1, 0) if turned else value,
-                [column, row] if turned else [row, column],
+                self.base, value.permute(1, 0) if transposed else value,
+                [column, row] if transposed else [row, column],
             )  # fmt: skip
             return
         r, c = self.indices(row, column)
@@ -81,7 +82,7 @@ class Source:
         return _times(r, self.rows.lead) + _times(c, self.columns.lead)
 
     def step(self, by: Any, along: int) -> Any:
-        """How far pointers go for so many elements along a dimension."""
+        """The step of pointers for so many elements along a dimension."""
         return _times(by, (self.rows, self.columns)[along].lead)
 
     def mask(self, r: Any, c: Any, row: Any, column: Any) -> Any:
@@ -125,19 +126,19 @@ class Source:
         return index.srem(axis.extent) if axis.wraps else index
 
     @property
-    def _turned(self) -> bool:
+    def _is_column_major(self) -> bool:
         return self.rows.lead is None
 
-    def _described(self, row: Any, column: Any) -> Any:
-        if self._turned:
+    def _load_block(self, row: Any, column: Any) -> Any:
+        if self._is_column_major:
             return self.b.descriptor_load(self.base, [column, row]).permute(1, 0)
         return self.b.descriptor_load(self.base, [row, column])
 
 
 @attrs.define(eq=False)
 class Moving:
-    """A source as a loop goes along one of its dimensions (0 or 1), from `first` on; `fixed` is
-    the start in the other."""
+    """A source whose start moves along a dimension (0 or 1) in a loop, from `first` on; `fixed` is
+    the start in the other dimension."""
 
     source: Source
     along: int
@@ -145,7 +146,7 @@ class Moving:
     first: Any
     by: int
     how: int = COMPUTED
-    held: Any = None
+    carried: Any = None
 
     def begin(self) -> Moving:
         """Before the loop."""
@@ -155,31 +156,31 @@ class Moving:
         if self.how in (ADVANCED, OFFSETS):
             r, c = self.source.indices(*self._starts(self.first))
             offsets = self.source.offsets(r, c)
-            self.held = b.var(self.source.base + offsets if self.how == ADVANCED else offsets)
+            self.carried = b.var(self.source.base + offsets if self.how == ADVANCED else offsets)
         elif self.how == STARTS:
-            self.held = b.var(
+            self.carried = b.var(
                 self.first if not isinstance(self.first, int) else b.constant(I32, self.first)
             )
         return self
 
     def load(self, at: Any) -> Any:
-        """The tile of the round that is at `at`."""
+        """The tile of the iteration at `at`."""
         if self.how in (ADVANCED, OFFSETS):
-            pointers = self.held.get()
+            pointers = self.carried.get()
             if self.how == OFFSETS:
                 pointers = self.source.base + pointers
             return self.source.read(pointers, *self._starts(at))
-        return self.source.load(*self._starts(at if self.how == COMPUTED else self.held.get()))
+        return self.source.load(*self._starts(at if self.how == COMPUTED else self.carried.get()))
 
     def step(self) -> None:
-        """At the end of a round."""
+        """At the end of an iteration."""
         if self.how in (ADVANCED, OFFSETS):
             step = self.source.step(self.by, self.along)
             if self.source.wide and self.how == OFFSETS and not isinstance(step, int):
                 step = step.to(I64)
-            self.held.set(self.held.get() + step)
+            self.carried.set(self.carried.get() + step)
         elif self.how == STARTS:
-            self.held.set(self.held.get() + self.by)
+            self.carried.set(self.carried.get() + self.by)
 
     def _starts(self, at: Any) -> tuple[Any, Any]:
         return (self.fixed, at) if self.along else (at, self.fixed)

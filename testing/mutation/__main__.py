@@ -17,7 +17,7 @@ from tileir.testing.mutation.areas import AREAS, every_judge, files, judges
 from tileir.testing.mutation.change import Change
 from tileir.testing.mutation.fork import Outcome, attempt, preload
 from tileir.testing.mutation.operators import mutants
-from tileir.testing.mutation.reach import Suite, chosen, reach
+from tileir.testing.mutation.reach import Suite, reach, suites_for
 from tileir.testing.mutation.results import Results
 
 _NAMES = {"seeded": "tests/mutation/seeded.tsv", "mutants": "tests/mutation/results.tsv"}
@@ -31,7 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{sum(results.merge(Path(name)) for name in options.areas)} lines are new")
         return 0
     results = Results(options.results or options.root / _NAMES[options.what], options.out)
-    changes = _seeded(options.root) if options.what == "seeded" else _mutants(options, results)
+    changes = (
+        _planted_bugs(options.root) if options.what == "seeded" else _mutants(options, results)
+    )
     todo = [c for c in changes if _open(c, results, options.retry)]
     print(f"{len(changes)} changes, {len(changes) - len(todo)} known", file=sys.stderr)
     if todo:
@@ -57,14 +59,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _open(change: Change, results: Results, again: bool) -> bool:
-    """Whether to try it: what is not known, or `again` what survived in RESULTS."""
-    if again:
+def _open(change: Change, results: Results, retry: bool) -> bool:
+    """Whether to try a change: one without a result, or with `retry` one that survived in
+    RESULTS."""
+    if retry:
         return results.before(change.key) == "survived" and not results.since(change.key)
     return change.key not in results
 
 
-def _seeded(root: Path) -> list[Change]:
+def _planted_bugs(root: Path) -> list[Change]:
     from tileir.testing.mutation.seeded import changes
 
     return changes(root)
@@ -94,11 +97,11 @@ def _run(todo: Sequence[Change], results: Results, options: argparse.Namespace) 
     judging = _judging(options)
     tests = {t: None for c in todo if not c.tests for t in judging(c)}
     cache = options.reach or Path("build/reach.json")
-    known = reach(options.root, tests, options.jobs, cache, ends)
-    if missing := len(tests.keys() - known.keys()):
+    suites = reach(options.root, tests, options.jobs, cache, ends)
+    if missing := len(tests.keys() - suites.keys()):
         print(f"{missing} tests are not watched yet: run again to go on", file=sys.stderr)
         return
-    for suite in known.values():
+    for suite in suites.values():
         if suite.tests in tests and not suite.passed:
             print(f"left out, since it fails without any change: {suite.tests}", file=sys.stderr)
     one = functools.partial(_try, root=options.root, ends=ends)
@@ -106,7 +109,7 @@ def _run(todo: Sequence[Change], results: Results, options: argparse.Namespace) 
     with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
         changes: dict[Future[Outcome | None], Change] = {}
         for change in todo:
-            named = _judged(change, judging(change), known, options)
+            named = _tests_and_limit(change, judging(change), suites, options)
             changes[pool.submit(one, change, *named)] = change
         while changes:
             for future in wait(changes, return_when=FIRST_COMPLETED).done:
@@ -119,14 +122,14 @@ def _run(todo: Sequence[Change], results: Results, options: argparse.Namespace) 
 
 
 def _judging(options: argparse.Namespace) -> Callable[[Change], tuple[str, ...]]:
-    """The tests that may judge a change: its area's, any for what those have not noticed."""
+    """The tests that may judge a change: its area's, any test for changes that survived those."""
     if options.retry:
         every = every_judge(options.root)
         return lambda change: every
     return lambda change: judges(change.file, options.root)
 
 
-def _judged(
+def _tests_and_limit(
     change: Change, judging: tuple[str, ...], suites: dict[str, Suite], options: argparse.Namespace
 ) -> tuple[tuple[str, ...], float]:
     """The tests for a change, as many as fit into the time for one, and how long they may take:
@@ -135,7 +138,7 @@ def _judged(
         return change.tests, options.seconds
     names: list[str] = []
     needed = 0.0
-    for suite in chosen(change, judging, suites):
+    for suite in suites_for(change, judging, suites):
         if names and needed + suite.seconds > options.seconds:
             break
         names.append(suite.tests)
@@ -152,14 +155,14 @@ def _try(
 
 
 def _report(changes: Sequence[Change], results: Results) -> int:
-    known = [c for c in changes if c.key in results]
-    counts = Counter(results[c.key] for c in known)
-    living = [c for c in known if results[c.key] == "survived"]
-    judged = len(known) - counts["equivalent"]
-    score = 100 * (judged - len(living)) / judged if judged else 0.0
+    judged_changes = [c for c in changes if c.key in results]
+    counts = Counter(results[c.key] for c in judged_changes)
+    living = [c for c in judged_changes if results[c.key] == "survived"]
+    non_equivalent = len(judged_changes) - counts["equivalent"]
+    score = 100 * (non_equivalent - len(living)) / non_equivalent if non_equivalent else 0.0
     for change in living:
         print(f"survived: {_place(change)}")
-    print(f"{len(known)} of {len(changes)} run: {dict(counts)}, {score:.1f} % noticed")
+    print(f"{len(judged_changes)} of {len(changes)} run: {dict(counts)}, {score:.1f} % noticed")
     return 1 if living else 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tileir.testing.matmul_programs.checking import PRODUCTS
+from tileir.testing.matmul_programs.checking import MATMUL_PASSES
 from tileir.testing.mutation.change import FOLDERS
 
 AREAS: dict[str, tuple[str, ...]] = {
@@ -46,7 +46,7 @@ _GENERATED = tuple(
         "strip-mine",
         "scalarize-pointer-steps",
         "version-full-tiles",
-        *PRODUCTS,
+        *MATMUL_PASSES,
     )
 )
 _TESTING = ("tests/testing/test_programs.py", "tests/testing/test_round_trip.py", *_PROGRAMS)

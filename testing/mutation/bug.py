@@ -7,8 +7,8 @@ import attrs
 
 @attrs.frozen
 class Bug:
-    """In `file`, `old` (which occurs once) is replaced by `new`; `name` says what breaks, `tests`
-    are those that should notice, the tests of the file's area where there are none."""
+    """In `file`, `old` (which occurs once) is replaced by `new`; `name` describes the defect,
+    `tests` are those that should fail, the tests of the file's area if there are none."""
 
     name: str
     file: str
@@ -17,6 +17,6 @@ class Bug:
     tests: tuple[str, ...] = ()
 
 
-def planted(file: str, tests: tuple[str, ...], *bugs: tuple[str, str, str]) -> tuple[Bug, ...]:
-    """Bugs of one file, each by its name, what stands there and what shall."""
+def bugs_in(file: str, tests: tuple[str, ...], *bugs: tuple[str, str, str]) -> tuple[Bug, ...]:
+    """Bugs of one file, each by its name, the original text and its replacement."""
     return tuple(Bug(name, file, old, new, tests) for name, old, new in bugs)

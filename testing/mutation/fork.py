@@ -1,8 +1,9 @@
 """Tests against a changed module, in a process of their own.
 
-The parent has the slow third-party packages loaded and forks; the child drops every module of
-tileir, serves the changed source for one of them, and runs pytest. So a change costs the import
-of tileir and its tests, no start of Python, and nothing is written to the tree.
+The parent has the slow third-party packages loaded and forks. The child drops every module of
+tileir, and those of the tests, which hold objects of tileir. It serves the changed source for one
+module, and runs pytest. So a change costs the import of tileir and its tests, no start of Python,
+and nothing is written to the tree.
 """
 
 from __future__ import annotations
@@ -34,11 +35,6 @@ class Outcome:
     status: str
     seconds: float
 
-    @property
-    def noticed(self) -> bool:
-        """Whether the suite told the change from the real source."""
-        return self.status != "survived"
-
 
 def preload() -> None:
     """Import what every child needs and no change touches."""
@@ -53,7 +49,7 @@ def attempt(change: Change | None, root: Path, tests: Sequence[str], limit: floa
     """Run `tests` (paths below `root`), one after the other until one fails, with `change` in
     place, for at most `limit` seconds."""
     started = time.monotonic()
-    status = child(lambda: silenced(change, root, tests), started + limit)
+    status = child(lambda: run_silently(change, root, tests), started + limit)
     seconds = round(time.monotonic() - started, 2)
     if status is None:
         return Outcome("timeout", seconds)
@@ -63,50 +59,60 @@ def attempt(change: Change | None, root: Path, tests: Sequence[str], limit: floa
 def child(work: Callable[[], int], deadline: float | None) -> int | None:
     """The status with which `work` ends in a process of its own; None where it was stopped. It has
     a group of its own, which ends with it, and with this process, whatever ends that."""
-    held, holding = os.pipe()
+    read_end, write_end = os.pipe()
     result = os.fork()
     if result == 0:
         status = 1
         try:
             os.setpgid(0, 0)
-            os.close(holding)
-            _end_with(held)
+            os.close(write_end)
+            _end_with(read_end)
             status = work()
         finally:
             os._exit(status)
-    os.close(held)
+    os.close(read_end)
     try:
         return _wait(result, deadline)
     finally:
-        os.close(holding)
+        os.close(write_end)
 
 
-def _end_with(held: int) -> None:
-    """Let another process of the group stop all of it once nobody holds the other end of a pipe."""
+def _end_with(read_end: int) -> None:
+    """Fork a process that kills the group when the write end of a pipe is closed."""
     if os.fork():
-        os.close(held)
+        os.close(read_end)
         return
     try:
-        os.read(held, 1)
+        os.read(read_end, 1)
     finally:
         os.killpg(0, signal.SIGKILL)
 
 
-def silenced(change: Change | None, root: Path, tests: Sequence[str]) -> int:
+def run_silently(change: Change | None, root: Path, tests: Sequence[str]) -> int:
     """In a process that does nothing else: 0 if every test passes, with `change` in place."""
     _silence()
     os.chdir(root)
-    for name in [n for n in sys.modules if n == "tileir" or n.startswith("tileir.")]:
+    for name in [n for n, module in sys.modules.items() if _is_project_module(n, module, root)]:
         del sys.modules[name]
     if change is not None:
         sys.meta_path.insert(0, _Changed(change))
     try:
-        return max((_passed(path) for path in tests), default=0)
+        return max((_run_tests(path) for path in tests), default=0)
     except BaseException:
         return 1
 
 
-def _passed(tests: str) -> int:
+def _is_project_module(name: str, module: ModuleType, root: Path) -> bool:
+    """Whether a module belongs to tileir, or to the tests below `root`, whose environment may be
+    there too."""
+    if name.partition(".")[0] == "tileir":
+        return True
+    folders = getattr(module, "__path__", ())  # of a package, which may have no file
+    path = Path(getattr(module, "__file__", None) or next(iter(folders), "/"))
+    return path.is_relative_to(root) and not path.is_relative_to(sys.prefix)
+
+
+def _run_tests(tests: str) -> int:
     """0 if `tests` pass. Raises RuntimeError where they do not, so that no more are run."""
     import pytest
 
@@ -117,15 +123,15 @@ def _passed(tests: str) -> int:
     return status
 
 
-def _wait(made: int, deadline: float | None) -> int | None:
+def _wait(process: int, deadline: float | None) -> int | None:
     """The exit status of a process; None if it had to be stopped."""
     while deadline is None or time.monotonic() < deadline:
-        done, status = os.waitpid(made, os.WNOHANG)
+        done, status = os.waitpid(process, os.WNOHANG)
         if done:
             return status
         time.sleep(0.02)
-    os.killpg(made, signal.SIGKILL)
-    os.waitpid(made, 0)
+    os.killpg(process, signal.SIGKILL)
+    os.waitpid(process, 0)
     return None
 
 

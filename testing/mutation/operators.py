@@ -55,7 +55,7 @@ def mutants(file: str, source: str) -> Iterator[Change]:
         for name, text in _edits(node):
             line: int = node.lineno  # type: ignore[attr-defined]
             first, last = spans[line]
-            changed = _replaced(source, node, text)
+            changed = _replace_node(source, node, text)
             context = "\n".join(changed.splitlines()[first - 1 : last])
             if _is_python(context):
                 changes.append(Change(file, line, name, changed, context))
@@ -127,21 +127,21 @@ def _call(node: ast.Call) -> Iterator[ast.AST]:
         yield ast.Call(ast.Name(_CALLS[node.func.id]), node.args, node.keywords)
 
 
-def _returned(node: ast.Return) -> Iterator[ast.AST]:
+def _return(node: ast.Return) -> Iterator[ast.AST]:
     if node.value is not None and not _is_nothing(node.value):
         yield ast.Return(ast.Constant(None))
 
 
-def _left_out(node: ast.Expr) -> Iterator[ast.AST]:
+def _statement(node: ast.Expr) -> Iterator[ast.AST]:
     if not isinstance(node.value, ast.Constant):
         yield ast.Pass()
 
 
-def _raised(node: ast.Raise) -> Iterator[ast.AST]:
+def _raise(node: ast.Raise) -> Iterator[ast.AST]:
     yield ast.Pass()
 
 
-def _updated(node: ast.AugAssign) -> Iterator[ast.AST]:
+def _augmented_assignment(node: ast.AugAssign) -> Iterator[ast.AST]:
     yield ast.Pass()
 
 
@@ -157,10 +157,10 @@ _EDITS: dict[type[ast.AST], Callable[..., Iterator[ast.AST]]] = {
     ast.Constant: _constant,
     ast.IfExp: _choice,
     ast.Call: _call,
-    ast.Return: _returned,
-    ast.Expr: _left_out,
-    ast.Raise: _raised,
-    ast.AugAssign: _updated,
+    ast.Return: _return,
+    ast.Expr: _statement,
+    ast.Raise: _raise,
+    ast.AugAssign: _augmented_assignment,
     ast.Continue: _jump,
     ast.Break: _jump,
 }
@@ -225,7 +225,7 @@ def _is_nothing(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
 
 
-def _replaced(source: str, node: ast.AST, text: str) -> str:
+def _replace_node(source: str, node: ast.AST, text: str) -> str:
     """`source` with `text` where `node` stands."""
     lines = source.splitlines(keepends=True)
     first, last = node.lineno - 1, node.end_lineno - 1  # type: ignore[attr-defined]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileir.testing.mutation.bug import Bug, planted
+from tileir.testing.mutation.bug import Bug, bugs_in
 
 _TRITON = ("tests/frontends/triton/test_casts.py",)
 _TRITON_C = ("tests/frontends/triton_c/test_control.py",)
@@ -10,7 +10,7 @@ _GRID = ("tests/frontends/decoupled/test_grid.py",)
 _RANGES = ("tests/builder/contraction/test_ranges.py",)
 
 BUGS_OF_FRONTENDS: tuple[Bug, ...] = (
-    *planted("frontends/triton/casting.py", _TRITON,
+    *bugs_in("frontends/triton/casting.py", _TRITON,
         ("the sign of the result decides how an integer is widened",
          "signed = old.signed if old.is_int() else to.signed", "signed = to.signed"),
         ("integers become floats as signed ones",
@@ -27,7 +27,7 @@ BUGS_OF_FRONTENDS: tuple[Bug, ...] = (
         ("a number of a higher rank takes the tensor's type",
          "if own.rank <= x.dtype.rank:", "if own.rank <= x.dtype.rank + 1:"),
     ),
-    *planted("frontends/triton_c/statements.py", _TRITON_C,
+    *bugs_in("frontends/triton_c/statements.py", _TRITON_C,
         ("else does not come out", "return through or other", "return through"),
         ("a known condition has no else",
          "taken = [then] if chosen else otherwise", "taken = [then] if chosen else []"),
@@ -36,19 +36,19 @@ BUGS_OF_FRONTENDS: tuple[Bug, ...] = (
         ("the step of a loop comes before its body",
          "test_first=False)", "test_first=True)"),
     ),
-    *planted("frontends/triton_c/expressions.py", _TRITON_C,
+    *bugs_in("frontends/triton_c/expressions.py", _TRITON_C,
         ("the alternative is computed where the condition holds",
          'values.unary(frame.b, "!",', '(lambda b, sign, x: x)(frame.b, "!",'),
         ("x++ is the new value", "return new if before else old", "return new"),
     ),
-    *planted("frontends/triton_c/values.py", _TRITON_C,
+    *bugs_in("frontends/triton_c/values.py", _TRITON_C,
         ("unsigned comparisons are signed",
          '"s" if left.kind.signed else "u"', '"s"'),
         ("integers are widened by the sign of the result",
          "signed = item.kind.signed if item.kind.is_integer else kind.signed",
          "signed = kind.signed"),
     ),
-    *planted("frontends/decoupled/grid.py", _GRID,
+    *bugs_in("frontends/decoupled/grid.py", _GRID,
         ("no grid is ragged",
          "ragged = any(level.total %", "ragged = any(0 *"),
         ("the last group is full", "if exact else _least(", "if True else _least("),
@@ -58,7 +58,7 @@ BUGS_OF_FRONTENDS: tuple[Bug, ...] = (
         ("reversed dimensions begin after their end",
          "totals[label] - 1 - digits[label]", "totals[label] - digits[label]"),
     ),
-    *planted("builder/contraction/ranges.py", _RANGES,
+    *bugs_in("builder/contraction/ranges.py", _RANGES,
         ("elimination subtracts",
          "x * -y.coefficient(index) + y * x.coefficient(index)",
          "x * -y.coefficient(index) + y * -x.coefficient(index)"),

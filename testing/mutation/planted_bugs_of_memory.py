@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileir.testing.mutation.bug import Bug, planted
+from tileir.testing.mutation.bug import Bug, bugs_in
 
 _RACES = ("tests/interp/test_races.py",)
 _COUNTS = ("tests/backend/test_simt_threads.py",)
@@ -13,7 +13,7 @@ _LITERALS = ("tests/textual/test_floats.py",)
 _BARRIERS = ("tests/backend/test_place_barriers.py",)
 
 BUGS_OF_MEMORY: tuple[Bug, ...] = (
-    *planted("tileir/interp/races.py", _RACES,
+    *bugs_in("tileir/interp/races.py", _RACES,
         ("a write after an atomic read is ordered",
          "Touch.WRITE: (written, atomic, *read, watched)", "Touch.WRITE: (written, atomic, *read)"),
         ("an atomic read after a write is ordered",
@@ -37,7 +37,7 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
          "clock[owner] < self.epochs[prior]", "clock[owner] <= self.epochs[prior]"),
         ("what a finer shadow has seen is forgotten", "        fine.seen |= self.seen\n", ""),
     ),
-    *planted("backend/simt/counts.py", _COUNTS,
+    *bugs_in("backend/simt/counts.py", _COUNTS,
         ("lanes of one address count apart", "sectors = np.unique(where)", "sectors = where"),
         ("the ideal is rounded down",
          "self.ideal += -(-len(sectors) * size // SECTOR)",
@@ -48,7 +48,7 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
         ("a warp that skips together diverges",
          "(active.any(axis=1) & ~active.all(axis=1))", "(~active.all(axis=1))"),
     ),
-    *planted("backend/codegen/emit/reduction.py", _REDUCTIONS,
+    *bugs_in("backend/codegen/emit/reduction.py", _REDUCTIONS,
         ("padding is present",
          "there = lowering.thread.constant(I1, 1) if inside is None else inside",
          "there = lowering.thread.constant(I1, 1)"),
@@ -66,7 +66,7 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
         ("the predicate is that of the first register",
          "predicates[register if isinstance(op.predicate.type, Tile) else 0]", "predicates[0]"),
     ),
-    *planted("backend/tma/delinearize.py", _MAPS,
+    *bugs_in("backend/tma/delinearize.py", _MAPS,
         ("at least n is more than n",
          "            return (left - right,)", "            return (left - right - one,)"),
         ("more than n is at least n",
@@ -80,7 +80,7 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
          "        return",
          "return"),
     ),
-    *planted("backend/tma/modulo_to_mask.py", _MAPS,
+    *bugs_in("backend/tma/modulo_to_mask.py", _MAPS,
         ("a tile may be both operands of a dot",
          "in operands and not is_repeated else", "in operands else"),
         ("the wrapped dimension of B is K", "(op.a, 0), (op.b, 1), (op.c, 0)",
@@ -90,7 +90,7 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
         ("a tile reduced along the dimension keeps it",
          "if isinstance(op, Reduce) and op.axis != dim:", "if isinstance(op, Reduce):"),
     ),
-    *planted("backend/transforms/full_tiles.py", _FULL_TILES,
+    *bugs_in("backend/transforms/full_tiles.py", _FULL_TILES,
         ("unsigned comparisons are signed",
          '        if relation[0] == "u" and min(bounds.of(v)[0] for v in (left, right)) < 0:\n'
          "            return False\n", ""),
@@ -103,14 +103,14 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
         ("either mask makes a tile whole", "op = And(conjunction, condition)\n",
          "op = And(condition, condition)\n"),
     ),
-    *planted("textual/literals.py", _LITERALS,
+    *bugs_in("textual/literals.py", _LITERALS,
         ("negative powers of two have the usual digits",
          "in (0.5, -0.5):", "in (0.5,):"),
         ("fewer digits are not tried", "    while tried > 1 and", "    while False and"),
         ("trailing zeros count", 'len(mantissa.strip("0"))', "len(mantissa)"),
         ("not all digits are tried", "while tried < 18 and", "while tried < 8 and"),
     ),
-    *planted("backend/shared_memory/hazards.py", _BARRIERS,
+    *bugs_in("backend/shared_memory/hazards.py", _BARRIERS,
         ("an op that also reads what is constant is no access",
          "or any(a.base in written or a.base is None for a in op_accesses)",
          "or all(a.base in written or a.base is None for a in op_accesses)"),

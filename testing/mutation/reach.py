@@ -22,7 +22,7 @@ from typing import Any
 import attrs
 
 from tileir.testing.mutation.change import FOLDERS, Change
-from tileir.testing.mutation.fork import child, silenced
+from tileir.testing.mutation.fork import child, run_silently
 
 _WHOLE = "<module>"
 _KINDS = ("*.py", "*.tir", "*.mapl19")
@@ -54,7 +54,7 @@ def reach(
         _write(cache, state, suites)
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        running = [pool.submit(_measured, tests, root, ends) for tests in missing]
+        running = [pool.submit(_measure, tests, root, ends) for tests in missing]
         for future in as_completed(running):
             suite = future.result()
             if suite is not None:
@@ -63,13 +63,13 @@ def reach(
     return suites
 
 
-def chosen(change: Change, tests: Sequence[str], suites: dict[str, Suite]) -> list[Suite]:
+def suites_for(change: Change, tests: Sequence[str], suites: dict[str, Suite]) -> list[Suite]:
     """Those of `tests` that run what `change` changes: quickest first, and sooner those whose path
     has words of the changed file's."""
-    called, words = (change.module, _place(change)), _words(change.file)
+    changed, words = (change.module, _place(change)), _words(change.file)
     result = [suites[t] for t in tests]
     return sorted(
-        (s for s in result if s.passed and called in s.calls),
+        (s for s in result if s.passed and changed in s.calls),
         key=lambda s: s.seconds / _SOONER ** len(words & _words(s.tests)),
     )
 
@@ -93,14 +93,14 @@ def _place(change: Change) -> int:
     return min([best.lineno, *(d.lineno for d in best.decorator_list)])
 
 
-def _measured(tests: str, root: Path, ends: float | None) -> Suite | None:
+def _measure(tests: str, root: Path, ends: float | None) -> Suite | None:
     """Run `tests` in a process of their own, watched; None where it is too late to begin, or where
     they were stopped."""
     if ends is not None and time.monotonic() > ends:
         return None
     with tempfile.TemporaryDirectory() as folder:
         out, started = Path(folder) / "calls.json", time.monotonic()
-        status = child(lambda: _watched(root, tests, out), None) or 0
+        status = child(lambda: _run_watched(root, tests, out), None) or 0
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGTERM):
             return None
         seconds = round(time.monotonic() - started, 2)
@@ -108,7 +108,7 @@ def _measured(tests: str, root: Path, ends: float | None) -> Suite | None:
         return Suite(tests, status == 0, seconds, frozenset((m, n) for m, n in calls))
 
 
-def _watched(root: Path, tests: str, out: Path) -> int:
+def _run_watched(root: Path, tests: str, out: Path) -> int:
     seen: dict[int, tuple[CodeType, str]] = {}
 
     def note(frame: FrameType) -> None:
@@ -116,7 +116,7 @@ def _watched(root: Path, tests: str, out: Path) -> int:
         seen.setdefault(id(code), (code, frame.f_globals.get("__name__", "")))
 
     with _calls(note):
-        status = silenced(None, root, [tests])
+        status = run_silently(None, root, [tests])
     calls = {
         (name, 0 if code.co_name == _WHOLE else code.co_firstlineno)
         for code, name in seen.values()
@@ -144,11 +144,11 @@ def _calls(note: Callable[[FrameType], None]) -> Generator[None]:
         watch.free_tool_id(watch.PROFILER_ID)
     else:
 
-        def called(frame: FrameType, event: str, _: Any) -> None:
+        def on_call(frame: FrameType, event: str, _: Any) -> None:
             note(frame)
 
-        threading.settrace(called)
-        sys.settrace(called)
+        threading.settrace(on_call)
+        sys.settrace(on_call)
         yield
         sys.settrace(None)
         threading.settrace(None)  # type: ignore[arg-type]

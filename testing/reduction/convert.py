@@ -1,4 +1,4 @@
-"""Ops of which a conversion of one operand is left."""
+"""Replaces ops by a conversion of one of their operands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 from tileir.ir import Module
 from tileir.op import Op
 from tileir.ops.cast import Bitcast, SIToFP, Trunc, ZExt
-from tileir.testing.reduction.edit import Place, op_places, substituted, with_functions, zero
+from tileir.testing.reduction.edit import Place, op_places, substitute, with_functions, zero
 from tileir.types import Scalar, Type, element_of, shape_of
 from tileir.values import Operand, Value
 
@@ -22,7 +22,7 @@ def convertible(module: Module) -> list[Place]:
     return [place for place, op in op_places(module) if _conversion(op) is not None][::-1]
 
 
-def converted(module: Module, places: Sequence[Place]) -> Module:
+def convert_ops(module: Module, places: Sequence[Place]) -> Module:
     """`module` with a cast in place of each of the ops at `places`."""
     expected = set(places)
     changed = dict(module.functions)
@@ -38,7 +38,7 @@ def converted(module: Module, places: Sequence[Place]) -> Module:
                     ops[index] = cast
                     env.update((v, zero(v.type)) for v in op.results[1:])
             blocks[label] = attrs.evolve(block, ops=ops)
-        changed[name] = substituted(function.with_blocks(blocks), env)
+        changed[name] = substitute(function.with_blocks(blocks), env)
     return with_functions(module, changed)
 
 
@@ -55,11 +55,11 @@ def _conversion(op: Op) -> Op | None:
     return None
 
 
-def _cast(given: Type, expected: Type) -> Any:
-    source, target = element_of(given), element_of(expected)
+def _cast(actual: Type, expected: Type) -> Any:
+    source, target = element_of(actual), element_of(expected)
     if not isinstance(source, Scalar) or not isinstance(target, Scalar):
         return None
-    if shape_of(given) != shape_of(expected):
+    if shape_of(actual) != shape_of(expected):
         return None
     if source.bits == target.bits:
         return Bitcast

@@ -37,8 +37,8 @@ def op_places(module: Module) -> Iterator[tuple[Place, Op]]:
 
 def zero(type: Type) -> Operand:
     """The literal 0 of `type`, or `undef` where there is none."""
-    known = isinstance(element_of(type), (Scalar, Pointer))
-    return Constant(type, 0) if known else Undef(type)
+    has_zero = isinstance(element_of(type), (Scalar, Pointer))
+    return Constant(type, 0) if has_zero else Undef(type)
 
 
 def with_functions(module: Module, changed: Mapping[str, Function]) -> Module:
@@ -66,7 +66,7 @@ def with_ops(
     return with_functions(module, changed)
 
 
-def substituted(function: Function, env: Mapping[Value, Operand]) -> Function:
+def substitute(function: Function, env: Mapping[Value, Operand]) -> Function:
     """`function` with values replaced; chains of replacements are followed to their ends."""
     ends: dict[Value, Operand] = {}
     for value in env:

@@ -16,19 +16,19 @@ from tileir.passes.cfg_edit import map_edges
 from tileir.passes.dce import dce
 from tileir.passes.inline import inline
 from tileir.passes.simplify_cfg import drop_unreachable, simplify_cfg
-from tileir.testing.reduction.convert import converted, convertible
+from tileir.testing.reduction.convert import convert_ops, convertible
 from tileir.testing.reduction.edit import (
     Edit,
     Place,
     op_places,
-    substituted,
+    substitute,
     with_functions,
     with_ops,
     zero,
 )
 from tileir.testing.reduction.retype import (
     extents,
-    shrunk,
+    shrink_extents,
     with_scalars,
 )
 from tileir.testing.reduction.unloop import run_once, tested_loops
@@ -65,7 +65,7 @@ def _choices(module: Module) -> list[Place]:
     return [(*place, arm) for place in places for arm in ("otherwise", "then")]
 
 
-def _chosen(module: Module, places: Sequence[Place]) -> Module:
+def _take_arm(module: Module, places: Sequence[Place]) -> Module:
     arms = {place[:3]: place[3] for place in places}
     changed = dict(module.functions)
     for (name, label, _), arm in arms.items():
@@ -83,10 +83,10 @@ def _jumps(module: Module) -> list[Place]:
 
 
 def _cut(module: Module, places: Sequence[Place]) -> Module:
-    def returned(_: Op, function: Function) -> Op:
+    def return_zeros(_: Op, function: Function) -> Op:
         return Return(tuple(zero(type) for type in function.results))
 
-    cut = with_ops(module, places, returned)
+    cut = with_ops(module, places, return_zeros)
     named = {place[0]: drop_unreachable(cut.functions[place[0]]) for place in places}
     return with_functions(cut, named)
 
@@ -109,7 +109,7 @@ def _without_ops(module: Module, places: Sequence[Place], choice: Choice) -> Mod
             chosen = {v: choice(op, v, module.functions[place[0]]) for v in op.results}
             env.setdefault(place[0], {}).update(chosen)
     rest = with_ops(module, places, lambda op, function: None)
-    changed = {name: substituted(rest.functions[name], values) for name, values in env.items()}
+    changed = {name: substitute(rest.functions[name], values) for name, values in env.items()}
     return with_functions(rest, changed)
 
 
@@ -125,8 +125,8 @@ def _as_one(op: Op, value: Value, function: Function) -> Operand:
 def _as_operand(op: Op, value: Value, function: Function) -> Operand:
     """An operand of the same type, or else a parameter of it."""
     same = [v for v in op.inputs if v.type is value.type]
-    given = [p.value for p in function.parameters if p.type is value.type]
-    return next(iter([*same, *given]), zero(value.type))
+    parameters = [p.value for p in function.parameters if p.type is value.type]
+    return next(iter([*same, *parameters]), zero(value.type))
 
 
 def _as_earlier(op: Op, value: Value, function: Function) -> Operand:
@@ -167,8 +167,8 @@ def _with_fewer(function: Function, gone: set[tuple[str, int]], *, entering: boo
     env: dict[Value, Operand] = {}
     for label, index in sorted(gone):
         value = function.blocks[label].parameters[index]
-        given = next((e.arguments[index] for e in edges if e.label == label), None)
-        env[value] = zero(value.type) if given is None or not entering else given
+        incoming = next((e.arguments[index] for e in edges if e.label == label), None)
+        env[value] = zero(value.type) if incoming is None or not entering else incoming
 
     def shorter(edge: Successor) -> Successor:
         arguments = [a for i, a in enumerate(edge.arguments) if (edge.label, i) not in gone]
@@ -182,7 +182,7 @@ def _with_fewer(function: Function, gone: set[tuple[str, int]], *, entering: boo
         )
         for label, block in function.blocks.items()
     }
-    return substituted(function.with_blocks(blocks), env)
+    return substitute(function.with_blocks(blocks), env)
 
 
 def _parameters(module: Module) -> list[Place]:
@@ -192,20 +192,20 @@ def _parameters(module: Module) -> list[Place]:
 def _without_parameters(module: Module, places: Sequence[Place]) -> Module:
     gone = set(places)
 
-    def called(op: Op, _: Function) -> Op:
+    def with_fewer_arguments(op: Op, _: Function) -> Op:
         assert isinstance(op, Call)
         kept = (a for i, a in enumerate(op.arguments) if (op.callee, i) not in gone)
         return op.evolve(arguments=tuple(kept))
 
     calls = [place for place, op in op_places(module) if isinstance(op, Call)]
-    module = with_ops(module, calls, called)
+    module = with_ops(module, calls, with_fewer_arguments)
     changed: dict[str, Function] = {}
     for name in dict.fromkeys(place[0] for place in places):
         function = module.functions[name]
         values = [p.value for i, p in enumerate(function.parameters) if (name, i) in gone]
         kept = tuple(p for i, p in enumerate(function.parameters) if (name, i) not in gone)
         if function.blocks:
-            function = substituted(function, {v: zero(v.type) for v in values})
+            function = substitute(function, {v: zero(v.type) for v in values})
         changed[name] = function.evolve(parameters=kept)
     return with_functions(module, changed)
 
@@ -217,8 +217,8 @@ def _operands(module: Module) -> list[Place]:
     places: list[Place] = []
     for place, op in op_places(module):
         for field in op.fields(*READING):
-            given = getattr(op, field.name)
-            several = given if field.kind in SEVERAL else (given,)
+            value = getattr(op, field.name)
+            several = value if field.kind in SEVERAL else (value,)
             places += [(*place, field.name, i) for i, v in enumerate(several) if type(v) is Value]
     return places[::-1]
 
@@ -227,10 +227,10 @@ def _with_literals(module: Module, places: Sequence[Place]) -> Module:
     for *place, name, index in places:  # one after the other: two may be of one op
 
         def literal(op: Op, _: Function, name: str = name, index: int = index) -> Op:
-            given = getattr(op, name)
-            if not isinstance(given, tuple):
-                return op.evolve(**{name: zero(given.type)})
-            result = (zero(v.type) if i == index else v for i, v in enumerate(given))
+            value = getattr(op, name)
+            if not isinstance(value, tuple):
+                return op.evolve(**{name: zero(value.type)})
+            result = (zero(v.type) if i == index else v for i, v in enumerate(value))
             return op.evolve(**{name: tuple(result)})
 
         module = with_ops(module, [tuple(place)], literal)
@@ -251,8 +251,8 @@ def _plain(op: Op) -> dict[str, Any]:
             result[field.name] = default
     nothing: dict[str, Any] = {"predicate": None, "comments": (), "location": None}
     for name, value in nothing.items():
-        given = getattr(op, name)
-        if given != value and not (name == "location" and not given.written):
+        current = getattr(op, name)
+        if current != value and not (name == "location" and not current.written):
             result[name] = value
     return result
 
@@ -324,7 +324,7 @@ def _each(module: Module, change: Callable[[Function], Function]) -> Module:
     return module.with_functions({n: change(f) if f.blocks else f for n, f in functions})
 
 
-def _tidied(module: Module, places: Sequence[Place]) -> Module:
+def _tidy(module: Module, places: Sequence[Place]) -> Module:
     for (name,) in places:
         module = _TIDY[name](module)
     return module
@@ -339,14 +339,14 @@ def _extents(smallest: int, module: Module) -> list[Place]:
 
 
 def _with_extents(smallest: int, module: Module, places: Sequence[Place]) -> Module:
-    return shrunk(module, {place[0]: smallest for place in places})
+    return shrink_extents(module, {place[0]: smallest for place in places})
 
 
-TIDY = Edit("passes", lambda module: [(name,) for name in _TIDY], _tidied)
+TIDY = Edit("passes", lambda module: [(name,) for name in _TIDY], _tidy)
 EDITS: tuple[Edit, ...] = (
     Edit("functions and globals", _names, _without_symbols),
     Edit("jumps", _jumps, _cut),
-    Edit("branches", _choices, _chosen),
+    Edit("branches", _choices, _take_arm),
     Edit("ops", _ops, partial(_without_ops, choice=_as_zero)),
     Edit("loops", tested_loops, run_once),
     Edit("tiles to scalars", _tiles, lambda module, places: with_scalars(module)),
@@ -354,7 +354,7 @@ EDITS: tuple[Edit, ...] = (
     Edit("ops, passing on an operand", _ops, partial(_without_ops, choice=_as_operand)),
     Edit("ops, passing on the last one", _ops, partial(_without_ops, choice=_as_last_operand)),
     Edit("ops, passing on an earlier value", _ops, partial(_without_ops, choice=_as_earlier)),
-    Edit("ops, converting an operand", convertible, converted),
+    Edit("ops, converting an operand", convertible, convert_ops),
     Edit("ops, giving one", _ops, partial(_without_ops, choice=_as_one)),
     Edit(
         "block parameters", _block_parameters, partial(_without_block_parameters, entering=False)

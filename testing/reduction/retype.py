@@ -23,7 +23,7 @@ def extents(module: Module) -> set[int]:
     return {n for type in types if isinstance(type, Tile) for n in type.shape}
 
 
-def shrunk(module: Module, sizes: Mapping[int, int]) -> Module:
+def shrink_extents(module: Module, sizes: Mapping[int, int]) -> Module:
     """`module` with extents replaced by `sizes` wherever they stand in a type. Raises VerifyError
     where no ops of these types are left."""
     functions = module.functions.items()
@@ -88,26 +88,26 @@ class _Retyping:
 
     def ops(self, op: Op) -> list[Op]:
         """What stands for `op`."""
-        return [self.retyped(op)]
+        return [self.retype(op)]
 
-    def retyped(self, op: Op) -> Op:
+    def retype(self, op: Op) -> Op:
         """`op` on operands and results of the new types."""
         changes: dict[str, Any] = {}
         for field in op.schema:
-            given: Any = getattr(op, field.name)
-            if given is None:
+            value: Any = getattr(op, field.name)
+            if value is None:
                 continue
             if field.kind in READING:
                 several = field.kind in SEVERAL
                 changes[field.name] = (
-                    tuple(map(self.operand, given)) if several else self.operand(given)
+                    tuple(map(self.operand, value)) if several else self.operand(value)
                 )
             elif field.kind is FieldKind.RESULT_TYPE:
-                several = isinstance(given, tuple)
-                changes[field.name] = tuple(map(self.type, given)) if several else self.type(given)
+                several = isinstance(value, tuple)
+                changes[field.name] = tuple(map(self.type, value)) if several else self.type(value)
             elif field.kind is FieldKind.SUCCESSOR:
-                arguments = tuple(map(self.operand, given.arguments))
-                changes[field.name] = Successor(given.label, arguments)
+                arguments = tuple(map(self.operand, value.arguments))
+                changes[field.name] = Successor(value.label, arguments)
         if op.predicate is not None:
             changes["predicate"] = self.operand(op.predicate)
         results = tuple(map(self.value, op.results))
@@ -123,15 +123,15 @@ class _Scalars(_Retyping):
 
     def ops(self, op: Op) -> list[Op]:
         try:
-            made = self.retyped(op)
+            scalar = self.retype(op)
         except (VerifyError, TypeError):
-            made = None
-        if made is not None and (op.elementwise or not _same_type(made)):
-            return [made]
-        given = [self.operand(v) for v in (*_values(op), *op.inputs)]
+            scalar = None
+        if scalar is not None and (op.elementwise or not _same_type(scalar)):
+            return [scalar]
+        operands = [self.operand(v) for v in (*_values(op), *op.inputs)]
         for result in op.results:
             type = self.type(result.type)
-            self.env[result] = next((v for v in given if v.type is type), zero(type))
+            self.env[result] = next((v for v in operands if v.type is type), zero(type))
         return []
 
 

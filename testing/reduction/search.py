@@ -126,13 +126,13 @@ class _Search:
         if candidate is self.module or not all(map(can_end, candidate.functions.values())):
             return False
         digest = _digest(candidate)
-        known = digest in self.seen
+        is_old = digest in self.seen
         self.seen.add(digest)
-        return not known
+        return not is_old
 
     def _spend(self) -> None:
-        late = self.ends is not None and time.monotonic() > self.ends
-        if late or (self.tries is not None and self.tried >= self.tries):
+        is_over = self.ends is not None and time.monotonic() > self.ends
+        if is_over or (self.tries is not None and self.tried >= self.tries):
             raise _StopError
         self.tried += 1
 

@@ -20,7 +20,7 @@ def tested_loops(module: Module) -> list[Place]:
     return [
         (function.name, header)
         for function in module.functions.values() if function.blocks
-        for header, loop in loops(function).by_header.items() if _leaves_early(loop)
+        for header, loop in loops(function).by_header.items() if _exits_before_latch(loop)
     ]  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def run_once(module: Module, places: Sequence[Place]) -> Module:
     return with_functions(module, {name: drop_unreachable(result)})
 
 
-def _leaves_early(loop: Loop) -> bool:
+def _exits_before_latch(loop: Loop) -> bool:
     return loop.latch is not None and len(loop.exits) == 1 and loop.exits[0][0] != loop.latch
 
 
@@ -46,11 +46,11 @@ def _once(function: Function, loop: Loop) -> Function:
     passed: dict[Value, Operand] = dict(
         zip(function.blocks[loop.header].parameters, back.arguments, strict=True)
     )
-    given = tuple(passed.get(a, a) if type(a) is Value else a for a in outer.arguments)
+    arguments = tuple(passed.get(a, a) if type(a) is Value else a for a in outer.arguments)
     blocks = {label: _reading(b, passed) if label not in loop.blocks else b
               for label, b in function.blocks.items()}  # fmt: skip
     blocks[leaving.label] = _jumping(leaving, inner)
-    blocks[latch.label] = _jumping(latch, Successor(outer.label, given))
+    blocks[latch.label] = _jumping(latch, Successor(outer.label, arguments))
     return function.with_blocks(blocks)
 
 

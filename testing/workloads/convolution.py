@@ -1,8 +1,9 @@
-"""Convolutions as products: pixels by channels times channels by filters.
+"""Convolutions as matmuls: pixels by channels times channels by filters.
 
 `boxes` takes pixels as boxes of an image with channels last, as `channels_last` makes it of one
-with channels first; `gathered` as any run of pixels of one with channels first, `tabled` as a table
-of pointer increments says (Tillet et al. 2019, sections 6.2.1 and 6.2.2).
+with channels first; `implicit_gemm` as any run of pixels of one with channels first,
+`with_increment_table` by a table of pointer increments (Tillet et al. 2019, sections 6.2.1 and
+6.2.2).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Filter:
 
 
 def boxes(
-    height: int, width: int, bn: int, bk: int, filter: Filter, factor: Any = F16, *,
+    height: int, width: int, bn: int, bk: int, filter: Filter, element: Any = F16, *,
     first: bool = False,
 ) -> Module:  # fmt: skip
     """`convolution(x, w, y, h, width, oh, ow, c, k)` on a grid of tiles, blocks of k and images: y
@@ -47,16 +48,16 @@ def boxes(
     stride: which of its rows and columns a tap reads are then one of `stride` for all outputs. With
     channels `first`, y is [n, k, oh, ow]."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xwy"}
+    kinds = {name: _buffer(element) for name in "xwy"}
     numbers = dict.fromkeys(("h", "width", "oh", "ow", "c", "k"), I32)
     step = filter.stride
     with b.kernel("convolution", **kinds, **numbers) as (x, w, y, h, wide, oh, ow, c, k):
-        across = (ow + (width - 1)) // width
+        tiles_per_row = (ow + (width - 1)) // width
         pid, image = b.program_id(axis=0), b.program_id(axis=2)
-        rows = b.arange(height) + pid // across * height
-        columns = b.arange(width) + pid % across * width
-        found = b.arange(bn) + b.program_id(axis=1) * bn
-        sums = b.var(b.full((height * width, bn), 0.0, F32))
+        rows = b.arange(height) + pid // tiles_per_row * height
+        columns = b.arange(width) + pid % tiles_per_row * width
+        outputs = b.arange(bn) + b.program_id(axis=1) * bn
+        acc = b.var(b.full((height * width, bn), 0.0, F32))
         with b.for_(0, filter.rows) as r, b.for_(0, filter.columns) as s, b.for_(0, c, bk) as at:
             channels = b.arange(bk) + at
             down, right = r - filter.padding[0], s - filter.padding[1]
@@ -65,24 +66,24 @@ def boxes(
             inside = (i >= 0) & (i < h) & (j >= 0) & (j < wide) & (deep < c)
             row, column = (image * h + i) * step + down % step, j * step + right % step
             pixels = (x + ((row * (wide * step) + column) * c + deep)).load(inside, 0.0)
-            known = (channels < c)[:, None] & (found < k)[None, :]
-            place = ((r * filter.columns + s) * c + channels)[:, None] * k + found[None, :]
-            taps = (w + place).load(known, 0.0)
-            sums.set(b.dot(pixels.reshape(height * width, bk), taps, sums.get()))
-        i, j, o = rows[:, None, None], columns[None, :, None], found[None, None, :]
-        result = sums.get().to(factor).reshape(height, width, bn)
+            w_mask = (channels < c)[:, None] & (outputs < k)[None, :]
+            place = ((r * filter.columns + s) * c + channels)[:, None] * k + outputs[None, :]
+            taps = (w + place).load(w_mask, 0.0)
+            acc.set(b.dot(pixels.reshape(height * width, bk), taps, acc.get()))
+        i, j, o = rows[:, None, None], columns[None, :, None], outputs[None, None, :]
+        result = acc.get().to(element).reshape(height, width, bn)
         pixel = i * ow + j
         place = (image * k + o) * (oh * ow) + pixel if first else (image * oh * ow + pixel) * k + o
         (y + place).store(result, (i < oh) & (j < ow) & (o < k))
     return b.module()
 
 
-def channels_last(bp: int, bc: int, factor: Any = F16, *, of: tuple[int, int] = (1, 1)) -> Module:
+def channels_last(bp: int, bc: int, element: Any = F16, *, of: tuple[int, int] = (1, 1)) -> Module:
     """`channels_last(x, y, pixels, c)` on a grid of blocks of pixels, blocks of channels and
     images: y [n, pixels, c] is x [n, c, pixels], by tiles of `bp` pixels and `bc` channels; both
     extents are multiples of those in `of`."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xy"}
+    kinds = {name: _buffer(element) for name in "xy"}
     sizes = {n: arg(I32, multiple_of=m) for n, m in zip(("pixels", "c"), of, strict=True)}
     with b.kernel("channels_last", **kinds, **sizes) as (x, y, pixels, c):
         pixel = (b.arange(bp) + b.program_id(axis=0) * bp)[None, :]
@@ -94,15 +95,15 @@ def channels_last(bp: int, bc: int, factor: Any = F16, *, of: tuple[int, int] = 
     return b.module()
 
 
-def gathered(
-    bm: int, bn: int, bk: int, filter: Filter, factor: Any = F16, *, precision: Any = "ieee"
+def implicit_gemm(
+    bm: int, bn: int, bk: int, filter: Filter, element: Any = F16, *, precision: Any = "ieee"
 ) -> Module:
     """`convolution(x, w, y, h, width, oh, ow, c, k)` on a grid of blocks of outputs, blocks of k
     and images: y [n, k, oh, ow] = x [n, c, h, width] * w [rows, columns, c, k]; tiles of `bm`
     outputs of an image, one after the other, by `bn` channels. Steps of `bk` channels, the last
     may have fewer."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xwy"}
+    kinds = {name: _buffer(element) for name in "xwy"}
     numbers = dict.fromkeys(("h", "width", "oh", "ow", "c", "k"), I32)
     with b.kernel("convolution", **kinds, **numbers) as (x, w, y, h, wide, oh, ow, c, k):
         image = b.program_id(axis=2)
@@ -111,7 +112,7 @@ def gathered(
         i = pixel.sdiv(ow) * filter.stride - filter.padding[0]
         j = pixel.srem(ow) * filter.stride - filter.padding[1]
         first = (x + image * (c * h * wide)) + (i * wide + j)
-        sums = b.var(b.full((bm, bn), 0.0, F32))
+        acc = b.var(b.full((bm, bn), 0.0, F32))
         at = _Taps(b, filter)
         with b.for_((c + (bk - 1)) // bk * filter.taps):
             r, s, tap, channels = (
@@ -123,13 +124,13 @@ def gathered(
             there = (pixel < oh * ow) & (i + r >= 0) & (i + r < h) & (j + s >= 0) & (j + s < wide)
             place = first[:, None] + ((channels * (h * wide)) + (r * wide + s))[None, :]
             pixels = place.load(there[:, None] & (channels < c)[None, :], 0.0)
-            known = (channels < c)[:, None] & (result < k)[None, :]
-            taps = (w + ((tap * c + channels)[:, None] * k + result[None, :])).load(known, 0.0)
-            sums.set(b.dot(pixels, taps, sums.get(), precision=precision))
+            w_mask = (channels < c)[:, None] & (result < k)[None, :]
+            taps = (w + ((tap * c + channels)[:, None] * k + result[None, :])).load(w_mask, 0.0)
+            acc.set(b.dot(pixels, taps, acc.get(), precision=precision))
             at.step(bk, c)
         inside = (pixel < oh * ow)[:, None] & (result < k)[None, :]
         place = ((image * k + result) * (oh * ow))[None, :] + pixel[:, None]
-        (y + place).store(sums.get().to(factor), inside)
+        (y + place).store(acc.get().to(element), inside)
     return b.module()
 
 
@@ -156,17 +157,17 @@ class _Taps:
         self.row.set(self.row + down.to(I32, signed=False))
 
 
-def tabled(
-    bm: int, bn: int, bk: int, filter: Filter, factor: Any = F16, *, last: bool = False,
+def with_increment_table(
+    bm: int, bn: int, bk: int, filter: Filter, element: Any = F16, *, last: bool = False,
     precision: Any = "ieee",
 ) -> Module:  # fmt: skip
-    """`convolution(x, w, y, increments, sides, h, width, oh, ow, size, depth, k)` on a grid as
-    `gathered` has: y = x * w [depth, k], where element d of a sum is `increments[d]` elements from
-    the first and outside of the image if bits of `sides[d]` are
+    """`convolution(x, w, y, increments, sides, h, width, oh, ow, size, depth, k)` on the grid of
+    `implicit_gemm`: y = x * w [depth, k], where element d of the reduction is `increments[d]`
+    elements from the first and outside of the image if bits of `sides[d]` are
     (`tileir.testing.workloads.tables.Increments`, for steps of `bk`); an image of x has `size`
     elements. y is [n, k, oh, ow] or, with channels `last`, [n, oh, ow, k]."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xwy"}
+    kinds = {name: _buffer(element) for name in "xwy"}
     kinds |= {name: _table(I32) for name in ("increments", "sides")}
     numbers = dict.fromkeys(("h", "width", "oh", "ow", "size", "depth", "k"), I32)
     with b.kernel("convolution", **kinds, **numbers) as values:
@@ -180,7 +181,7 @@ def tabled(
         beyond = b.where(pixel < oh * ow, beyond | ABSENT, -1)
         each = size.sdiv(h * wide) if last else 1
         first = (x + image * size) + (i * wide + j) * each
-        sums = b.var(b.full((bm, bn), 0.0, F32))
+        acc = b.var(b.full((bm, bn), 0.0, F32))
         with b.for_(0, depth, bk) as at:
             inner = b.arange(bk) + at
             delta, side = ((t + inner).load() for t in (increments, sides))
@@ -188,9 +189,9 @@ def tabled(
             pixels = (first[:, None] + delta[None, :]).load(there, 0.0)
             place = inner[:, None] * k + result[None, :]
             taps = (w + place).load((inner < depth)[:, None] & (result < k)[None, :], 0.0)
-            sums.set(b.dot(pixels, taps, sums.get(), precision=precision))
+            acc.set(b.dot(pixels, taps, acc.get(), precision=precision))
         inside = (pixel < oh * ow)[:, None] & (result < k)[None, :]
-        (y + _place(image, pixel, result, oh * ow, k, last)).store(sums.get().to(factor), inside)
+        (y + _place(image, pixel, result, oh * ow, k, last)).store(acc.get().to(element), inside)
     return b.module()
 
 
@@ -205,7 +206,7 @@ def outside(b: Builder, first: Any, extent: Any, count: int) -> Any:
 
 
 def _place(image: Any, pixel: Any, channel: Any, pixels: Any, channels: Any, last: bool) -> Any:
-    """Where outputs lie, pixels by channels."""
+    """The offsets of outputs, pixels by channels."""
     if last:
         return (image * pixels + pixel)[:, None] * channels + channel[None, :]
     return ((image * channels + channel) * pixels)[None, :] + pixel[:, None]

@@ -11,14 +11,14 @@ from tileir.testing.workloads.convolution import outside
 from tileir.testing.workloads.tables import ABSENT
 
 
-def shifted(bm: int, bn: int, bk: int, factor: Any = F16) -> Module:
+def shift_convolution(bm: int, bn: int, bk: int, element: Any = F16) -> Module:
     """`shift(x, w, y, deltas, sides, h, width, c, k)` on a grid of blocks of pixels, blocks of k
     and images: y [n, k, h, width] = Σ w [c, k] x [n, c, h + dy[c], width + dx[c]], zeros around;
     with dy and dx in -1 to 1. `deltas[c]` is (c h + dy[c]) width + dx[c], bits of `sides[c]` are
     the sides at which a pixel has no such neighbour (`tileir.testing.workloads.tables.shifts`, for
     steps of `bk`)."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xwy"}
+    kinds = {name: _buffer(element) for name in "xwy"}
     kinds |= {name: arg(pointer(I32), aligned=16, noalias=True) for name in ("deltas", "sides")}
     numbers = dict.fromkeys(("h", "width", "c", "k"), I32)
     with b.kernel("shift", **kinds, **numbers) as (x, w, y, deltas, sides, h, wide, c, k):
@@ -29,7 +29,7 @@ def shifted(bm: int, bn: int, bk: int, factor: Any = F16) -> Module:
         beyond = beyond | (outside(b, pixel.srem(wide) - 1, wide, 3) << 16)
         beyond = b.where(pixel < area, beyond | ABSENT, -1)
         first = (x + image * (c * area)) + pixel
-        sums = b.var(b.full((bm, bn), 0.0, F32))
+        acc = b.var(b.full((bm, bn), 0.0, F32))
         with b.for_(0, c, bk) as at:
             channel = b.arange(bk) + at
             delta, side = ((t + channel).load() for t in (deltas, sides))
@@ -37,50 +37,52 @@ def shifted(bm: int, bn: int, bk: int, factor: Any = F16) -> Module:
             pixels = (first[:, None] + delta[None, :]).load(there, 0.0)
             place = channel[:, None] * k + result[None, :]
             inside = (channel < c)[:, None] & (result < k)[None, :]
-            sums.set(b.dot(pixels, (w + place).load(inside, 0.0), sums.get()))
+            acc.set(b.dot(pixels, (w + place).load(inside, 0.0), acc.get()))
         place = ((image * k + result) * area)[None, :] + pixel[:, None]
         inside = (pixel < area)[:, None] & (result < k)[None, :]
-        (y + place).store(sums.get().to(factor), inside)
+        (y + place).store(acc.get().to(element), inside)
     return b.module()
 
 
-def grouped(height: int, width: int, bn: int, bk: int, factor: Any = F16) -> Module:
+def uniform_shift_convolution(
+    height: int, width: int, bn: int, bk: int, element: Any = F16
+) -> Module:
     """`shift(x, w, y, rows, columns, h, width, c, k)` on a grid of tiles, blocks of k and images:
     the same with channels last, y [n, h, width, k] of x [n, h, width, c], where channels share
     shifts by groups of `bk`: `rows[g]` and `columns[g]` are those of group g."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xwy"}
+    kinds = {name: _buffer(element) for name in "xwy"}
     kinds |= {name: arg(pointer(I32), aligned=4, noalias=True) for name in ("rows", "columns")}
     numbers = dict.fromkeys(("h", "width", "c", "k"), I32)
     with b.kernel("shift", **kinds, **numbers) as (x, w, y, rows, columns, h, wide, c, k):
-        across = (wide + (width - 1)) // width
+        tiles_per_row = (wide + (width - 1)) // width
         pid, image = b.program_id(axis=0), b.program_id(axis=2)
-        i = (b.arange(height) + pid // across * height)[:, None, None]
-        j = (b.arange(width) + pid % across * width)[None, :, None]
-        found = b.arange(bn) + b.program_id(axis=1) * bn
-        sums = b.var(b.full((height * width, bn), 0.0, F32))
+        i = (b.arange(height) + pid // tiles_per_row * height)[:, None, None]
+        j = (b.arange(width) + pid % tiles_per_row * width)[None, :, None]
+        outputs = b.arange(bn) + b.program_id(axis=1) * bn
+        acc = b.var(b.full((height * width, bn), 0.0, F32))
         with b.for_(0, c, bk) as at:
             down, right = ((t + at // bk).load() for t in (rows, columns))
             channel = b.arange(bk) + at
             deep, u, v = channel[None, None, :], i + down, j + right
             inside = (u >= 0) & (u < h) & (v >= 0) & (v < wide) & (deep < c)
             pixels = (x + (((image * h + u) * wide + v) * c + deep)).load(inside, 0.0)
-            known = (channel < c)[:, None] & (found < k)[None, :]
-            weights = (w + (channel[:, None] * k + found[None, :])).load(known, 0.0)
-            sums.set(b.dot(pixels.reshape(height * width, bk), weights, sums.get()))
-        o = found[None, None, :]
-        result = sums.get().to(factor).reshape(height, width, bn)
+            w_mask = (channel < c)[:, None] & (outputs < k)[None, :]
+            weights = (w + (channel[:, None] * k + outputs[None, :])).load(w_mask, 0.0)
+            acc.set(b.dot(pixels.reshape(height * width, bk), weights, acc.get()))
+        o = outputs[None, None, :]
+        result = acc.get().to(element).reshape(height, width, bn)
         place = ((image * h + i) * wide + j) * k + o
         (y + place).store(result, (i < h) & (j < wide) & (o < k))
     return b.module()
 
 
-def shift(width: int, factor: Any = F16) -> Module:
+def shift(width: int, element: Any = F16) -> Module:
     """`shift(x, y, rows, columns, h, wide, c)` on a grid of blocks of `width` pixels, channels and
     images: y [n, c, h, wide] = x [n, c, h + rows[c], wide + columns[c]], zeros around: what a
     convolution that is not fused runs first."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xy"}
+    kinds = {name: _buffer(element) for name in "xy"}
     kinds |= {name: arg(pointer(I32), aligned=4, noalias=True) for name in ("rows", "columns")}
     with b.kernel("shift", **kinds, h=I32, wide=I32, c=I32) as (x, y, rows, columns, h, wide, c):
         pixel, channel = b.arange(width) + b.program_id(axis=0) * width, b.program_id(axis=1)

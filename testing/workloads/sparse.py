@@ -1,8 +1,8 @@
-"""Products and softmax of matrices made of blocks, of which a table says where they are.
+"""Matmuls and softmax of block-sparse matrices.
 
-A sparse matrix is its blocks, [count, size, size], row by row of blocks, and tables of i32 that
-`tileir.testing.workloads.tables.Blocks` makes. `sdd` computes the blocks of a product of dense
-matrices, `dsd` and `dds` the product of a sparse matrix and a dense one.
+A sparse matrix is its blocks, [count, size, size], in row-major order of blocks, and tables of i32
+that `tileir.testing.workloads.tables.Blocks` makes. `sdd` computes the blocks of a matmul of dense
+matrices, `dsd` and `dds` multiply a sparse matrix and a dense one.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.ir import Module
 
 
-def sdd(size: int, bk: int, factor: Any = F16) -> Module:
+def sdd(size: int, bk: int, element: Any = F16) -> Module:
     """`sdd(x, y, z, rows, columns, m, n, k)` on a grid of the blocks: block i of z is rows
     `rows[i]` of blocks of x [m, k] times columns `columns[i]` of y [k, n]."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xyz"} | _tables("rows", "columns")
+    kinds = {name: _buffer(element) for name in "xyz"} | _tables("rows", "columns")
     with b.kernel("sdd", **kinds, m=I32, n=I32, k=I32) as (x, y, z, rows, columns, m, n, k):
         block, lane, depth = b.program_id(axis=0), b.arange(size), b.arange(bk)
         i = ((rows + block).load() * size + lane)[:, None]
         j = ((columns + block).load() * size + lane)[None, :]
-        sums = b.var(b.full((size, size), 0.0, F32))
+        acc = b.var(b.full((size, size), 0.0, F32))
         with b.for_(0, k, bk) as at:
             inner = depth + at
             low = (i < m).broadcast_to(size, bk) & (inner < k)[None, :].broadcast_to(size, bk)
             high = (inner < k)[:, None].broadcast_to(bk, size) & (j < n).broadcast_to(bk, size)
             left = (x + (i * k + inner[None, :])).load(low, 0.0)
             right = (y + (inner[:, None] * n + j)).load(high, 0.0)
-            sums.set(b.dot(left, right, sums.get()))
+            acc.set(b.dot(left, right, acc.get()))
         place = (block * size + lane)[:, None] * size + lane[None, :]
-        (z + place).store(sums.get().to(factor))
+        (z + place).store(acc.get().to(element))
     return b.module()
 
 
-def sdd_rows(size: int, bk: int, group: int, factor: Any = F16) -> Module:
+def sdd_rows(size: int, bk: int, group: int, element: Any = F16) -> Module:
     """`sdd(x, y, z, rows, firsts, lasts, columns, m, n, k)`, where an instance computes blocks
     `firsts[i]` to `lasts[i]`, at most `group`, of row `rows[i]`, which share what they read of x;
     `columns` says where each is."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xyz"}
+    kinds = {name: _buffer(element) for name in "xyz"}
     kinds |= _tables("rows", "firsts", "lasts", "columns")
     with b.kernel("sdd", **kinds, m=I32, n=I32, k=I32) as values:
         x, y, z, rows, firsts, lasts, columns, m, n, k = values
@@ -49,53 +49,53 @@ def sdd_rows(size: int, bk: int, group: int, factor: Any = F16) -> Module:
         first, last = (firsts + which).load(), (lasts + which).load()
         blocks = [b.smin(first + i, last) for i in range(group)]
         i = ((rows + which).load() * size + lane)[:, None]
-        across = [((columns + block).load() * size + lane)[None, :] for block in blocks]
-        sums = [b.var(b.full((size, size), 0.0, F32)) for _ in blocks]
+        columns_of_blocks = [((columns + block).load() * size + lane)[None, :] for block in blocks]
+        accumulators = [b.var(b.full((size, size), 0.0, F32)) for _ in blocks]
         with b.for_(0, k, bk) as at:
             inner = depth + at
             low = (i < m).broadcast_to(size, bk) & (inner < k)[None, :].broadcast_to(size, bk)
             left = (x + (i * k + inner[None, :])).load(low, 0.0)
-            for result, j in zip(sums, across, strict=True):
+            for result, j in zip(accumulators, columns_of_blocks, strict=True):
                 high = (inner < k)[:, None].broadcast_to(bk, size) & (j < n).broadcast_to(bk, size)
                 right = (y + (inner[:, None] * n + j)).load(high, 0.0)
                 result.set(b.dot(left, right, result.get()))
-        for at, (block, result) in enumerate(zip(blocks, sums, strict=True)):
+        for at, (block, result) in enumerate(zip(blocks, accumulators, strict=True)):
             place = (block * size + lane)[:, None] * size + lane[None, :]
             own = (first + at <= last).broadcast_to(size, size)
-            (z + place).store(result.get().to(factor), own)
+            (z + place).store(result.get().to(element), own)
     return b.module()
 
 
-def dsd(size: int, bn: int, bk: int, factor: Any = F16) -> Module:
+def dsd(size: int, bn: int, bk: int, element: Any = F16) -> Module:
     """`dsd(x, y, z, order, starts, columns, n)` on a grid of blocks of columns by rows of blocks: z
     = x y with y [.., n]; blocks `starts[i]` to `starts[i + 1]` - 1 of x are row i, and `columns`
     says where each is. Rows come as `order` has them. A block is multiplied in steps of `bk`."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xyz"} | _tables("order", "starts", "columns")
+    kinds = {name: _buffer(element) for name in "xyz"} | _tables("order", "starts", "columns")
     with b.kernel("dsd", **kinds, n=I32) as (x, y, z, order, starts, columns, n):
         row, lane, depth = (order + b.program_id(axis=1)).load(), b.arange(size), b.arange(bk)
         j = (b.arange(bn) + b.program_id(axis=0) * bn)[None, :]
         inside = (j < n).broadcast_to(bk, bn)
 
-        def product(block: Any, step: Any, sums: Any) -> Any:
+        def matmul(block: Any, step: Any, acc: Any) -> Any:
             left = (x + ((block * size + lane)[:, None] * size + (step + depth)[None, :])).load()
             first = (columns + block).load() * size + step
             right = (y + ((first + depth)[:, None] * n + j)).load(inside, 0.0)
-            return b.dot(left, right, sums)
+            return b.dot(left, right, acc)
 
-        sums = _over_blocks(b, starts, row, (size, bn), (size, bk), product)
+        acc = _over_blocks(b, starts, row, (size, bn), (size, bk), matmul)
         i = (row * size + lane)[:, None]
-        (z + (i * n + j)).store(sums.to(factor), (j < n).broadcast_to(size, bn))
+        (z + (i * n + j)).store(acc.to(element), (j < n).broadcast_to(size, bn))
     return b.module()
 
 
-def dds(bm: int, size: int, bk: int, factor: Any = F16) -> Module:
+def dds(bm: int, size: int, bk: int, element: Any = F16) -> Module:
     """`dds(x, y, z, order, starts, blocks, rows, m, k, n)` on a grid of blocks of rows by columns
     of blocks: z [m, n] = x [m, k] y; `starts[j]` to `starts[j + 1]` - 1 are the entries of column
     j of y, of which `blocks` has the blocks and `rows` where they are. Columns come as `order` has
     them."""
     b = Builder()
-    kinds = {name: _buffer(factor) for name in "xyz"}
+    kinds = {name: _buffer(element) for name in "xyz"}
     kinds |= _tables("order", "starts", "blocks", "rows")
     with b.kernel("dds", **kinds, m=I32, k=I32, n=I32) as values:
         x, y, z, order, starts, blocks, rows, m, k, n = values
@@ -103,31 +103,31 @@ def dds(bm: int, size: int, bk: int, factor: Any = F16) -> Module:
         i = (b.arange(bm) + b.program_id(axis=0) * bm)[:, None]
         inside = (i < m).broadcast_to(bm, bk)
 
-        def product(entry: Any, step: Any, sums: Any) -> Any:
+        def matmul(entry: Any, step: Any, acc: Any) -> Any:
             first = (rows + entry).load() * size + step
             left = (x + (i * k + (first + depth)[None, :])).load(inside, 0.0)
             block = (blocks + entry).load() * size + step
             right = (y + ((block + depth)[:, None] * size + lane[None, :])).load()
-            return b.dot(left, right, sums)
+            return b.dot(left, right, acc)
 
-        sums = _over_blocks(b, starts, column, (bm, size), (size, bk), product)
+        acc = _over_blocks(b, starts, column, (bm, size), (size, bk), matmul)
         j = (column * size + lane)[None, :]
-        (z + (i * n + j)).store(sums.to(factor), (i < m).broadcast_to(bm, size))
+        (z + (i * n + j)).store(acc.to(element), (i < m).broadcast_to(bm, size))
     return b.module()
 
 
 def _over_blocks(
-    b: Builder, starts: Any, which: Any, sums: tuple[int, int], steps: tuple[int, int],
-    product: Callable[[Any, Any, Any], Any],
+    b: Builder, starts: Any, which: Any, shape: tuple[int, int], steps: tuple[int, int],
+    matmul: Callable[[Any, Any, Any], Any],
 ) -> Any:  # fmt: skip
-    """The sum of `product(entry, step, sums)` over the entries of row or column `which`, each in
-    steps of K; one loop for both."""
+    """The accumulator, of `shape`, of `matmul(entry, step, accumulator)` over the entries of row or
+    column `which`, each in steps of K; one loop for both."""
     size, bk = steps
     each = size // bk
-    result = b.var(b.full(sums, 0.0, F32))
+    result = b.var(b.full(shape, 0.0, F32))
     first, last = (starts + which).load(), (starts + (which + 1)).load()
     with b.for_(0, (last - first) * each) as at:
-        result.set(product(first + at // each, at % each * bk, result.get()))
+        result.set(matmul(first + at // each, at % each * bk, result.get()))
     return result.get()
 
 

@@ -57,8 +57,8 @@ class Blocks:
     @property
     def longest(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Rows, and columns, with most blocks first: what takes longest is to begin first."""
-        order = (np.argsort(-self.mask.sum(axis), kind="stable") for axis in (1, 0))
-        rows, columns = (found.astype(np.int32) for found in order)
+        orders = (np.argsort(-self.mask.sum(axis), kind="stable") for axis in (1, 0))
+        rows, columns = (order.astype(np.int32) for order in orders)
         return rows, columns
 
     @property
@@ -66,7 +66,7 @@ class Blocks:
         """Blocks of the longest row."""
         return int(self.mask.sum(1).max(initial=0))
 
-    def taken(self, dense: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
+    def blocks_of(self, dense: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
         """The blocks of `dense`, [count, size, size]."""
         rows, columns = self.mask.shape
         cut = dense.reshape(rows, size, columns, size).transpose(0, 2, 1, 3)
@@ -87,13 +87,14 @@ def _starts(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @attrs.frozen(eq=False)
 class Increments:
-    """Where the elements of a sum lie from its first, and which bits say that one is outside."""
+    """The offsets of the elements of a reduction from its first, and the bits that say that one is
+    outside."""
 
     increments: np.ndarray[Any, Any]
     sides: np.ndarray[Any, Any]
 
-    def padded(self, step: int) -> Increments:
-        """The same in steps of `step`."""
+    def pad_to(self, step: int) -> Increments:
+        """The same, padded to a multiple of `step`."""
         more = -len(self.sides) % step
         return Increments(
             np.pad(self.increments, (0, more)),

@@ -10,7 +10,7 @@ from tests.analysis.kernels import GRID, LOOP, kernel, named
 from tileir.analysis.alignment import Alignment, alignment
 from tileir.analysis.ranges import ranges
 from tileir.ir import Block, Function, Parameter
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked_layout
 from tileir.ops.control import Return
 from tileir.ops.gpu import ConvertLayout
 from tileir.ops.shape import MakeRange, Splat
@@ -259,7 +259,7 @@ def test_a_back_edge_takes_what_the_entry_promised() -> None:
 
 
 def test_a_layout_changes_no_element() -> None:
-    n, target = Value(I32, "n"), blocked((64,), (0,), 1, 1)
+    n, target = Value(I32, "n"), blocked_layout((64,), (0,), 1, 1)
     start = MakeRange(Tile(I32, (64,)), start=3)
     moved = ConvertLayout(start.result, layout=target)
     shifted = Splat(n, Tile(I32, (64,), target))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileir.analysis.branch_conditions import bounded
+from tileir.analysis.branch_conditions import restrict_range
 from tileir.analysis.polynomial import Lane, number, symbol
 
 RELATIONS = {
@@ -22,7 +22,7 @@ def test_a_bound_keeps_every_number_that_may_satisfy_it(relation: str) -> None:
     narrowed = 0
     for fact in RANGES:
         for other in RANGES:
-            low, high = bounded(fact, relation, other)
+            low, high = restrict_range(fact, relation, other)
             assert fact[0] <= low <= high <= fact[1]
             kept = [
                 a for a in range(fact[0], fact[1] + 1)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.backend.shared_memory.barrier_cases import HEAD
 from tileir import Function
-from tileir.analysis.shared_buffers import accessed, alive
+from tileir.analysis.shared_buffers import accessed_buffers, alive
 from tileir.textual import parse
 
 ALLOT = "gpu.shared_alloc f32 addrspace(3)* {shape = [1, 2, 32]}"
@@ -173,8 +173,8 @@ def test_ops_that_stand_nowhere_have_neither() -> None:
     found = alive(function)
     other = next(op for op in kernel("  %n1 = add i32 %n, 1\n  ret").ops)
     store = list(function.ops)[-2]
-    assert not found.at(other) and accessed(store) == found.at(store)
-    assert not accessed(other)
+    assert not found.at(other) and accessed_buffers(store) == found.at(store)
+    assert not accessed_buffers(other)
 
 
 def test_without_buffers_nothing_is_alive() -> None:

@@ -28,7 +28,7 @@ from tileir.backend.target import target as target_named
 from tileir.builder import Builder
 from tileir.layout import Layout, Repeat, layout
 from tileir.layout_fragments import mma_operand, mma_result
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked_layout
 from tileir.op import Op
 from tileir.ops.gpu import ConvertLayout
 from tileir.types import BF16, F8E4M3, F16, F32, F64, I1, I8, I16, I32, Element, Tile
@@ -86,18 +86,28 @@ def large(element: Element) -> list[tuple[Any, Layout, Layout]]:
     wide = 65536 // element.bytes
     square = (256, wide // 256)
     return [
-        (square, blocked(square, (1, 0), 4, 4), blocked(square, (0, 1), 4, 4)),
-        ((192, square[1]), blocked((192, square[1]), (1, 0), 1, 4), blocked((192, square[1]),
-         (0, 1), 2, 4)),
-        ((wide,), blocked((wide,), (0,), 4, 4), blocked((wide,), (0,), 1, 4)),
+        (square, blocked_layout(square, (1, 0), 4, 4), blocked_layout(square, (0, 1), 4, 4)),
+        ((192, square[1]), blocked_layout((192, square[1]), (1, 0), 1, 4),
+         blocked_layout((192, square[1]), (0, 1), 2, 4)),
+        ((wide,), blocked_layout((wide,), (0,), 4, 4), blocked_layout((wide,), (0,), 1, 4)),
     ]  # fmt: skip
 
 
 REGULAR: list[tuple[Any, Layout, Layout, Element]] = [
-    ((32, 32), mma_result((32, 32), (2, 2)), blocked((32, 32), (1, 0), 4, 4), F32),
-    ((32, 64), blocked((32, 64), (1, 0), 8, 4), mma_operand("a", F16, (32, 64), (2, 2)), F16),
-    ((5, 40), blocked((5, 40), (1, 0), 4, 4), blocked((5, 40), (0, 1), 1, 4), F32),
-    ((12, 100), blocked((12, 100), (1, 0), 4, 4), blocked((12, 100), (0, 1), 2, 4), I8),
+    ((32, 32), mma_result((32, 32), (2, 2)), blocked_layout((32, 32), (1, 0), 4, 4), F32),
+    (
+        (32, 64),
+        blocked_layout((32, 64), (1, 0), 8, 4),
+        mma_operand("a", F16, (32, 64), (2, 2)),
+        F16,
+    ),
+    ((5, 40), blocked_layout((5, 40), (1, 0), 4, 4), blocked_layout((5, 40), (0, 1), 1, 4), F32),
+    (
+        (12, 100),
+        blocked_layout((12, 100), (1, 0), 4, 4),
+        blocked_layout((12, 100), (0, 1), 2, 4),
+        I8,
+    ),
 ]
 
 
@@ -107,7 +117,7 @@ def repeated() -> list[tuple[Any, Layout, Layout]]:
     behind = (Repeat("register", 24, 0), Repeat("warp", 2, 0))
     before = (Repeat("warp", 2, 0), Repeat("register", 24, 0))
     made = [layout(2, register=((0, 1), (0, 2)), lane=lanes, repeats=x) for x in (behind, before)]
-    columns = blocked((192, 32), (0, 1), 4, 2)
+    columns = blocked_layout((192, 32), (0, 1), 4, 2)
     return [((192, 32), made[0], columns), ((192, 32), columns, made[1]), ((192, 32), *made)]
 
 
@@ -154,7 +164,7 @@ def reaches(low: Any, high: Any) -> bool:
     return bool(((low == low[0] | moving) & (high == high.max())).any())
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CASES)
 def test_where_registers_lie_and_when(name: str) -> None:
     """In each round a register lies for certain, never, or as its threads say; nothing is asked
@@ -203,7 +213,7 @@ def test_conversions_do_not_wrap(seed: int) -> None:
     "columns", [[], [0, 0], [1, 2, 4], [4, 2, 1, 0, 3], [5, 6, 8, 1, 0, 16, 9]]
 )
 def test_exclusive_or_of_columns(columns: list[int]) -> None:
-    it = blocked((256,), (0,), 1, 4)
+    it = blocked_layout((256,), (0,), 1, 4)
     lowering, _ = machine((256,), it, I32, it, 0)
     total: Any = exclusive_or(lowering, columns)
     if not any(columns):
@@ -217,11 +227,11 @@ def test_exclusive_or_of_columns(columns: list[int]) -> None:
 
 @pytest.mark.parametrize("element", [I1, I8, F8E4M3, I16, F16, BF16, F32])
 def test_small_elements_share_a_word(element: Element) -> None:
-    it = blocked((256,), (0,), 1, 4)
+    it = blocked_layout((256,), (0,), 1, 4)
     lowering, _ = machine((256,), it, I32, it, 0)
     each = {1: 4, 8: 4, 16: 2}.get(element.bits, 1)
     for count in {1, each}:
-        values: Any = list(held(lowering.thread, blocked((128 * count,), (0,), count, 4),
+        values: Any = list(held(lowering.thread, blocked_layout((128 * count,), (0,), count, 4),
                                 (128 * count,), element))  # fmt: skip
         word: Any = pack_elements(lowering, element, values)
         assert count == 1 or isinstance(word, ThreadValues)
@@ -234,17 +244,18 @@ def test_small_elements_share_a_word(element: Element) -> None:
 
 VECTORS = [
     # Layouts that write and read, an element, and the elements of one access on either side.
-    (blocked((32, 32), (1, 0), 4, 4), blocked((32, 32), (1, 0), 4, 1), F32, (4, 4)),
-    (blocked((32, 64), (1, 0), 8, 4), blocked((32, 64), (0, 1), 8, 4), F16, (1, 8)),
-    (mma_result((32, 32), (2, 2)), blocked((32, 32), (1, 0), 4, 4), F32, (2, 4)),
-    (blocked((32, 32), (1, 0), 4, 4), mma_result((32, 32), (2, 2)), F32, (2, 4)),
-    (blocked((64, 64), (1, 0), 1, 4), blocked((64, 64), (0, 1), 1, 4), F64, (2, 2)),
-    (blocked((16, 128), (1, 0), 1, 4), blocked((16, 128), (0, 1), 4, 4), F16, (8, 4)),
-    (blocked((32, 32), (1, 0), 4, 4), blocked((32, 32), (1, 0), 1, 4), F32, (4, 2)),
-    (blocked((64, 64), (1, 0), 16, 4), mma_result((64, 64), (2, 2)), I8, (4, 16)),
+    (blocked_layout((32, 32), (1, 0), 4, 4), blocked_layout((32, 32), (1, 0), 4, 1), F32, (4, 4)),
+    (blocked_layout((32, 64), (1, 0), 8, 4), blocked_layout((32, 64), (0, 1), 8, 4), F16, (1, 8)),
+    (mma_result((32, 32), (2, 2)), blocked_layout((32, 32), (1, 0), 4, 4), F32, (2, 4)),
+    (blocked_layout((32, 32), (1, 0), 4, 4), mma_result((32, 32), (2, 2)), F32, (2, 4)),
+    (blocked_layout((64, 64), (1, 0), 1, 4), blocked_layout((64, 64), (0, 1), 1, 4), F64, (2, 2)),
+    (blocked_layout((16, 128), (1, 0), 1, 4), blocked_layout((16, 128), (0, 1), 4, 4), F16, (8, 4)),
+    (blocked_layout((32, 32), (1, 0), 4, 4), blocked_layout((32, 32), (1, 0), 1, 4), F32, (4, 2)),
+    (blocked_layout((64, 64), (1, 0), 16, 4), mma_result((64, 64), (2, 2)), I8, (4, 16)),
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("source", "target", "element", "widths"), VECTORS)
 def test_accesses_are_as_wide_as_neighbours_allow(
     source: Layout, target: Layout, element: Element, widths: tuple[int, int]

@@ -14,7 +14,7 @@ from tileir.backend.layouts.dot_layouts import dot_layouts_of, layouts_of
 from tileir.backend.layouts.wgmma import warpgroup, warpgroup_grid
 from tileir.errors import CompileError
 from tileir.layout import Layout
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked_layout
 from tileir.ops.dot import Dot
 from tileir.textual import parse
 from tileir.types import F16, F32, I8, Element, Tile
@@ -129,14 +129,16 @@ def test_layouts_that_serve_an_access() -> None:
     large, small = (op for op in function.ops if op.mnemonic == "load")
     assert (anchors.width(large), anchors.width(small)) == (4, 4)
     for layout, serves in (
-        (blocked((64, 32), (1, 0), 4, 4), True), (blocked((64, 32), (1, 0), 8, 4), True),
-        (blocked((64, 32), (1, 0), 2, 4), False), (blocked((64, 32), (0, 1), 4, 4), False),
-    ):  # fmt: skip
+        (blocked_layout((64, 32), (1, 0), 4, 4), True),
+        (blocked_layout((64, 32), (1, 0), 8, 4), True),
+        (blocked_layout((64, 32), (1, 0), 2, 4), False),
+        (blocked_layout((64, 32), (0, 1), 4, 4), False),
+    ):
         assert anchors.serves(large, layout) == serves
     for width in (1, 2, 4):
-        assert anchors.serves(small, blocked((64,), (0,), width, 4))
+        assert anchors.serves(small, blocked_layout((64,), (0,), width, 4))
     wide = AnchorLayouts(function, AccessWidths(function), 1)
-    assert not wide.serves(small, blocked((64,), (0,), 1, 1))
+    assert not wide.serves(small, blocked_layout((64,), (0,), 1, 1))
     assert anchors.of(next(iter(function.ops))) is None
 
 

@@ -80,7 +80,7 @@ def test_halves_of_words_meet_by_one_permutation():
     """The factor of a chained product of 8 bits: what lanes exchange are words, taken from the
     conversion and given to the product as they are."""
     options = Options(warp_specialize=True, persistent=True)
-    module = attention(128, 128, 128, F8E4M3, BF16, turned=True)
+    module = attention(128, 128, 128, F8E4M3, BF16, v_transposed=True)
     ptx = compile_kernel(module, "sm_90a", options).ptx
     words = 64 * 128 // 128 // 4  # of the weights of a step, a thread
     assert ptx.count("prmt.b32") == words

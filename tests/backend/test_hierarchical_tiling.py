@@ -8,7 +8,7 @@ from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.target import target
 from tileir.errors import CompileError
 from tileir.executor import executor
-from tileir.layout_tilings import nested
+from tileir.layout_tilings import nested_layout
 from tileir.textual import parse
 from tileir.tools.check import verdicts
 from tileir.tools.inputs import draw, recipe
@@ -41,7 +41,7 @@ def layout_of(module, mnemonic):
     return next(op.results[0].type.layout for op in ops if op.mnemonic == mnemonic)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("micro", "nano"),
     [
@@ -92,7 +92,7 @@ def test_cuts_that_are_none_are_refused(micro, nano, message):
 
 
 def test_tilings_cover_what_they_are_made_for():
-    found = nested((64, 32), (1, 0), (2, 4), (4, 8), 4)
+    found = nested_layout((64, 32), (1, 0), (2, 4), (4, 8), 4)
     covered = {
         found.coordinate(r, lane, warp)
         for r in range(found.size("register")) for lane in range(32) for warp in range(4)

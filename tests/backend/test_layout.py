@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from tileir import TileirError
 from tileir.layout import Layout, Repeat, layout
 from tileir.layout_text import parse_layout
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked_layout
 
 SHAPES = [(1,), (7,), (48,), (192,), (931,), (4096,), (3, 5), (64, 192), (16, 200), (16, 176),
           (4, 8, 16), (2, 3, 4, 5, 6)]  # fmt: skip
@@ -40,7 +40,7 @@ def layouts(draw):
 @pytest.mark.parametrize("vector", [1, 4])
 def test_blocked_covers_the_shape_once_per_replica(shape, warps, vector):
     order = tuple(reversed(range(len(shape))))
-    it = blocked(shape, order, vector, warps)
+    it = blocked_layout(shape, order, vector, warps)
     held = holders(it)
     assert set(itertools.product(*map(range, shape))) <= set(held)
     assert it.size("lane") == 32 and it.size("warp") == warps
@@ -51,13 +51,13 @@ def test_blocked_covers_the_shape_once_per_replica(shape, warps, vector):
     ("shape", "warps"), [((64, 192), 12), ((16, 200), 1), ((32, 176), 2), ((192,), 1), ((96,), 1)]
 )
 def test_blocked_is_exact_where_repetitions_cover(shape, warps):
-    it = blocked(shape, tuple(reversed(range(len(shape)))), 4, warps)
+    it = blocked_layout(shape, tuple(reversed(range(len(shape)))), 4, warps)
     if shape != (16, 200):
         assert it.extents == shape
 
 
 def test_neighbouring_lanes_hold_neighbouring_vectors():
-    it = blocked((4096,), (0,), 4, 8)
+    it = blocked_layout((4096,), (0,), 4, 8)
     assert [it.coordinate(0, lane)[0] for lane in range(32)] == list(range(0, 128, 4))
     assert [it.coordinate(r)[0] for r in range(4)] == [0, 1, 2, 3]
 
@@ -67,6 +67,7 @@ def test_text_round_trip(it):
     assert parse_layout(str(it)) == it
 
 
+@pytest.mark.slow
 @given(layouts(), st.data())
 def test_slice_forgets_one_coordinate(it, data):
     dim = data.draw(st.integers(0, it.rank - 1))
@@ -77,6 +78,7 @@ def test_slice_forgets_one_coordinate(it, data):
         assert rest == {(*v[:dim], *v[dim + 1 :]) for v in whole}
 
 
+@pytest.mark.slow
 @given(layouts(), st.data())
 def test_transpose_permutes_coordinates(it, data):
     order = tuple(data.draw(st.permutations(range(it.rank))))
@@ -86,6 +88,7 @@ def test_transpose_permutes_coordinates(it, data):
     assert turned.transpose(tuple(order.index(d) for d in range(it.rank))) == it
 
 
+@pytest.mark.slow
 @given(layouts(), st.data())
 def test_expand_dims_adds_a_zero(it, data):
     dim = data.draw(st.integers(0, it.rank))
@@ -98,7 +101,7 @@ def test_expand_dims_adds_a_zero(it, data):
 
 @pytest.mark.parametrize(("old", "new"), [((64, 32), (2048,)), ((16, 16), (4, 8, 8))])
 def test_reshape_keeps_row_major_order(old, new):
-    it = blocked(old, (1, 0), 4, 4)
+    it = blocked_layout(old, (1, 0), 4, 4)
     moved = it.reshape(old, new)
     assert moved is not None
 
@@ -122,7 +125,7 @@ SPLIT = [((48, 32), (48, 4, 8)), ((3, 16, 8), (3, 128)), ((32, 24), (4, 8, 24)),
 @pytest.mark.parametrize(("old", "new"), SPLIT)
 def test_reshape_of_some_dimensions_leaves_the_others_as_they_are(old, new):
     """Of any extent, whole or padded."""
-    it = blocked(old, tuple(reversed(range(len(old)))), 4, 4)
+    it = blocked_layout(old, tuple(reversed(range(len(old)))), 4, 4)
     moved = it.reshape(old, new)
     assert moved is not None
     whole = [range(it.size(a)) for a in ("register", "lane", "warp")]
@@ -139,7 +142,7 @@ def test_reshape_of_some_dimensions_leaves_the_others_as_they_are(old, new):
     [((6, 24), (144,)), ((6, 24), (2, 3, 24)), ((160, 8), (2, 640)), ((64, 96), (64, 2, 48))],
 )
 def test_reshape_is_no_layout_where_later_dimensions_repeat(old, new):
-    assert blocked(old, (1, 0), 4, 4).reshape(old, new) is None
+    assert blocked_layout(old, (1, 0), 4, 4).reshape(old, new) is None
 
 
 def test_reshape_drops_no_dimension_that_is_padded():

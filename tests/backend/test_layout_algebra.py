@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from tileir.layout import AXES, Layout, Repeat, layout
 from tileir.layout_algebra import (
-    Place,
+    HardwareCoordinate,
     compose,
     covers,
     divide,
@@ -29,9 +29,9 @@ from tileir.layout_bits import (
     multiply,
     solve,
 )
-from tileir.layout_shared import dense, elements, offset, padded, swizzled
+from tileir.layout_shared import dense, elements, offset, padded_layout, swizzled_layout
 from tileir.layout_text import parse_layout
-from tileir.layout_tilings import blocked, hierarchical
+from tileir.layout_tilings import blocked_layout, hierarchical
 
 VECTORS = st.lists(st.integers(0, 31), max_size=6)
 
@@ -100,7 +100,7 @@ def layouts(draw, axes=("register", "lane", "warp"), rank=None):
 
 def places(it: Layout):
     for index in itertools.product(*(range(it.size(axis)) for axis in AXES)):
-        yield Place(*index), it.coordinate(*index)
+        yield HardwareCoordinate(*index), it.coordinate(*index)
 
 
 @settings(max_examples=60, deadline=None)
@@ -120,6 +120,7 @@ def test_inverse_names_a_holder_exactly_where_there_is_one(it):
     assert covers(it, shape) == (wanted <= set(held))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(layouts(rank=2), layouts(rank=2))
 def test_product_tiles_and_divide_undoes(inner, outer):
@@ -160,8 +161,8 @@ def test_composition_is_one_after_the_other(outer, inner):
 
 
 def test_composition_of_a_walk_and_shared_memory():
-    tile = swizzled((64, 64), 8, 1, 8)
-    walk = blocked((4096,), (0,), 8, 4)
+    tile = swizzled_layout((64, 64), 8, 1, 8)
+    walk = blocked_layout((4096,), (0,), 8, 4)
     found = compose(tile, walk)
     assert found is not None and parse_layout(str(found)) == found
     for lane, register in itertools.product(range(32), range(8)):
@@ -206,12 +207,12 @@ def test_registers_in_any_order_are_equal(order):
 @pytest.mark.parametrize("shape", [(7,), (16, 33), (3, 5, 8), (2, 3, 4, 5, 6)])
 @pytest.mark.parametrize("pad", [0, 3])
 def test_padded_rows_lie_side_by_side(shape, pad):
-    it, order = padded(shape, pad), tuple(range(len(shape)))
+    it, order = padded_layout(shape, pad), tuple(range(len(shape)))
     stride = shape[-1] + (pad if len(shape) > 1 else 0)
     for place, v in enumerate(itertools.product(*map(range, shape))):
         row, column = divmod(place, shape[-1])
         assert offset(it, v) == row * stride + column
-    turned = padded(shape, pad, order)
+    turned = padded_layout(shape, pad, order)
     assert elements(turned) >= prod(shape)
     assert offset(turned, (1,) + (0,) * (len(shape) - 1)) == 1
     assert parse_layout(str(it)) == it
@@ -219,7 +220,7 @@ def test_padded_rows_lie_side_by_side(shape, pad):
 
 @pytest.mark.parametrize(("vector", "per_phase", "phases"), [(8, 1, 8), (8, 2, 4), (4, 1, 4)])
 def test_swizzled_vectors_move_within_their_row(vector, per_phase, phases):
-    it = swizzled((32, 64), vector, per_phase, phases)
+    it = swizzled_layout((32, 64), vector, per_phase, phases)
     for row, column in itertools.product(range(32), range(64)):
         moved = column // vector ^ row // per_phase % phases
         assert offset(it, (row, column)) == row * 64 + moved * vector + column % vector
@@ -227,13 +228,13 @@ def test_swizzled_vectors_move_within_their_row(vector, per_phase, phases):
 
 
 def test_dense_is_padding_of_nothing():
-    assert dense((4, 8)) == padded((4, 8), 0)
+    assert dense((4, 8)) == padded_layout((4, 8), 0)
 
 
 @pytest.mark.parametrize("arguments", [(3, 1, 8), (8, 1, 16), (8, 0, 8)])
 def test_no_swizzle_of_odd_numbers(arguments):
     with pytest.raises(ValueError, match="no swizzle"):
-        swizzled((64, 64), *arguments)
+        swizzled_layout((64, 64), *arguments)
 
 
 # Tilings ------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from tileir.backend.target import target as target_named
 from tileir.builder import Builder, arg, pointer
 from tileir.layout import Layout, Repeat, layout
 from tileir.layout_fragments import mma_operand, mma_result, wgmma_result
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked_layout
 from tileir.ops.gpu import ConvertLayout
 from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Tile
 from tileir.values import Value
@@ -121,12 +121,13 @@ def moved(shape, element, source, target):
 
 
 def wide(shape, order, element, warps):
-    return blocked(shape, order, max(1, 16 // element.bytes), warps)
+    return blocked_layout(shape, order, max(1, 16 // element.bytes), warps)
 
 
 # Power-of-two tiles: no conflicts --------------------------------------------------------------
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 @pytest.mark.parametrize("width", [16, 32, 64, 128])
 @pytest.mark.parametrize("warps", [1, 4])
@@ -139,7 +140,7 @@ def test_a_transpose_has_no_conflicts(width, size, warps):
         assert counts["shuffles"] == 0 or counts["stores"] == 0
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 @pytest.mark.parametrize("width", [16, 32, 64, 128])
 def test_fragments_have_no_conflicts(width, size):
@@ -158,7 +159,9 @@ def test_both_sides_are_wide_where_registers_are_side_by_side():
     """From fragments to rows of f16: two neighbours are common; four words make a row's access."""
     plan = staging(mma_result((64, 64), (4, 1)), wide((64, 64), (1, 0), F16, 4), (64, 64), 2)
     assert (plan.source.vector, plan.target.vector) == (2, 8)
-    same = staging(blocked((32, 32), (1, 0), 4, 4), blocked((32, 32), (1, 0), 4, 1), (32, 32), 4)
+    same = staging(
+        blocked_layout((32, 32), (1, 0), 4, 4), blocked_layout((32, 32), (1, 0), 4, 1), (32, 32), 4
+    )
     assert (same.source.vector, same.target.vector) == (4, 4)
 
 
@@ -167,13 +170,13 @@ def test_both_sides_are_wide_where_registers_are_side_by_side():
 
 def test_a_small_transpose_is_shuffled():
     shape = (8, 16)
-    rows, columns = (blocked(shape, order, 4, 1) for order in ((1, 0), (0, 1)))
+    rows, columns = (blocked_layout(shape, order, 4, 1) for order in ((1, 0), (0, 1)))
     counts = moved(shape, F32, rows, columns)
     assert counts["stores"] == 0 and counts["shuffles"] == 4
 
 
 def test_small_elements_travel_by_words():
-    source, target = mma_result((16, 16), (1, 1)), blocked((16, 16), (1, 0), 8, 1)
+    source, target = mma_result((16, 16), (1, 1)), blocked_layout((16, 16), (1, 0), 8, 1)
     assert moved((16, 16), F16, source, target)["shuffles"] == 4
     assert moved((16, 16), BF16, target, source)["shuffles"] == 4
 
@@ -204,6 +207,7 @@ def warp_layouts(draw):
     return bits, *found
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(warp_layouts(), st.sampled_from([I1, I8, F16, F32, F64]))
 def test_any_exchange_within_a_warp(layouts, element):
@@ -216,13 +220,13 @@ def test_any_exchange_within_a_warp(layouts, element):
 SHAPES = [(7,), (48,), (192,), (931,), (3, 5), (12, 100), (16, 176), (5, 3, 17), (2, 3, 4, 5, 6)]
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize(("warps", "element"), [(1, F32), (3, I8), (4, F16)], ids=str)
 def test_odd_shapes_in_any_order(shape, warps, element):
     order = tuple(range(len(shape)))
-    rows, narrow = (blocked(shape, order[::-1], vector, warps) for vector in (4, 1))
-    columns = blocked(shape, order, 4, warps)
+    rows, narrow = (blocked_layout(shape, order[::-1], vector, warps) for vector in (4, 1))
+    columns = blocked_layout(shape, order, 4, warps)
     for source, target in ((rows, columns), (columns, rows), (narrow, rows), (columns, narrow)):
         moved(shape, element, source, target)
 
@@ -255,6 +259,7 @@ def tilings(draw, rank, shape, warps):
     return layout(rank, repeats=tuple(steps))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_two_tilings(data):
@@ -270,7 +275,7 @@ def test_any_two_tilings(data):
 
 def test_a_large_tile_passes_in_rounds():
     shape = (128, 128)
-    rows, columns = (blocked(shape, order, 4, 4) for order in ((1, 0), (0, 1)))
+    rows, columns = (blocked_layout(shape, order, 4, 4) for order in ((1, 0), (0, 1)))
     plan = conversion(Tile(F32, shape, rows), columns)
     assert isinstance(plan, Staging) and plan.iterations == 2
     assert conversion_bytes(Tile(F32, shape, rows), columns) == 32768

@@ -18,7 +18,7 @@ from tileir.backend.simt.memory import Memory
 from tileir.backend.target import target as target_named
 from tileir.builder import F32, I32, Builder, arg, pointer
 from tileir.layout_fragments import mma_result, wgmma_result
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked_layout
 from tileir.ops.reduce import Combiner, Reduce, Scan
 from tileir.textual import parse
 from tileir.types import I64, Tile
@@ -86,21 +86,22 @@ def reduced(it, shape, axis):
 
 
 LAYOUTS = {
-    "rows": blocked((16, 64), (1, 0), 4, 4),
-    "columns": blocked((16, 64), (0, 1), 4, 4),
-    "long": blocked((2, 1024), (1, 0), 4, 4),
-    "odd": blocked((5, 100), (1, 0), 4, 2),
-    "three warps": blocked((1, 192), (1, 0), 1, 3),
+    "rows": blocked_layout((16, 64), (1, 0), 4, 4),
+    "columns": blocked_layout((16, 64), (0, 1), 4, 4),
+    "long": blocked_layout((2, 1024), (1, 0), 4, 4),
+    "odd": blocked_layout((5, 100), (1, 0), 4, 2),
+    "three warps": blocked_layout((1, 192), (1, 0), 1, 3),
     "mma": mma_result((32, 32), (2, 2)),
     "wgmma": wgmma_result((64, 24), (4, 1)),
-    "deep": blocked((4, 8, 16), (2, 1, 0), 16, 4),
-    "replicas": blocked((8,), (0,), 2, 2),
+    "deep": blocked_layout((4, 8, 16), (2, 1, 0), 16, 4),
+    "replicas": blocked_layout((8,), (0,), 2, 2),
 }
 SHAPES = {"rows": (16, 64), "columns": (16, 64), "long": (2, 1024), "odd": (5, 100),
           "three warps": (1, 192), "mma": (32, 32), "wgmma": (64, 24), "deep": (4, 8, 16),
           "replicas": (8,)}  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_scans_follow_the_layout(name, reverse):
@@ -115,6 +116,7 @@ def test_reductions_follow_the_layout(name):
         reduced(LAYOUTS[name], SHAPES[name], axis)
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(
     ("combiner", "number"),
     [("add", 0), ("mul", 1), ("and", 2), ("or", 2), ("xor", 0), ("smin", 99), ("smax", -5),

@@ -8,10 +8,10 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts, vector_run
 from tileir.backend.layouts.assign_layouts import assign_layouts
-from tileir.backend.layouts.join_split import operand_layout_of, result_layout, stays
+from tileir.backend.layouts.shape_ops import operand_layout_of, result_layout, stays
 from tileir.backend.legalize.link_inline import legalize
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked_layout
 from tileir.ops.shape import Cat
 from tileir.textual import parse
 from tileir.types import Tile
@@ -190,7 +190,7 @@ def test_tiles_behind_each_other_keep_the_layout_of_halves_that_fill_theirs(shap
     low, high = (Value(Tile(F32, shape)) for shape in shapes)
     op, home = (
         Cat(low, high, axis=axis),
-        blocked(shapes[0], tuple(range(len(shapes[0])))[::-1], 2, 1),
+        blocked_layout(shapes[0], tuple(range(len(shapes[0])))[::-1], 2, 1),
     )
     found = result_layout(op, home)
     assert (found is not None) == free

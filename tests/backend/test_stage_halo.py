@@ -11,6 +11,7 @@ import pytest
 
 import tileir
 from tests.backend.convolutions import Convolution
+from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.halo.emit_staging import parts_of
@@ -59,6 +60,7 @@ def generated(seed: int) -> tuple[Convolution, tuple[int, int]]:
     return c, (least[0] + r.randint(0, 12), width)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(60))
 def test_generated_convolutions_mean_what_they_meant(seed):
     """No element is loaded that is outside of the image: the interpreter would tell."""
@@ -67,6 +69,7 @@ def test_generated_convolutions_mean_what_they_meant(seed):
     assert (interpreted(module, c, shape) == interpreted(parse(c.text()), c, shape)).all()
 
 
+@pytest.mark.slow
 def test_most_generated_convolutions_are_staged():
     counts = [staged(generated(seed)[0], gain=0)[1] for seed in range(60)]
     assert sum(map(bool, counts)) >= 50
@@ -103,6 +106,7 @@ def total(counts: Counts, what: str) -> int:
     return sum(getattr(tally, what) for tally in counts.by_op.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", CASES, ids=range(len(CASES)))
 @pytest.mark.parametrize("warps", [1, 4])
 def test_threads_agree_and_touch_fewer_sectors(c, warps):
@@ -113,6 +117,7 @@ def test_threads_agree_and_touch_fewer_sectors(c, warps):
     assert total(after, "barriers") == blocks and total(before, "barriers") == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("block", [(16, 32), (8, 16), (16, 8)])
 def test_rows_of_windows_meet_in_no_bank(block):
     counts = launched(Convolution(block=block), num_warps=1)
@@ -138,6 +143,7 @@ def test_a_loop_around_waits_for_those_who_still_read():
     assert alone == 0 and total(counts, "barriers") == 2 * 3 * c.grid(SHAPE)[0] * c.grid(SHAPE)[1]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("c", CASES, ids=range(len(CASES)))
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_ptx_has_one_copy_and_reads_from_shared_memory(c, target):
@@ -280,14 +286,14 @@ def test_a_tile_of_windows_is_staged_as_what_it_holds_once():
     assert (y == expected).all()
 
 
-@pytest.mark.parametrize("width", range(1, 140))
+@for_each("width", range(1, 140))
 def test_parts_cover_the_width(width):
     parts = list(parts_of(width))
     assert [first for first, _ in parts] == [0, parts[0][1]][: len(parts)]
     assert sum(count for _, count in parts) == width
 
 
-@pytest.mark.parametrize("width", range(1, 300))
+@for_each("width", range(1, 300))
 def test_parts_leave_few_lanes_without_an_element(width):
     """Of warps, or of a power of two within one: a fifth at most, but for the halo that is left."""
     first = next(parts_of(width))[1]

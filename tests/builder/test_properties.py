@@ -11,17 +11,17 @@ from hypothesis import given, settings, strategies as st
 from tests.sizes import few_or_all
 from tileir import Module, interpret
 from tileir.ir import Function
-from tileir.testing.structured import EXTENT, SLOTS, Statement, bodies, build, run
+from tileir.testing.structured import EXTENT, STORES, Statement, bodies, build, run
 
 
 def result(module: Module, a: int, b: int, t: Any, f: Any) -> tuple[Any, Any]:
-    out, floats = np.zeros((SLOTS + 1, EXTENT), np.int32), np.zeros(EXTENT, np.float32)
+    out, floats = np.zeros((STORES + 1, EXTENT), np.int32), np.zeros(EXTENT, np.float32)
     arguments = {"a": a, "b": b, "t_in": t, "f_in": f, "out": out, "fout": floats}
     interpret(module, "main", (1,), arguments)
     return out, floats
 
 
-@pytest.mark.parametrize("examples", few_or_all(40, 150))
+@pytest.mark.parametrize("examples", few_or_all(15, 150))
 def test_the_interpreter_agrees_with_python(examples: int) -> None:
     programs = given(bodies(3, 0), st.integers(-9, 9), st.integers(-(2**31), 2**31 - 1))
     settings(max_examples=examples)(programs(agrees_with_python))()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from tests.sizes import few_or_all
 from tileir import Module, interpret, verify
-from tileir.testing.structured import EXTENT, SLOTS, Statement, bodies, build
+from tileir.testing.structured import EXTENT, STORES, Statement, bodies, build
 from tileir.textual import parse, print_module
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -35,7 +35,7 @@ def test_the_examples_round_trip(file: str, function: str, shape: tuple[int, ...
     assert print_module(parse(text)) == text
 
 
-@pytest.mark.parametrize("examples", few_or_all(20, 60))
+@pytest.mark.parametrize("examples", few_or_all(8, 60))
 def test_programs_round_trip(examples: int) -> None:
     settings(max_examples=examples)(given(bodies(3, 0))(round_trips))()
 
@@ -51,7 +51,7 @@ def round_trips(program: list[Statement]) -> None:
 
 
 def _results(module: Module) -> tuple[Any, Any]:
-    out, floats = np.zeros((SLOTS + 1, EXTENT), np.int32), np.zeros(EXTENT, np.float32)
+    out, floats = np.zeros((STORES + 1, EXTENT), np.int32), np.zeros(EXTENT, np.float32)
     given = {
         "a": 3, "b": -4, "t_in": np.arange(EXTENT, dtype=np.int32),
         "f_in": np.linspace(-1, 1, EXTENT, dtype=np.float32), "out": out, "fout": floats,

@@ -19,4 +19,4 @@ def test_only_allowed_outcomes_occur(name):
 
 
 def test_sums_behind_locks():
-    assert litmus.sums(executor("gpu"), 500) == (500, 0)
+    assert litmus.locked_accumulation(executor("gpu"), 500) == (500, 0)

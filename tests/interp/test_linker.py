@@ -8,7 +8,7 @@ import pytest
 
 from tileir import LinkError, Location, Module, link
 from tileir.ir import Block, Function, Global, Linkage, Parameter, Visibility
-from tileir.linker import undefined
+from tileir.linker import undefined_functions
 from tileir.op import Op, lookup
 from tileir.types import F32, I32, Tile, Type, pointer
 from tileir.values import Value, constant
@@ -79,12 +79,12 @@ def test_a_declaration_takes_the_definition(definition_first: bool) -> None:
     linked = link(*(parts if definition_first else parts[::-1]))
     assert set(linked.functions) == {"f", "k"}
     assert body(linked.functions["f"]) == 5
-    assert not list(undefined(linked))
+    assert not list(undefined_functions(linked))
 
 
 def test_what_nobody_defines_stays_declared() -> None:
     linked = link(module(declaration("f"), caller("k", "f")), module(declaration("f")))
-    assert [f.name for f in undefined(linked)] == ["f"]
+    assert [f.name for f in undefined_functions(linked)] == ["f"]
 
 
 def test_a_library_defines_what_is_missing() -> None:

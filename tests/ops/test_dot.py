@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tileir.machine import Machine, Tensor, dtype_of
-from tileir.machine.matmul import in_order, is_exact, multiplied, product
+from tileir.machine.matmul import in_order, is_exact, multiply, product
 from tileir.op import lookup
 from tileir.ops.dot import Format, Precision
 from tileir.ops.matrix import SHAPES, cells
@@ -289,7 +289,7 @@ def test_products_of_stacked_tiles_are_those_of_each(shape: tuple[int, ...]) -> 
     rng = np.random.default_rng(2)
     a = rng.integers(-9, 9, (*stacked, m, k)).astype(np.float64)
     b = rng.integers(-9, 9, (*stacked, k, n)).astype(np.float64)
-    np.testing.assert_array_equal(multiplied(a, b), a @ b)
+    np.testing.assert_array_equal(multiply(a, b), a @ b)
     np.testing.assert_array_equal(product(a, b), a @ b)
 
 
@@ -331,6 +331,6 @@ def test_a_blas_is_given_what_it_does_on_one_thread(rows: int) -> None:
     rng = np.random.default_rng(8)
     a, b = (rng.integers(-9, 9, s).astype(float) for s in ((rows, 128), (128, 128)))
     Recorded.asked = []
-    found = multiplied(a.view(Recorded), b)
+    found = multiply(a.view(Recorded), b)
     assert (found == a @ b).all()
     assert max(Recorded.asked) <= 1 << 18 and len(Recorded.asked) == -(-rows // 16)

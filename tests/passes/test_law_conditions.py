@@ -10,7 +10,7 @@ import pytest
 
 from tileir.passes.laws import integers
 from tileir.passes.laws.floats import reciprocal
-from tileir.passes.laws.integers import INTEGERS, bits, log2, signed, width
+from tileir.passes.laws.integers import INTEGERS, as_signed, bits, log2, width
 from tileir.passes.laws.law import Law
 from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, pointer, tile
 from tileir.values import Constant, Value, constant
@@ -25,8 +25,8 @@ def law(text: str) -> Law:
 
 def test_a_literal_as_a_number() -> None:
     assert [bits(c) for c in EVERY] == list(range(256))
-    assert [signed(c) for c in EVERY] == [*range(128), *range(-128, 0)]
-    assert (signed(Constant(I64, 1 << 63)), signed(Constant(I1, 1))) == (-(1 << 63), -1)
+    assert [as_signed(c) for c in EVERY] == [*range(128), *range(-128, 0)]
+    assert (as_signed(Constant(I64, 1 << 63)), as_signed(Constant(I1, 1))) == (-(1 << 63), -1)
     assert [width(t) for t in (I1, I8, tile(I32, (4,)))] == [1, 8, 32]
 
 

@@ -17,7 +17,7 @@ def order(
     with b.kernel("order", found=data, t=I32, many=I32) as (found, length, many):
         told = None if together is None else many
         at = b.program_id(axis=1) * b.num_programs(axis=0) + b.program_id(axis=0)
-        for place, value in enumerate(attention.in_turns(b, length, d, told)):
+        for place, value in enumerate(attention.serpentine_order(b, length, d, told)):
             (found + (at * 2 + place)).store(value)
     pairs = np.full(2 * blocks * heads, -1, np.int32)
     interpret(b.module(), "order", (blocks, heads), [pairs, t, together or 0])
@@ -64,6 +64,7 @@ def most_of_a_processor(blocks: int, heads: int, together: int, processors: int)
     return max(work) * processors / sum(work)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("t", "heads"), [(512, 24), (640, 13), (2048, 12)])
 def test_how_many_come_together_is_counted_out(t, heads):
     """No number of heads is much more even than the one that is taken."""
@@ -96,7 +97,7 @@ def test_sums_of_columns_apart_are_those_of_rows(t, slack):
     q, k, v = (random.standard_normal((1, t, 16)).astype(np.float32) for _ in range(3))
     k *= np.linspace(0, 20, t)[None, :, None].astype(np.float32)
     found, sums = np.full_like(q, np.nan), np.full((1, 256), np.nan, np.float32)
-    module = attention.attention(32, 24, 16, F32, keep=True, slack=slack)
+    module = attention.attention(32, 24, 16, F32, save_lse=True, slack=slack)
     interpret(module, None, (-(-t // 32), 1), [q, k, v, found, t, np.float32(1.0), sums])
     scores = (q[0].astype(np.float64) @ k[0].T) * np.log(2)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))

@@ -1,43 +1,56 @@
-"""Protocols of roles: every wait, fence and arrival left out is noticed, or nobody needs it."""
+"""Barrier protocols of warp-specialized kernels: each removed wait, fence or arrival has an effect
+or is redundant."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
 from tileir.backend.warp_specialize.options import WarpSpecializeOptions
 from tileir.testing.barrier_protocols import (
-    LATE,
-    ODD,
+    ODD_SHAPE,
     PIPELINES,
+    SINK_WAITS,
     TWO_RESULTS,
     Case,
     Runner,
-    generated,
-    product,
-    slopes,
-    softmax,
+    attention_case,
+    generated_case,
+    gradient_case,
+    matmul_case,
 )
 from tileir.testing.barrier_protocols.__main__ import main
-from tileir.testing.barrier_protocols.needless import reason, reasons
+from tileir.testing.barrier_protocols.redundant_ops import reason, reasons
+
+MATMULS: dict[str, Callable[[str], Case]] = {
+    "persist": lambda name: matmul_case(name, PIPELINES["persist"]),
+    "pingpong": lambda name: matmul_case(name, PIPELINES["pingpong"]),
+    "TMA and cooperative loads": lambda name: matmul_case(
+        name, PIPELINES["persist"], ODD_SHAPE, (0, 2, 2)
+    ),
+    "split-k": lambda name: matmul_case(name, PIPELINES["split-k"], (130, 72, 72)),
+    "multicast": lambda name: matmul_case(name, PIPELINES["multicast"], (130, 72, 72)),
+    "warp-specialize": lambda name: matmul_case(name, PIPELINES["warp-specialize"]),
+    "two results": lambda name: generated_case(
+        name, WarpSpecializeOptions(num_stages=2), TWO_RESULTS
+    ),
+}
+KERNELS: dict[str, Callable[[str], Case]] = {
+    "pipeline-chained-matmuls": lambda name: attention_case(name, PIPELINES[name], 64),
+    "ordered softmax": lambda name: attention_case(name, PIPELINES[name], 128),
+    "multicast by four": lambda name: matmul_case(name, PIPELINES[name]),
+    "multicast pingpong": lambda name: matmul_case(name, PIPELINES[name]),
+    "sink-wgmma-waits": lambda name: gradient_case(name, SINK_WAITS),
+    "fused": lambda name: gradient_case(name, SINK_WAITS, fused=True),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case",
-    [
-        product("persist", PIPELINES["persist"]),
-        product("pingpong", PIPELINES["pingpong"]),
-        product("beside threads", PIPELINES["persist"], ODD, (0, 2, 2)),
-        product("split-k", PIPELINES["split-k"], (130, 72, 72)),
-        product("multicast", PIPELINES["multicast"], (130, 72, 72)),
-        product("warp-specialize", PIPELINES["warp-specialize"]),
-        generated("two results", WarpSpecializeOptions(num_stages=2), TWO_RESULTS),
-    ],
-    ids=lambda case: case.name,
-)
-def test_what_is_left_out_of_a_product(case: Case) -> None:
+@pytest.mark.parametrize("name", MATMULS)
+def test_what_is_left_out_of_a_product(name: str) -> None:
+    case = MATMULS[name](name)
     runner = Runner(case)
     for seed in range(3):
         runner.run(seed)
@@ -47,20 +60,9 @@ def test_what_is_left_out_of_a_product(case: Case) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case",
-    [
-        softmax("pipeline-chained-matmuls", PIPELINES["pipeline-chained-matmuls"], 64),
-        softmax("turns", PIPELINES["turns"], 128),
-        product("multicast by four", PIPELINES["multicast by four"]),
-        product("multicast in turns", PIPELINES["multicast in turns"]),
-        slopes("sink-wgmma-waits", LATE),
-        slopes("fused", LATE, fused=True),
-    ],
-    ids=lambda case: case.name,
-)
-def test_in_any_order(case: Case) -> None:
-    runner = Runner(case)
+@pytest.mark.parametrize("name", KERNELS)
+def test_in_any_order(name: str) -> None:
+    runner = Runner(KERNELS[name](name))
     for seed in range(4):
         runner.run(seed)
 
@@ -70,13 +72,13 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--only", "prefetch-register-operands", "--schedules", "2", "--jobs", "2"]) == 0
     text = capsys.readouterr().out
     found = re.fullmatch(
-        r"product prefetch-register-operands: right in 2 of 2 orders; "
-        r"(\d+) of (\d+) ops noticed, 0 needless\n",
+        r"matmul prefetch-register-operands: right in 2 of 2 orders; "
+        r"(\d+) of (\d+) ops noticed, 0 redundant\n",
         text,
     )
     assert found and found[1] == found[2] and int(found[1]) > 9
 
 
 def test_what_nobody_needs_has_a_reason() -> None:
-    assert reason("product warp-specialize", "gpu.tma_wait in @matmul.consumer, done")
-    assert reason("product persist", "gpu.tma_wait in @matmul.consumer, done") is None
+    assert reason("matmul warp-specialize", "gpu.tma_wait in @matmul.consumer, done")
+    assert reason("matmul persist", "gpu.tma_wait in @matmul.consumer, done") is None

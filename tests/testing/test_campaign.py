@@ -1,5 +1,6 @@
 """Campaigns add up, go on where they ended, and make what fails small; refinement; policies."""
 
+import itertools
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tileir.ops.arith import Sub
+from tileir.ops.floats import FSub
 from tileir.rewrite import rewrite
 from tileir.testing import (
-    Found,
+    RunResult,
     checking,
     explore as explorer,
     names,
@@ -39,7 +40,7 @@ def test_a_campaign_goes_on_where_it_ended(tmp_path):
 
 
 def test_what_was_done_elsewhere_is_added_once(tmp_path):
-    file, out = tmp_path / "totals.json", tmp_path / "made.json"
+    file, out = tmp_path / "totals.json", tmp_path / "new.json"
     options = ["--file", str(file), "--failures", str(tmp_path), "--minutes", "5"]
     main(["fold", *options, "--programs", "5"])
     main(["fold", *options, "--programs", "40", "--jobs", "2", "--out", str(out)])
@@ -63,34 +64,37 @@ def test_totals_are_of_passes_that_there_are():
     assert sorted(read(Path(__file__).parents[2] / "docs" / "campaigns.json").keys() - known) == []
 
 
-def slow_at_first(name, first, count, failures):
-    """In place of a run."""
-    time.sleep(0.3 if first == 0 else 0.0)
+def last_at_first(name, first, count, failures):
+    """In place of a run: the first one ends after another."""
+    if first:
+        (failures / "another").touch()
+    while not (failures / "another").exists():
+        time.sleep(0.01)
     return Total(count, first=first)
 
 
 def test_runs_that_are_done_out_of_order_count_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(explorer, "run", slow_at_first)
+    monkeypatch.setattr(explorer, "run", last_at_first)
     totals = {"text": Total()}
-    monkeypatch.setattr(explorer, "_RUN", {"text": 10})
+    monkeypatch.setattr(explorer, "_RUN_LENGTHS", {"text": 10})
     explore(totals, 300, tmp_path, 40, jobs=2)
     assert totals["text"].programs == 40
 
 
 def test_a_program_that_never_ends_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(explorer, "_LONGEST", 1)
+    monkeypatch.setattr(explorer, "_TIME_LIMIT", 1)
     monkeypatch.setattr(explorer, "check", lambda _: time.sleep(30))
     found = explorer.run("dce", 0, 1, tmp_path)
     assert found.open == {"0": "TimeoutError: over 1 s"}
 
 
 def wrong(module, _):
-    """Turn additions into subtractions: a planted bug."""
+    """Turn additions of floats into subtractions: a planted bug, with which loops still end."""
 
     def sub(op, walk):
-        return Sub(op.lhs, op.rhs) if op.location is None and op.rhs is not op.lhs else op
+        return FSub(op.lhs, op.rhs) if op.location is None and op.rhs is not op.lhs else op
 
-    kernel = rewrite(module.kernel(), {"add": sub})
+    kernel = rewrite(module.kernel(), {"fadd": sub})
     return SimpleNamespace(
         module=module.evolve(functions={**module.functions, kernel.name: kernel})
     )
@@ -98,12 +102,29 @@ def wrong(module, _):
 
 def test_a_planted_bug_is_found_and_made_small(tmp_path, monkeypatch):
     monkeypatch.setattr(checking, "optimise", wrong)
-    monkeypatch.setattr(explorer, "_LONGEST", 2)  # some loops never end now
+    monkeypatch.setattr(explorer, "_TIME_LIMIT", 600)
     total = Total()
     explore({"dce": total}, 20, tmp_path)
     assert len(total.open) == 5
     sizes = [len(p.read_text().splitlines()) for p in tmp_path.glob("*.tir")]
     assert min(sizes) < 80
+
+
+@pytest.mark.parametrize(
+    ("numbers", "failure"),
+    [
+        (itertools.count(), "a second run on the same module gives another text"),
+        (itertools.repeat(1), "a second run changes what the first one left"),
+    ],
+)
+def test_a_pass_whose_second_run_does_otherwise_is_found(monkeypatch, numbers, failure):
+    def numbered(module, _):
+        kernel = module.kernel()
+        kernel = kernel.evolve(attributes={**kernel.attributes, "number": next(numbers)})
+        return SimpleNamespace(module=module.with_functions({kernel.name: kernel}))
+
+    monkeypatch.setattr(checking, "optimise", numbered)
+    assert checking.check(checking.case("dce", 16)).failure == failure
 
 
 def test_shrinking_keeps_what_fails():
@@ -113,10 +134,10 @@ def test_shrinking_keeps_what_fails():
 
 
 def test_undefined_lanes_may_become_anything_and_no_others():
-    wanted = Found({"o": np.int32([1, 2, 3])}, {"o": np.bool_([0, 1, 0])})
-    assert violation(Found({"o": np.int32([1, 9, 3])}), wanted) is None
-    assert violation(Found({"o": np.int32([1, 2, 4])}), wanted).startswith("o[2]")
-    lost = Found({"o": np.int32([1, 2, 3])}, {"o": np.bool_([0, 1, 1])})
+    wanted = RunResult({"o": np.int32([1, 2, 3])}, {"o": np.bool_([0, 1, 0])})
+    assert violation(RunResult({"o": np.int32([1, 9, 3])}), wanted) is None
+    assert violation(RunResult({"o": np.int32([1, 2, 4])}), wanted).startswith("o[2]")
+    lost = RunResult({"o": np.int32([1, 2, 3])}, {"o": np.bool_([0, 1, 1])})
     assert violation(lost, wanted).startswith("o[2] is undefined")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from tileir.testing.mutation.fork import attempt
 from tileir.testing.mutation.operators import mutants
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
 from tileir.testing.mutation.planted_bugs_of_memory import BUGS_OF_MEMORY
-from tileir.testing.mutation.reach import Suite, chosen, reach
+from tileir.testing.mutation.reach import Suite, reach, suites_for
 from tileir.testing.mutation.results import Results
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,6 +82,24 @@ def test_a_change_is_noticed_by_a_test_that_looks(tmp_path: Path) -> None:
     assert attempt(None, ROOT, [str(slow)], 1).status == "timeout"
 
 
+def test_modules_of_tests_are_imported_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Modules of the project that other tests imported hold objects of the unchanged tileir."""
+    (tmp_path / "helpers").mkdir()
+    (tmp_path / "helpers" / "kept.py").write_text("from tileir.effects import Effects\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("helpers.kept")
+    test = tmp_path / "test_kept.py"
+    test.write_text(
+        "def test():\n    from helpers import kept\n    from tileir.effects import Effects\n"
+        "    assert kept.Effects is Effects\n"
+    )
+    assert attempt(None, tmp_path, [str(test)], 600).status == "survived"
+    del sys.modules["helpers"], sys.modules["helpers.kept"]
+
+
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 @pytest.mark.parametrize("how", (signal.SIGTERM, signal.SIGKILL))
 def test_nothing_runs_on_when_the_command_is_stopped(tmp_path: Path, how: int) -> None:
@@ -136,13 +155,13 @@ def test_tests_that_do_not_reach_a_change_are_not_run(tmp_path: Path) -> None:
     source = (ROOT / file).read_text()
     inside = Change(file, source.split("def shrink(")[0].count("\n") + 12, "", source, "")
     on_import = Change(file, 1, "", source, "")
-    assert [s.tests for s in chosen(inside, names, known)] == [str(near)]
-    assert [s.tests for s in chosen(on_import, names, known)] == [str(near)]
+    assert [s.tests for s in suites_for(inside, names, known)] == [str(near)]
+    assert [s.tests for s in suites_for(on_import, names, known)] == [str(near)]
     cache.write_text(cache.read_text()[:-30])  # cut off
     assert reach(ROOT, names, 1, cache, ends=0.0) == {names[0]: known[names[0]]}
     assert reach(ROOT, names, 1, cache).keys() == known.keys()
     other = Change("tileir/linker.py", 1, "", (ROOT / "tileir/linker.py").read_text(), "")
-    assert chosen(other, names, known) == []
+    assert suites_for(other, names, known) == []
 
 
 def test_results_from_elsewhere_are_taken_over(tmp_path: Path) -> None:
@@ -175,7 +194,7 @@ def test_tests_of_that_name_come_first() -> None:
     calls = frozenset({(change.module, 0)})
     known = {path: Suite(path, True, s, calls) for path, s in seconds.items()}
     paths = list(seconds)
-    order = [paths.index(s.tests) for s in chosen(change, paths, known)]
+    order = [paths.index(s.tests) for s in suites_for(change, paths, known)]
     assert order == [1, 3, 2, 0]
 
 

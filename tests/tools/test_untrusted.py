@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tileir.builder import Builder
-from tileir.errors import Diagnostic, Location, TileirError, escaped
+from tileir.errors import Diagnostic, Location, TileirError, escape
 from tileir.render import render, render_error
 from tileir.textual import parse
 from tileir.tools.main import main
@@ -99,8 +99,8 @@ def test_names_of_kernels_reach_no_terminal(tmp_path, capsys):
 
 
 def test_escapes_leave_other_text():
-    assert escaped("größe 3\nα") == "größe 3\nα"
-    assert escaped(escaped("\x1b")) == "\\x1b"
+    assert escape("größe 3\nα") == "größe 3\nα"
+    assert escape(escape("\x1b")) == "\\x1b"
 
 
 @pytest.mark.parametrize("name", ["host.plan0", "host.guard0", "host.tensor_map7", "host.x"])

@@ -13,7 +13,7 @@ import attrs
 
 from tileir.analysis.affine_forms import Affine, Bound, Facts, Form
 from tileir.analysis.affine_rules import MASK_RULES, RULES, relabel
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import InductionVariable, induction_variables, loops
 from tileir.analysis.polynomial import Iteration, number, symbol
@@ -44,7 +44,7 @@ class AffineForms:
         return result if isinstance(result, tuple) else None
 
 
-@cached
+@memoize
 def affine(function: Function) -> AffineForms:
     """The affine forms of `function`."""
     forms: dict[Value, Form] = {}

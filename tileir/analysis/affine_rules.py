@@ -24,12 +24,12 @@ def relabel(form: Form, place: Callable[[int], int | None]) -> Form:
     if isinstance(form, Affine):
         return attrs.evolve(form, offset=form.offset.map_lanes(place))
     return tuple(
-        attrs.evolve(b, left=_relabelled(b.left, place), right=_relabelled(b.right, place))
+        attrs.evolve(b, left=_map_lanes(b.left, place), right=_map_lanes(b.right, place))
         for b in form
     )
 
 
-def _relabelled(form: Affine, place: Callable[[int], int | None]) -> Affine:
+def _map_lanes(form: Affine, place: Callable[[int], int | None]) -> Affine:
     return attrs.evolve(form, offset=form.offset.map_lanes(place))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from tileir.analysis.argument_effects import ELSEWHERE, effects, underlying_parameters
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.effects import Effects
 from tileir.ir import Function, ParameterAttributes
 from tileir.op import Op
@@ -18,7 +18,7 @@ _ORDERS = (Effects.SYNC | Effects.OUTSIDE).value
 _NO_PROMISE = ParameterAttributes()
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Aliases:
     """Facts about the memory that the pointer parameters of a function reach.
 
@@ -56,14 +56,14 @@ class Aliases:
         return _are_disjoint(first, second, self.promises)
 
 
-@cached
+@memoize
 def aliases(function: Function) -> Aliases:
     """The aliases of `function`: what its parameters promise, and what it does with them."""
     promises = {p.value: p.attributes for p in function.parameters}
     return Aliases(underlying_parameters(function), promises, _constant(function, promises))
 
 
-@cached
+@memoize
 def unwritten(function: Function) -> frozenset[Value]:
     """Pointer parameters of a kernel that say that nothing writes what they point to: those that
     are `readonly` and the only way there, or which those that are written do not reach. What is
@@ -71,7 +71,7 @@ def unwritten(function: Function) -> frozenset[Value]:
     promises = {p.value: p.attributes for p in function.parameters if p.attributes.readonly}
     if not function.kernel or not promises:
         return frozenset()
-    result = {v for v, said in promises.items() if said.noalias}
+    result = {v for v, promise in promises.items() if promise.noalias}
     if len(result) < len(promises) and any(p.attributes.noalias for p in function.parameters):
         result |= aliases(function).constant & promises.keys()
     access = effects(function).parameters
@@ -96,7 +96,7 @@ def _constant(
     )
 
 
-@cached
+@memoize
 def acquires_from_outside(function: Function) -> bool:
     """Whether an op acquires at the scope of the system: what other kernels, other GPUs or the host
     wrote is then to be read."""

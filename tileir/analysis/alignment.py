@@ -21,9 +21,8 @@ from tileir.analysis.alignment_facts import (
 )
 from tileir.analysis.alignment_rules import RULES
 from tileir.analysis.alignment_shapes import SHAPE_RULES
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.dataflow import forward_values
-from tileir.analysis.ranges import Ranges, ranges
 from tileir.ir import Function
 from tileir.op import Effects, Op
 from tileir.values import Operand, Value
@@ -33,7 +32,7 @@ __all__ = ["Alignment", "Alignments", "alignment"]
 _RULES = RULES | SHAPE_RULES
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Alignments:
     """The alignment of every value of a function."""
 
@@ -47,20 +46,22 @@ class Alignments:
         return unknown(operand.type) if fact is None else fact
 
 
-@cached
+@memoize
 def alignment(function: Function) -> Alignments:
     """The alignment of every value of `function`; nothing is known inside a declaration."""
-    known = {p.value: of_parameter(p) for p in function.parameters}
-    transfer = functools.partial(_transfer, ranges(function))
+    facts = {p.value: of_parameter(p) for p in function.parameters}
+    transfer = functools.partial(_transfer, function)
     return Alignments(
-        forward_values(function, known=known, literal=of_literal, transfer=transfer, merge=_merge)
+        forward_values(function, facts=facts, literal=of_literal, transfer=transfer, merge=_merge)
     )
 
 
-def _transfer(bounds: Ranges, op: Op, read: Callable[[Operand], Alignment]) -> Sequence[Alignment]:
+def _transfer(
+    function: Function, op: Op, read: Callable[[Operand], Alignment]
+) -> Sequence[Alignment]:
     rule = _RULES.get(op.mnemonic)
     if rule is not None:
-        return rule(op, [read(v) for v in op.inputs], bounds)
+        return rule(op, [read(v) for v in op.inputs], function)
     if op.elementwise and not op.effects & ~Effects.TRAP:
         return elementwise(op, [read(v) for v in op.inputs])
     return [unknown(v.type) for v in op.results]

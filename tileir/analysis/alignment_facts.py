@@ -65,7 +65,7 @@ class Alignment:
         constancy = tuple(map(gcd, self.constancy, other.constancy))
         return Alignment(multiple, tuple(contiguity), constancy, self.step)
 
-    def unwrapped(self, bits: int) -> Alignment:
+    def without_wraparound(self, bits: int) -> Alignment:
         """These facts, where neighbours were known to differ by 1 only modulo 2^bits: groups
         that start at a multiple of their size do not wrap."""
         half = 1 << (bits - 1)

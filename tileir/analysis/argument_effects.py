@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.ir import Function
 from tileir.op import Effects, Op
 from tileir.types import I1, VOID, Descriptor, Pointer, Type, element_of
@@ -39,7 +39,7 @@ NOTHING = Access()
 ANYTHING = Access(True, True, True, True, True)
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class ArgumentEffects:
     """Accesses by parameter value. `elsewhere` are those through pointers that do not come from
     parameters (loaded addresses, numbers, globals); they may reach any argument."""
@@ -52,7 +52,7 @@ class ArgumentEffects:
         return self.parameters.get(parameter, NOTHING)
 
 
-@cached
+@memoize
 def effects(function: Function) -> ArgumentEffects:
     """The effects of `function` on what its pointer parameters point to. Calls count as any
     access through their pointer arguments; inline them first for exact facts."""
@@ -80,7 +80,7 @@ def _points(type: Type) -> bool:
     return isinstance(element_of(type), (Pointer, Descriptor))
 
 
-@cached
+@memoize
 def underlying_parameters(function: Function) -> Mapping[Value, frozenset[Value]]:
     """The pointer parameters each pointer value may be derived from, and `ELSEWHERE`."""
     values = {p.value: frozenset((p.value,)) for p in function.parameters if _points(p.type)}

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import Dominance, dominance
 from tileir.analysis.predicates import predicates
@@ -24,7 +24,7 @@ _NEAREST = 32
 """Blocks around a place that are asked what they guard, the innermost first."""
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Guarded:
     """The blocks that guard one value, in the order in which the dominator tree `enters` them,
     their bounds, and the index of the next one around each (-1 for none): those around a place
@@ -59,7 +59,7 @@ class Guarded:
         return [bound for block in reversed(result) for bound in self.bounds[block]]
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Guards:
     """The comparisons known to hold in blocks and on edges.
 
@@ -94,11 +94,11 @@ class Guards:
         if taken is not None and target is not None:
             bounds = [*bounds, *taken.get((label, target), ())]
         for relation, other in bounds:
-            fact = bounded(fact, relation, read(other))
+            fact = restrict_range(fact, relation, read(other))
         return fact
 
 
-def bounded(fact: Range, relation: str, other: Range) -> Range:
+def restrict_range(fact: Range, relation: str, other: Range) -> Range:
     """The part of `fact` whose members are in `relation` to some member of `other`."""
     low, high = fact
     least, greatest = other
@@ -119,7 +119,7 @@ def bounded(fact: Range, relation: str, other: Range) -> Range:
     return (low, high) if low <= high else fact
 
 
-@cached
+@memoize
 def guards(function: Function) -> Guards:
     """The guards of `function`."""
     if function.is_declaration:

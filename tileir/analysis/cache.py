@@ -11,7 +11,7 @@ _S = TypeVar("_S")
 _F = TypeVar("_F")
 
 
-def cached(analysis: Callable[[_S], _F]) -> Callable[[_S], _F]:
+def memoize(analysis: Callable[[_S], _F]) -> Callable[[_S], _F]:
     """`analysis`, computed once per subject object and forgotten with it.
 
     Subjects are immutable and compared by identity, so no fact can go stale. Facts must not hold

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.ir import Function
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Cfg:
     """The blocks that the entry reaches, and the edges between them.
 
@@ -24,8 +24,17 @@ class Cfg:
     successors: Mapping[str, tuple[str, ...]]
     predecessors: Mapping[str, tuple[str, ...]]
 
+    @property
+    def has_cycles(self) -> bool:
+        """Whether a path comes back to a block that it left."""
+        return any(
+            self.number[target] <= self.number[label]
+            for label in self.order
+            for target in self.successors[label]
+        )
 
-@cached
+
+@memoize
 def cfg(function: Function) -> Cfg:
     """The control-flow graph of `function`; labels that no block has are left out.
 

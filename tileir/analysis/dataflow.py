@@ -18,7 +18,7 @@ Merge: TypeAlias = Callable[[Value, F | None, Sequence[F]], F]
 def forward_values(
     function: Function,
     *,
-    known: dict[Value, F],
+    facts: dict[Value, F],
     literal: Callable[[Constant | Undef], F],
     transfer: Callable[[Op, Callable[[Operand], F]], Sequence[F]],
     merge: Merge[F],
@@ -27,7 +27,7 @@ def forward_values(
     most: int = 0,
     within: Set[Value] | None = None,
 ) -> dict[Value, F]:
-    """Facts about every value that the entry reaches, from `known` ones about parameters.
+    """Facts about every value that the entry reaches, from `facts` ones about parameters.
 
     `transfer` gives the facts of an op's results from those of its operands. `merge` gives that
     of a block parameter from its last one (None at first) and those of the arguments seen so
@@ -43,18 +43,18 @@ def forward_values(
     where = ""
 
     def fact(operand: Operand) -> F:
-        return known[operand] if isinstance(operand, Value) else literal(operand)
+        return facts[operand] if isinstance(operand, Value) else literal(operand)
 
     def read(operand: Operand) -> F:
         return fact(operand) if refine is None else refine(operand, fact(operand), where, None)
 
-    def passed(argument: Operand, source: str, target: str) -> F:
+    def fact_on_edge(argument: Operand, source: str, target: str) -> F:
         return (
             fact(argument) if refine is None else refine(argument, fact(argument), source, target)
         )
 
-    def merged(block: Block, merge: Merge[F]) -> bool:
-        return _merge_parameters(block, incoming[block.label], known, passed, merge, within)
+    def merge_into(block: Block, merge: Merge[F]) -> bool:
+        return _merge_parameters(block, incoming[block.label], facts, fact_on_edge, merge, within)
 
     def walk(labels: Sequence[str], merge: Merge[F]) -> bool:
         nonlocal where
@@ -62,10 +62,10 @@ def forward_values(
         for where in labels:
             block = function.blocks[where]
             if block.parameters:
-                changed |= merged(block, merge)
+                changed |= merge_into(block, merge)
             for op in block.ops:
                 if op.results and (within is None or not within.isdisjoint(op.results)):
-                    known.update(zip(op.results, transfer(op, read), strict=True))
+                    facts.update(zip(op.results, transfer(op, read), strict=True))
         return changed
 
     walk(before, merge)
@@ -78,7 +78,7 @@ def forward_values(
             if not walk(repeated, merge):
                 break
     walk(after, merge)
-    return known
+    return facts
 
 
 def _stretches(graph: Cfg) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
@@ -109,7 +109,7 @@ def _merge_parameters(
     block: Block,
     edges: Sequence[Edge],
     fact_of: dict[Value, F],
-    passed: Callable[[Operand, str, str], F],
+    fact_on_edge: Callable[[Operand, str, str], F],
     merge: Merge[F],
     within: Set[Value] | None,
 ) -> bool:
@@ -121,7 +121,7 @@ def _merge_parameters(
         for source, arguments in edges:
             argument = arguments[index]
             if not isinstance(argument, Value) or argument in fact_of:
-                facts.append(passed(argument, source, block.label))
+                facts.append(fact_on_edge(argument, source, block.label))
         old = fact_of.get(parameter)
         new = merge(parameter, old, facts)
         if new != old or parameter not in fact_of:

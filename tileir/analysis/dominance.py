@@ -10,7 +10,7 @@ from functools import reduce
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import Cfg, cfg, reverse_post_order
 from tileir.ir import Function
 
@@ -18,7 +18,7 @@ EXIT = ""
 """The root of the post-dominator tree: where every path ends. No block has this label."""
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Dominance:
     """A dominator (or post-dominator) tree over the reachable blocks.
 
@@ -48,7 +48,7 @@ class Dominance:
         return first
 
 
-@cached
+@memoize
 def dominance(function: Function) -> Dominance:
     """The dominator tree of `function`'s reachable blocks. Raises ValueError for a
     declaration."""
@@ -58,7 +58,7 @@ def dominance(function: Function) -> Dominance:
     return _tree(graph.order, graph.number, graph.predecessors)
 
 
-@cached
+@memoize
 def post_dominance(function: Function) -> Dominance:
     """The post-dominator tree, rooted at `EXIT`, to which every block that ends the program
     leads. A loop without exit is taken to leave at its last block."""
@@ -73,7 +73,7 @@ def post_dominance(function: Function) -> Dominance:
     return _tree(order, number, {**exits, EXIT: ()})
 
 
-@cached
+@memoize
 def frontiers(function: Function) -> Mapping[str, frozenset[str]]:
     """Per block the blocks just beyond its dominance: those it does not strictly dominate, but
     a predecessor of which it dominates."""
@@ -121,7 +121,7 @@ def _immediate_dominators(predecessors: Sequence[Sequence[int]]) -> list[int]:
 class _Growing:
     """A tree to which leaves are added, with the nearest common ancestor of two nodes in a time
     by the logarithm of their depth (E. Myers, "An applicative random-access stack", Information
-    Processing Letters 17 (1983): a pointer to an ancestor beside that to the parent)."""
+    Processing Letters 17 (1983): each node points to its parent and to a further ancestor)."""
 
     def __init__(self, count: int) -> None:
         self.above, self.far, self.depth = ([0] * count for _ in range(3))
@@ -142,8 +142,8 @@ class _Growing:
         while depth[first] > depth[second]:
             first = far[first] if depth[far[first]] >= depth[second] else above[first]
         while first != second:
-            apart = far[first] != far[second]
-            step = far if apart else above
+            differ = far[first] != far[second]
+            step = far if differ else above
             first, second = step[first], step[second]
         return first
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.ir import Block, Function
 from tileir.values import Value
@@ -36,12 +36,12 @@ class Liveness:
         return dying[::-1]
 
 
-@cached
+@memoize
 def liveness(function: Function) -> Liveness:
     """Liveness of `function`, by the backward data-flow equations."""
     graph = cfg(function)
     reads = {label: _upward_exposed(function.blocks[label]) for label in graph.order}
-    defines = {label: _defined(function.blocks[label]) for label in graph.order}
+    defines = {label: _definitions(function.blocks[label]) for label in graph.order}
     entering: dict[str, frozenset[Value]] = dict.fromkeys(graph.order, frozenset[Value]())
     leaving = dict(entering)
     changed = True
@@ -60,10 +60,10 @@ def liveness(function: Function) -> Liveness:
 def _upward_exposed(block: Block) -> frozenset[Value]:
     """Values read in `block` and defined outside it."""
     read = {v for op in block.ops for v in op.operands if isinstance(v, Value)}
-    return frozenset(read - _defined(block))
+    return frozenset(read - _definitions(block))
 
 
-def _defined(block: Block) -> set[Value]:
+def _definitions(block: Block) -> set[Value]:
     values = {v for op in block.ops for v in op.results}
     values.update(block.parameters)
     return values

@@ -7,11 +7,8 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import Cfg, cfg
-from tileir.analysis.dominance import dominance
-from tileir.analysis.predicates import predicates
-from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks, definitions
 from tileir.ir import Function
 from tileir.op import Op
@@ -87,7 +84,7 @@ class TripCount:
     count: int | None
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Loops:
     """The loops of a function by header, outer ones before inner ones; `innermost` gives the
     header of the innermost loop around each block that is in one."""
@@ -111,12 +108,17 @@ class Loops:
         return _ITERATIONS ** min(self.depth(label), _DEEPEST)
 
 
-@cached
+@memoize
 def loops(function: Function) -> Loops:
     """The natural loops of `function`. `irreducible` tells of cycles that are none."""
     if function.is_declaration:
         return Loops({}, {}, False)
-    graph, tree = cfg(function), dominance(function)
+    graph = cfg(function)
+    if not graph.has_cycles:
+        return Loops({}, {}, False)
+    from tileir.analysis.dominance import dominance
+
+    tree = dominance(function)
     latches: dict[str, list[str]] = {}
     irreducible = False
     for label in graph.order:
@@ -228,6 +230,8 @@ def trip_count(function: Function, loop: Loop) -> TripCount | None:
         return None
     terminator = function.blocks[exiting].terminator
     stays = terminator.successors[0].label in loop.blocks
+    from tileir.analysis.predicates import predicates  # iterations are counted in few passes
+
     facts = predicates(function).comparisons(terminator.inputs[0], stays)
     for comparison, holds in facts:
         for variable in induction_variables(function, loop):
@@ -272,14 +276,16 @@ def _count(
     element = element_of(variable.value.type)
     if not isinstance(element, Scalar) or not element.is_integer or variable.stride is None:
         return None
+    from tileir.analysis.ranges import ranges
+
     bounds = ranges(function)
     (start, most), (end, greatest) = bounds.of(variable.start), bounds.of(bound)
     if start != most or end != greatest:
         return None
     step = variable.stride
     tested = start + step if ahead else start
-    held = _holding(tested, step, end, relation, element.bits)
-    return None if held is None else held + (not tested_first)
+    steps = _holding(tested, step, end, relation, element.bits)
+    return None if steps is None else steps + (not tested_first)
 
 
 def _holding(value: int, step: int, end: int, relation: str, bits: int) -> int | None:
@@ -289,7 +295,7 @@ def _holding(value: int, step: int, end: int, relation: str, bits: int) -> int |
             return None
         relation = "s" + relation[1:]
     if relation in ("slt", "sle", "sgt", "sge"):
-        count = _ordered(value, step, end, relation)
+        count = _steps_until(value, step, end, relation)
     elif relation == "ne" and step and (end - value) % step == 0:
         count = (end - value) // step
     else:
@@ -300,7 +306,7 @@ def _holding(value: int, step: int, end: int, relation: str, bits: int) -> int |
     return count if -half <= value + count * step < half and -half <= value < half else None
 
 
-def _ordered(value: int, step: int, end: int, relation: str) -> int | None:
+def _steps_until(value: int, step: int, end: int, relation: str) -> int | None:
     if relation in ("sgt", "sge"):
         value, step, end = -value, -step, -end
     headroom = end - value + (relation[2] == "e")

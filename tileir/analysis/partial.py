@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.uses import definitions
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -22,7 +22,7 @@ def collects(op: Op) -> bool:
     return op.predicate_follows_operand and op.effects is Effects.PURE
 
 
-@cached
+@memoize
 def kept_undefined(function: Function) -> frozenset[Value]:
     """Values whose undefined lanes decide which lanes a reduction, scan or histogram combines:
     no pass may define more of them."""

@@ -47,10 +47,10 @@ class Polynomial:
     terms: Mapping[Monomial, int]
 
     def __add__(self, other: Polynomial) -> Polynomial:
-        return _sum(self, other, 1)
+        return _add(self, other, 1)
 
     def __sub__(self, other: Polynomial) -> Polynomial:
-        return _sum(self, other, -1)
+        return _add(self, other, -1)
 
     def __mul__(self, other: Polynomial) -> Polynomial:
         result: dict[Monomial, int] = {}
@@ -92,7 +92,7 @@ class Polynomial:
         """Lanes of dimension d become those of `place(d)`, or 0 where that is None."""
         result: dict[Monomial, int] = {}
         for monomial, factor in self.terms.items():
-            moved = _moved(monomial, place)
+            moved = _map_lanes(monomial, place)
             if moved is not None:
                 result[moved] = result.get(moved, 0) + factor
         return _normal(result)
@@ -133,14 +133,14 @@ def _normal(terms: Mapping[Monomial, int]) -> Polynomial:
     return Polynomial({m: c for m, c in terms.items() if c})
 
 
-def _sum(left: Polynomial, right: Polynomial, sign: int) -> Polynomial:
+def _add(left: Polynomial, right: Polynomial, sign: int) -> Polynomial:
     result = dict(left.terms)
     for monomial, factor in right.terms.items():
         result[monomial] = result.get(monomial, 0) + sign * factor
     return _normal(result)
 
 
-def _moved(monomial: Monomial, place: Callable[[int], int | None]) -> Monomial | None:
+def _map_lanes(monomial: Monomial, place: Callable[[int], int | None]) -> Monomial | None:
     symbols: list[Symbol] = []
     for which in monomial:
         if isinstance(which, Lane):

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.uses import definitions
 from tileir.ir import Function
 from tileir.op import Op
@@ -22,7 +22,7 @@ from tileir.types import I1, element_of
 from tileir.values import Constant, Operand, Undef, Value
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Formula:
     """`kind` is `atom` (`parts` holds it), `true`, `false`, or `not`, `and`, `or`, `xor` of
     formulas; `size` counts its nodes."""
@@ -43,12 +43,12 @@ def _join(kind: str, *parts: Formula) -> Formula:
     return Formula(kind, parts, 1 + sum(p.size for p in parts))
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Predicates:
     """Relations between the i1 values of a function; None stands for `true`."""
 
     origin: Mapping[Value, Op]
-    known: dict[Value, Formula] = attrs.field(factory=dict[Value, Formula])
+    formulas: dict[Value, Formula] = attrs.field(factory=dict[Value, Formula])
 
     def formula(self, predicate: Operand | None, depth: int = 0) -> Formula:
         """`predicate` in terms of atoms."""
@@ -58,14 +58,14 @@ class Predicates:
             return TRUE if predicate.bits else FALSE
         if isinstance(predicate, Undef):
             return Formula("atom", (object(),))
-        formula = self.known.get(predicate)
+        formula = self.formulas.get(predicate)
         if formula is None:
             if depth > _DEEPEST:
                 return Formula("atom", (predicate,))
             formula = _formula_of(self, predicate, depth)
             if formula.size > _LARGEST:
                 formula = Formula("atom", (predicate,))
-            self.known[predicate] = formula
+            self.formulas[predicate] = formula
         return formula
 
     def implies(self, first: Operand | None, second: Operand | None) -> bool:
@@ -94,7 +94,7 @@ class Predicates:
         return _comparisons(self.origin, condition, truth, 0)
 
 
-@cached
+@memoize
 def predicates(function: Function) -> Predicates:
     """What the i1 values of `function` say about each other."""
     return Predicates(definitions(function))
@@ -213,11 +213,13 @@ def _comparisons(
     if op.mnemonic == "splat":
         return _comparisons(origin, op.inputs[0], truth, depth + 1)
     if op.mnemonic == "xor" and element_of(op.results[0].type) is I1:
-        return _negated(origin, op, truth, depth)
+        return _comparisons_of_xor(origin, op, truth, depth)
     return []
 
 
-def _negated(origin: Mapping[Value, Op], op: Op, truth: bool, depth: int) -> list[tuple[Op, bool]]:
+def _comparisons_of_xor(
+    origin: Mapping[Value, Op], op: Op, truth: bool, depth: int
+) -> list[tuple[Op, bool]]:
     for value, other in (op.inputs, op.inputs[::-1]):
         if isinstance(other, Constant):
             return _comparisons(origin, value, truth != bool(other.bits), depth + 1)

@@ -75,8 +75,8 @@ def _sub(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Ran
 
 
 def _mul(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Range]:
-    products = [x * y for x in facts[0] for y in facts[1]]
-    return (_fitting(op, min(products), max(products), exact),)
+    corners = [x * y for x in facts[0] for y in facts[1]]
+    return (_fitting(op, min(corners), max(corners), exact),)
 
 
 def _shl(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Range]:
@@ -98,7 +98,7 @@ def _abs(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Ran
     return (_fitting(op, least, max(abs(low), abs(high)), exact),)
 
 
-def _rounded(number: int, divisor: int, rounding: str) -> int:
+def _divide(number: int, divisor: int, rounding: str) -> int:
     quotient = number // divisor
     inexact = number % divisor != 0
     up = rounding == "ceil" or (rounding == "zero" and quotient < 0)
@@ -108,7 +108,7 @@ def _rounded(number: int, divisor: int, rounding: str) -> int:
 def _sdiv(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Range]:
     (low, high), (least, most) = facts
     if least > 0:
-        ends = [_rounded(x, y, op.rounding.value) for x in (low, high) for y in (least, most)]
+        ends = [_divide(x, y, op.rounding.value) for x in (low, high) for y in (least, most)]
         return ((min(ends), max(ends)),)
     bound = max(abs(low), abs(high))
     floor, ceiling = full(op.result.type)
@@ -124,7 +124,7 @@ def _udiv(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Ra
         low = 0
     if least < 0:
         return ((0, min(high, ceiling)),) if high <= ceiling else ((floor, ceiling),)
-    result = (_rounded(low, max(most, 1), rounding), _rounded(high, max(least, 1), rounding))
+    result = (_divide(low, max(most, 1), rounding), _divide(high, max(least, 1), rounding))
     return (result if result[1] <= ceiling else (floor, ceiling),)
 
 
@@ -232,7 +232,7 @@ def _num_programs(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Seq
     return ((1, GRID),)
 
 
-def _moved(count: int | None) -> Rule:
+def _elements_of(count: int | None) -> Rule:
     """The first `count` operands' elements (all: None), put elsewhere."""
 
     def rule(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Range]:
@@ -271,7 +271,7 @@ def _total(op: Any, fact: Range) -> Range:
     return (low, high) if least <= low and high <= greatest else (least, greatest)
 
 
-_FIRST, _BOTH = _moved(1), _moved(None)
+_FIRST, _BOTH = _elements_of(1), _elements_of(None)
 
 RULES: dict[str, Rule] = {
     "add": _add, "sub": _sub, "mul": _mul, "shl": _shl, "neg": _neg, "iabs": _abs,
@@ -281,7 +281,7 @@ RULES: dict[str, Rule] = {
     "zext": _zext, "sext": _sext, "trunc": _trunc, "select": _select, "psi": _psi,
     "make_range": _make_range, "program_id": _program_id, "num_programs": _num_programs,
     "split": _FIRST, "gather": _FIRST, "extract_slice": _FIRST,
-    "join": _BOTH, "cat": _BOTH, "insert_slice": _moved(2),
+    "join": _BOTH, "cat": _BOTH, "insert_slice": _elements_of(2),
     "reduce": _reduce, "scan": _reduce,
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from tileir.analysis.branch_conditions import Guards, guards
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.dataflow import forward_values
 from tileir.analysis.range_rules import Range, full, hull, of_literal, rule_of
 from tileir.analysis.uses import arguments, definitions
@@ -32,7 +32,7 @@ _MOST_STOPS = 48
 _NARROWINGS = 2
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Ranges:
     """The range of every integer value of a function, over all elements that are defined.
 
@@ -56,7 +56,7 @@ class Ranges:
         return self.guards.narrow(operand, self.of(operand), label, None, self.of)
 
 
-@cached
+@memoize
 def ranges(function: Function) -> Ranges:
     """The ranges of every integer value of `function`."""
     return _solve(function, None)
@@ -71,9 +71,9 @@ def ranges_of(function: Function, *operands: Operand) -> Ranges:
 def _solve(function: Function, within: Set[Value] | None) -> Ranges:
     solver = _Solver(guards(function), _stops(function), within)
     integers = [p.value for p in function.parameters if _is_integer(p.value)]
-    known: dict[Value, Range | None] = {value: full(value.type) for value in integers}
-    facts = solver.solve(function, known)
-    return Ranges(facts, frozenset(solver.exact), solver.guards)
+    facts: dict[Value, Range | None] = {value: full(value.type) for value in integers}
+    result = solver.solve(function, facts)
+    return Ranges(result, frozenset(solver.exact), solver.guards)
 
 
 def _dependent_values(function: Function, operands: Sequence[Operand]) -> set[Value]:
@@ -101,7 +101,7 @@ def _holds_integers(type: Type) -> bool:
     return isinstance(element, Scalar) and element.is_integer
 
 
-@attrs.define(weakref_slot=False)
+@attrs.define(eq=False, weakref_slot=False, repr=False)
 class _Solver:
     """One run over a function: how often parameters moved, and which ops do not wrap."""
 
@@ -113,23 +113,23 @@ class _Solver:
     exact: set[Op] = attrs.field(factory=set[Op])
     moves: dict[Value, int] = attrs.field(factory=dict[Value, int])
 
-    def solve(self, function: Function, known: dict[Value, Range | None]) -> dict[Value, Any]:
+    def solve(self, function: Function, facts: dict[Value, Range | None]) -> dict[Value, Any]:
         forward_values(
-            function, known=known, literal=_literal, transfer=self.transfer, merge=self.widen,
-            refine=lambda v, fact, block, to: self.refine(known, v, fact, block, to),
+            function, facts=facts, literal=_literal, transfer=self.transfer, merge=self.widen,
+            refine=lambda v, fact, block, to: self.refine(facts, v, fact, block, to),
             sharpen=lambda: _narrow if self.moves else None, most=_NARROWINGS, within=self.within,
         )  # fmt: skip
-        return {value: fact for value, fact in known.items() if fact is not None}
+        return {value: fact for value, fact in facts.items() if fact is not None}
 
     def refine(
-        self, known: Mapping[Value, Range | None], operand: Operand, fact: Range | None,
+        self, facts: Mapping[Value, Range | None], operand: Operand, fact: Range | None,
         block: str, target: str | None,
     ) -> Range | None:  # fmt: skip
         if fact is None or not self.guards.concerns(operand):
             return fact
 
         def read(other: Operand) -> Range:
-            result = known.get(other) if isinstance(other, Value) else of_literal(other)
+            result = facts.get(other) if isinstance(other, Value) else of_literal(other)
             return full(other.type) if result is None else result
 
         return self.guards.narrow(operand, fact, block, target, read)

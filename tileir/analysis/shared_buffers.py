@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import attrs
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.ir import Function
 from tileir.op import Op
@@ -38,7 +38,7 @@ _F = TypeVar("_F")
 _NONE: Buffers = frozenset()
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class BufferLiveness:
     """By op: `needed`, the buffers that hold something needed before or after it, or that it
     accesses; `copying`, those that a copy may be on its way to. Ops that stand nowhere have
@@ -52,7 +52,7 @@ class BufferLiveness:
         return self.needed.get(op, _NONE) | self.copying.get(op, _NONE)
 
 
-@cached
+@memoize
 def alive(function: Function) -> BufferLiveness:
     """The buffers of `function` that are alive at its ops."""
     result = frozenset(op.results[0] for op in function.ops if op.allocates_shared)
@@ -68,12 +68,12 @@ def alive(function: Function) -> BufferLiveness:
     for op in function.ops:
         if op in written:
             # What is needed before and no more after is what the op itself reads.
-            needed[op] = (written[op][1] & required[op][1]) | accessed(op) | escaping
+            needed[op] = (written[op][1] & required[op][1]) | accessed_buffers(op) | escaping
             copying[op] = frozenset(copied[op][0]) | frozenset(copied[op][1])
     return BufferLiveness(needed, copying)
 
 
-def accessed(op: Op) -> Buffers:
+def accessed_buffers(op: Op) -> Buffers:
     """The buffers that `op` reads or writes."""
     if op.mnemonic not in ACCESSES:
         return _NONE
@@ -84,7 +84,7 @@ def accessed(op: Op) -> Buffers:
 
 def wgmma_operands(function: Function) -> Buffers:
     """The buffers that some `gpu.wgmma` of `function` reads."""
-    return _NONE.union(*(accessed(op) for op in function.ops if op.mnemonic == WGMMA))
+    return _NONE.union(*(accessed_buffers(op) for op in function.ops if op.mnemonic == WGMMA))
 
 
 def forward_states(
@@ -116,7 +116,7 @@ def _written_buffers(op: Op, state: Buffers) -> Buffers:
     """Buffers that something was written to."""
     if op.mnemonic == ALLOT:
         return state - {op.results[0]}
-    return state if op.mnemonic in READS else state | accessed(op)
+    return state if op.mnemonic in READS else state | accessed_buffers(op)
 
 
 def _age_copies(function: Function) -> Callable[[Op, Ages], Ages]:
@@ -124,9 +124,9 @@ def _age_copies(function: Function) -> Callable[[Op, Ages], Ages]:
     count of a wait are equal."""
     most = max((cast(Any, op).pending for op in function.ops if op.mnemonic == WAIT), default=0) + 1
 
-    def changed(op: Op, state: Ages) -> Ages:
+    def transfer(op: Op, state: Ages) -> Ages:
         if op.mnemonic == COPY:
-            return {**state, **dict.fromkeys(accessed(op), 0)}
+            return {**state, **dict.fromkeys(accessed_buffers(op), 0)}
         if op.mnemonic == COMMIT:
             return {v: min(age + 1, most) for v, age in state.items()}
         if op.mnemonic == WAIT:
@@ -134,7 +134,7 @@ def _age_copies(function: Function) -> Callable[[Op, Ages], Ages]:
             return {v: age for v, age in state.items() if age <= pending}
         return state
 
-    return changed
+    return transfer
 
 
 def _younger(a: Ages, b: Ages) -> Ages:
@@ -166,4 +166,4 @@ def _required_buffers(op: Op, state: Buffers, operands: Buffers) -> Buffers:
         return state - {op.results[0]}
     if op.mnemonic == WGMMA_WAIT:
         return state | operands
-    return state | accessed(op) if op.mnemonic in READS else state
+    return state | accessed_buffers(op) if op.mnemonic in READS else state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import cfg
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -15,7 +15,7 @@ from tileir.values import Operand, Value
 UnderlyingPointers = Mapping[Value, "Value | None"]
 
 
-@cached
+@memoize
 def underlying_pointers(function: Function) -> UnderlyingPointers:
     """Of every pointer, and tile of pointers, the function's parameter that it and nothing else
     points into; None where it may be one of several, or comes from memory or a number. Pointers

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tileir.analysis.cache import cached
+from tileir.analysis.cache import memoize
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.values import Operand, Value
 
 
-@cached
+@memoize
 def definitions(function: Function) -> Mapping[Value, Op]:
     """The op that defines each value; parameters of functions and blocks are left out."""
     return {value: op for op in function.ops for value in op.results}
 
 
-@cached
+@memoize
 def uses(function: Function) -> Mapping[Value, tuple[Op, ...]]:
     """The ops that read each value, in program order, once per operand that reads it.
 
@@ -31,7 +31,7 @@ def uses(function: Function) -> Mapping[Value, tuple[Op, ...]]:
     return {value: tuple(readers) for value, readers in ops.items()}
 
 
-@cached
+@memoize
 def arguments(function: Function) -> Mapping[Value, tuple[Operand, ...]]:
     """What edges pass for each parameter of a block."""
     operands: dict[Value, list[Operand]] = {}
@@ -44,7 +44,7 @@ def arguments(function: Function) -> Mapping[Value, tuple[Operand, ...]]:
     return {value: tuple(argument) for value, argument in operands.items()}
 
 
-@cached
+@memoize
 def defining_blocks(function: Function) -> Mapping[Value, str]:
     """Label of the block that defines each value; function parameters belong to the entry."""
     if function.is_declaration:

@@ -52,7 +52,7 @@ class AccessMixin(Faults):
     def load(self, pointer: Tensor, mask: Tensor | None, other: Tensor | None, op: Op) -> Tensor:
         """What `pointer` points to in the lanes that take part, `other` where the mask is false,
         undefined elsewhere."""
-        element = accessed(op.results[0].type)
+        element = accessed_element(op.results[0].type)
         lanes = self._lanes(pointer, mask, op)
         volatile = getattr(op, "volatile", False)
         touch = Touch.ATOMIC_READ if volatile else Touch.READ
@@ -242,7 +242,7 @@ class AccessMixin(Faults):
             races.check(clock.now if clock else None)
 
 
-def accessed(type: Type) -> Element:
+def accessed_element(type: Type) -> Element:
     """The element of what is loaded or stored."""
     return cast(Element, element_of(type))
 

@@ -42,7 +42,7 @@ class Within:
 
 
 @attrs.frozen(eq=False)
-class Bound:
+class PlacedArray:
     """An array in memory: where, and which parameter it was given to."""
 
     name: str
@@ -95,7 +95,7 @@ class Binder:
 
     memory: Memory
     machine: Machine
-    bound: list[Bound] = attrs.field(factory=list[Bound])
+    bound: list[PlacedArray] = attrs.field(factory=list[PlacedArray])
     tables: list[tuple[Array, list[Array]]] = attrs.field(factory=list[tuple[Array, list[Array]]])
 
     def values(self, kernel: Function, arguments: Mapping[str, Any]) -> list[Any]:
@@ -136,13 +136,13 @@ class Binder:
         )  # fmt: skip
         for name, array in group:
             address = region.base + _pointer(array) - origin
-            self.bound.append(Bound(name, array, region, address))
+            self.bound.append(PlacedArray(name, array, region, address))
 
     def _arrays(self, parameter: Parameter, name: str, value: Any) -> list[Array]:
         """The arrays that `value` brings; a pointer table is one more."""
         type_ = parameter.type
         if isinstance(type_, Descriptor):
-            return [_described(parameter, name, value, type_)]
+            return [_array_for_descriptor(parameter, name, value, type_)]
         if not isinstance(type_, Pointer):
             return []
         if isinstance(type_.pointee, Pointer) and isinstance(value, (list, tuple)):
@@ -189,7 +189,7 @@ class Binder:
             for bound in named:
                 _bytes_of(bound.array, bound.region.spoil(), bound.offset)[...] = 0xFF
 
-    def undefined(self) -> dict[str, NDArray[np.bool_]]:
+    def undefined_masks(self) -> dict[str, NDArray[np.bool_]]:
         """Per array, True where an element holds no defined value."""
         result: dict[str, NDArray[np.bool_]] = {}
         for bound in self.bound:
@@ -237,7 +237,7 @@ def _fit(parameter: Parameter, name: str, value: Any, pointee: Any) -> Array:
     return value
 
 
-def _described(parameter: Parameter, name: str, value: Any, type_: Descriptor) -> Array:
+def _array_for_descriptor(parameter: Parameter, name: str, value: Any, type_: Descriptor) -> Array:
     """`value` as an array that a descriptor of `type_` may describe."""
     array = _fit(parameter, name, value, type_.block.element)
     if array.ndim != len(type_.block.shape):

@@ -31,7 +31,7 @@ _FIRST = 1 << 61
 
 
 @attrs.define(eq=False)
-class Barrier:
+class BarrierState:
     """A barrier in its phase number `phase`, which ends with the last arrival: `left` of
     `arrivals`, and `bytes` that copies are still to bring."""
 
@@ -51,7 +51,7 @@ class Barrier:
 
 
 @attrs.define(eq=False)
-class Group:
+class ThreadGroup:
     """Threads that run one function: the program instance, or a role of it. `reading` are its
     copies from shared memory that have not been made yet, oldest first."""
 
@@ -76,12 +76,12 @@ class _Copy:
 class HopperMixin(SharedMixin):
     """`mbarrier_*`, `tma_*`, `wgmma`, `start_role` and `join_roles`; mixed into a machine."""
 
-    barriers: dict[int, list[Barrier]]
-    groups: dict[int, Group]
+    barriers: dict[int, list[BarrierState]]
+    groups: dict[int, ThreadGroup]
     """Of the instances themselves, by number."""
     roles: dict[int, int]
     """How many roles of an instance run."""
-    group: Group | None
+    group: ThreadGroup | None
     """The role that runs; None for the instance itself."""
     spawned: list[tuple[int, Steps]]
     """Coroutines to be started, with the numbers of their instances."""
@@ -99,7 +99,7 @@ class HopperMixin(SharedMixin):
     def mbarrier_alloc(self, op: Any) -> Tensor:
         """Barriers in their first phase."""
         address = _FIRST + len(self.barriers)
-        self.barriers[address] = [Barrier(op.arrivals, op.arrivals) for _ in range(op.count)]
+        self.barriers[address] = [BarrierState(op.arrivals, op.arrivals) for _ in range(op.count)]
         return Tensor(np.array(address, np.uint64))
 
     def mbarrier_expect(self, op: Any, barrier: Tensor, index: Tensor) -> None:
@@ -123,7 +123,7 @@ class HopperMixin(SharedMixin):
         if self._barrier(op, barrier, index).phase % 2 == int(parity.data) % 2:
             raise NotReadyError
 
-    def _arrive(self, op: Any, barrier: Barrier, count: int) -> None:
+    def _arrive(self, op: Any, barrier: BarrierState, count: int) -> None:
         if count > barrier.left:
             message = f"{count} arrive where {barrier.left} of {barrier.arrivals} are missing"
             raise fail("TIR0519", op, message, self)
@@ -131,7 +131,7 @@ class HopperMixin(SharedMixin):
         barrier.settle()
         self.version += 1
 
-    def _barrier(self, op: Any, barrier: Tensor, index: Tensor) -> Barrier:
+    def _barrier(self, op: Any, barrier: Tensor, index: Tensor) -> BarrierState:
         result = self.barriers.get(int(barrier.data), [])
         if not 0 <= int(index.data) < len(result):
             raise fail("TIR0501", op, f"no barrier {int(index.data)}", self)
@@ -140,18 +140,18 @@ class HopperMixin(SharedMixin):
     # Copies ---------------------------------------------------------------------------------
 
     def tma_load(
-        self, op: Any, descriptor: DescriptorValue, buffer: Tensor, slot: Tensor,
+        self, op: Any, descriptor: DescriptorValue, buffer: Tensor, stage: Tensor,
         barrier: tuple[Tensor, Tensor], indices: tuple[Tensor, ...],
     ) -> None:  # fmt: skip
         """A copy into a stage, whose contents are undefined until it completes; with others of a
         cluster, into one of each block."""
         if op.multicast == 1:
-            self._copy(op, descriptor, (buffer, slot), barrier, (slice(None), indices))
+            self._copy(op, descriptor, (buffer, stage), barrier, (slice(None), indices))
             return
-        part = self._share(op, indices, buffer, slot)
+        part = self._share(op, indices, buffer, stage)
         whole, (at, index) = self._everywhere(op, buffer), barrier
         for there, where in zip(whole, self._everywhere(op, at), strict=True):
-            self._copy(op, descriptor, (there, slot), (where, index), part)
+            self._copy(op, descriptor, (there, stage), (where, index), part)
 
     def _copy(
         self, op: Any, descriptor: DescriptorValue, into: tuple[Tensor, Tensor],
@@ -159,7 +159,7 @@ class HopperMixin(SharedMixin):
     ) -> None:  # fmt: skip
         """A copy into rows of a stage of one block."""
         rows, indices = part
-        result, number = self._slot(op, *into)
+        result, number = self._stage(op, *into)
         counted = self._barrier(op, *barrier)
         shape = result.data[number, rows].shape
         size = dtype_of(op.buffer.type.pointee).itemsize * int(np.prod(shape))
@@ -168,7 +168,7 @@ class HopperMixin(SharedMixin):
         def land() -> None:
             data, undef = self._block_of(op, descriptor, indices)
             lost = undef if undef is None else undef.reshape(shape)
-            self._write_slot(into[0], (number, rows), data.reshape(shape), lost)
+            self._write_stage(into[0], (number, rows), data.reshape(shape), lost)
             counted.bytes -= size
             counted.settle()
 
@@ -179,27 +179,27 @@ class HopperMixin(SharedMixin):
         return [mine]
 
     def _share(
-        self, op: Any, indices: tuple[Tensor, ...], buffer: Tensor, slot: Tensor
+        self, op: Any, indices: tuple[Tensor, ...], buffer: Tensor, stage: Tensor
     ) -> tuple[slice, tuple[Tensor, ...]]:
         """The rows of a stage that this block copies for its cluster, and where they start."""
         raise fail("TIR0521", op, "the kernel has no cluster", self)
 
     def tma_store(
-        self, op: Any, descriptor: DescriptorValue, buffer: Tensor, slot: Tensor,
+        self, op: Any, descriptor: DescriptorValue, buffer: Tensor, stage: Tensor,
         indices: tuple[Tensor, ...],
     ) -> None:  # fmt: skip
         """A copy out of a stage, which may hold several blocks."""
-        result, number = self._slot(op, buffer, slot)
+        result, number = self._stage(op, buffer, stage)
         data, undef = result.data[number], result.undef[number]
         extents = op.descriptor.type.block.shape
         rows, step = int(np.prod(extents[:-1])), extents[op.axis]
 
         def land() -> None:
-            for piece in range(data.shape[0] // rows):
-                moved = Tensor(indices[op.axis].data + np.int32(piece * step))
+            for block in range(data.shape[0] // rows):
+                moved = Tensor(indices[op.axis].data + np.int32(block * step))
                 at = (*indices[: op.axis], moved, *indices[op.axis + 1 :])
-                held = slice(piece * rows, piece * rows + rows)
-                self._store_block(op, self.block(descriptor, at), data[held], undef[held])
+                taken = slice(block * rows, block * rows + rows)
+                self._store_block(op, self.block(descriptor, at), data[taken], undef[taken])
             self.accesses.stores += not op.add
 
         self._running().reading.append(self._begin(op, land))
@@ -243,7 +243,7 @@ class HopperMixin(SharedMixin):
             try:
                 copy.finish()
             except InterpretError as error:
-                raise cast(Any, self).located(error, op) from None
+                raise cast(Any, self).with_location(error, op) from None
             self.version += 1
 
         self.spawned.append((self.instance, coroutine()))
@@ -269,13 +269,15 @@ class HopperMixin(SharedMixin):
         signed = (op.lhs_signed, op.rhs_signed)
         return cast(Any, self).dot(left, right, c, precision, signed=signed)
 
-    def _operand(self, op: Any, name: str, factor: tuple[Tensor, Tensor], turned: bool) -> Tensor:
+    def _operand(
+        self, op: Any, name: str, place: tuple[Tensor, Tensor], transposed: bool
+    ) -> Tensor:
         operand = getattr(op, name)
         if shape_of(operand.type):
-            return factor[0]
-        result, number = self._slot(op, *factor)
+            return place[0]
+        result, number = self._stage(op, *place)
         data, undef = result.data[number], result.undef[number]
-        if turned:
+        if transposed:
             data, undef = data.T, undef.T
         return Tensor(data.copy(), undef.copy() if undef.any() else None)
 
@@ -293,7 +295,7 @@ class HopperMixin(SharedMixin):
             raise NotReadyError
 
     def _role(self, op: Any, code: Code, arguments: tuple[Any, ...]) -> Steps:
-        group = Group(f"@{op.callee}", op.warps)
+        group = ThreadGroup(f"@{op.callee}", op.warps)
         inner = steps(code, arguments, cast(Any, self))
         while True:
             self.group = group
@@ -305,7 +307,7 @@ class HopperMixin(SharedMixin):
         self.roles[self.instance] -= 1
         self.version += 1
 
-    def _end(self, op: Any, group: Group) -> None:
+    def _end(self, op: Any, group: ThreadGroup) -> None:
         if group.reading:
             raise fail("TIR0520", op, f"{group.name} ends, and {_READING}", self)
 
@@ -319,8 +321,8 @@ class HopperMixin(SharedMixin):
             message = f"{program(self)} ends, and {_READING}"
             raise InterpretError(Diagnostic("TIR0520", message))
 
-    def _running(self) -> Group:
+    def _running(self) -> ThreadGroup:
         """The threads that run."""
         if self.group is not None:
             return self.group
-        return self.groups.setdefault(self.instance, Group("the kernel", self.num_warps))
+        return self.groups.setdefault(self.instance, ThreadGroup("the kernel", self.num_warps))

@@ -30,7 +30,7 @@ def unique_address_batches(addresses: Addresses) -> list[Indices]:
     starts = np.flatnonzero(new)
     lengths = np.diff(np.append(starts, len(ordered)))
     rank = np.arange(len(ordered)) - np.repeat(starts, lengths)
-    return [np.sort(order[rank == turn]) for turn in range(int(rank.max()) + 1)]
+    return [np.sort(order[rank == batch]) for batch in range(int(rank.max()) + 1)]
 
 
 def _kernel(name: str) -> Update:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tileir.interp.access import ACQUIRES, RELEASES, AccessMixin, accessed
+from tileir.interp.access import ACQUIRES, RELEASES, AccessMixin, accessed_element
 from tileir.interp.atomic_update import UPDATES, pick, unique_address_batches
 from tileir.interp.failures import fail
 from tileir.interp.memory import RAW
@@ -20,7 +20,7 @@ class AtomicMixin(AccessMixin):
 
     def atomic_load(self, pointer: Tensor, mask: Tensor | None, op: Any) -> Tensor:
         """A load that orders memory as `op.sem` says."""
-        element = accessed(op.results[0].type)
+        element = accessed_element(op.results[0].type)
         lanes = self._lanes(pointer, mask, op)
         raw, undef = self._gather(pointer.data, lanes, element.bytes, op, Touch.ATOMIC_READ)
         self.accesses.atomics += 1
@@ -73,8 +73,8 @@ class AtomicMixin(AccessMixin):
         flat = pointer.data.reshape(-1)
         chosen = np.arange(flat.size) if lanes is None else np.flatnonzero(lanes)
         old, wrote = np.zeros(flat.size, dtype), np.zeros(flat.size, np.bool_)
-        for turn in unique_address_batches(flat[chosen]):
-            part = chosen[turn]
+        for batch in unique_address_batches(flat[chosen]):
+            part = chosen[batch]
             raw, undef = self._gather(flat[part], None, dtype.itemsize, op, Touch.ATOMIC_READ)
             if undef is not None:
                 raise fail("TIR0505", op, "updates memory that was never written", self)

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from tileir.errors import Diagnostic, InterpretError
-from tileir.interp.async_units import Barrier, HopperMixin
+from tileir.interp.async_units import BarrierState, HopperMixin
 from tileir.interp.clocks import InstanceClock, Published
 from tileir.interp.failures import fail
 from tileir.interp.program import NoInstanceError
@@ -131,9 +131,11 @@ class ClusterMixin(HopperMixin):
             raise fail("TIR0521", op, f"rank {rank} is at its end", self)
         return Tensor(np.array(address, np.uint64))
 
-    def cluster_load(self, op: Any, buffer: Tensor, slot: Tensor, rank: Tensor, row: Tensor) -> Any:
+    def cluster_load(
+        self, op: Any, buffer: Tensor, stage: Tensor, rank: Tensor, row: Tensor
+    ) -> Any:
         """Rows of a stage of another rank."""
-        result, number = self._slot(op, self._of(op, buffer, int(rank.data)), slot)
+        result, number = self._stage(op, self._of(op, buffer, int(rank.data)), stage)
         first, (rows, columns) = int(row.data), shape_of(op.type)
         part = (number, slice(first, first + rows), slice(columns))
         if first < 0 or result.data[part].shape != (rows, columns):
@@ -156,9 +158,11 @@ class ClusterMixin(HopperMixin):
             counted = self._barrier(op, self._of(op, barrier[0], rank), barrier[1])
             self._send(op, Tensor(value.data[part], undef), there, counted)
 
-    def _send(self, op: Any, part: Tensor, place: tuple[Tensor, Tensor], counted: Barrier) -> None:
+    def _send(
+        self, op: Any, part: Tensor, place: tuple[Tensor, Tensor], counted: BarrierState
+    ) -> None:
         """A copy of a tile into a stage, whose bytes `counted` counts."""
-        result, number = self._slot(op, *place)
+        result, number = self._stage(op, *place)
         size = part.data.size * op.value.type.element.bytes
         result.undef[number] = True
 
@@ -173,11 +177,11 @@ class ClusterMixin(HopperMixin):
         return [self._of(op, mine, rank) for rank in range(self.ranks)]
 
     def _share(
-        self, op: Any, indices: tuple[Tensor, ...], buffer: Tensor, slot: Tensor
+        self, op: Any, indices: tuple[Tensor, ...], buffer: Tensor, stage: Tensor
     ) -> tuple[slice, tuple[Tensor, ...]]:
         extents = op.descriptor.type.block.shape
         rows, step, rank = prod(extents[:-1]), extents[op.axis], self.instance % self.ranks
-        result, _ = self._slot(op, buffer, slot)
+        result, _ = self._stage(op, buffer, stage)
         if op.multicast != self.ranks or result.data.shape[1] != rows * self.ranks:
             message = f"{self.ranks} blocks of {rows} rows for {result.data.shape[1]} of a stage"
             raise fail("TIR0521", op, message, self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from tileir.errors import InterpretError, TileirError
-from tileir.interp.program import BlockCode, CallSite, Code, Edge, Frame, Step
+from tileir.interp.program import BlockCode, CallSite, Code, CodeEdge, Frame, Step
 from tileir.interp.schedule import NotReadyError, Pause, Steps
 from tileir.op import Op
 
@@ -20,9 +20,9 @@ class Host(Protocol):
     """Ops that may still run."""
 
     def code_of(self, name: str) -> Code: ...
-    def enabled(self, predicate: Any, op: Op) -> bool: ...
-    def spent(self, op: Op) -> InterpretError: ...
-    def located(self, error: Exception, op: Op) -> TileirError: ...
+    def is_enabled(self, predicate: Any, op: Op) -> bool: ...
+    def step_limit_error(self, op: Op) -> InterpretError: ...
+    def with_location(self, error: Exception, op: Op) -> TileirError: ...
 
 
 def run(code: Code, arguments: tuple[Any, ...], host: Host) -> tuple[Any, ...]:
@@ -38,8 +38,8 @@ def run(code: Code, arguments: tuple[Any, ...], host: Host) -> tuple[Any, ...]:
             step = block.leave
             left = step(frame)
         except _OF_AN_OP as error:
-            raise host.located(error, block.op_of(step)) from None
-        if not isinstance(left, Edge):
+            raise host.with_location(error, block.op_of(step)) from None
+        if not isinstance(left, CodeEdge):
             return left
         block = _follow(left, frame)
 
@@ -75,8 +75,8 @@ def steps(
             step = block.leave
             left = step(frame)
         except _OF_AN_OP as error:
-            raise host.located(error, block.op_of(step)) from None
-        if not isinstance(left, Edge):
+            raise host.with_location(error, block.op_of(step)) from None
+        if not isinstance(left, CodeEdge):
             return left
         block = _follow(left, frame)
 
@@ -101,10 +101,10 @@ def _count(block: BlockCode, host: Host) -> None:
     block.runs += 1
     host.budget -= block.weight
     if host.budget < 0:
-        raise host.spent(block.block.terminator)
+        raise host.step_limit_error(block.block.terminator)
 
 
-def _follow(edge: Edge, frame: Frame) -> BlockCode:
+def _follow(edge: CodeEdge, frame: Frame) -> BlockCode:
     values = [frame[slot] for slot in edge.sources]
     for slot, value in zip(edge.targets, values, strict=True):
         frame[slot] = value
@@ -115,7 +115,7 @@ def _call(
     site: CallSite, calls: tuple[Op, ...], frame: Frame, frames: tuple[Frame, ...], host: Host
 ) -> Steps:
     """Call a function that may pause, from a caller that may; `calls` ends with this call."""
-    if site.predicate and not host.enabled(frame[site.predicate], calls[-1]):
+    if site.predicate and not host.is_enabled(frame[site.predicate], calls[-1]):
         results = site.disabled
     else:
         arguments = tuple([frame[slot] for slot in site.arguments])

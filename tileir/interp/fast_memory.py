@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tileir.interp.access import accessed, selection
+from tileir.interp.access import accessed_element, selection
 from tileir.interp.closures import Frame, Step
 from tileir.interp.machine_request import Request
 from tileir.interp.races import Touch
-from tileir.interp.strided_access import Place
+from tileir.interp.strided_access import StridedPlace
 from tileir.machine import Tensor, dtype_of
 from tileir.types import I1
 
@@ -48,7 +48,7 @@ class _Access:
     lanes: _Lanes = attrs.field(factory=_Lanes)
     failures: int = 0
 
-    def place(self, pointer: Tensor, mask: Tensor | None) -> Place | None:
+    def place(self, pointer: Tensor, mask: Tensor | None) -> StridedPlace | None:
         """Where the access falls, noted with the race detector; None where it takes more care."""
         machine = self.machine
         if pointer.undef is not None or machine.clock_of_instance is not None:
@@ -70,7 +70,7 @@ class _Access:
         self._log(place)
         return place
 
-    def _log(self, place: Place) -> None:
+    def _log(self, place: StridedPlace) -> None:
         races = self.machine.races
         entry = races.entry(self.op, self.machine.instance)
         if races.log(place.region, place.log(), self.size, entry, self.touch):
@@ -81,7 +81,7 @@ def quick_load(
     op: Any, asked: Request, machine: Any, slots: Sequence[int], results: Sequence[int]
 ) -> Step | None:
     """A step for a load that is not volatile."""
-    element = accessed(op.results[0].type)
+    element = accessed_element(op.results[0].type)
     if op.volatile or not hasattr(machine, "strides"):
         return None
     (a, m, o), (result,), dtype, evaluate = slots, results, dtype_of(element), op.evaluate
@@ -102,12 +102,12 @@ def quick_load(
         if mask is None or lanes.picked is None:
             frame[result] = Tensor(data)
         else:
-            frame[result] = _filled(data, lanes.picked, mask, other)
+            frame[result] = _fill_masked(data, lanes.picked, mask, other)
 
     return step
 
 
-def _filled(data: Any, picked: Any, mask: Tensor, other: Tensor | None) -> Tensor:
+def _fill_masked(data: Any, picked: Any, mask: Tensor, other: Tensor | None) -> Tensor:
     if other is not None:
         out = np.array(other.data)
         out[picked] = data
@@ -124,7 +124,7 @@ def quick_store(
     if op.volatile or not hasattr(machine, "strides"):
         return None
     (p, v, m), evaluate = slots, op.evaluate
-    size = accessed(op.value.type).bytes
+    size = accessed_element(op.value.type).bytes
     access, accesses = _Access(op, machine, size, Touch.WRITE), machine.accesses
     lanes = access.lanes
 

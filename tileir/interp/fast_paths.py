@@ -161,12 +161,12 @@ def _trapping(
 
 def _offset(op: Op, size: int, machine: Any, slots: Sequence[int], result: int) -> Step:
     (a, b), evaluate = slots, op.evaluate
-    factor = np.array(size, np.int64)
+    element_bytes = np.array(size, np.int64)
 
     def step(frame: Frame) -> None:
         p, i = frame[a], frame[b]
         if p.undef is None is i.undef:
-            bytes_ = np.asarray(np.multiply(i.data, factor)).view(np.uint64)
+            bytes_ = np.asarray(np.multiply(i.data, element_bytes)).view(np.uint64)
             data = p.data + bytes_
             frame[result] = Tensor(data if type(data) is np.ndarray else np.asarray(data))
         else:

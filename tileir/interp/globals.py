@@ -15,22 +15,22 @@ from tileir.limits import used_globals
 from tileir.machine.tensor import fits_dtype
 
 
-def place_globals(module: Module, binder: Binder, given: Mapping[str, Any]) -> dict[str, int]:
+def place_globals(module: Module, binder: Binder, arrays: Mapping[str, Any]) -> dict[str, int]:
     """Put the module's globals into memory; their addresses by name.
 
-    An array of `given` is a global's memory itself. A global without initial value and array is
+    An array of `arrays` is a global's memory itself. A global without initial value and array is
     undefined until it is written; one that no function names has no memory. Raises
     InterpretError for arrays that do not fit.
     """
-    unknown = sorted(set(given) - set(module.globals))
+    unknown = sorted(set(arrays) - set(module.globals))
     if unknown:
         raise InterpretError(Diagnostic("TIR0510", f"the module has no global @{unknown[0]}"))
     addresses: dict[str, int] = {}
     used = used_globals(module)
     for name, symbol in module.globals.items():
-        if name not in used and name not in given:
+        if name not in used and name not in arrays:
             continue
-        array = given.get(name)
+        array = arrays.get(name)
         if array is None:
             array = _initial(symbol)
         else:
@@ -40,7 +40,7 @@ def place_globals(module: Module, binder: Binder, given: Mapping[str, Any]) -> d
         addresses[name] = bound.address
         if symbol.constant:
             bound.region.denied_write = f"@{name} is constant"
-        if symbol.initial is None and name not in given:
+        if symbol.initial is None and name not in arrays:
             bound.region.spoil()[:] = 0xFF
     return addresses
 

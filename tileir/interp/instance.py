@@ -109,7 +109,7 @@ class InstanceMixin(Faults):
 
     # Predicates ----------------------------------------------------------------------------
 
-    def enabled(self, predicate: Tensor, op: Op) -> bool:
+    def is_enabled(self, predicate: Tensor, op: Op) -> bool:
         """Whether an op under the scalar `predicate` runs; under an undefined one, an op without
         effects does not."""
         if predicate.undef is not None and predicate.undef.any():
@@ -143,11 +143,11 @@ class InstanceMixin(Faults):
 
     def block(self, descriptor: Any, indices: tuple[Tensor, ...]) -> Any:
         """Addresses, mask and padding of a block."""
-        return Descriptors().block(_defined(descriptor), indices)
+        return Descriptors().block(_check_defined(descriptor), indices)
 
     def rows(self, descriptor: Any, index: Tensor, column: Tensor) -> Any:
         """The same for chosen rows."""
-        return Descriptors().rows(_defined(descriptor), index, column)
+        return Descriptors().rows(_check_defined(descriptor), index, column)
 
     # Assertions and output -------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class InstanceMixin(Faults):
 
     # Errors --------------------------------------------------------------------------------
 
-    def located(self, error: Exception, op: Op) -> TileirError:
+    def with_location(self, error: Exception, op: Op) -> TileirError:
         """`error`, raised while `op` ran, with the op's place; a caller's place as a note."""
         if isinstance(error, NotImplementedError):
             return fail("TIR0515", op, str(error) or "has no meaning here", self)
@@ -207,7 +207,7 @@ class InstanceMixin(Faults):
         located = Diagnostic(first.code, text, op.location, notes=first.notes)
         return type(error)(located, *rest)
 
-    def spent(self, op: Op) -> InterpretError:
+    def step_limit_error(self, op: Op) -> InterpretError:
         if self.time_limit is not None:
             message = f"the launch has taken longer than its time limit, {self.time_limit:g} s"
             return fail("TIR0725", op, message, self)
@@ -229,7 +229,7 @@ _VAST = 1 << 58
 """Elements of 32 bytes or fewer that take 2^63 bytes."""
 
 
-def _defined(descriptor: Any) -> DescriptorValue:
+def _check_defined(descriptor: Any) -> DescriptorValue:
     if not isinstance(descriptor, DescriptorValue):
         raise InterpretError(Diagnostic("TIR0503", "the descriptor is undefined"))
     return descriptor

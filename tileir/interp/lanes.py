@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tileir.errors import Diagnostic, InterpretError, TileirError
 from tileir.interp.execute import Host, run
-from tileir.interp.program import BlockCode, Code, Edge, Frame
+from tileir.interp.program import BlockCode, Code, CodeEdge, Frame
 from tileir.machine import Tensor, dtype_of
 from tileir.ops.control import CondBranch, Return
 from tileir.types import Tile, element_of
@@ -28,8 +28,8 @@ def call_lanes(code: Code, arguments: tuple[Tensor, ...], host: Host) -> tuple[T
     shape = np.broadcast_shapes(*(a.data.shape for a in arguments))
     count = int(np.prod(shape))
     flat = tuple(_flat(a, shape) for a in arguments)
-    part = _vectorised if _is_elementwise(code) else _one_by_one
-    return tuple(_shaped(result, shape) for result in part(code, flat, count, host))
+    part = _run_vectorized if _is_elementwise(code) else _one_by_one
+    return tuple(_reshape(result, shape) for result in part(code, flat, count, host))
 
 
 def _flat(value: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -38,7 +38,7 @@ def _flat(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     return Tensor(data, undef)
 
 
-def _shaped(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _reshape(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     undef = None if value.undef is None or not value.undef.any() else value.undef.reshape(shape)
     return Tensor(value.data.reshape(shape), undef)
 
@@ -65,7 +65,9 @@ def _member(value: Tensor, number: int) -> Tensor:
     return Tensor(np.array(value.data[number]), undef)
 
 
-def _vectorised(code: Code, arguments: tuple[Tensor, ...], count: int, host: Host) -> list[Tensor]:
+def _run_vectorized(
+    code: Code, arguments: tuple[Tensor, ...], count: int, host: Host
+) -> list[Tensor]:
     out = _Results(code, count)
     frame = code.template.copy()
     for slot, value in zip(code.parameters, arguments, strict=True):
@@ -76,7 +78,7 @@ def _vectorised(code: Code, arguments: tuple[Tensor, ...], count: int, host: Hos
         block.runs += 1
         host.budget -= block.weight * len(members)
         if host.budget < 0:
-            raise host.spent(block.block.terminator)
+            raise host.step_limit_error(block.block.terminator)
         _run_steps(block, frame, host)
         waiting.extend(_leave(block, frame, members, out, host))
     return out.tensors
@@ -88,7 +90,7 @@ def _run_steps(block: BlockCode, frame: Frame, host: Host) -> None:
         for step in block.steps:
             step(frame)
     except (TileirError, NotImplementedError) as error:
-        raise host.located(error, block.op_of(step)) from None
+        raise host.with_location(error, block.op_of(step)) from None
 
 
 def _leave(
@@ -102,14 +104,14 @@ def _leave(
     if isinstance(last, Return):
         out.put(members, left)
         return []
-    return [(left.block, _moved(left, frame), members)]
+    return [(left.block, _take_edge(left, frame), members)]
 
 
 def _terminate(block: BlockCode, frame: Frame, host: Host) -> Any:
     try:
         return block.leave(frame)
     except (TileirError, NotImplementedError) as error:
-        raise host.located(error, block.block.terminator) from None
+        raise host.with_location(error, block.block.terminator) from None
 
 
 def _part(
@@ -118,14 +120,14 @@ def _part(
     condition = frame[block.condition]
     if condition.undef is not None and condition.undef.any():
         error = InterpretError(Diagnostic("TIR0506", "the condition is undefined"))
-        raise host.located(error, last)
+        raise host.with_location(error, last)
     taken = np.broadcast_to(condition.data, members.shape)
     parts: list[tuple[BlockCode, Frame, Members]] = []
     for successor, chosen in ((last.then, taken), (last.otherwise, ~taken)):
         if chosen.any():
             edge = block.edges[id(successor)]
             kept = frame if chosen.all() else [_choose(v, chosen) for v in frame]
-            parts.append((edge.block, _moved(edge, kept), members[chosen]))
+            parts.append((edge.block, _take_edge(edge, kept), members[chosen]))
     return parts
 
 
@@ -139,7 +141,7 @@ def _choose(value: Any, chosen: NDArray[np.bool_]) -> Any:
     return Tensor(value.data[chosen], undef)
 
 
-def _moved(edge: Edge, frame: Frame) -> Frame:
+def _take_edge(edge: CodeEdge, frame: Frame) -> Frame:
     values = [frame[slot] for slot in edge.sources]
     for slot, value in zip(edge.targets, values, strict=True):
         frame[slot] = value

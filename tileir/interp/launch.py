@@ -30,7 +30,7 @@ from tileir.interp.report import Report
 from tileir.interp.schedule import DeadlockError, Steps, run_coroutines
 from tileir.ir import Function, Module
 from tileir.limits import check_globals, check_tiles, used_globals
-from tileir.linker import link, undefined
+from tileir.linker import link, undefined_functions
 
 _SHUFFLED = 1 << 22
 """Instances that are put into an order of their own; more are gone through in even steps."""
@@ -70,7 +70,7 @@ def interpret(
     place: out of bounds, misaligned, undefined where it is seen, a broken promise, division by
     zero, a race, a deadlock, a failed assertion.
     """
-    if any(True for _ in undefined(module)):
+    if any(True for _ in undefined_functions(module)):
         module = link(module)
     check_tiles(module, InterpretError)
     check_globals(used_globals(module), InterpretError)
@@ -170,12 +170,12 @@ class _Launch:
 
     def __attrs_post_init__(self) -> None:
         self.report = Report(self.function.name, self.grid)
-        self.races = RaceDetector(self._found)
+        self.races = RaceDetector(self._report_race)
 
     def bind(
         self,
         arguments: Sequence[Any] | Mapping[str, Any],
-        given: Mapping[str, Any],
+        arrays: Mapping[str, Any],
         uninitialised: Sequence[str],
         numbers: str,
         allow_undef: bool,
@@ -185,7 +185,7 @@ class _Launch:
         self.machine = make_machine(numbers)
         self.binder = Binder(self.memory, self.machine)
         self.values = self.binder.values(self.function, named)
-        addresses = place_globals(self.module, self.binder, given)
+        addresses = place_globals(self.module, self.binder, arrays)
         self.binder.spoil(uninitialised)
         pausing = pausing_functions(self.module)
         self.machine.enter_launch(
@@ -245,7 +245,7 @@ class _Launch:
         number //= self.machine.ranks
         return number % x, number // x % y, number // (x * y)
 
-    def _found(self, race: Race) -> None:
+    def _report_race(self, race: Race) -> None:
         if self.allow_races:
             if len(self.report.races) < MAX_RACES:
                 self.report.races.append(race)
@@ -273,5 +273,5 @@ class _Launch:
         self.report.ops = dict(counts)
         self.report.accesses = self.machine.accesses
         if allow_undef:
-            self.report.undefined = self.binder.undefined()
+            self.report.undefined = self.binder.undefined_masks()
         return self.report

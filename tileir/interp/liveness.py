@@ -11,18 +11,18 @@ from tileir.op import Op
 from tileir.values import Operand, Value
 
 
-def values_across_blocks(function: Function) -> set[Value]:
+def values_live_out(function: Function) -> set[Value]:
     """Values that another block than the defining one reads."""
-    home: dict[Value, Block] = {}
+    definition: dict[Value, Block] = {}
     for block in function.blocks.values():
         for op in block.ops:
             for result in op.results:
-                home[result] = block
+                definition[result] = block
     return {
         value
         for block in function.blocks.values()
         for value in _reads(block)
-        if isinstance(value, Value) and home.get(value, block) is not block
+        if isinstance(value, Value) and definition.get(value, block) is not block
     }
 
 

@@ -142,15 +142,15 @@ class Memory:
             region = self.regions.get(owner)
             if region is None:
                 raise self._outside(addresses, int(lanes[0]), size)
-            yield self._checked(region, addresses, lanes, size, write)
+            yield self._resolve(region, addresses, lanes, size, write)
 
-    def _checked(
+    def _resolve(
         self, region: Region, addresses: Addresses, lanes: Indices, size: int, write: bool
     ) -> Hit:
         chosen = addresses[lanes]
         wrong = chosen % np.uint64(size) != 0
         if wrong.any():
-            raise self._misaligned(addresses, int(lanes[wrong.argmax()]), size)
+            raise self._misalignment_error(addresses, int(lanes[wrong.argmax()]), size)
         view, first = region.view(size)
         index = (chosen.view(np.int64) - first) // size
         outside = (index < 0) | (index >= len(view))
@@ -174,7 +174,7 @@ class Memory:
         message = f"{place} is outside the {extent} bytes of {region.name}{hole}"
         return AccessError("TIR0501", message, lane)
 
-    def _misaligned(self, addresses: Addresses, lane: int, size: int) -> AccessError:
+    def _misalignment_error(self, addresses: Addresses, lane: int, size: int) -> AccessError:
         address = int(addresses[lane])
         region = self._nearest(address)
         place = f"{address:#x}" if region is None else describe(region, address, size)

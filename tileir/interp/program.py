@@ -20,7 +20,7 @@ from tileir.errors import Diagnostic, InterpretError, TileirError
 from tileir.interp.call_effects import effects_of, synchronises
 from tileir.interp.closures import Frame, Step, fixed_step, kept_step
 from tileir.interp.fast_paths import quick_step
-from tileir.interp.liveness import invariant_ops, last_uses, values_across_blocks
+from tileir.interp.liveness import invariant_ops, last_uses, values_live_out
 from tileir.ir import Block, Function
 from tileir.op import FieldKind, Op, Successor
 from tileir.types import Tile
@@ -42,7 +42,7 @@ _READ = (FieldKind.OPERAND, FieldKind.OPTIONAL, *_MANY)
 
 
 @attrs.define(eq=False)
-class Edge:
+class CodeEdge:
     """A branch taken: the block to go on in and the slots to copy into its parameters."""
 
     sources: tuple[int, ...]
@@ -74,7 +74,7 @@ class BlockCode:
     ops: tuple[Op, ...] = ()
     """The op of each step."""
     leave: Step = attrs.field(default=lambda frame: None)
-    edges: dict[int, Edge] = attrs.field(factory=dict[int, Edge])
+    edges: dict[int, CodeEdge] = attrs.field(factory=dict[int, CodeEdge])
     """By identity of the successor that the terminator's `evaluate` returns."""
     condition: int = 0
     """Slot of the terminator's first operand."""
@@ -132,7 +132,7 @@ class _Preparation:
     def code(self) -> Code:
         parameters = tuple([self._define(p.value) for p in self.function.parameters])
         x, y, z = self.machine.grid
-        shared = values_across_blocks(self.function)
+        shared = values_live_out(self.function)
         self._compute_uniform(parameters)
         self.often = x * y * z > FEW or bool(loops(self.function).by_header)
         self.invariant = invariant_ops(self.function)
@@ -160,10 +160,10 @@ class _Preparation:
             for slot, value in zip(parameters, self.arguments, strict=True):
                 self.template[slot] = value
             self.uniform.update(p.value for p in self.function.parameters)
-        room = UNIFORM_ELEMENTS
+        budget = UNIFORM_ELEMENTS
         for op in self.function.ops:
-            room -= sum(r.type.size for r in op.results if isinstance(r.type, Tile))
-            if room > 0 and self._is_uniform(op):
+            budget -= sum(r.type.size for r in op.results if isinstance(r.type, Tile))
+            if budget > 0 and self._is_uniform(op):
                 with suppress(TileirError, NotImplementedError, NoInstanceError):
                     self._plain_step(op)(self.template)
                     self.uniform.update(op.results)
@@ -260,11 +260,11 @@ class _Preparation:
             only = next(iter(edges.values()))
             code.leave = lambda frame: only
 
-    def _edge(self, successor: Successor, codes: Mapping[str, BlockCode]) -> Edge:
+    def _edge(self, successor: Successor, codes: Mapping[str, BlockCode]) -> CodeEdge:
         target = codes[successor.label]
         sources = tuple([self._slot(v) for v in successor.arguments])
         targets = tuple([self._slot(v) for v in target.block.parameters])
-        return Edge(sources, targets, target)
+        return CodeEdge(sources, targets, target)
 
     # One op --------------------------------------------------------------------------------
 
@@ -341,7 +341,7 @@ class _Preparation:
         def run(frame: Frame) -> None:
             predicate = frame[slot]
             if not tiled:
-                if machine.enabled(predicate, op):
+                if machine.is_enabled(predicate, op):
                     step(frame)
                     return
                 for result, undef in results:

@@ -40,7 +40,7 @@ class Touch(Enum):
 
 
 @attrs.frozen
-class Entry:
+class RaceEntry:
     """One access: the op, the instance (its linear number) and the instance's epoch."""
 
     op: Op
@@ -59,9 +59,9 @@ class Race:
 
     region: str
     offset: int
-    first: Entry
+    first: RaceEntry
     first_touch: Touch
-    second: Entry
+    second: RaceEntry
     second_touch: Touch
 
 
@@ -88,7 +88,7 @@ class Shadow:
         none = [np.full(count, -1, np.int32) for _ in range(5)]
         return cls(size, none[0], none[1], none[2], none[3], none[4])
 
-    def refined(self, region: Region, size: int) -> Shadow:
+    def refine(self, region: Region, size: int) -> Shadow:
         """The same in granules of a smaller `size`."""
         fine, times = Shadow.of(region, size), self.size // size
         fine.seen |= self.seen
@@ -128,7 +128,7 @@ class _Log:
     indices: list[Indices] = attrs.field(factory=list[Indices])
     entries: list[int] = attrs.field(factory=list[int])
 
-    def joined(self) -> tuple[Indices, Entries]:
+    def concatenate(self) -> tuple[Indices, Entries]:
         flat = [index.reshape(-1) for index in self.indices]
         counts = [len(index) for index in flat]
         return np.concatenate(flat), np.repeat(np.array(self.entries, np.int32), counts)
@@ -140,10 +140,10 @@ _Kind = tuple[Region, Touch, int]
 
 @attrs.define(eq=False)
 class RaceDetector:
-    """The log of accesses and the shadow of every region; `found` is called with each race."""
+    """The log of accesses and the shadow of every region; `on_race` is called with each race."""
 
-    found: Callable[[Race], None]
-    entries: list[Entry] = attrs.field(factory=list[Entry])
+    on_race: Callable[[Race], None]
+    entries: list[RaceEntry] = attrs.field(factory=list[RaceEntry])
     instances: Entries = attrs.field(factory=lambda: np.zeros(1024, np.int32))
     epochs: Entries = attrs.field(factory=lambda: np.zeros(1024, np.int32))
     """Of the entries up to the last check."""
@@ -164,7 +164,7 @@ class RaceDetector:
         last = self.latest.get(op)
         if last is not None and self.entries[last].is_of(instance, epoch):
             return last
-        self.entries.append(Entry(op, instance, epoch))
+        self.entries.append(RaceEntry(op, instance, epoch))
         self.latest[op] = number = len(self.entries) - 1
         return number
 
@@ -231,13 +231,13 @@ class RaceDetector:
                 self._mark_read(*self._cells(region, log))
             shadow = self.shadows[region]
         if size < shadow.size:
-            shadow = self.shadows[region] = shadow.refined(region, size)
+            shadow = self.shadows[region] = shadow.refine(region, size)
         return shadow
 
     def _cells(self, region: Region, log: _Log) -> tuple[Shadow, Indices, Entries]:
         """The shadow of `region`, the granules that the log's elements cover, and by whom."""
         shadow = self._shadow(region, log.size)
-        index, entries = log.joined()
+        index, entries = log.concatenate()
         if log.size == shadow.size:
             return shadow, index, entries
         times = log.size // shadow.size
@@ -278,7 +278,7 @@ class RaceDetector:
                 ((int(prior[lane]), first[0]), (int(entries[lane]), second[0])), key=_number
             )
             (a, touch_a), (b, touch_b) = ((self.entries[n], touch) for n, touch in sides)
-            self.found(Race(region.name, offset, a, touch_a, b, touch_b))
+            self.on_race(Race(region.name, offset, a, touch_a, b, touch_b))
 
 
 def _number(side: tuple[int, Touch]) -> int:

@@ -20,7 +20,7 @@ from tileir.types import I1, shape_of
 
 
 @attrs.define(eq=False)
-class Buffer:
+class BufferContents:
     """Elements by stage, and which of them are undefined."""
 
     data: NDArray[Any]
@@ -31,17 +31,17 @@ class SharedMixin(AccessMixin):
     """`shared_alloc`, `async_copy`, `local_load`, `local_gather` and
     `local_store`."""
 
-    buffers: dict[int, Buffer]
+    buffers: dict[int, BufferContents]
 
     def shared_alloc(self, op: Any) -> Tensor:
         """A new buffer, of which nothing is written."""
         kind = dtype_of(op.type.pointee)
         address = (1 << 60) + len(self.buffers)
-        self.buffers[address] = Buffer(np.zeros(op.shape, kind), np.ones(op.shape, bool))
+        self.buffers[address] = BufferContents(np.zeros(op.shape, kind), np.ones(op.shape, bool))
         return Tensor(np.array(address, np.uint64))
 
     def async_copy(
-        self, op: Any, pointer: Tensor, buffer: Tensor, slot: Tensor, mask: Tensor | None
+        self, op: Any, pointer: Tensor, buffer: Tensor, stage: Tensor, mask: Tensor | None
     ) -> None:
         """Write what `pointer` points to into a stage, zeros where the mask is false."""
         element = op.buffer.type.pointee
@@ -49,28 +49,28 @@ class SharedMixin(AccessMixin):
         raw, undef = self._gather(pointer.data, lanes, element.bytes, op, Touch.READ)
         data = raw != 0 if element is I1 else raw.view(dtype_of(element))
         self.accesses.loads += 1
-        self._put(op, buffer, slot, data, undef)
+        self._put(op, buffer, stage, data, undef)
 
-    def local_store(self, op: Any, value: Tensor, buffer: Tensor, slot: Tensor) -> None:
+    def local_store(self, op: Any, value: Tensor, buffer: Tensor, stage: Tensor) -> None:
         """Write a tile, or columns of it, into part of a stage."""
         first, count = op.columns or (0, value.data.shape[1])
         taken = np.s_[:, first : first + count]
         data, undef = value.data[taken], None if value.undef is None else value.undef[taken]
-        part = self._slot_part(op, buffer, slot, data.shape)
-        self._write_slot(buffer, part, data, undef)
+        part = self._stage_part(op, buffer, stage, data.shape)
+        self._write_stage(buffer, part, data, undef)
 
-    def local_load(self, op: Any, buffer: Tensor, slot: Tensor) -> Tensor:
+    def local_load(self, op: Any, buffer: Tensor, stage: Tensor) -> Tensor:
         """Part of a stage."""
-        part = self._slot_part(op, buffer, slot, shape_of(op.type))
+        part = self._stage_part(op, buffer, stage, shape_of(op.type))
         result = self.buffers[int(buffer.data)]
         undef = result.undef[part]
         return Tensor(result.data[part].copy(), undef.copy() if undef.any() else None)
 
     def local_gather(
-        self, op: Any, buffer: Tensor, slot: Tensor, row: Tensor, column: Tensor
+        self, op: Any, buffer: Tensor, stage: Tensor, row: Tensor, column: Tensor
     ) -> Tensor:
         """Elements of a stage at rows and columns that are affine in the element's place."""
-        result, number = self._slot(op, buffer, slot)
+        result, number = self._stage(op, buffer, stage)
         places = np.indices(shape_of(op.type))
         at = [
             np.tensordot(steps, places, 1) + int(start.data)
@@ -82,23 +82,23 @@ class SharedMixin(AccessMixin):
         undef = result.undef[number][tuple(at)]
         return Tensor(result.data[number][tuple(at)], undef if undef.any() else None)
 
-    def _put(self, op: Any, buffer: Tensor, slot: Tensor, data: Any, undef: Any) -> None:
-        result, number = self._slot(op, buffer, slot)
+    def _put(self, op: Any, buffer: Tensor, stage: Tensor, data: Any, undef: Any) -> None:
+        result, number = self._stage(op, buffer, stage)
         if result.data.shape[1:] != data.shape:
             message = f"the tile is {data.shape}, a stage {result.data.shape[1:]}"
             raise fail("TIR0501", op, message, self)
-        self._write_slot(buffer, (number,), data, undef)
+        self._write_stage(buffer, (number,), data, undef)
 
-    def _write_slot(self, buffer: Tensor, part: tuple[Any, ...], data: Any, undef: Any) -> None:
+    def _write_stage(self, buffer: Tensor, part: tuple[Any, ...], data: Any, undef: Any) -> None:
         result = self.buffers[int(buffer.data)]
         result.data[part] = data
         result.undef[part] = False if undef is None else undef
 
-    def _slot_part(
-        self, op: Any, buffer: Tensor, slot: Tensor, shape: tuple[int, ...]
+    def _stage_part(
+        self, op: Any, buffer: Tensor, stage: Tensor, shape: tuple[int, ...]
     ) -> tuple[Any, ...]:
         """Where in the buffer the part of `shape` is that begins at the offsets of `op`."""
-        result, number = self._slot(op, buffer, slot)
+        result, number = self._stage(op, buffer, stage)
         extents = zip(op.offsets, shape, strict=True)
         part = (number, *(slice(start, start + count) for start, count in extents))
         if result.data[part].shape != shape:
@@ -106,9 +106,9 @@ class SharedMixin(AccessMixin):
             raise fail("TIR0501", op, message, self)
         return part
 
-    def _slot(self, op: Any, buffer: Tensor, slot: Tensor) -> tuple[Buffer, int]:
+    def _stage(self, op: Any, buffer: Tensor, stage: Tensor) -> tuple[BufferContents, int]:
         result = self.buffers.get(int(buffer.data))
-        number = int(slot.data)
+        number = int(stage.data)
         if result is None or not 0 <= number < len(result.data):
             raise fail("TIR0501", op, f"no stage {number} in the buffer", self)
         return result, number

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tileir.machine.float_formats import BF16, F16, F32, F64, canonical, round_to, widen
-from tileir.machine.integers import signed, unsigned
+from tileir.machine.integers import as_signed, as_unsigned
 from tileir.machine.tensor import RAW, Array, raw
 
 DType = np.dtype[Any]
@@ -24,12 +24,12 @@ def narrow_integer(data: Array, to: DType) -> Array:
 
 def zero_extend(data: Array, to: DType) -> Array:
     """Zeros above."""
-    return unsigned(data).astype(to)
+    return as_unsigned(data).astype(to)
 
 
 def sign_extend(data: Array, to: DType) -> Array:
     """Copies of the sign above."""
-    return signed(data).astype(to)
+    return as_signed(data).astype(to)
 
 
 def to_float(data: Array, to: DType, *, rounding: str = "rn", saturate: bool = False) -> Array:
@@ -113,10 +113,10 @@ KERNELS: dict[str, Kernel] = {
     "fpcast": to_float,
     "fptosi": lambda x, to, *, saturate: to_integer(x, to, saturate=saturate, is_signed=True),
     "fptoui": lambda x, to, *, saturate: to_integer(x, to, saturate=saturate, is_signed=False),
-    "sitofp": lambda x, to: from_integer(signed(x), to),
-    "uitofp": lambda x, to: from_integer(unsigned(x), to),
+    "sitofp": lambda x, to: from_integer(as_signed(x), to),
+    "uitofp": lambda x, to: from_integer(as_unsigned(x), to),
     "ptrtoint": address_to_integer,
-    "inttoptr": lambda x, to: unsigned(x).astype(to),
+    "inttoptr": lambda x, to: as_unsigned(x).astype(to),
     "bitcast": reinterpret,
     "addrspacecast": lambda x, to: x,
 }

@@ -48,7 +48,7 @@ def root(a: Array) -> Pair:
     return near, (a - product) - error
 
 
-def fused(a: Array, b: Array, c: Array) -> Array:
+def fma(a: Array, b: Array, c: Array) -> Array:
     """`a * b + c` in f64, rounded once to nearest even (Boldo and Melquiond's algorithm)."""
     high, low = two_product(a, b)
     top, bottom = two_sum(c, low)
@@ -99,7 +99,7 @@ def nearest(exact: Fraction) -> float:
         return np.inf if exact > 0 else -np.inf
 
 
-def directed(near: Array, exact_sign: Array, mode: str) -> Array:
+def correct_direction(near: Array, exact_sign: Array, mode: str) -> Array:
     """f64 `near` moved to the side that `mode` asks for; `exact_sign` is that of the error."""
     down = np.nextafter(near, -np.inf)
     up = np.nextafter(near, np.inf)

@@ -60,12 +60,12 @@ def _power(steps: Array) -> Array:
 
 def _exponential(scale: float) -> Callable[[Array], Array]:
     high = np.array(1000.0 / scale * _STEPS)
-    low, factor = -high, np.array(scale)
+    low, multiplier = -high, np.array(scale)
 
     def compute(x: Array) -> Array:
         steps = np.asarray(np.minimum(x, high))
         np.maximum(steps, low, out=steps)
-        steps *= factor
+        steps *= multiplier
         return _power(steps)
 
     return compute
@@ -83,8 +83,8 @@ def in_blocks(compute: Callable[..., Array], *operands: Array) -> Array:
     flat = [x.reshape(-1) for x in operands]
     result = np.empty(size)
     for start in range(0, size, _BLOCK):
-        piece = slice(start, start + _BLOCK)
-        result[piece] = compute(*[x[piece] for x in flat])
+        part = slice(start, start + _BLOCK)
+        result[part] = compute(*[x[part] for x in flat])
     return result.reshape(operands[0].shape)
 
 

@@ -68,7 +68,7 @@ def widen(data: Array) -> Array:
     return data if data.dtype == F64 else data.astype(F64)
 
 
-def quieted(a: Array) -> Array:
+def quiet_nans(a: Array) -> Array:
     """`a` with every NaN a quiet one: numpy's `fmin` and `fmax` make NaN of a signalling NaN and a
     number, as IEEE 754-2008 had it."""
     wrong = np.isnan(a)
@@ -94,7 +94,7 @@ def round_to(
 ) -> Array:
     """f64 numbers rounded once into a format of at most 51 bits; `mode` is rn, rz, rm or rp.
 
-    `saturate` turns infinities and overflow into the largest number of their sign.
+    `saturate` maps infinities and overflow to the largest number of their sign.
     """
     if dtype == E8M0:
         return _powers(exact, mode, saturate)
@@ -102,7 +102,7 @@ def round_to(
     if mode == "rn" and not saturate and dtype == F32:
         return canonical(exact.astype(F32))
     rounded = _on_grid(exact, form, mode)
-    rounded = _bounded(rounded, exact, form, mode, saturate)
+    rounded = _saturate_overflow(rounded, exact, form, mode, saturate)
     if form.nan is None:
         return np.where(np.isnan(rounded), form.largest, rounded).astype(dtype)
     return _with_nans(rounded, dtype)
@@ -123,7 +123,9 @@ def _on_grid(exact: Array, form: Format, mode: str) -> Array:
     return np.where(np.isfinite(exact), np.ldexp(steps, unit), exact)
 
 
-def _bounded(rounded: Array, exact: Array, form: Format, mode: str, saturate: bool) -> Array:
+def _saturate_overflow(
+    rounded: Array, exact: Array, form: Format, mode: str, saturate: bool
+) -> Array:
     """What becomes of numbers beyond the largest one: infinity, NaN where there is none, or the
     largest number where the mode rounds towards it."""
     over = np.abs(rounded) > form.largest

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tileir.machine import error_free
-from tileir.machine.float_formats import BF16, F16, F32, F64, canonical, quieted, round_to, widen
+from tileir.machine.float_formats import BF16, F16, F32, F64, canonical, quiet_nans, round_to, widen
 from tileir.machine.tensor import Array, from_raw, raw
 
 Kernel = Callable[..., Array]
@@ -42,13 +42,13 @@ def _arithmetic(near: Kernel, pair: Callable[..., error_free.Pair], real: Kernel
         if rounding == "rn":
             result = nearest(a, b)
         else:
-            result = _directed(a, b, rounding, near, pair, real)
+            result = _compute_directed(a, b, rounding, near, pair, real)
         return flush(result) if ftz else result
 
     return kernel
 
 
-def _directed(
+def _compute_directed(
     a: Array, b: Array, mode: str, near: Kernel, pair: Callable[..., error_free.Pair], real: Kernel
 ) -> Array:
     """f32 or f64 `a` and `b` combined and rounded in a direction."""
@@ -58,14 +58,16 @@ def _directed(
     special = ~np.isfinite(x) | ~np.isfinite(y) | ((y == 0) & (near is np.divide))
     error = np.where(special, 0.0, error)
     if near is np.add or near is np.subtract:
-        middle = _zero_sum(middle, x, y if near is np.add else -y, mode)
+        middle = _sign_of_zero(middle, x, y if near is np.add else -y, mode)
     if dtype == F32:
         return round_to(error_free.odd(middle, error), F32, mode)
     wild = ~special & ~error_free.tame(x, y, middle)
-    return canonical(_exactly(error_free.directed(middle, error, mode), wild, real, mode, x, y))
+    return canonical(
+        _exactly(error_free.correct_direction(middle, error, mode), wild, real, mode, x, y)
+    )
 
 
-def _zero_sum(total: Array, x: Array, y: Array, mode: str) -> Array:
+def _sign_of_zero(total: Array, x: Array, y: Array, mode: str) -> Array:
     """A sum that cancels is -0.0 when rounding down (IEEE 754-2019 6.3)."""
     if mode != "rm":
         return total
@@ -107,20 +109,20 @@ def fma(a: Array, b: Array, c: Array, *, rounding: str = "rn", ftz: bool = False
     product = x * y
     total, error = map(np.asarray, error_free.two_sum(product, z))
     error = np.where(np.isfinite(total), error, 0.0)
-    total = _zero_sum(total, product, z, rounding)
+    total = _sign_of_zero(total, product, z, rounding)
     result = round_to(error_free.odd(total, error), a.dtype, rounding)
     return flush(result) if ftz else result
 
 
 def _fma64(x: Array, y: Array, z: Array, mode: str) -> Array:
-    product, factors = x * y, np.isfinite(x) & np.isfinite(y)
+    product, finite_product = x * y, np.isfinite(x) & np.isfinite(y)
     # A product that overflows is no infinity that another one could cancel.
-    total = np.where(factors & np.isinf(z), z, product + z)
-    plain = _zero_sum(total, product, z, mode)
-    finite = factors & np.isfinite(z)
+    total = np.where(finite_product & np.isinf(z), z, product + z)
+    plain = _sign_of_zero(total, product, z, mode)
+    finite = finite_product & np.isfinite(z)
     tame = error_free.tame(x, y, z, plain) & (plain != 0)
     if mode == "rn":
-        plain = np.where(finite & tame, error_free.fused(x, y, z), plain)
+        plain = np.where(finite & tame, error_free.fma(x, y, z), plain)
         wild = finite & ~tame
     else:
         wild = finite
@@ -178,14 +180,14 @@ def _extreme(compare: Kernel, zeros: Kernel) -> Kernel:
     return kernel
 
 
-fminnum = _extreme(lambda a, b: np.fmin(quieted(a), quieted(b)), np.bitwise_or)
-fmaxnum = _extreme(lambda a, b: np.fmax(quieted(a), quieted(b)), np.bitwise_and)
+fminnum = _extreme(lambda a, b: np.fmin(quiet_nans(a), quiet_nans(b)), np.bitwise_or)
+fmaxnum = _extreme(lambda a, b: np.fmax(quiet_nans(a), quiet_nans(b)), np.bitwise_and)
 
 
 def clampf(value: Array, low: Array, high: Array, *, nan: str = "all") -> Array:
     """`value` between `low` and `high`."""
-    held = fminnum(fmaxnum(value, low), high)
-    return canonical(np.where(np.isnan(value), value, held)) if nan == "all" else held
+    result = fminnum(fmaxnum(value, low), high)
+    return canonical(np.where(np.isnan(value), value, result)) if nan == "all" else result
 
 
 # Rounding to integers -------------------------------------------------------------------------
@@ -231,29 +233,29 @@ KERNELS: dict[str, Kernel] = {
 """By mnemonic."""
 
 
-def _ordered(compute: Kernel) -> Kernel:
-    return lambda a, b: compute(a, b) & ~_unordered(a, b)
+def _ordered_compare(compute: Kernel) -> Kernel:
+    return lambda a, b: compute(a, b) & ~_is_unordered(a, b)
 
 
 def _or_nan(compute: Kernel) -> Kernel:
-    return lambda a, b: compute(a, b) | _unordered(a, b)
+    return lambda a, b: compute(a, b) | _is_unordered(a, b)
 
 
-def _unordered(a: Array, b: Array) -> Array:
+def _is_unordered(a: Array, b: Array) -> Array:
     return np.isnan(a) | np.isnan(b)
 
 
 RELATIONS: dict[str, Kernel] = {
     "false": lambda a, b: np.zeros(a.shape, np.bool_),
     "true": lambda a, b: np.ones(a.shape, np.bool_),
-    "ord": lambda a, b: ~_unordered(a, b),
-    "uno": _unordered,
+    "ord": lambda a, b: ~_is_unordered(a, b),
+    "uno": _is_unordered,
     "oeq": np.equal,
     "ogt": np.greater,
     "oge": np.greater_equal,
     "olt": np.less,
     "ole": np.less_equal,
-    "one": _ordered(np.not_equal),
+    "one": _ordered_compare(np.not_equal),
     "ueq": _or_nan(np.equal),
     "ugt": _or_nan(np.greater),
     "uge": _or_nan(np.greater_equal),

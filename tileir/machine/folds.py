@@ -16,7 +16,7 @@ def fold(values: Values, axis: int, combine: Combine, present: Lanes | None) -> 
     """All elements along `axis` combined: of n, the last n // 2 are folded onto the first n // 2,
     again and again. Elements not `present` are passed over; where none is, lanes are undefined.
     """
-    rows = tuple([_moved(v, axis) for v in values])
+    rows = tuple([_move_axis_first(v, axis) for v in values])
     here = None if present is None else np.moveaxis(present, axis, 0)
     while (extent := rows[0].data.shape[0]) > 1:
         half = (extent + 1) // 2
@@ -27,7 +27,7 @@ def fold(values: Values, axis: int, combine: Combine, present: Lanes | None) -> 
             folded, kept = _present(combine, low, high, here[: extent - half], here[half:])
             here = np.concatenate((kept, here[extent - half : half]))
         if extent % 2:
-            folded = _stacked(folded, _rows(rows, extent - half, half))
+            folded = _stack(folded, _rows(rows, extent - half, half))
         rows = folded
     return tuple([_first(v, None if here is None else here[0]) for v in rows])
 
@@ -38,7 +38,7 @@ def sweep(
     """Inclusive prefixes along `axis` by distances 1, 2, 4, ... (Hillis and Steele 1986); from
     the end with `reverse`."""
     step = -1 if reverse else 1
-    rows = tuple([_flipped(_moved(v, axis), step) for v in values])
+    rows = tuple([_flip(_move_axis_first(v, axis), step) for v in values])
     here = None if present is None else np.moveaxis(present, axis, 0)[::step]
     extent, distance = rows[0].data.shape[0], 1
     while distance < extent:
@@ -48,9 +48,9 @@ def sweep(
         else:
             folded, kept = _present(combine, low, high, here[:-distance], here[distance:])
             here = np.concatenate((here[:distance], kept))
-        rows = _stacked(_rows(rows, 0, distance), folded)
+        rows = _stack(_rows(rows, 0, distance), folded)
         distance *= 2
-    return tuple([_moved_back(_flipped(v, step), axis) for v in rows])
+    return tuple([_moved_back(_flip(v, step), axis) for v in rows])
 
 
 def _present(
@@ -75,7 +75,7 @@ def _choose(where: Lanes, a: Tensor, b: Tensor) -> Tensor:
     return Tensor(data, np.where(where, in_a, in_b))
 
 
-def _moved(value: Tensor, axis: int) -> Tensor:
+def _move_axis_first(value: Tensor, axis: int) -> Tensor:
     undef = value.undef
     return Tensor(
         np.moveaxis(value.data, axis, 0), None if undef is None else np.moveaxis(undef, axis, 0)
@@ -89,7 +89,7 @@ def _moved_back(value: Tensor, axis: int) -> Tensor:
     )
 
 
-def _flipped(value: Tensor, step: int) -> Tensor:
+def _flip(value: Tensor, step: int) -> Tensor:
     undef = value.undef
     return value if step > 0 else Tensor(value.data[::-1], None if undef is None else undef[::-1])
 
@@ -103,11 +103,11 @@ def _rows(values: Values, start: int, stop: int) -> Values:
     )
 
 
-def _stacked(upper: Values, lower: Values) -> Values:
-    return tuple([_joined(a, b) for a, b in zip(upper, lower, strict=True)])
+def _stack(upper: Values, lower: Values) -> Values:
+    return tuple([_concatenate(a, b) for a, b in zip(upper, lower, strict=True)])
 
 
-def _joined(a: Tensor, b: Tensor) -> Tensor:
+def _concatenate(a: Tensor, b: Tensor) -> Tensor:
     data = np.concatenate((a.data, b.data))
     if a.undef is None and b.undef is None:
         return Tensor(data)

@@ -16,7 +16,7 @@ from tileir.machine.tensor import Array
 Kernel = Callable[..., Array]
 
 
-def _rounded(name: str) -> Kernel:
+def _rounding_kernel(name: str) -> Kernel:
     precise, quick = _F64[name], f32_functions.KERNELS.get(name, _F64[name])
 
     def kernel(*operands: Array) -> Array:
@@ -56,5 +56,5 @@ _F64: dict[str, Kernel] = {
     "rsqrt": special.rsqrt,
 }
 
-KERNELS: dict[str, Kernel] = {name: _rounded(name) for name in _F64}
+KERNELS: dict[str, Kernel] = {name: _rounding_kernel(name) for name in _F64}
 """By mnemonic."""

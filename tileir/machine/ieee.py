@@ -89,8 +89,8 @@ class Machine(Shapes, Descriptors):
         """A function of libdevice by its symbol. Raises InterpretError for any other."""
         name = symbol.removeprefix("__nv_") if symbol.startswith("__nv_") else ""
         for word in (name, name.removesuffix("f")):
-            for known in (_LIBDEVICE.get(word, word), "f" + word):
-                if known in self.kernels and (same := _same(known, op)) is not None:
+            for mnemonic in (_LIBDEVICE.get(word, word), "f" + word):
+                if mnemonic in self.kernels and (same := _same(mnemonic, op)) is not None:
                     return same.evaluate(self, *values)
         raise self.fault("TIR0555", f"{symbol} has no meaning known here for these types", op)
 
@@ -154,7 +154,7 @@ class Machine(Shapes, Descriptors):
             self.call(symbol, tuple([_lane(v, index) for v in (*low, *high)]))  # type: ignore[attr-defined]
             for index in np.ndindex(shape)
         ]
-        return tuple([_gathered(column, shape) for column in zip(*lanes, strict=True)])
+        return tuple([_tile_of_lanes(column, shape) for column in zip(*lanes, strict=True)])
 
     def histogram(self, value: Tensor, mask: Tensor | None, type: Type) -> Tensor:
         """Counts of 0, 1, ..."""
@@ -182,7 +182,7 @@ class Machine(Shapes, Descriptors):
                 data = matmul.integer_dot(left, right, c.data)
             else:
                 data = matmul.float_dot(a.data, b.data, c.data, precision)
-        return Tensor(data, _reached(a, b, c))
+        return Tensor(data, _undefined_lanes(a, b, c))
 
     def dot_scaled(
         self,
@@ -194,13 +194,13 @@ class Machine(Shapes, Descriptors):
         k_pack: tuple[bool, bool],
     ) -> Tensor:
         """`a @ b + c` with scales per group of K."""
-        left = _unpacked(a, -1 if k_pack[0] else -2)
-        right = _unpacked(b, -2 if k_pack[1] else -1)
+        left = _unpack(a, -1 if k_pack[0] else -2)
+        right = _unpack(b, -2 if k_pack[1] else -1)
         with np.errstate(all="ignore"):
-            x = _scaled(left.data, a_scale, False)
-            y = _scaled(right.data, b_scale, True)
+            x = _scale(left.data, a_scale, False)
+            y = _scale(right.data, b_scale, True)
             data = matmul.float_dot(x, y, c.data, "ieee")
-        lost = _reached(left, right, c)
+        lost = _undefined_lanes(left, right, c)
         for scale in (a_scale, b_scale):
             if scale is not None and scale.undef is not None and scale.undef.any():
                 lost = np.ones(c.data.shape, np.bool_)
@@ -261,7 +261,7 @@ def _lane(value: Tensor, index: tuple[int, ...]) -> Tensor:
     return Tensor(np.asarray(value.data[index]), lost)
 
 
-def _gathered(lanes: tuple[Tensor, ...], shape: tuple[int, ...]) -> Tensor:
+def _tile_of_lanes(lanes: tuple[Tensor, ...], shape: tuple[int, ...]) -> Tensor:
     data = np.array([t.data for t in lanes]).reshape(shape)
     if all(t.undef is None for t in lanes):
         return Tensor(data)
@@ -272,10 +272,10 @@ def _as_signed(data: Array, is_signed: bool) -> Array:
     if data.dtype.itemsize == 1 and data.dtype != np.int8:
         small = data.astype(np.int8)
         return small if is_signed else small & 0xF
-    return data if is_signed else integers.unsigned(data)
+    return data if is_signed else integers.as_unsigned(data)
 
 
-def _reached(a: Tensor, b: Tensor, c: Tensor) -> Lanes | None:
+def _undefined_lanes(a: Tensor, b: Tensor, c: Tensor) -> Lanes | None:
     """Lanes of a matmul that an undefined element reaches."""
     lost = c.undef
     if a.undef is not None and a.undef.any():
@@ -287,25 +287,25 @@ def _reached(a: Tensor, b: Tensor, c: Tensor) -> Lanes | None:
     return lost
 
 
-def _unpacked(value: Tensor, axis: int) -> Tensor:
+def _unpack(value: Tensor, axis: int) -> Tensor:
     """Two e2m1 numbers out of each i8, the lower bits first; other operands as they are."""
     if value.data.dtype != np.int8:
         return value
     bits = value.data.view(np.uint8)
-    data = _interleaved(bits & 0xF, bits >> 4, axis).view(dtype_of(F4E2M1))
+    data = _interleave(bits & 0xF, bits >> 4, axis).view(dtype_of(F4E2M1))
     return Tensor(data, None if value.undef is None else np.repeat(value.undef, 2, axis))
 
 
-def _interleaved(low: Array, high: Array, axis: int) -> Array:
+def _interleave(low: Array, high: Array, axis: int) -> Array:
     both = np.stack((low, high), -1 if axis == -1 else -2)
     shape = list(low.shape)
     shape[axis] *= 2
     return np.ascontiguousarray(both).reshape(shape)
 
 
-def _scaled(factors: Array, scale: Tensor | None, columns: bool) -> Array:
+def _scale(elements: Array, scale: Tensor | None, columns: bool) -> Array:
     """Operands times their group's scale, in f64; `columns` where K is the last but one."""
-    wide = factors.astype(np.float64)
+    wide = elements.astype(np.float64)
     if scale is None:
         return wide
     scales = scale.data.view(dtype_of(F8E8M0)) if scale.data.dtype == np.int8 else scale.data

@@ -17,12 +17,12 @@ def bits_of(data: Array) -> int:
     return 1 if data.dtype == np.bool_ else 8 * data.dtype.itemsize
 
 
-def signed(data: Array) -> Array:
+def as_signed(data: Array) -> Array:
     """`data` as signed numbers: true of i1 is -1."""
     return -data.view(np.int8) if data.dtype == np.bool_ else data
 
 
-def unsigned(data: Array) -> Array:
+def as_unsigned(data: Array) -> Array:
     """`data` as unsigned numbers."""
     return data.view(RAW[data.dtype.itemsize])
 
@@ -39,23 +39,23 @@ def _wrapping(compute: Kernel) -> Kernel:
 
     def kernel(a: Array, b: Array, *, overflow: str = "none") -> Any:
         if a.dtype == np.bool_:
-            result = back(compute(signed(a), signed(b)), a)
+            result = back(compute(as_signed(a), as_signed(b)), a)
         else:
             result = compute(a, b)
         if overflow == "none":
             return result
-        return result, broken(compute, a, b, overflow)
+        return result, overflow_lanes(compute, a, b, overflow)
 
     return kernel
 
 
-def broken(compute: Kernel, a: Array, b: Array, overflow: str) -> Array:
+def overflow_lanes(compute: Kernel, a: Array, b: Array, overflow: str) -> Array:
     """Lanes where the result leaves the range that `overflow` promises."""
     lost = np.zeros(np.shape(a), np.bool_)
     bits = bits_of(a)
     for view, low, high, word in (
-        (signed, -(1 << (bits - 1)), (1 << (bits - 1)) - 1, "nsw"),
-        (unsigned, 0, (1 << bits) - 1, "nuw"),
+        (as_signed, -(1 << (bits - 1)), (1 << (bits - 1)) - 1, "nsw"),
+        (as_unsigned, 0, (1 << bits) - 1, "nuw"),
     ):
         if word in overflow:
             lost = lost | _outside(compute, view(a), view(b), low, high)
@@ -68,12 +68,12 @@ def _outside(compute: Kernel, a: Array, b: Array, low: int, high: int) -> Array:
     return np.asarray((exact < low) | (exact > high)).astype(np.bool_)
 
 
-def _signed(compute: Kernel) -> Kernel:
-    return lambda a, b: back(compute(signed(a), signed(b)), a)
+def _signed_kernel(compute: Kernel) -> Kernel:
+    return lambda a, b: back(compute(as_signed(a), as_signed(b)), a)
 
 
-def _unsigned(compute: Kernel) -> Kernel:
-    return lambda a, b: unsigned_back(compute(unsigned(a), unsigned(b)), a)
+def _unsigned_kernel(compute: Kernel) -> Kernel:
+    return lambda a, b: unsigned_back(compute(as_unsigned(a), as_unsigned(b)), a)
 
 
 def unsigned_back(number: Array, like: Array) -> Array:
@@ -86,7 +86,7 @@ def unsigned_back(number: Array, like: Array) -> Array:
 
 def sdiv(a: Array, b: Array, *, rounding: str = "zero") -> Array:
     """Signed quotient. Zero divisors give 0: whoever calls reports them."""
-    x, y = signed(a), signed(b)
+    x, y = as_signed(a), as_signed(b)
     down = np.floor_divide(x, y)
     if rounding == "floor":
         return back(down, a)
@@ -98,7 +98,7 @@ def sdiv(a: Array, b: Array, *, rounding: str = "zero") -> Array:
 
 def udiv(a: Array, b: Array, *, rounding: str = "zero") -> Array:
     """Unsigned quotient. Zero divisors give 0: whoever calls reports them."""
-    x, y = unsigned(a), unsigned(b)
+    x, y = as_unsigned(a), as_unsigned(b)
     down = np.floor_divide(x, y)
     if rounding == "ceil":
         down = down + (np.remainder(x, y) != 0)
@@ -107,14 +107,14 @@ def udiv(a: Array, b: Array, *, rounding: str = "zero") -> Array:
 
 def srem(a: Array, b: Array, *, rounding: str = "zero") -> Array:
     """Signed remainder with the sign of `a`, or of `b` where the quotient is floored."""
-    x, y = signed(a), signed(b)
+    x, y = as_signed(a), as_signed(b)
     rest = np.remainder(x, y) if rounding == "floor" else np.fmod(x, y)
     return back(rest, a)
 
 
 def zero_divisor(a: Array, b: Array, **_: Any) -> Array:
     """Lanes that divide by zero."""
-    return unsigned(b) == 0
+    return as_unsigned(b) == 0
 
 
 # Shifts ---------------------------------------------------------------------------------------
@@ -122,27 +122,27 @@ def zero_divisor(a: Array, b: Array, **_: Any) -> Array:
 
 def too_far(a: Array, b: Array, **_: Any) -> Array:
     """Lanes that shift by the width or more."""
-    return unsigned(b) >= bits_of(a)
+    return as_unsigned(b) >= bits_of(a)
 
 
 def _count(a: Array, b: Array) -> Array:
-    return unsigned(b) & (bits_of(a) - 1)
+    return as_unsigned(b) & (bits_of(a) - 1)
 
 
 def shl(a: Array, b: Array) -> Array:
     """Shift left; counts are taken modulo the width."""
-    return unsigned_back(np.left_shift(unsigned(a), _count(a, b)), a)
+    return unsigned_back(np.left_shift(as_unsigned(a), _count(a, b)), a)
 
 
 def lshr(a: Array, b: Array) -> Array:
     """Shift right, zeros coming in; counts are taken modulo the width."""
-    return unsigned_back(np.right_shift(unsigned(a), _count(a, b)), a)
+    return unsigned_back(np.right_shift(as_unsigned(a), _count(a, b)), a)
 
 
 def ashr(a: Array, b: Array) -> Array:
     """Shift right, signs coming in; counts are taken modulo the width."""
     count = _count(a, b).view(a.dtype if a.dtype != np.bool_ else np.int8)
-    return back(np.right_shift(signed(a), count), a)
+    return back(np.right_shift(as_signed(a), count), a)
 
 
 # Bits and high products -----------------------------------------------------------------------
@@ -163,7 +163,7 @@ def umulhi(a: Array, b: Array) -> Array:
     """High half of the unsigned product."""
     if a.dtype == np.bool_:
         return np.zeros(np.shape(a), np.bool_)
-    x, y = unsigned(a).astype(np.uint64), unsigned(b).astype(np.uint64)
+    x, y = as_unsigned(a).astype(np.uint64), as_unsigned(b).astype(np.uint64)
     if a.dtype.itemsize < 8:
         return unsigned_back((x * y >> np.uint64(bits_of(a))).astype(RAW[a.dtype.itemsize]), a)
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -175,12 +175,12 @@ def umulhi(a: Array, b: Array) -> Array:
 
 def ctpop(a: Array) -> Array:
     """Number of one bits."""
-    return back(np.bitwise_count(unsigned(a)), a)
+    return back(np.bitwise_count(as_unsigned(a)), a)
 
 
 def clz(a: Array) -> Array:
     """Number of leading zeros."""
-    bits, x = bits_of(a), unsigned(a)
+    bits, x = bits_of(a), as_unsigned(a)
     for distance in (1, 2, 4, 8, 16, 32):
         if distance < bits:
             x = x | (x >> distance)
@@ -194,7 +194,7 @@ KERNELS: dict[str, Kernel] = {
     "sdiv": sdiv,
     "udiv": udiv,
     "srem": srem,
-    "urem": _unsigned(np.remainder),
+    "urem": _unsigned_kernel(np.remainder),
     "smulhi": smulhi,
     "umulhi": umulhi,
     "and": np.bitwise_and,
@@ -203,12 +203,12 @@ KERNELS: dict[str, Kernel] = {
     "shl": shl,
     "lshr": lshr,
     "ashr": ashr,
-    "smin": _signed(np.minimum),
-    "smax": _signed(np.maximum),
-    "umin": _unsigned(np.minimum),
-    "umax": _unsigned(np.maximum),
-    "neg": lambda a: back(np.negative(signed(a)), a),
-    "iabs": lambda a: back(np.abs(signed(a)), a),
+    "smin": _signed_kernel(np.minimum),
+    "smax": _signed_kernel(np.maximum),
+    "umin": _unsigned_kernel(np.minimum),
+    "umax": _unsigned_kernel(np.maximum),
+    "neg": lambda a: back(np.negative(as_signed(a)), a),
+    "iabs": lambda a: back(np.abs(as_signed(a)), a),
     "ctpop": ctpop,
     "clz": clz,
     "getelementptr": lambda p, i, *, size: p + (i.astype(np.int64) * size).view(np.uint64),
@@ -226,13 +226,13 @@ TRAPS: dict[str, tuple[Kernel, str, str]] = {
 RELATIONS: dict[str, Kernel] = {
     "eq": np.equal,
     "ne": np.not_equal,
-    "slt": lambda a, b: signed(a) < signed(b),
-    "sle": lambda a, b: signed(a) <= signed(b),
-    "sgt": lambda a, b: signed(a) > signed(b),
-    "sge": lambda a, b: signed(a) >= signed(b),
-    "ult": lambda a, b: unsigned(a) < unsigned(b),
-    "ule": lambda a, b: unsigned(a) <= unsigned(b),
-    "ugt": lambda a, b: unsigned(a) > unsigned(b),
-    "uge": lambda a, b: unsigned(a) >= unsigned(b),
+    "slt": lambda a, b: as_signed(a) < as_signed(b),
+    "sle": lambda a, b: as_signed(a) <= as_signed(b),
+    "sgt": lambda a, b: as_signed(a) > as_signed(b),
+    "sge": lambda a, b: as_signed(a) >= as_signed(b),
+    "ult": lambda a, b: as_unsigned(a) < as_unsigned(b),
+    "ule": lambda a, b: as_unsigned(a) <= as_unsigned(b),
+    "ugt": lambda a, b: as_unsigned(a) > as_unsigned(b),
+    "uge": lambda a, b: as_unsigned(a) >= as_unsigned(b),
 }
 """Integer relations by the word of `icmp`."""

@@ -22,7 +22,7 @@ def product(a: Array, b: Array) -> Array:
     """`a @ b` in f64 of f64 operands: exact sums, added largest first. Where an operand is infinite
     or NaN, or a row's numbers spread over too many bits, products are added in order of K."""
     if is_exact(a, b):
-        return multiplied(a, b) + 0.0
+        return multiply(a, b) + 0.0
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         return in_order(a, b)
     bits = (53 - max(1, (a.shape[-1] - 1).bit_length())) // 2
@@ -33,7 +33,7 @@ def product(a: Array, b: Array) -> Array:
     for rank in range(len(left) + len(right) - 1):
         for i, part in enumerate(left):
             if 0 <= rank - i < len(right):
-                total += multiplied(part, right[rank - i])
+                total += multiply(part, right[rank - i])
     return total + 0.0
 
 
@@ -61,7 +61,7 @@ def _unit(data: Array) -> int:
     return every & -every
 
 
-def multiplied(a: Array, b: Array) -> Array:
+def multiply(a: Array, b: Array) -> Array:
     """`a @ b`, in bands of rows so small that a BLAS does each on the calling thread: for tiles,
     waking others costs more than they help, and much more where cores are shared."""
     rows = max(1, _ONE_THREAD // (b.shape[-1] * b.shape[-2]))
@@ -155,5 +155,5 @@ def float_dot(a: Array, b: Array, c: Array, precision: str) -> Array:
 
 def integer_dot(a: Array, b: Array, c: Array) -> Array:
     """`a @ b + c` of small integers in f64, modulo 2^32."""
-    total = multiplied(a.astype(F64), b.astype(F64))
+    total = multiply(a.astype(F64), b.astype(F64))
     return (total.astype(np.int64) + c).astype(np.int32)

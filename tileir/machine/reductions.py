@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tileir.machine.float_formats import BF16, F16, F32, canonical, quieted
-from tileir.machine.integers import unsigned
+from tileir.machine.float_formats import BF16, F16, F32, canonical, quiet_nans
+from tileir.machine.integers import as_unsigned
 from tileir.machine.tensor import Array
 
 Reduction = Callable[[Array, int], Array | None]
@@ -30,8 +30,10 @@ def _plain(ufunc: np.ufunc, *, bools: bool = False) -> Reduction:
     return reduce
 
 
-def _unsigned(ufunc: np.ufunc) -> Reduction:
-    return lambda data, axis: np.asarray(ufunc.reduce(unsigned(data), axis=axis)).view(data.dtype)
+def _unsigned_reduction(ufunc: np.ufunc) -> Reduction:
+    return lambda data, axis: np.asarray(ufunc.reduce(as_unsigned(data), axis=axis)).view(
+        data.dtype
+    )
 
 
 def _extreme(ufunc: np.ufunc) -> Reduction:
@@ -40,10 +42,10 @@ def _extreme(ufunc: np.ufunc) -> Reduction:
     def reduce(data: Array, axis: int) -> Array | None:
         narrow = data.dtype in (F16, BF16)
         wide = data.astype(F32) if narrow else data
-        result = np.asarray(ufunc.reduce(quieted(wide), axis=axis))
+        result = np.asarray(ufunc.reduce(quiet_nans(wide), axis=axis))
         if np.count_nonzero(result) < result.size:
             return None
-        return _held(result, data.dtype)
+        return _round_to(result, data.dtype)
 
     return reduce
 
@@ -53,12 +55,12 @@ def _lanes(ufunc: np.ufunc) -> Reduction:
         narrow = data.dtype in (F16, BF16)
         rows = data.astype(F32) if narrow else data
         total = in_lanes(np.moveaxis(rows, axis, 0) if rows.ndim > 1 else rows, ufunc)
-        return _held(np.asarray(total), data.dtype)
+        return _round_to(np.asarray(total), data.dtype)
 
     return reduce
 
 
-def _held(array: Array, dtype: np.dtype[Any]) -> Array:
+def _round_to(array: Array, dtype: np.dtype[Any]) -> Array:
     """NaNs canonical, rounded to `dtype`."""
     if np.count_nonzero(array != array):
         array = canonical(array)
@@ -100,8 +102,8 @@ INTEGERS: dict[str, Reduction] = {
     "xor": _plain(np.bitwise_xor, bools=True),
     "smin": _plain(np.minimum),
     "smax": _plain(np.maximum),
-    "umin": _unsigned(np.minimum),
-    "umax": _unsigned(np.maximum),
+    "umin": _unsigned_reduction(np.minimum),
+    "umax": _unsigned_reduction(np.maximum),
 }
 """Integer combiners by name."""
 

@@ -44,7 +44,7 @@ def residues(data: Array) -> Array:
     return bits % np.uint64(modulus(data.dtype))
 
 
-def held(numbers: Array, dtype: Any) -> Array:
+def to_float_bits(numbers: Array, dtype: Any) -> Array:
     """Residues as a float array."""
     return np.asarray(numbers).astype(RAW[dtype.itemsize]).view(dtype)
 
@@ -59,7 +59,7 @@ def embed(number: float, prime: int) -> int:
     return numerator * pow(denominator, -1, prime) % prime
 
 
-def centred(numbers: Array, prime: int) -> Array:
+def centre(numbers: Array, prime: int) -> Array:
     """The representatives nearest to zero, as i64."""
     whole = numbers.astype(np.int64)
     return np.where(whole > prime // 2, whole - prime, whole)
@@ -90,12 +90,12 @@ def _kernel(compute: Callable[..., Array]) -> Kernel:
     def kernel(*operands: Array, **_: Any) -> Array:
         dtype = operands[0].dtype
         prime = modulus(dtype)
-        return held(compute(prime, *map(residues, operands)) % np.uint64(prime), dtype)
+        return to_float_bits(compute(prime, *map(residues, operands)) % np.uint64(prime), dtype)
 
     return kernel
 
 
-def _negated(prime: int, a: Array) -> Array:
+def _negate(prime: int, a: Array) -> Array:
     return np.uint64(prime) - a
 
 
@@ -105,12 +105,12 @@ def _size(prime: int, a: Array) -> Array:
 
 def _with_sign(prime: int, a: Array, b: Array) -> Array:
     size = _size(prime, a)
-    return np.where(centred(b, prime) < 0, np.uint64(prime) - size, size)
+    return np.where(centre(b, prime) < 0, np.uint64(prime) - size, size)
 
 
 def _extreme(choose: Callable[..., Array]) -> Callable[..., Array]:
     def compute(prime: int, a: Array, b: Array) -> Array:
-        return (choose(centred(a, prime), centred(b, prime)) % prime).astype(np.uint64)
+        return (choose(centre(a, prime), centre(b, prime)) % prime).astype(np.uint64)
 
     return compute
 
@@ -146,7 +146,7 @@ _RATIONAL: dict[str, dict[int, int]] = {
 }  # fmt: skip
 
 
-def _clamped(prime: int, value: Array, low: Array, high: Array) -> Array:
+def _clamp(prime: int, value: Array, low: Array, high: Array) -> Array:
     return _low(prime, _high(prime, value, low), high)
 
 
@@ -156,23 +156,23 @@ KERNELS: dict[str, Kernel] = {
     "fmul": _kernel(lambda p, a, b: a * b),
     "fdiv": _kernel(lambda p, a, b: a * inverse(b, p)),
     "fma": _kernel(lambda p, a, b, c: a * b % np.uint64(p) + c),
-    "fneg": _kernel(_negated),
+    "fneg": _kernel(_negate),
     "fabs": _kernel(_size),
     "copysign": _kernel(_with_sign),
     "fminimum": _kernel(_low),
     "fmaximum": _kernel(_high),
     "fminnum": _kernel(_low),
     "fmaxnum": _kernel(_high),
-    "clampf": _kernel(_clamped),
+    "clampf": _kernel(_clamp),
     **{name: _kernel(_tag(name)) for name in (*_RATIONAL, "pow", "atan2", "frem")},
 }
 """Float kernels on residues, by mnemonic."""
 
 
-def _ordered(compare: Kernel) -> Kernel:
+def _compare_centred(compare: Kernel) -> Kernel:
     def relation(a: Array, b: Array) -> Array:
         prime = modulus(a.dtype)
-        return compare(centred(residues(a), prime), centred(residues(b), prime))
+        return compare(centre(residues(a), prime), centre(residues(b), prime))
 
     return relation
 
@@ -180,7 +180,7 @@ def _ordered(compare: Kernel) -> Kernel:
 _WORDS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
           "gt": np.greater, "ge": np.greater_equal}  # fmt: skip
 RELATIONS: dict[str, Kernel] = {
-    **{prefix + word: _ordered(rule) for word, rule in _WORDS.items() for prefix in "ou"},
+    **{prefix + word: _compare_centred(rule) for word, rule in _WORDS.items() for prefix in "ou"},
     "false": lambda a, b: np.zeros(a.shape, np.bool_),
     "uno": lambda a, b: np.zeros(a.shape, np.bool_),
     "true": lambda a, b: np.ones(a.shape, np.bool_),
@@ -190,11 +190,11 @@ RELATIONS: dict[str, Kernel] = {
 
 
 def _refloat(data: Array, to: Any, **_: Any) -> Array:
-    return held(residues(data) % np.uint64(modulus(to)), to)
+    return to_float_bits(residues(data) % np.uint64(modulus(to)), to)
 
 
 def _to_integer(data: Array, to: Any, **_: Any) -> Array:
-    whole = centred(residues(data), modulus(data.dtype))
+    whole = centre(residues(data), modulus(data.dtype))
     return (whole & 1).astype(np.bool_) if to == np.bool_ else whole.astype(to)
 
 
@@ -202,7 +202,7 @@ def _from(read: Callable[[Array], Array]) -> Kernel:
     def convert(data: Array, to: Any) -> Array:
         number = read(data)
         kind = np.uint64 if number.dtype.kind == "u" else np.int64
-        return held((number.astype(kind) % kind(modulus(to))).astype(np.uint64), to)
+        return to_float_bits((number.astype(kind) % kind(modulus(to))).astype(np.uint64), to)
 
     return convert
 
@@ -211,8 +211,8 @@ CONVERSIONS: dict[str, Kernel] = {
     **casts.KERNELS,
     **dict.fromkeys(("fptrunc", "fpext", "fpcast"), _refloat),
     **dict.fromkeys(("fptosi", "fptoui"), _to_integer),
-    "sitofp": _from(integers.signed),
-    "uitofp": _from(integers.unsigned),
+    "sitofp": _from(integers.as_signed),
+    "uitofp": _from(integers.as_unsigned),
 }
 """Casts, by mnemonic."""
 
@@ -232,7 +232,7 @@ class RingMachine(Machine):
         if not is_float(dtype):
             return constant(literal)
         residue = embed(float(literal.value), modulus(dtype))
-        one = held(np.array(residue, np.uint64), dtype)
+        one = to_float_bits(np.array(residue, np.uint64), dtype)
         return Tensor(np.broadcast_to(one, shape_of(literal.type)))
 
     def dot(
@@ -242,12 +242,12 @@ class RingMachine(Machine):
         plain = super().dot(a, b, c, "ieee", signed)
         if not is_float(c.data.dtype):
             return plain
-        return Tensor(_product(a.data, b.data, c.data), plain.undef)
+        return Tensor(_matmul(a.data, b.data, c.data), plain.undef)
 
 
-def _product(a: Array, b: Array, c: Array) -> Array:
+def _matmul(a: Array, b: Array, c: Array) -> Array:
     prime = np.uint64(modulus(c.dtype))
     left, right, total = residues(a), residues(b), residues(c)
     for k in range(a.shape[-1]):
         total = (total + left[..., :, k, None] * right[..., k, None, :] % prime) % prime
-    return held(total, c.dtype)
+    return to_float_bits(total, c.dtype)

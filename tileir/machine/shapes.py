@@ -116,10 +116,10 @@ class Shapes(Faults):
         part = self._part(value.data.shape, offsets, strides, small.data.shape, op)
         if part is None:
             return Tensor(value.data, np.ones(value.data.shape, np.bool_))
-        data = _replaced(value.data, part, small.data)
+        data = _insert(value.data, part, small.data)
         if value.undef is None and small.undef is None:
             return Tensor(data)
-        return Tensor(data, _replaced(lanes_of(value), part, lanes_of(small)))
+        return Tensor(data, _insert(lanes_of(value), part, lanes_of(small)))
 
     def _part(
         self, whole: Shape, offsets: tuple[Tensor, ...], strides: Shape | None, shape: Shape, op: Op
@@ -165,7 +165,7 @@ class Shapes(Faults):
         return Tensor(data, undef)
 
 
-def _replaced(big: Array, part: tuple[slice, ...], small: Array) -> Array:
+def _insert(big: Array, part: tuple[slice, ...], small: Array) -> Array:
     copy = np.array(big)
     copy[part] = small
     return copy

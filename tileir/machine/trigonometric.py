@@ -110,9 +110,9 @@ def _arc_cotangent(n: int, one: int) -> int:
 
 def _reduce_large(x: float) -> tuple[int, float, float]:
     numerator, denominator = abs(x).as_integer_ratio()
-    turns = (numerator << (2 * _BITS + 1)) // (_pi() * denominator)
-    quadrant = (turns + (1 << (_BITS - 1))) >> _BITS
-    rest = (turns - (quadrant << _BITS)) * _pi() >> (_BITS + 1)
+    quarters = (numerator << (2 * _BITS + 1)) // (_pi() * denominator)
+    quadrant = (quarters + (1 << (_BITS - 1))) >> _BITS
+    rest = (quarters - (quadrant << _BITS)) * _pi() >> (_BITS + 1)
     high = rest / (1 << _BITS)
     low = (rest - int(high * 2.0**200) * (1 << (_BITS - 200))) / (1 << _BITS)
     return (quadrant & 3, high, low) if x > 0 else (-quadrant & 3, -high, -low)

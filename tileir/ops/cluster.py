@@ -70,14 +70,14 @@ class ClusterWait(Op):
 
 @op("gpu.cluster_load")
 class ClusterLoad(Op):
-    """Load, from the shared memory of block `rank` of the cluster, the part of stage `slot` of
+    """Load, from the shared memory of block `rank` of the cluster, the part of stage `stage` of
     `buffer` that begins in row `row` and column 0. That block must not have exited.
 
     `%x = gpu.cluster_load f32<16, 128> %b, %i, %r, %y`, given `f32 addrspace(3)* %b, i32 %i, i32 %r, i32 %y`
     """  # noqa: E501 - an example is one line
 
     buffer: Operand = operand(BUFFER)
-    slot: Operand = operand(INDEX)
+    stage: Operand = operand(INDEX)
     rank: Operand = operand(INDEX)
     row: Operand = operand(INDEX)
     type: Type = result_type(T)
@@ -94,14 +94,14 @@ class ClusterLoad(Op):
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
         return (self.type,)
 
-    def evaluate(self, machine: Any, buffer: Any, slot: Any, rank: Any, row: Any) -> Any:
-        return machine.cluster_load(self, buffer, slot, rank, row)
+    def evaluate(self, machine: Any, buffer: Any, stage: Any, rank: Any, row: Any) -> Any:
+        return machine.cluster_load(self, buffer, stage, rank, row)
 
 
 @op("gpu.cluster_scatter")
 class ClusterScatter(Op):
     """Start asynchronous stores that scatter the rows of `value` over the `blocks` of the cluster:
-    block r receives n rows from row r n on, in stage `slot` of its `buffer`. The bytes are counted
+    block r receives n rows from row r n on, in stage `stage` of its `buffer`. The bytes are counted
     at barrier `index` of that block, and are visible after a wait for the phase (PTX ISA,
     "st.async").
 
@@ -110,7 +110,7 @@ class ClusterScatter(Op):
 
     value: Operand = operand(T)
     buffer: Operand = operand(BUFFER)
-    slot: Operand = operand(INDEX)
+    stage: Operand = operand(INDEX)
     barrier: Operand = operand(BARRIER)
     index: Operand = operand(INDEX)
     blocks: int = attribute(INT)
@@ -127,9 +127,9 @@ class ClusterScatter(Op):
             raise self.fail("TIR0112", message, "value")
 
     def evaluate(
-        self, machine: Any, value: Any, buffer: Any, slot: Any, barrier: Any, index: Any
+        self, machine: Any, value: Any, buffer: Any, stage: Any, barrier: Any, index: Any
     ) -> Any:
-        return machine.cluster_scatter(self, value, (buffer, slot), (barrier, index))
+        return machine.cluster_scatter(self, value, (buffer, stage), (barrier, index))
 
 
 @op("gpu.cluster_mbarrier_arrive")

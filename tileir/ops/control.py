@@ -27,10 +27,10 @@ from tileir.values import Operand
 class Branch(Op):
     """Jump to a block.
 
-    On the latch of a loop the attributes are requests to the compiler: `stages` of software
-    pipelining, `unroll` factor. `independent_loads` is a promise about the loop: what a load in its
-    own blocks (not those of a loop within) reads, if it reaches an operand A or B of a dot of the
-    same iteration, the loop does not store before that load. `async-pipeline` moves such loads
+    On the latch of a loop, `stages` and `unroll` ask the compiler for that number of pipeline
+    stages and that unroll factor. `independent_loads` is a promise about the loop: what a load in
+    its own blocks (not those of a loop within) reads, if it reaches an operand A or B of a dot of
+    the same iteration, the loop does not store before that load. `async-pipeline` moves such loads
     ahead of the stores. Memory that the promise is wrong about may be read before or after the
     store.
 

@@ -26,8 +26,8 @@ from tileir.types import (
 from tileir.values import Operand
 
 MATRIX_ELEMENTS = elements("matrix", I4, I8, F8E4M3, F8E5M2, F16, BF16, F32, F64)
-SUMS = elements("accumulator", I32, F16, F32, F64)
-C = Var("C", SUMS, scalar=False)
+ACCUMULATOR_ELEMENTS = elements("accumulator", I32, F16, F32, F64)
+C = Var("C", ACCUMULATOR_ELEMENTS, scalar=False)
 F = Var("C", elements("f32", F32), scalar=False)
 SCALED = elements("scaled matrix", I8, F4E2M1, F8E4M3, F8E5M2, F16, BF16)
 SCALES = Each(elements("scale", F8E8M0, F8E4M3, I8), scalar=False)
@@ -39,9 +39,9 @@ _ACCUMULATORS_OF: dict[Scalar, tuple[Scalar, ...]] = {
 
 
 class Precision(Enum):
-    """How f32 operands are multiplied: exactly; rounded to tf32 (to nearest or toward zero) or to
-    bf16; or split into 2 or 3 such parts, of whose products the largest 3 (`x3`) or 6 (`x6`) are
-    added."""
+    """How f32 operands are multiplied: exactly (`ieee`); rounded to tf32, to nearest or toward zero
+    (`tf32`); or split into 2 parts (`x3`) or 3 parts (`x6`) of tf32 or bf16, of whose pairwise
+    matmuls the 3 or 6 largest are added."""
 
     IEEE = "ieee"
     TF32 = "tf32"
@@ -69,13 +69,13 @@ _ELEMENTS: dict[Format, tuple[Scalar, ...]] = {
 @op("dot")
 class Dot(Op):
     """`a` times `b` plus `c`: [M, K] by [K, N] onto [M, N], or batches of such in a leading
-    dimension. Products are formed and added at the accumulator's precision or better, in any
+    dimension. Elements are multiplied and accumulated at the precision of `c` or better, in any
     order. The error is at most (K + 1) half-ulps of |a| |b| + |c|, for operands rounded as
-    `precision` says. Integers are signed or not per side and wrap. `max_imprecise` lets 8-bit
-    float products be added at reduced precision for that many steps of K.
+    `precision` says. Integers are signed or not per side and wrap. `max_imprecise` lets the
+    hardware accumulate 8-bit floats at reduced precision for that many steps of K.
 
-    The interpreter forms the exact products, adds them with at least 53 bits in an order that
-    does not depend on the machine, adds `c`, and rounds once.
+    The interpreter multiplies exactly, accumulates with at least 53 bits in an order that does not
+    depend on the machine, adds `c`, and rounds once.
 
     `%d = dot f32<16, 8> %a, %b, %c {precision = tf32}`, given `f32<16, 32> %a, f32<32, 8> %b, f32<16, 8> %c`
     """  # noqa: E501 - an example is one line
@@ -92,7 +92,7 @@ class Dot(Op):
 
     def verify(self) -> None:
         a, b, c = (shape_of(v.type) for v in (self.a, self.b, self.c))
-        check_product(self, a, b, c)
+        check_matmul_shapes(self, a, b, c)
         self._check_elements(element_of(self.a.type), element_of(self.b.type))
         self._check_attributes(element_of(self.a.type))
 
@@ -103,14 +103,14 @@ class Dot(Op):
         element = element_of(self.c.type)
         if element not in _ACCUMULATORS_OF[a]:
             names = " or ".join(map(str, _ACCUMULATORS_OF[a]))
-            raise self.fail("TIR0115", f"products of {a} are added in {names}, not {element}", "c")
+            raise self.fail("TIR0115", f"operands of {a} accumulate in {names}, not {element}", "c")
 
     def _check_attributes(self, a: Any) -> None:
         if self.precision is not Precision.IEEE and a is not F32:
             message = f"precision = {self.precision.value} is for f32, not {a}"
             raise self.fail("TIR0115", message, "precision")
         if self.max_imprecise < 0 or (self.max_imprecise and a.bits != 8):
-            message = "max_imprecise counts steps of 8-bit float products"
+            message = "max_imprecise counts steps of K of 8-bit float operands"
             raise self.fail("TIR0115", message, "max_imprecise")
         for name in ("lhs_signed", "rhs_signed"):
             if not getattr(self, name) and not a.is_integer:
@@ -148,20 +148,20 @@ class DotScaled(Op):
     def verify(self) -> None:
         self._check_format("a", self.lhs, self.lhs_k_pack)
         self._check_format("b", self.rhs, self.rhs_k_pack)
-        a = unpacked(shape_of(self.a.type), self._packed("a"), self.lhs_k_pack, last=True)
-        b = unpacked(shape_of(self.b.type), self._packed("b"), self.rhs_k_pack, last=False)
-        check_product(self, a, b, shape_of(self.c.type))
+        a = unpacked_shape(shape_of(self.a.type), self._is_packed("a"), self.lhs_k_pack, last=True)
+        b = unpacked_shape(shape_of(self.b.type), self._is_packed("b"), self.rhs_k_pack, last=False)
+        check_matmul_shapes(self, a, b, shape_of(self.c.type))
         self._check_scale("a_scale", self.a_scale, a)
         self._check_scale("b_scale", self.b_scale, (*b[:-2], b[-1], b[-2]))
 
-    def _packed(self, name: str) -> bool:
+    def _is_packed(self, name: str) -> bool:
         return element_of(getattr(self, name).type) is I8
 
     def _check_format(self, name: str, format: Format, k_pack: bool) -> None:
         element = element_of(getattr(self, name).type)
         if element not in _ELEMENTS[format]:
             names = " or ".join(map(str, _ELEMENTS[format]))
-            message = f"{format.value} factors are {names}, not {element}"
+            message = f"operands of format {format.value} are {names}, not {element}"
             raise self.fail("TIR0115", message, name)
         if not k_pack and element is not I8:
             message = "only i8 holding two e2m1 is packed"
@@ -182,7 +182,9 @@ class DotScaled(Op):
         )
 
 
-def check_product(self: Any, a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...]) -> None:
+def check_matmul_shapes(
+    self: Any, a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...]
+) -> None:
     """[.., M, K] by [.., K, N] must give [.., M, N], rank 2 or 3."""
     if len(a) not in (2, 3):
         raise self.fail("TIR0112", f"a must have 2 or 3 dimensions, not {len(a)}", "a")
@@ -194,9 +196,11 @@ def check_product(self: Any, a: tuple[int, ...], b: tuple[int, ...], c: tuple[in
         raise self.fail("TIR0112", message, "c")
 
 
-def unpacked(shape: tuple[int, ...], packed: bool, k_pack: bool, *, last: bool) -> tuple[int, ...]:
-    """The shape in factors, where two are packed per element along K (the last dimension of `a`,
-    the one before it of `b`) or along the other."""
+def unpacked_shape(
+    shape: tuple[int, ...], packed: bool, k_pack: bool, *, last: bool
+) -> tuple[int, ...]:
+    """The shape in unpacked elements, where two are packed per element along K (the last dimension
+    of `a`, the one before it of `b`) or along the other."""
     if not packed or len(shape) < 2:
         return shape
     rows, columns = shape[-2:]

@@ -50,7 +50,7 @@ class ConvertLayout(Op):
 
 
 @op("gpu.barrier")
-class Barrier(Op):
+class BlockBarrier(Op):
     """Every thread of the block waits for the others; what each did to memory before, all see
     after. With `warp` every thread waits for those of its warp, with `warpgroup` for those of the
     4 warps that multiply together.
@@ -108,7 +108,7 @@ class SharedAlloc(Op):
 
 @op("gpu.async_copy")
 class AsyncCopy(Op):
-    """Start an asynchronous copy from `pointer` to stage `slot` of `buffer`, with zeros where
+    """Start an asynchronous copy from `pointer` to stage `stage` of `buffer`, with zeros where
     `mask` is false. The data is visible after a wait for the group (PTX ISA, cp.async).
 
     `gpu.async_copy %p, %b, %i, %m`, given `f16*<128, 32> %p, f16 addrspace(3)* %b, i32 %i, i1<128, 32> %m`
@@ -116,7 +116,7 @@ class AsyncCopy(Op):
 
     pointer: Operand = operand(P)
     buffer: Operand = operand(BUFFER)
-    slot: Operand = operand(Exactly(I32))
+    stage: Operand = operand(Exactly(I32))
     mask: Operand | None = optional(Shaped(I1, P))
     effects_ = Effects.READ | Effects.WRITE
     predicable = False
@@ -125,8 +125,8 @@ class AsyncCopy(Op):
         check_buffer(self, self.buffer.type)
         check_element(self, element_of(self.pointer.type).pointee)  # type: ignore[union-attr]
 
-    def evaluate(self, machine: Any, pointer: Any, buffer: Any, slot: Any, mask: Any) -> Any:
-        return machine.async_copy(self, pointer, buffer, slot, mask)
+    def evaluate(self, machine: Any, pointer: Any, buffer: Any, stage: Any, mask: Any) -> Any:
+        return machine.async_copy(self, pointer, buffer, stage, mask)
 
 
 @op("gpu.async_commit")
@@ -165,13 +165,13 @@ class AsyncWait(Op):
 
 @op("gpu.local_load")
 class LocalLoad(Op):
-    """Load the part of stage `slot` of `buffer` that begins at `offsets`.
+    """Load the part of stage `stage` of `buffer` that begins at `offsets`.
 
     `%x = gpu.local_load f16<128, 16> %b, %i {offsets = [0, 16]}`, given `f16 addrspace(3)* %b, i32 %i`
     """  # noqa: E501 - an example is one line
 
     buffer: Operand = operand(BUFFER)
-    slot: Operand = operand(Exactly(I32))
+    stage: Operand = operand(Exactly(I32))
     type: Type = result_type(T)
     offsets: tuple[int, ...] = attribute(INTS, default=(0, 0))
     effects_ = Effects.READ
@@ -185,13 +185,13 @@ class LocalLoad(Op):
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
         return (self.type,)
 
-    def evaluate(self, machine: Any, buffer: Any, slot: Any) -> Any:
-        return machine.local_load(self, buffer, slot)
+    def evaluate(self, machine: Any, buffer: Any, stage: Any) -> Any:
+        return machine.local_load(self, buffer, stage)
 
 
 @op("gpu.local_gather")
 class LocalGather(Op):
-    """Gather a tile from stage `slot` of `buffer`. The elements need be neither adjacent nor
+    """Gather a tile from stage `stage` of `buffer`. The elements need be neither adjacent nor
     distinct: element (i, j, ...) is that in row `row` + i `rows[0]` + j `rows[1]` + ... and column
     `column` + i `columns[0]` + j `columns[1]` + ....
 
@@ -199,7 +199,7 @@ class LocalGather(Op):
     """  # noqa: E501 - an example is one line
 
     buffer: Operand = operand(BUFFER)
-    slot: Operand = operand(Exactly(I32))
+    stage: Operand = operand(Exactly(I32))
     row: Operand = operand(Exactly(I32))
     column: Operand = operand(Exactly(I32))
     type: Type = result_type(T)
@@ -220,13 +220,13 @@ class LocalGather(Op):
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
         return (self.type,)
 
-    def evaluate(self, machine: Any, buffer: Any, slot: Any, row: Any, column: Any) -> Any:
-        return machine.local_gather(self, buffer, slot, row, column)
+    def evaluate(self, machine: Any, buffer: Any, stage: Any, row: Any, column: Any) -> Any:
+        return machine.local_gather(self, buffer, stage, row, column)
 
 
 @op("gpu.local_store")
 class LocalStore(Op):
-    """Store `value` to the part of stage `slot` of `buffer` that begins at `offsets`. `columns`
+    """Store `value` to the part of stage `stage` of `buffer` that begins at `offsets`. `columns`
     = [first, count] restricts the store to these columns of `value`.
 
     `gpu.local_store %x, %b, %i {offsets = [0, 32]}`, given `f16<128, 32> %x, f16 addrspace(3)* %b, i32 %i`
@@ -234,7 +234,7 @@ class LocalStore(Op):
 
     value: Operand = operand(T)
     buffer: Operand = operand(BUFFER)
-    slot: Operand = operand(Exactly(I32))
+    stage: Operand = operand(Exactly(I32))
     offsets: tuple[int, ...] = attribute(INTS, default=(0, 0))
     columns: tuple[int, ...] = attribute(INTS, default=())
     effects_ = Effects.WRITE
@@ -248,8 +248,8 @@ class LocalStore(Op):
             message = f"columns must be some of those of {self.value.type}"
             raise self.fail("TIR0112", message, "columns")
 
-    def evaluate(self, machine: Any, value: Any, buffer: Any, slot: Any) -> Any:
-        return machine.local_store(self, value, buffer, slot)
+    def evaluate(self, machine: Any, value: Any, buffer: Any, stage: Any) -> Any:
+        return machine.local_store(self, value, buffer, stage)
 
 
 def _is_part(columns: tuple[int, ...], count: int) -> bool:

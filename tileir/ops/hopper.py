@@ -127,23 +127,23 @@ class MBarrierExpect(Op):
 class MBarrierArrive(Op):
     """Arrive once per warp at barrier `index`, after all lanes of the warp reach the op. Earlier
     accesses of the warp are visible to threads that wait for the phase. The op does nothing where
-    `held` is false. With `cluster` the warp arrives at the barrier of every block of the cluster.
-    This orders its reads before the copies of the other blocks, which may then overwrite the
-    buffer; it does not make its writes visible to them.
+    `condition` is false. With `cluster` the warp arrives at the barrier of every block of the
+    cluster. This orders its reads before the copies of the other blocks, which may then overwrite
+    the buffer; it does not make its writes visible to them.
 
     `gpu.mbarrier_arrive %b, %i, %w`, given `i64 addrspace(3)* %b, i32 %i, i1 %w`
     """
 
     barrier: Operand = operand(BARRIER)
     index: Operand = operand(INDEX)
-    held: Operand | None = optional(Exactly(I1))
+    condition: Operand | None = optional(Exactly(I1))
     cluster: bool = attribute(BOOL_ATTRIBUTE, default=False)
     effects_ = Effects.WRITE | Effects.SYNC
     predicable = False
     orders_async = True
 
-    def evaluate(self, machine: Any, barrier: Any, index: Any, held: Any) -> Any:
-        return machine.mbarrier_arrive(self, barrier, index, held)
+    def evaluate(self, machine: Any, barrier: Any, index: Any, condition: Any) -> Any:
+        return machine.mbarrier_arrive(self, barrier, index, condition)
 
 
 @op("gpu.mbarrier_wait")
@@ -168,7 +168,7 @@ class MBarrierWait(Op):
 
 @op("gpu.tma_load")
 class TmaLoad(Op):
-    """Start a TMA copy of the block at `indices` to stage `slot` of `buffer`. Elements outside the
+    """Start a TMA copy of the block at `indices` to stage `stage` of `buffer`. Elements outside the
     tensor are padded. All dimensions but the last are rows. The bytes, including padding, are
     counted at barrier `index`. One thread issues the copy.
 
@@ -181,7 +181,7 @@ class TmaLoad(Op):
 
     descriptor: Operand = operand(D)
     buffer: Operand = operand(BUFFER)
-    slot: Operand = operand(INDEX)
+    stage: Operand = operand(INDEX)
     barrier: Operand = operand(BARRIER)
     index: Operand = operand(INDEX)
     indices: tuple[Operand, ...] = variadic(INDEX)
@@ -198,15 +198,15 @@ class TmaLoad(Op):
             raise self.fail("TIR0106", "multicast must be 1 or more", "multicast")
 
     def evaluate(
-        self, machine: Any, descriptor: Any, buffer: Any, slot: Any, barrier: Any, index: Any,
+        self, machine: Any, descriptor: Any, buffer: Any, stage: Any, barrier: Any, index: Any,
         indices: tuple[Any, ...],
     ) -> Any:  # fmt: skip
-        return machine.tma_load(self, descriptor, buffer, slot, (barrier, index), indices)
+        return machine.tma_load(self, descriptor, buffer, stage, (barrier, index), indices)
 
 
 @op("gpu.tma_store")
 class TmaStore(Op):
-    """Start a TMA copy of stage `slot` of `buffer` to the block at `indices`. Elements outside the
+    """Start a TMA copy of stage `stage` of `buffer` to the block at `indices`. Elements outside the
     tensor are not written. A stage with n times the rows is copied to n consecutive blocks along
     `axis`. One thread issues the copy; with `warpgroup`, one thread of each warpgroup issues the
     copies of the blocks that are assigned to it round-robin. `gpu.tma_wait` waits for completion.
@@ -218,7 +218,7 @@ class TmaStore(Op):
 
     descriptor: Operand = operand(D)
     buffer: Operand = operand(BUFFER)
-    slot: Operand = operand(INDEX)
+    stage: Operand = operand(INDEX)
     indices: tuple[Operand, ...] = variadic(INDEX)
     axis: int = attribute(INT, default=0)
     warpgroup: bool = attribute(BOOL_ATTRIBUTE, default=False)
@@ -250,9 +250,9 @@ class TmaStore(Op):
         return Scope.GPU
 
     def evaluate(
-        self, machine: Any, descriptor: Any, buffer: Any, slot: Any, indices: tuple[Any, ...]
+        self, machine: Any, descriptor: Any, buffer: Any, stage: Any, indices: tuple[Any, ...]
     ) -> Any:
-        return machine.tma_store(self, descriptor, buffer, slot, indices)
+        return machine.tma_store(self, descriptor, buffer, stage, indices)
 
 
 @op("gpu.tma_wait")
@@ -309,9 +309,9 @@ class Wgmma(Op):
     """  # noqa: E501 - an example is one line
 
     a: Operand = operand(OPERAND_A)
-    a_slot: Operand = operand(INDEX)
+    a_stage: Operand = operand(INDEX)
     b: Operand = operand(BUFFER)
-    b_slot: Operand = operand(INDEX)
+    b_stage: Operand = operand(INDEX)
     c: Operand = operand(ACCUMULATOR)
     trans_a: bool = attribute(BOOL_ATTRIBUTE, default=False)
     trans_b: bool = attribute(BOOL_ATTRIBUTE, default=False)
@@ -330,8 +330,8 @@ class Wgmma(Op):
         if len(shape_of(self.c.type)) != 2:
             raise self.fail("TIR0112", "c must have two dimensions", "c")
 
-    def evaluate(self, machine: Any, a: Any, a_slot: Any, b: Any, b_slot: Any, c: Any) -> Any:
-        return machine.wgmma(self, (a, a_slot), (b, b_slot), c)
+    def evaluate(self, machine: Any, a: Any, a_stage: Any, b: Any, b_stage: Any, c: Any) -> Any:
+        return machine.wgmma(self, (a, a_stage), (b, b_stage), c)
 
 
 @op("gpu.wgmma_wait")
@@ -397,9 +397,9 @@ def _check_block(self: Any) -> None:
         raise self.fail(
             "TIR0117", f"{len(block.shape)} indices are needed, not {result}", "indices"
         )
-    held = self.buffer.type.pointee
-    if held is not block.element:
-        raise self.fail("TIR0101", f"the buffer holds {held}, not {block.element}", "buffer")
+    element = self.buffer.type.pointee
+    if element is not block.element:
+        raise self.fail("TIR0101", f"the buffer holds {element}, not {block.element}", "buffer")
 
 
 def _check_axis(self: Any) -> None:

@@ -211,17 +211,17 @@ def _along(shape: Shape, **rest: Any) -> list[dict[str, Any]]:
     return [{"attributes": {"axis": d}, **rest} for d in range(len(shape))]
 
 
-def _expanded(shape: Shape) -> list[dict[str, Any]]:
+def _expand_dims(shape: Shape) -> list[dict[str, Any]]:
     return [{"attributes": {"axis": d}} for d in range(len(shape) + 1)] if shape else []
 
 
-def _permuted(shape: Shape) -> list[dict[str, Any]]:
+def _permute(shape: Shape) -> list[dict[str, Any]]:
     rank = len(shape)
     orders = {tuple(range(rank)), tuple(reversed(range(rank))), (*range(1, rank), 0)}
     return [{"attributes": {"order": order}} for order in sorted(orders)] if rank else []
 
 
-def _reshaped(shape: Shape) -> list[dict[str, Any]]:
+def _reshape(shape: Shape) -> list[dict[str, Any]]:
     targets = [(prod(shape),), tuple(reversed(shape)), (1, *shape)]
     return [{"to": target} for target in targets] if shape else []
 
@@ -231,7 +231,7 @@ def _broadcast(shape: Shape) -> list[dict[str, Any]]:
     return [{"value": source, "to": shape} for source in [*sources, shape] if source]
 
 
-def _sliced(shape: Shape) -> list[dict[str, Any]]:
+def _slice(shape: Shape) -> list[dict[str, Any]]:
     if not shape:
         return []
     half = tuple(max(1, n // 2) for n in shape)
@@ -241,14 +241,14 @@ def _sliced(shape: Shape) -> list[dict[str, Any]]:
     return [{"to": half, "small": half, "offsets": offsets, **part} for part in parts]
 
 
-def _product(shape: Shape) -> list[dict[str, Any]]:
+def _dot(shape: Shape) -> list[dict[str, Any]]:
     if len(shape) < 2:
         return []
     *batch, m, n = shape
     return [{"a": (*batch, m, k), "b": (*batch, k, n), "c": shape} for k in (7, 16)]
 
 
-def _scaled(shape: Shape) -> list[dict[str, Any]]:
+def _dot_scaled(shape: Shape) -> list[dict[str, Any]]:
     if len(shape) < 2:
         return []
     *batch, m, n = shape
@@ -271,21 +271,21 @@ def _rows(shape: Shape) -> list[dict[str, Any]]:
 _PLANS: dict[str, Plans] = {
     "splat": lambda s: [{"value": (), "to": s}],
     "broadcast": _broadcast,
-    "reshape": _reshaped,
-    "expand_dims": _expanded,
-    "trans": _permuted,
+    "reshape": _reshape,
+    "expand_dims": _expand_dims,
+    "trans": _permute,
     "split": lambda s: [{"value": (*s, 2)}],
     "cat": lambda s: _along(s),
     "gather": lambda s: _along(s),
-    "extract_slice": _sliced,
-    "insert_slice": _sliced,
+    "extract_slice": _slice,
+    "insert_slice": _slice,
     "unsplat": lambda s: [{"value": (1,) * len(s)}] if s else [],
     "psi": lambda s: [{"arms": (s, s, s, s)}, {"arms": ((), s, s, s)}],
     "reduce": lambda s: _along(s, values=(s,)),
     "scan": lambda s: _along(s, values=(s,)),
     "histogram": lambda s: [{"to": (16,)}],
-    "dot": _product,
-    "dot_scaled": _scaled,
+    "dot": _dot,
+    "dot_scaled": _dot_scaled,
     "extern_elementwise": lambda s: [
         {"values": (s,), "to": s, "attributes": {"symbol": "__nv_expf"}}
     ],

@@ -139,7 +139,7 @@ class GlobalAddress(Op):
 
     def verify(self) -> None:
         if self.to.space not in (AddressSpace.GLOBAL, AddressSpace.CONSTANT):  # type: ignore[union-attr]
-            raise self.fail("TIR0101", f"no global lies where {self.to} points", "to")
+            raise self.fail("TIR0101", f"no global is in the address space of {self.to}", "to")
 
     def evaluate(self, machine: Any) -> Any:
         return machine.global_address(self.name)

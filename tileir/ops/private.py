@@ -45,36 +45,36 @@ class PrivateAlloc(Op):
 
 @op("gpu.private_store")
 class PrivateStore(Op):
-    """Write `value` as tile number `slot` of a private buffer.
+    """Write `value` as tile number `index` of a private buffer.
 
     `gpu.private_store %b, %i, %x`, given `private<f32<128>, 8> %b, i32 %i, f32<128> %x`
     """
 
     buffer: Operand = operand(B)
-    slot: Operand = operand(Exactly(I32))
+    index: Operand = operand(Exactly(I32))
     value: Operand = operand(T)
     effects_ = Effects.WRITE
     predicable = False
 
     def verify(self) -> None:
-        held = _check_private(self, self.buffer.type, "buffer").tile
-        if self.value.type is not held:
-            message = f"the buffer holds {held}, not {self.value.type}"
+        buffer_type = _check_private(self, self.buffer.type, "buffer").tile
+        if self.value.type is not buffer_type:
+            message = f"the buffer holds {buffer_type}, not {self.value.type}"
             raise self.fail("TIR0101", message, "value")
 
-    def evaluate(self, machine: Any, buffer: Any, slot: Any, value: Any) -> Any:
-        return machine.private_store(self, buffer, slot, value)
+    def evaluate(self, machine: Any, buffer: Any, index: Any, value: Any) -> Any:
+        return machine.private_store(self, buffer, index, value)
 
 
 @op("gpu.private_load")
 class PrivateLoad(Op):
-    """Tile number `slot` of a private buffer.
+    """Tile number `index` of a private buffer.
 
     `%x = gpu.private_load f32<128> %b, %i`, given `private<f32<128>, 8> %b, i32 %i`
     """
 
     buffer: Operand = operand(B)
-    slot: Operand = operand(Exactly(I32))
+    index: Operand = operand(Exactly(I32))
     results_ = (T,)
     effects_ = Effects.READ
     predicable = False
@@ -83,12 +83,12 @@ class PrivateLoad(Op):
         _check_private(self, self.buffer.type, "buffer")
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
-        held = self.buffer.type
-        assert isinstance(held, Buffer)
-        return (held.tile,)
+        buffer_type = self.buffer.type
+        assert isinstance(buffer_type, Buffer)
+        return (buffer_type.tile,)
 
-    def evaluate(self, machine: Any, buffer: Any, slot: Any) -> Any:
-        return machine.private_load(self, buffer, slot)
+    def evaluate(self, machine: Any, buffer: Any, index: Any) -> Any:
+        return machine.private_load(self, buffer, index)
 
 
 def _check_private(self: Any, buffer: Type, name: str) -> Buffer:

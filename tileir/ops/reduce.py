@@ -20,7 +20,7 @@ from tileir.op import (
     result_type,
     variadic,
 )
-from tileir.ops.shape import check_axis, reshaped
+from tileir.ops.shape import check_axis, with_shape
 from tileir.signature import (
     ANY_ELEMENT,
     FLOATS,
@@ -119,7 +119,7 @@ class Reduce(Combining):
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
         shape = shape_of(self.values[0].type)
         dropped = shape[: self.axis] + shape[self.axis + 1 :]
-        return tuple([reshaped(v.type, dropped) for v in self.values])
+        return tuple([with_shape(v.type, dropped) for v in self.values])
 
     def evaluate(self, machine: Any, values: tuple[Any, ...]) -> Any:
         return machine.reduce(values, self.axis, self._name(), self)
@@ -138,7 +138,7 @@ class Scan(Combining):
     reverse: bool = attribute(BOOL_ATTRIBUTE, default=False)
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
-        return tuple([reshaped(v.type, shape_of(v.type)) for v in self.values])
+        return tuple([with_shape(v.type, shape_of(v.type)) for v in self.values])
 
     def evaluate(self, machine: Any, values: tuple[Any, ...]) -> Any:
         return machine.scan(values, self.axis, self._name(), self.reverse, self)

@@ -143,7 +143,7 @@ class ExpandDims(Op):
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
         shape = shape_of(self.value.type)
-        return (reshaped(self.value.type, (*shape[: self.axis], 1, *shape[self.axis :])),)
+        return (with_shape(self.value.type, (*shape[: self.axis], 1, *shape[self.axis :])),)
 
     def evaluate(self, machine: Any, value: Any) -> Any:
         return machine.reshape(value, shape_of(self.result.type))
@@ -168,7 +168,7 @@ class Trans(Op):
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
         shape = shape_of(self.value.type)
-        return (reshaped(self.value.type, tuple(shape[d] for d in self.order)),)
+        return (with_shape(self.value.type, tuple(shape[d] for d in self.order)),)
 
     def evaluate(self, machine: Any, value: Any) -> Any:
         return machine.transpose(value, self.order)
@@ -185,7 +185,7 @@ class Join(Op):
     high: Operand = operand(A)
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
-        return (reshaped(self.low.type, (*shape_of(self.low.type), 2)),)
+        return (with_shape(self.low.type, (*shape_of(self.low.type), 2)),)
 
     def evaluate(self, machine: Any, low: Any, high: Any) -> Any:
         return machine.join(low, high)
@@ -206,7 +206,7 @@ class Split(Op):
             raise self.fail("TIR0112", message, "value")
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
-        half = reshaped(self.value.type, shape_of(self.value.type)[:-1])
+        half = with_shape(self.value.type, shape_of(self.value.type)[:-1])
         return (half, half)
 
     def evaluate(self, machine: Any, value: Any) -> Any:
@@ -235,7 +235,7 @@ class Cat(Op):
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
         shape = list(shape_of(self.low.type))
         shape[self.axis] += shape_of(self.high.type)[self.axis]
-        return (reshaped(self.low.type, tuple(shape)),)
+        return (with_shape(self.low.type, tuple(shape)),)
 
     def evaluate(self, machine: Any, low: Any, high: Any) -> Any:
         return machine.concatenate(low, high, self.axis)
@@ -263,7 +263,7 @@ class Gather(Op):
             raise self.fail("TIR0112", message, "index")
 
     def infer(self, bound: Bindings) -> tuple[Type, ...]:
-        return (reshaped(self.source.type, shape_of(self.index.type)),)
+        return (with_shape(self.source.type, shape_of(self.index.type)),)
 
     def evaluate(self, machine: Any, source: Any, index: Any) -> Any:
         return machine.gather(source, index, self.axis, self)
@@ -350,7 +350,7 @@ class GetElementPtr(Op):
         return machine.elementwise("getelementptr", pointer, index, size=size)
 
 
-def reshaped(type: Type, shape: tuple[int, ...]) -> Type:
+def with_shape(type: Type, shape: tuple[int, ...]) -> Type:
     """`type` at another shape; it loses its layout."""
     return tile(element_of(type), shape)  # type: ignore[arg-type]
 

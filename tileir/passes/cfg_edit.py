@@ -27,10 +27,10 @@ def map_edges(terminator: Op, change: Callable[[Successor], Successor]) -> Op:
 def without_arguments(terminator: Op, keeping: Mapping[str, tuple[bool, ...]]) -> Op:
     """`terminator` without the arguments for parameters that go: `keeping` tells by label which
     parameters stay; labels that it lacks lose none."""
-    return map_edges(terminator, lambda edge: _shortened(edge, keeping.get(edge.label)))
+    return map_edges(terminator, lambda edge: _drop_arguments(edge, keeping.get(edge.label)))
 
 
-def _shortened(edge: Successor, keep: tuple[bool, ...] | None) -> Successor:
+def _drop_arguments(edge: Successor, keep: tuple[bool, ...] | None) -> Successor:
     if keep is None or all(keep):
         return edge
     return Successor(edge.label, tuple(a for a, k in zip(edge.arguments, keep, strict=True) if k))
@@ -73,11 +73,11 @@ def add_preheader(function: Function, header: str, inside: Container[str]) -> tu
     for name, block in function.blocks.items():
         if name == header:
             blocks[label] = result
-        blocks[name] = block if name in inside else redirected(block, header, label)
+        blocks[name] = block if name in inside else redirect_edges(block, header, label)
     return function.with_blocks(blocks), label
 
 
-def redirected(block: Block, old: str, new: str) -> Block:
+def redirect_edges(block: Block, old: str, new: str) -> Block:
     """`block` with its edges to `old` leading to `new`."""
     last = map_edges(block.ops[-1], lambda e: Successor(new, e.arguments) if e.label == old else e)
     same = last is block.ops[-1]

@@ -55,7 +55,7 @@ class _Available:
     def __init__(self, function: Function, tree: Dominance) -> None:
         self.tree = tree
         self.predecessors = cfg(function).predecessors
-        self.known: dict[tuple[Any, ...], Op] = {}
+        self.available: dict[tuple[Any, ...], Op] = {}
         self.added: list[tuple[str, tuple[Any, ...]]] = []
         self.label: str | None = None
         self.state = 0
@@ -73,7 +73,7 @@ class _Available:
         key = _key(op)
         if effects is not Effects.PURE and Effects.READ in effects:
             key = (*key, self.state)
-        result = self.known.setdefault(key, op)
+        result = self.available.setdefault(key, op)
         if result is op:
             self.added.append((walk.label, key))
             return op
@@ -83,7 +83,7 @@ class _Available:
         if self.label is not None:
             self.state_at_end[self.label] = self.state
         while self.added and not self.tree.dominates(self.added[-1][0], label):
-            del self.known[self.added.pop()[1]]
+            del self.available[self.added.pop()[1]]
         self.label = label
         before = self.predecessors[label]
         if len(before) == 1 and before[0] in self.state_at_end:

@@ -65,7 +65,7 @@ def dce(function: Function) -> Function:
     )
 
 
-def needed(op: Op) -> bool:
+def has_effects(op: Op) -> bool:
     """Whether `op` does something besides computing its results."""
     effects = op.effects
     return effects is not Effects.PURE and bool(effects.value & NEEDED)
@@ -80,7 +80,7 @@ def _live(function: Function) -> set[Value]:
         for op in block.ops:
             for value in op.results:
                 defining[value] = op
-            if needed(op):
+            if has_effects(op):
                 marking.extend(op.inputs)
                 if op.predicate is not None:
                     marking.append(op.predicate)
@@ -88,10 +88,10 @@ def _live(function: Function) -> set[Value]:
             parameters = function.blocks[edge.label].parameters
             for parameter, argument in zip(parameters, edge.arguments, strict=True):
                 passed.setdefault(parameter, []).append(argument)
-    return _reached(marking, defining, passed)
+    return _propagate_liveness(marking, defining, passed)
 
 
-def _reached(
+def _propagate_liveness(
     marking: list[Operand],
     defining: Mapping[Value, Op],
     passed: Mapping[Value, list[Operand]],
@@ -113,7 +113,7 @@ def _reached(
 
 def _swept(block: Block, live: set[Value], dropping: Mapping[str, tuple[bool, ...]]) -> Block:
     """`block` without what is dead; itself where nothing is."""
-    ops = [op for op in block.ops if needed(op) or not live.isdisjoint(op.results)]
+    ops = [op for op in block.ops if has_effects(op) or not live.isdisjoint(op.results)]
     parameters = block.parameters
     if block.label in dropping:
         parameters = tuple(v for v in parameters if v in live)

@@ -28,7 +28,7 @@ class DefinedLanes:
     Ops are noted in program order, as they stand before their predicates are taken away.
     """
 
-    wanted: set[Value]
+    values: set[Value]
     where: dict[Value, Operand] = attrs.field(factory=dict[Value, Operand])
 
     @classmethod
@@ -46,12 +46,12 @@ class DefinedLanes:
         `op`."""
         if len(op.results) == 2 and op.elementwise:
             self.pairs.update(dict.fromkeys(op.results, op))
-        required = [v for v in op.results if v in self.wanted and v not in self.where]
+        required = [v for v in op.results if v in self.values and v not in self.where]
         if not required or not self._may_be_partial(op):
             return []
         ops: list[Op] = []
         for value in required:
-            parts = self._own(op, value, ops) + self._inherited(op, value, ops)
+            parts = self._own(op, value, ops) + self._from_operands(op, value, ops)
             lanes = conjunction(parts, value.type, ops)
             if lanes is not None:
                 self.where[value] = lanes
@@ -91,19 +91,19 @@ class DefinedLanes:
             return [_along(self.mask(op.predicate, op.predicate.type, ops), op, Combiner.OR, ops)]
         return []
 
-    def _inherited(self, op: Any, value: Value, ops: list[Op]) -> list[Operand]:
+    def _from_operands(self, op: Any, value: Value, ops: list[Op]) -> list[Operand]:
         """What undefined lanes of operands leave of `value`."""
         if op.mnemonic == "psi":
-            return self._chosen(op, ops)
+            return self._of_psi(op, ops)
         if op.mnemonic == "select":
-            return self._selected(op, ops)
+            return self._of_select(op, ops)
         if op.elementwise:
             return [lanes for v in op.inputs if (lanes := self._lanes(v)) is not None]
         if op.moves_elements:
             lanes = self._lanes(op.inputs[0])
             return [] if lanes is None else [_as_moved(op, lanes, value, ops)]
         if op.mnemonic == "reduce":
-            return self._combined(op, ops)
+            return self._of_reduction(op, ops)
         return []
 
     def _lanes(self, operand: Operand) -> Operand | None:
@@ -112,7 +112,7 @@ class DefinedLanes:
             return constant(I1, False)
         return self.where.get(operand) if isinstance(operand, Value) else None
 
-    def _selected(self, op: Any, ops: list[Op]) -> list[Operand]:
+    def _of_select(self, op: Any, ops: list[Op]) -> list[Operand]:
         operands = [] if (lanes := self._lanes(op.condition)) is None else [lanes]
         if self._lanes(op.then) is not None or self._lanes(op.otherwise) is not None:
             operands.append(self._either(op.condition, op.then, self._lanes(op.otherwise), ops))
@@ -133,7 +133,7 @@ class DefinedLanes:
         parts = [spread(v, flags, ops) for v in operands]
         return emit(ops, Select(*parts))
 
-    def _chosen(self, op: Any, ops: list[Op]) -> list[Operand]:
+    def _of_psi(self, op: Any, ops: list[Op]) -> list[Operand]:
         """Of a `psi`: some predicate holds, none is undefined, and the chosen value is defined."""
         arms = list(zip(op.inputs[::2], op.inputs[1::2], strict=True))
         arms_lanes = [mask for p, _ in arms if (mask := self._lanes(p)) is not None]
@@ -145,7 +145,7 @@ class DefinedLanes:
             lanes = self._either(predicate, value, lanes, ops)
         return [*arms_lanes, lanes]
 
-    def _combined(self, op: Any, ops: list[Op]) -> list[Operand]:
+    def _of_reduction(self, op: Any, ops: list[Op]) -> list[Operand]:
         """Of a reduction: every lane that takes part is defined."""
         operands: list[Operand] = []
         for value in op.values:

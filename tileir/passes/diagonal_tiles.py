@@ -9,8 +9,8 @@ diagonal is a vector), and `z` is a literal. Then
                the sum of a diagonal tile with zeros off the diagonal is v + 0
     SCALE      dot(D, B, C) = C + v[:, new] * B and dot(A, D, C) = C + A * v[new, :], if z = 0
     SAME       op(select(m, a, Z), select(m, b, Y)) = select(m, op(a, b), op(Z, Y)) for every
-               elementwise op without effects and any mask m: sums and products of diagonal tiles
-               are diagonal
+               elementwise op without effects and any mask m: adding or multiplying diagonal
+               tiles gives a diagonal tile
 
 SYMMETRY, FOLD and SAME hold bit for bit. SCALE does for integers; for floats, 0 * infinity is not
 0, so it is used only where the pass is promised finite tiles.

@@ -9,7 +9,7 @@ import attrs
 from tileir.errors import PassError
 from tileir.field import FieldKind
 from tileir.ir import Block, Function, Inline, Module, Visibility
-from tileir.limits import current, exceeded
+from tileir.limits import current, limit_diagnostic
 from tileir.op import Effects, Op, Successor
 from tileir.ops.control import Branch, Call, CondBranch
 from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges
@@ -95,7 +95,7 @@ def _check_size(module: Module, order: Iterable[str]) -> None:
                 what = f"inlining @{callee.name} into @{name} makes {size:,} operations"
                 if size <= most:
                     what += f", and {total + size:,} of all functions"
-                raise PassError(exceeded("operations", what, op.location))
+                raise PassError(limit_diagnostic("operations", what, op.location))
         sizes[name] = size
         total += size if any(isinstance(op, Call) for op in module.functions[name].ops) else 0
 

@@ -74,14 +74,14 @@ class Schedule(Slice):
         valid: Operand | None = None
         loaded: list[list[Value]] = [[] for _ in self.loads]
         for iteration in range(self.distance):
-            env = self.computed(state, ops)
+            env = self.evaluate(state, ops)
             if self.tested_first:
                 valid = self._both(valid, env, ops)
             for queue, load in zip(loaded, self.loads, strict=True):
                 queue.append(self._issue(load, env, valid, ops))
             if iteration < self.distance - 1:
                 valid = valid if self.tested_first else self._both(valid, env, ops)
-                state = self.advanced(env)
+                state = self.advance(env)
         ahead = LookaheadState(self, valid)
         initial = ahead.initial(state, valid, loaded)
         last = self._passing(block.terminator, initial)
@@ -97,12 +97,12 @@ class Schedule(Slice):
         ops: list[Op] = list(block.ops[:-1])
         env: dict[Value, Operand] = {}
         if ahead.state is not None:
-            env = self.computed(ahead.state, ops)
+            env = self.evaluate(ahead.state, ops)
         valid = ahead.valid
         if not self.tested_first:
             valid = self._both(valid, env, ops)
-        state = self.advanced(env)
-        env = self.computed(state, ops)
+        state = self.advance(env)
+        env = self.evaluate(state, ops)
         if self.tested_first:
             valid = self._both(valid, env, ops)
         issued = [self._issue(load, env, valid, ops) for load in self.loads]

@@ -93,7 +93,7 @@ class Slice:
         with_hint, without_hint = facts.of(hint.results[0]), facts.of(hint.value)
         return attrs.evolve(with_hint, hinted=()) == attrs.evolve(without_hint, hinted=())
 
-    def ordered(self) -> list[Op]:
+    def in_order(self) -> list[Op]:
         """The ops of the slice in dependence order."""
         inside = (label for label in cfg(self.function).order if label in self.loop.blocks)
         return [op for x in inside for op in self.function.blocks[x].ops if op in self.slice]
@@ -105,10 +105,10 @@ class Slice:
         arguments = dict(zip(self.header.parameters, self._edge(block).arguments, strict=True))
         return {p: arguments[p] for p in self.state}
 
-    def computed(self, state: dict[Value, Operand], ops: list[Op]) -> dict[Value, Operand]:
+    def evaluate(self, state: dict[Value, Operand], ops: list[Op]) -> dict[Value, Operand]:
         """What the values are in an iteration that starts with `state`; `ops` compute them."""
         env = dict(state)
-        for op in self.ordered():
+        for op in self.in_order():
             self.compute_op(op, env, ops)
         return env
 
@@ -120,7 +120,7 @@ class Slice:
         else:
             ops.append(copy_op(op, env))
 
-    def advanced(self, env: dict[Value, Operand]) -> dict[Value, Operand]:
+    def advance(self, env: dict[Value, Operand]) -> dict[Value, Operand]:
         """The state of the iteration after the one with the values `env`."""
         following = {p: self._following(p) for p in self.state}
         return {p: env.get(v, v) if type(v) is Value else v for p, v in following.items()}

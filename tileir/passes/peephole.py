@@ -31,7 +31,7 @@ def peephole(function: Function, *, finite: bool = False) -> Function:
         SINK       an elementwise op on splats is a splat of the op on scalars; on tiles all
                    broadcast, transposed, reshaped or expanded alike, it comes before the movement
         ONE        reducing a dimension of extent 1 is a reshape, scanning it nothing
-        DOT        d + dot(a, b, 0) is dot(a, b, d) if the product has no other use
+        DOT        d + dot(a, b, 0) is dot(a, b, d) if the dot has no other use
         OTHER      select(m, load(p, m), e) is load(p, m, e) if the load has no other use and e is
                    known before it
         DIAGONAL   see `tileir.passes.diagonal_tiles`
@@ -180,13 +180,13 @@ class _Tiles:
         """DOT"""
         if op.mnemonic == "fadd" and (op.rounding.value != "rn" or op.ftz):
             return op
-        for sum_, other in (op.inputs, op.inputs[::-1]):
-            dot: Any = walk.definition(sum_)
+        for term, other in (op.inputs, op.inputs[::-1]):
+            dot: Any = walk.definition(term)
             if dot is None or dot.mnemonic != "dot" or dot.predicate is not None:
                 continue
             alone = (
-                self.defining_blocks.get(sum_) == walk.label
-                and len(self.readers.get(sum_, ())) == 1
+                self.defining_blocks.get(term) == walk.label
+                and len(self.readers.get(term, ())) == 1
             )
             if _is_zero(dot.c) and alone:
                 return attrs.evolve(dot, c=other, results=(), comments=(), predicate=op.predicate)

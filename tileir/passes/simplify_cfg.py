@@ -262,7 +262,7 @@ class _Ends:
 
     def __init__(self, empty: Mapping[str, Block]) -> None:
         self.empty = empty
-        self.known: dict[str, Successor | None] = {}
+        self.targets: dict[str, Successor | None] = {}
 
     def of(self, edge: Successor) -> Successor:
         """`edge`, led to the first block that is not passed."""
@@ -273,19 +273,19 @@ class _Ends:
         """What block `label` jumps on to; None where it is an end."""
         path: list[str] = []
         on_path: set[str] = set()
-        while label in self.empty and label not in self.known and label not in on_path:
+        while label in self.empty and label not in self.targets and label not in on_path:
             path.append(label)
             on_path.add(label)
             label = self.empty[label].terminator.successors[0].label
         if label in on_path:
             at = path.index(label)
-            self.known.update(dict.fromkeys(path[at:]))
+            self.targets.update(dict.fromkeys(path[at:]))
             del path[at:]
         for passed in reversed(path):
             edge = self.empty[passed].terminator.successors[0]
-            further = self.known.get(edge.label)
-            self.known[passed] = edge if further is None else self._compose(edge, further)
-        return self.known.get(path[0] if path else label)
+            further = self.targets.get(edge.label)
+            self.targets[passed] = edge if further is None else self._compose(edge, further)
+        return self.targets.get(path[0] if path else label)
 
     def _compose(self, edge: Successor, after: Successor) -> Successor:
         """`edge` and then `after`, which is in terms of the parameters of the block between."""

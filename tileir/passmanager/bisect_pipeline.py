@@ -9,7 +9,7 @@ import attrs
 from tileir.errors import Diagnostic, PassError
 from tileir.ir import Module
 from tileir.passmanager.manager import Step, run
-from tileir.passmanager.pipeline import Node
+from tileir.passmanager.pipeline import PipelineNode
 
 
 @attrs.frozen
@@ -23,25 +23,25 @@ class Culprit:
 
 
 def bisect(
-    module: Module, pipeline: str | Sequence[Node], agrees: Callable[[Module], bool]
+    module: Module, pipeline: str | Sequence[PipelineNode], is_good: Callable[[Module], bool]
 ) -> Culprit:
-    """The step of `pipeline` before which `agrees` holds and after which it does not.
+    """The step of `pipeline` before which `is_good` holds and after which it does not.
 
     Found by halving, so with several wrong passes it is one of them. Raises PassError (TIR0609)
-    where `agrees` fails on `module` or holds at the end; and what running the pipeline raises.
+    where `is_good` fails on `module` or holds at the end; and what running the pipeline raises.
     """
     whole = run(module, pipeline)
     changes = [record.step for record in whole.records if record.changed]
     states = [*(step.before for step in changes), whole.module]
-    if not agrees(states[0]):
+    if not is_good(states[0]):
         raise _nothing("the module is wrong before the first pass")
-    if len(states) == 1 or agrees(states[-1]):
+    if len(states) == 1 or is_good(states[-1]):
         raise _nothing("the module is right after the whole pipeline")
     good, bad, tried = 0, len(states) - 1, 2
     while bad - good > 1:
         middle = (good + bad) // 2
         tried += 1
-        if agrees(states[middle]):
+        if is_good(states[middle]):
             good = middle
         else:
             bad = middle

@@ -9,7 +9,7 @@ import attrs
 
 from tileir.ir import Module
 from tileir.passmanager.manager import Step
-from tileir.passmanager.pipeline import Node
+from tileir.passmanager.pipeline import PipelineNode
 from tileir.passmanager.renumbering import renumber
 
 
@@ -29,17 +29,17 @@ class Printing:
     changed: bool = False
 
     def before(self, step: Step) -> None:
-        if _named(step, self.before_passes):
+        if _is_selected(step, self.before_passes):
             self.write(f"; before {step.title}\n{self.render(step.before)}\n")
 
     def after(self, step: Step, module: Module) -> None:
-        if _named(step, self.after_passes):
+        if _is_selected(step, self.after_passes):
             same = " (unchanged)" if module is step.before else ""
             self.write(f"; after {step.title}{same}\n{self.render(module)}\n")
         if self.changed and module is not step.before:
             self.write(self._diff(step, module))
 
-    def failed(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
+    def on_failure(self, step: Step, rest: Sequence[PipelineNode], error: Exception) -> None:
         self.write(f"; {step.title} failed\n")
 
     def _diff(self, step: Step, module: Module) -> str:
@@ -49,5 +49,5 @@ class Printing:
         return "".join(difflib.unified_diff(old, new, f"before {title}", f"after {title}"))
 
 
-def _named(step: Step, names: frozenset[str] | None) -> bool:
+def _is_selected(step: Step, names: frozenset[str] | None) -> bool:
     return names is None or step.node.name in names

@@ -43,6 +43,7 @@ class Option:
 
     @property
     def keyword(self) -> str:
+        """The name of the keyword parameter: `name` with underscores."""
         return self.name.replace("-", "_")
 
     def read(self, text: str) -> Any:
@@ -52,7 +53,7 @@ class Option:
         return self.type(text)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class PassResult:
     """What a pass gives: the new IR, remarks at the user's lines, and counts of what it did."""
 
@@ -114,7 +115,7 @@ def _is_known(name: str) -> bool:
     return name in _PASSES or name in _DECLARED
 
 
-def _known(name: str) -> Pass | None:
+def _loaded_pass(name: str) -> Pass | None:
     """The pass called `name` of those loaded. Its annotations are read when it is first asked for,
     so that passes which the backend calls by themselves cost no more than functions."""
     if name not in _PASSES and name in _DECLARED:
@@ -145,12 +146,12 @@ def lookup(name: str) -> Pass:
     """The pass called `name`. Raises PassError (TIR0601) where there is none, or it
     does not load."""
     if not _is_known(name) and _NAME.fullmatch(name):
-        home = f"tileir.passes.{name.replace('-', '_')}"
-        if importlib.util.find_spec(home) is not None:
-            importlib.import_module(home)
+        module = f"tileir.passes.{name.replace('-', '_')}"
+        if importlib.util.find_spec(module) is not None:
+            importlib.import_module(module)
     if not _is_known(name):
         _load_entry_points(name)
-    result = _known(name)
+    result = _loaded_pass(name)
     if result is None:
         names = ", ".join(p.name for p in all_passes())
         raise PassError(Diagnostic("TIR0601", f"no pass is called {name!r}; there are: {names}"))
@@ -159,11 +160,11 @@ def lookup(name: str) -> Pass:
 
 def all_passes() -> Iterator[Pass]:
     """Every pass, ordered by name; loads them all."""
-    home = importlib.import_module("tileir.passes")
-    for module in pkgutil.iter_modules(home.__path__):
+    package = importlib.import_module("tileir.passes")
+    for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"tileir.passes.{module.name}")
     _load_entry_points(None)
-    result = (_known(name) for name in sorted({*_PASSES, *_DECLARED}))
+    result = (_loaded_pass(name) for name in sorted({*_PASSES, *_DECLARED}))
     return iter([each for each in result if each is not None])
 
 

@@ -15,7 +15,7 @@ import attrs
 from tileir.errors import Diagnostic, PassError, TileirError
 from tileir.ir import Module
 from tileir.passmanager.manager import CrashError, Step, run
-from tileir.passmanager.pipeline import Node, format_pipeline
+from tileir.passmanager.pipeline import PipelineNode, format_pipeline
 
 _PIPELINE, _ERROR = "reproducer.pipeline", "reproducer.error"
 
@@ -32,18 +32,18 @@ class Reproducing:
     def after(self, step: Step, module: Module) -> None:
         pass
 
-    def failed(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
+    def on_failure(self, step: Step, rest: Sequence[PipelineNode], error: Exception) -> None:
         self.save(reproducer(step.before, rest, error))
 
 
-def reproducer(module: Module, pipeline: Sequence[Node], error: Exception) -> Module:
+def reproducer(module: Module, pipeline: Sequence[PipelineNode], error: Exception) -> Module:
     """`module` with `pipeline` and the kind of `error` in its metadata."""
     kind = error.code if isinstance(error, TileirError) else type(error).__name__
     noted = {**module.metadata, _PIPELINE: format_pipeline(pipeline), _ERROR: kind}
     return module.evolve(metadata=noted)
 
 
-def replayed(module: Module) -> tuple[Module, str]:
+def read_reproducer(module: Module) -> tuple[Module, str]:
     """The module and the pipeline of a reproducer. Raises PassError (TIR0607)."""
     pipeline = module.metadata.get(_PIPELINE)
     if not isinstance(pipeline, str):
@@ -79,5 +79,5 @@ class Failure:
 
 def reproducer_of(module: Module) -> Failure:
     """What the reproducer `module` records. Raises PassError (TIR0607)."""
-    bare, pipeline = replayed(module)
+    bare, pipeline = read_reproducer(module)
     return Failure(bare, pipeline, str(module.metadata.get(_ERROR, "")))

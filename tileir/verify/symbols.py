@@ -112,8 +112,8 @@ def _check_address(module: Module, op: Op, name: str) -> Iterator[Diagnostic]:
 
 
 def _check_address_type(op: Op, symbol: Global, type_: Type) -> Iterator[Diagnostic]:
-    held = symbol.element
-    address = Pointer(held, symbol.space) if isinstance(held, (Scalar, Pointer)) else None
+    element = symbol.element
+    address = Pointer(element, symbol.space) if isinstance(element, (Scalar, Pointer)) else None
     if type_ is address:
         return
     message = f"the address of @{symbol.name} is {address}, not {type_}"

@@ -35,7 +35,7 @@ class Utils:
 
         from tileir.frontends.triton_backend.cpu.programs import Program
 
-        program = Program.loaded(name, binary)
+        program = Program.from_binary(name, binary)
         loaded = (binary, program, 0, 0, _LARGE)
         return loaded[:4] if __version__.startswith("3.3.") else loaded
 
@@ -162,7 +162,7 @@ def _others_are_active() -> bool:
     from triton.backends import backends
 
     return any(
-        found.driver.is_active()
-        for name, found in backends.items()
-        if name != "cpu" and not issubclass(found.driver, CPUDriver)
+        backend.driver.is_active()
+        for name, backend in backends.items()
+        if name != "cpu" and not issubclass(backend.driver, CPUDriver)
     )

@@ -23,7 +23,7 @@ from tileir.tools.arrays import dtype_of, spacing_of
 from tileir.tools.inputs import Recipe, draw, recipe
 from tileir.tools.references import REFERENCES
 from tileir.tools.tuning.expressions import numbers
-from tileir.tools.tuning.sources import Source, found_in, source
+from tileir.tools.tuning.sources import TunableSource, found_in, source
 from tileir.types import Pointer, Scalar, Tile, element_of
 
 _INTERPRETED = 3e8
@@ -35,11 +35,11 @@ SPACES = ("factory", "compiler", "mapl19")
 
 @attrs.frozen
 class Wish:
-    """What the command line says: arguments and grid (`given`), names of spaces, choices by
+    """What the command line says: arguments and grid (`arguments`), names of spaces, choices by
     parameter (`tried`), the target, the seed of the arguments, and who says what is right:
     `auto`, `interpreter` or `first`."""
 
-    given: Sequence[str] = ()
+    arguments: Sequence[str] = ()
     spaces: Sequence[str] = ("factory", "compiler")
     tried: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
     target: str = "sm_90a"
@@ -54,10 +54,10 @@ def problem_of(path: str, kernel: str | None, wish: Wish) -> Problem:
         result = found_in(file, name or kernel)
         if isinstance(result, Problem):
             return attrs.evolve(result, space=_narrow(result.space, wish.tried))
-    return _problem(source(path, kernel, list(wish.given)), kernel, wish)
+    return _problem(source(path, kernel, list(wish.arguments)), kernel, wish)
 
 
-def _problem(source: Source, kernel: str | None, wish: Wish) -> Problem:
+def _problem(source: TunableSource, kernel: str | None, wish: Wish) -> Problem:
     factory = _factory_space(source, wish)
     first = {p.name: p.choices[0] for p in factory.parameters if p.role is Role.MAKE}
     module = source.module(**first)
@@ -82,16 +82,16 @@ class Grid:
     """A grid by an expression of arguments and choices."""
 
     text: str
-    known: tuple[tuple[str, int], ...]
+    numbers: tuple[tuple[str, int], ...]
 
     def __call__(self, point: Point) -> tuple[int, ...]:
-        return numbers(self.text, {**dict(self.known), **point})
+        return numbers(self.text, {**dict(self.numbers), **point})
 
 
 # Spaces -------------------------------------------------------------------------------------
 
 
-def _factory_space(source: Source, wish: Wish) -> Space:
+def _factory_space(source: TunableSource, wish: Wish) -> Space:
     """What the file declares, or the paper's choices for it."""
     if source.listed:
         options = {"num_warps", "num_stages", "max_registers"}
@@ -111,7 +111,7 @@ def _factory_space(source: Source, wish: Wish) -> Space:
     return Space(tuple(Parameter(n, c) for n, c in {**kept, **extra}.items()))
 
 
-def _stated_choices(source: Source) -> dict[str, tuple[Any, ...]]:
+def _stated_choices(source: TunableSource) -> dict[str, tuple[Any, ...]]:
     """Choices by directives `tune.NAME`."""
     words = {k.removeprefix("tune."): v for k, v in source.words.items() if k.startswith("tune.")}
     return {k: choices_in(v) for k, v in words.items() if not _is_option(k)}
@@ -123,7 +123,7 @@ def _is_option(name: str) -> bool:
     return name in {field.name for field in attrs.fields(Options)}
 
 
-def _compiler(source: Source, factory: Space, kernel: str, wish: Wish) -> Space:
+def _compiler(source: TunableSource, factory: Space, kernel: str, wish: Wish) -> Space:
     """The compiler's parameters that make a difference for the first or the last of the file's."""
     ends = [{p.name: p.choices[at] for p in factory.parameters if p.role is Role.MAKE}
             for at in (0, -1)]  # fmt: skip
@@ -142,7 +142,7 @@ def _narrow(space: Space, tried: Mapping[str, tuple[Any, ...]]) -> Space:
     return space.with_choices(**dict(tried))
 
 
-def _tile_parameters(source: Source, tunables: Mapping[str, tuple[Any, ...]]) -> list[str]:
+def _tile_parameters(source: TunableSource, tunables: Mapping[str, tuple[Any, ...]]) -> list[str]:
     """The parameters that are extents of the largest tile stored, slowest first: those that it
     follows when each has a value of its own."""
     values = {name: 32 << i for i, name in enumerate(tunables)}
@@ -187,9 +187,9 @@ def _expected_arrays(module: Module, plan: Recipe, grid: tuple[int, ...], wish: 
     if wish.check == "first":
         return None
     if plan.expected and wish.check != "interpreter":
-        return partial(referenced, plan)
+        return partial(reference_outputs, plan)
     if wish.check == "interpreter" or _is_small(module, plan, grid, wish):
-        return partial(interpreted, module, plan.kernel.name, grid)
+        return partial(interpreted_outputs, module, plan.kernel.name, grid)
     return None
 
 
@@ -200,7 +200,7 @@ def _is_small(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -
     return (work.operations + work.arithmetic) * prod(grid) < _INTERPRETED
 
 
-def referenced(plan: Recipe, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def reference_outputs(plan: Recipe, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """What the recipe's references say, in the types of the arrays."""
     result: dict[str, Any] = {}
     for name, expectation in plan.expected.items():
@@ -221,7 +221,7 @@ def _operand(word: str, inputs: Mapping[str, Any]) -> Any:
     return np.asarray(value, np.float64) if isinstance(value, np.ndarray) else value
 
 
-def interpreted(
+def interpreted_outputs(
     module: Module, kernel: str, grid: tuple[int, ...], inputs: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What the interpreter makes of the arrays."""

@@ -34,7 +34,7 @@ class Lines:
     def on_survey(self) -> None:
         pass
 
-    def on_outcome(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
+    def on_result(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
         if best is not None and best.seconds is not None and best.seconds < self.best:
             self.best = best.seconds
             sys.stderr.write(f"  {duration(best.seconds)}  {best.name}\n")
@@ -59,7 +59,7 @@ class Bar:
     def on_survey(self) -> None:
         self._progress.advance(self._task)
 
-    def on_outcome(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
+    def on_result(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
         self._failed += not outcome.good
         note = "" if best is None else f"{duration(best.seconds)}  {best.name}"
         note += f"  [red]{self._failed} failed[/red]" if self._failed else ""

@@ -16,11 +16,11 @@ import attrs
 from tileir.errors import Diagnostic, Location, TileirError, ToolError
 from tileir.ir import Module
 from tileir.tools.files import SOURCES, read_text
-from tileir.tools.tuning.directives import directives, known_numbers, resolved
+from tileir.tools.tuning.directives import directives, known_numbers, resolve_extents
 
 
 @attrs.frozen
-class Source:
+class TunableSource:
     """A file that gives modules: `make(**choices)`. `tunables`: the choices it declares itself;
     `words`: directives, extents resolved; `content` is what tells it from others."""
 
@@ -48,7 +48,7 @@ class Source:
             raise ToolError(Diagnostic("TIR0903", f"an error allowed: {error}")) from None
 
 
-def source(path: str, kernel: str | None, overrides: list[str]) -> Source:
+def source(path: str, kernel: str | None, overrides: list[str]) -> TunableSource:
     """The file `path`: `.tir`, Triton-C (`.c`), or Triton's Python, `FILE.py:KERNEL`.
 
     Raises `ToolError`, and what reading it raises."""
@@ -88,13 +88,13 @@ def _parse(text: str, file: str) -> Module:
     return module
 
 
-def _tir(file: str, kernel: str | None, overrides: list[str]) -> Source:
+def _tir(file: str, kernel: str | None, overrides: list[str]) -> TunableSource:
     text = read_text(file)
     module = _parse(text, file)
     written = {k: _word(v) for k, v in module.metadata.items() if k.partition(".")[2]}
-    words = resolved({**written, **directives(text, overrides)})
+    words = resolve_extents({**written, **directives(text, overrides)})
     name = kernel or words.get("run.kernel") or "kernel"
-    return Source(name, _Tir(text, file), {}, words, (text,))
+    return TunableSource(name, _Tir(text, file), {}, words, (text,))
 
 
 def _word(value: Any) -> str:
@@ -123,13 +123,13 @@ def _program(text: str, file: str) -> Any:
     return parse(text, file)
 
 
-def _triton_c(file: str, kernel: str | None, overrides: list[str]) -> Source:
+def _triton_c(file: str, kernel: str | None, overrides: list[str]) -> TunableSource:
     text = read_text(file)
-    words = resolved(directives(text, overrides))
+    words = resolve_extents(directives(text, overrides))
     program = _program(text, file)
     name = program.kernel(kernel).name
     make = _TritonC(text, file, name, tuple(known_numbers(words).items()))
-    return Source(name, make, program.tunables, words, (text, name))
+    return TunableSource(name, make, program.tunables, words, (text, name))
 
 
 # Triton's Python ----------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class _Triton:
 
 
 @cache
-def loaded(path: str) -> ModuleType:
+def load_module(path: str) -> ModuleType:
     """The file as a Python module, which is run. Raises `ToolError` (TIR0904, TIR0915)."""
     name = f"tileir_tuned_{Path(path).stem}"
     spec = importlib.util.spec_from_file_location(name, Path(path).resolve())
@@ -180,7 +180,7 @@ def _place(error: Exception, path: str) -> Location:
 def found_in(path: str, name: str | None) -> Any:
     """What the file calls `name`, or the only thing in it that can be tuned. Raises `ToolError`
     (TIR0915)."""
-    names = vars(loaded(path))
+    names = vars(load_module(path))
     if name is None:
         fitting = [n for n, v in names.items() if _is_tunable(v) and not n.startswith("_")]
         if len(fitting) != 1:
@@ -206,12 +206,12 @@ def kernel_in(path: str, name: str) -> Any:
     return kernel
 
 
-def _python(file: str, name: str | None, overrides: list[str]) -> Source:
+def _python(file: str, name: str | None, overrides: list[str]) -> TunableSource:
     result = found_in(file, name)
     name = str(result.__name__)
     inner = kernel_in(file, name)
     text = read_text(file)
-    words = resolved(directives(text, overrides))
+    words = resolve_extents(directives(text, overrides))
     constant = inner.source.constant_parameters
     values = {k: v for k, v in known_numbers(words).items() if k in constant}
     signature = {n: _argument_type(words, n) for n in inner.arg_names if n not in constant}
@@ -219,7 +219,7 @@ def _python(file: str, name: str | None, overrides: list[str]) -> Source:
     listed = tuple(_point(c) for c in getattr(result, "configs", ()))
     tunables = {k: tuple(dict.fromkeys(p[k] for p in listed)) for k in (listed or ({},))[0]}
     runs = {k: v for k, v in words.items() if k.removeprefix("run.") not in values}
-    return Source(name, make, tunables, runs, (text, name), listed)
+    return TunableSource(name, make, tunables, runs, (text, name), listed)
 
 
 def _point(config: Any) -> dict[str, Any]:

@@ -12,19 +12,19 @@ from tileir.backend.shared_memory.bank_conflicts import BANKS, WORD, phase_lanes
 from tileir.op import Op
 from tileir.tools.view.access import by_units, label
 from tileir.tools.view.input import Subject
-from tileir.tools.view.naming import Names, counted, place
+from tileir.tools.view.naming import ValueNames, count_text, place
 from tileir.tools.view.svg import (
     LINE,
     MARGIN,
     SMALL,
     Sheet,
-    clipped,
+    clip,
     lane_colour,
     rect,
     text,
 )
-from tileir.tools.view.swizzles import straightened
-from tileir.tools.view.tracing import Access, bank_cost, grouped, traced
+from tileir.tools.view.swizzles import plain_offset_of
+from tileir.tools.view.tracing import TracedAccess, accesses_by_op, bank_cost, run_and_trace
 
 _CELL, _ROW, _LEFT = 25.0, 18, 160.0
 """Pixels of a bank, of a wavefront, and of what stands left of them."""
@@ -58,9 +58,11 @@ class Wavefront:
 
 def picture(subject: Subject) -> str:
     """SVG of the accesses of shared memory of the kernel's first warp, in one instance."""
-    trace, subject = traced(subject)
+    trace, subject = run_and_trace(subject)
     names = subject.laid_out_names
-    result = subject.about(grouped(trace, True).items(), lambda item: item[0], "shared access")
+    result = subject.about(
+        accesses_by_op(trace, True).items(), lambda item: item[0], "shared access"
+    )
     sheet = Sheet(f"{subject.name}: bank conflicts of a warp")
     sheet.words(_HOW, "soft")
     sheet.legend([(lane_colour(i), f"lane {i}") for i in (0, 1, 2, 8, 16, 24, 31)])
@@ -83,11 +85,11 @@ def wavefront_rows(offsets: Sequence[int | None], size: int) -> list[Wavefront]:
             if offset is not None:
                 for word in range(offset // WORD, (offset + size - 1) // WORD + 1):
                     words.setdefault(word, []).append(lane)
-        wavefronts += _stacked(phase, words)
+        wavefronts += _wavefronts_of(phase, words)
     return wavefronts
 
 
-def _stacked(phase: int, words: dict[int, list[int]]) -> Iterator[Wavefront]:
+def _wavefronts_of(phase: int, words: dict[int, list[int]]) -> Iterator[Wavefront]:
     """Words of one phase, those of one bank in different wavefronts."""
     by_bank: dict[int, list[int]] = {}
     for word in sorted(words, key=lambda w: words[w]):
@@ -109,8 +111,8 @@ class _Case:
     """An op, its accesses, and the same without swizzling where that makes a difference."""
 
     op: Op
-    accesses: Sequence[Access]
-    plain: Sequence[Access] | None
+    accesses: Sequence[TracedAccess]
+    plain: Sequence[TracedAccess] | None
 
     @property
     def key(self) -> object:
@@ -124,7 +126,7 @@ class _Case:
 
 
 def _alike(
-    subject: Subject, accesses_by_op: Sequence[tuple[Op, list[Access]]]
+    subject: Subject, accesses_by_op: Sequence[tuple[Op, list[TracedAccess]]]
 ) -> list[list[_Case]]:
     groups: dict[object, list[_Case]] = {}
     for op, accesses in accesses_by_op:
@@ -133,24 +135,24 @@ def _alike(
     return list(groups.values())
 
 
-def _plain(subject: Subject, op: Op, accesses: Sequence[Access]) -> list[Access] | None:
+def _plain(subject: Subject, op: Op, accesses: Sequence[TracedAccess]) -> list[TracedAccess] | None:
     function = next(f for f in subject.laid_out_functions if op in set(f.ops))
-    moved = straightened(function, subject.staged.memory, op)
+    moved = plain_offset_of(function, subject.lowered_kernel.memory, op)
     if moved is None:
         return None
     result = [attrs.evolve(a, addresses=a.addresses.copy()) for a in accesses]
     for access in result:
-        for thread, registers in enumerate(access.held):
-            if registers:
+        for thread, is_active in enumerate(access.active):
+            if is_active:
                 access.addresses[thread] = moved(int(access.addresses[thread]))
     return result
 
 
-def _draw(sheet: Sheet, names: Names, same: Sequence[_Case]) -> None:
+def _draw(sheet: Sheet, names: ValueNames, same: Sequence[_Case]) -> None:
     case = same[0]
     more = f"  ({len(same)} such ops)" if len(same) > 1 else ""
     sheet.skip(10)
-    sheet.words(f"{place(case.op)}: {clipped(names.op(case.op), 780)}{more}", "head")
+    sheet.words(f"{place(case.op)}: {clip(names.op(case.op), 780)}{more}", "head")
     sheet.words("all warps, once: " + _cost(case.cost), "bad" if case.cost[2] else "")
     for access, times in _shapes(case.accesses)[:_MOST_SHAPES]:
         _draw_access(sheet, access, times)
@@ -167,13 +169,13 @@ def _draw(sheet: Sheet, names: Names, same: Sequence[_Case]) -> None:
 
 def _cost(cost: tuple[int, int, int]) -> str:
     accesses, fronts, lost = cost
-    words = f"{counted(accesses, 'access')}, {counted(fronts, 'wavefront')}"
+    words = f"{count_text(accesses, 'access')}, {count_text(fronts, 'wavefront')}"
     return f"{words}, {lost} of them for conflicts"
 
 
-def _shapes(accesses: Sequence[Access]) -> list[tuple[Access, int]]:
+def _shapes(accesses: Sequence[TracedAccess]) -> list[tuple[TracedAccess, int]]:
     """Accesses that take wavefronts differently, with how many there are of each."""
-    result: dict[object, tuple[Access, int]] = {}
+    result: dict[object, tuple[TracedAccess, int]] = {}
     for access in accesses:
         rows = wavefront_rows(access.warp(access.warps[0]), access.size)
         key = (access.kind, access.size, tuple((r.phase, r.lost, len(r.words)) for r in rows))
@@ -182,7 +184,7 @@ def _shapes(accesses: Sequence[Access]) -> list[tuple[Access, int]]:
     return list(result.values())
 
 
-def _draw_access(sheet: Sheet, access: Access, times: int) -> None:
+def _draw_access(sheet: Sheet, access: TracedAccess, times: int) -> None:
     warp = access.warps[0]
     rows = wavefront_rows(access.warp(warp), access.size)
     what = {"copy": "copy into", "matrix": "matrices from"}.get(access.kind, access.kind)

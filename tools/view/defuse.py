@@ -11,11 +11,20 @@ from tileir.analysis.cfg import cfg
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.tools.view.clusters import HEAVY, Cluster, Phi, Port, clusters, phis, ports, slice_of
+from tileir.tools.view.clusters import (
+    HEAVY,
+    Cluster,
+    DrawnPhi,
+    Port,
+    clusters,
+    phis,
+    ports,
+    slice_of,
+)
 from tileir.tools.view.input import Subject
 from tileir.tools.view.layered import Placed, Point, place
-from tileir.tools.view.naming import Names, kind
-from tileir.tools.view.svg import LINE, MARGIN, Sheet, clipped, group, rect, spline, text
+from tileir.tools.view.naming import ValueNames, kind
+from tileir.tools.view.svg import LINE, MARGIN, Sheet, clip, group, rect, spline, text
 from tileir.values import Value
 
 _INNER, _ROW, _MOST = 930.0, 14, 46
@@ -34,18 +43,18 @@ _KINDS = {
     "memory": "reads or writes memory",
     "heavy": "dot, reduce, scan",
     "carried": "from other blocks",
-    "turn": "branch",
+    "branch": "branch",
 }
 
 
 def picture(subject: Subject) -> str:
     """SVG of the kernel as written; with a value, of what it is made of and what is made of it."""
     function = subject.function
-    ops, values = slice_of(function, subject.named(function))
+    ops, values = slice_of(function, subject.find_value(function))
     sheet = Sheet(f"{subject.name}: who reads what")
     sheet.words(_HOW, "soft")
     _legend(sheet)
-    names = Names(function)
+    names = ValueNames(function)
     for label in cfg(function).order:
         block = function.blocks[label]
         result = list(_boxes(function, block, names, ops, values))
@@ -73,7 +82,11 @@ class _Box:
 
 
 def _boxes(
-    function: Function, block: Block, names: Names, ops: frozenset[Op], values: frozenset[Value]
+    function: Function,
+    block: Block,
+    names: ValueNames,
+    ops: frozenset[Op],
+    values: frozenset[Value],
 ) -> Iterator[_Box]:
     """What stands in the frame of a block, before what depends on it."""
     own = [op for op in block.ops if op in ops]
@@ -85,26 +98,26 @@ def _boxes(
         yield _cluster(cluster, names)
 
 
-def _port(port: Port, names: Names) -> _Box:
+def _port(port: Port, names: ValueNames) -> _Box:
     return _Box((f"{names.operand(port.value)} of {port.defining}",), "carried", (port.value,))
 
 
-def _phi(phi: Phi, names: Names) -> _Box:
+def _phi(phi: DrawnPhi, names: ValueNames) -> _Box:
     incoming = [f"{names.operand(argument)} of {label}" for label, argument in phi.incoming]
-    lines = [clipped(s, _MOST, 1) for s in (f"phi {names.of.get(phi.value, '_')}", *incoming)]
+    lines = [clip(s, _MOST, 1) for s in (f"phi {names.of.get(phi.value, '_')}", *incoming)]
     return _Box(tuple(lines), "carried", (phi.value,), (), kind(phi.value.type))
 
 
-def _cluster(cluster: Cluster, names: Names) -> _Box:
+def _cluster(cluster: Cluster, names: ValueNames) -> _Box:
     inside = {v for op in cluster.ops for v in op.results}
     reads = [v for op in cluster.ops for v in op.inputs if isinstance(v, Value) and v not in inside]
-    lines = tuple(clipped(_line(op, names), _MOST, 1) for op in cluster.ops)
+    lines = tuple(clip(_line(op, names), _MOST, 1) for op in cluster.ops)
     last = cluster.last
     note = ", ".join(kind(v.type) for v in last.results[:1])
     return _Box(lines, _style(last), last.results, tuple(dict.fromkeys(reads)), note)
 
 
-def _line(op: Op, names: Names) -> str:
+def _line(op: Op, names: ValueNames) -> str:
     if not op.successors:
         return names.short(op)
     words = " ".join([op.mnemonic, *(names.operand(v) for v in op.inputs)])
@@ -113,7 +126,7 @@ def _line(op: Op, names: Names) -> str:
 
 def _style(op: Op) -> str:
     if op.is_terminator:
-        return "turn"
+        return "branch"
     if op.mnemonic in HEAVY:
         return "heavy"
     return "memory" if op.effects & (Effects.READ | Effects.WRITE) else "box"
@@ -123,7 +136,7 @@ def _frame(sheet: Sheet, block: Block, boxes: Sequence[_Box]) -> None:
     """A block: its boxes in layers, edges below them."""
     result = {v: i for i, box in enumerate(boxes) for v in box.defines}
     edges = [(result[v], i) for i, box in enumerate(boxes) for v in box.reads if v in result]
-    end = len(boxes) - 1 if boxes[-1].style == "turn" else None
+    end = len(boxes) - 1 if boxes[-1].style == "branch" else None
     placed = place([box.size for box in boxes], edges, _INNER, end)
     height = placed.height + LINE + 22
     inside = [*_edges(placed), *_draw(boxes, placed)]

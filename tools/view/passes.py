@@ -13,11 +13,11 @@ import attrs
 from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Module
 from tileir.passmanager import Step, run
-from tileir.passmanager.pipeline import Node
+from tileir.passmanager.pipeline import PipelineNode
 from tileir.textual import print_module
-from tileir.tools.view.diff import Pair, marked, pairs
+from tileir.tools.view.diff import Pair, pairs, segments
 from tileir.tools.view.input import Subject
-from tileir.tools.view.naming import counted
+from tileir.tools.view.naming import count_text
 
 _AROUND = 3
 """Equal lines shown around changed ones; more are folded."""
@@ -57,13 +57,13 @@ def picture(subject: Subject) -> str:
     chapters = [(f"Pipeline {chosen}", _of_pipeline(subject.module, chosen))]
     if subject.pipeline is None:
         title = f"Compiling for {subject.target}, from the module as written"
-        chapters.append((title, list(_of_stages(subject.staged.stages))))
+        chapters.append((title, list(_of_stages(subject.lowered_kernel.stages))))
     parts = [part for title, steps in chapters for part in _chapter(title, steps)]
     return _page(f"{subject.name}: what each pass changes", parts)
 
 
 @attrs.frozen
-class Change:
+class PassChange:
     """A module before and after a pass, and what the pass counted."""
 
     title: str
@@ -95,19 +95,19 @@ def _lines(module: Module) -> list[str]:
 class _Collecting:
     """An observer that keeps what passes were given and gave."""
 
-    changes: list[Change] = attrs.field(factory=list)
+    changes: list[PassChange] = attrs.field(factory=list)
 
     def before(self, step: Step) -> None:
         """Nothing is known yet."""
 
     def after(self, step: Step, module: Module) -> None:
-        self.changes.append(Change(step.title, step.before, module))
+        self.changes.append(PassChange(step.title, step.before, module))
 
-    def failed(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
+    def on_failure(self, step: Step, rest: Sequence[PipelineNode], error: Exception) -> None:
         """The error says what there is to say."""
 
 
-def _of_pipeline(module: Module, pipeline: str) -> list[Change]:
+def _of_pipeline(module: Module, pipeline: str) -> list[PassChange]:
     seen = _Collecting()
     done = run(module, pipeline, observers=[seen])
     return [
@@ -116,10 +116,10 @@ def _of_pipeline(module: Module, pipeline: str) -> list[Change]:
     ]
 
 
-def _of_stages(stages: Mapping[str, Module]) -> Iterator[Change]:
+def _of_stages(stages: Mapping[str, Module]) -> Iterator[PassChange]:
     names = list(stages)
     for before, after in pairwise(names):
-        yield Change(f"stage {after}", stages[before], stages[after])
+        yield PassChange(f"stage {after}", stages[before], stages[after])
 
 
 # HTML ---------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def _page(title: str, parts: Iterable[str]) -> str:
     return "\n".join(page)
 
 
-def _chapter(title: str, changes: Sequence[Change]) -> Iterator[str]:
+def _chapter(title: str, changes: Sequence[PassChange]) -> Iterator[str]:
     yield f"<h2>{escape(title)}</h2>"
     for nothing, result in groupby(changes, lambda change: change.nothing):
         if nothing:
@@ -154,13 +154,13 @@ def _chapter(title: str, changes: Sequence[Change]) -> Iterator[str]:
                 yield from _describe_change(change)
 
 
-def _nothing(changes: Sequence[Change]) -> str:
+def _nothing(changes: Sequence[PassChange]) -> str:
     items = "".join(f"<li>{escape(change.title)}</li>" for change in changes)
-    words = f"{counted(len(changes), 'pass')} changed nothing"
+    words = f"{count_text(len(changes), 'pass')} changed nothing"
     return f'<details class="nothing"><summary>{words}</summary><ul>{items}</ul></details>'
 
 
-def _describe_change(change: Change) -> Iterator[str]:
+def _describe_change(change: PassChange) -> Iterator[str]:
     lines = list(pairs(*change.texts))
     before, after = (_ops(m) for m in (change.before, change.after))
     gone = sum(p.old is not None and not p.same for p in lines)
@@ -172,7 +172,7 @@ def _describe_change(change: Change) -> Iterator[str]:
     for same, result in groupby(_fold_far_lines(lines), lambda item: item[0]):
         rows = [row for _, pair in result for row in _row(pair)]
         table = "\n".join(['<table class="diff">', *rows, "</table>"])
-        words = f"{counted(len(rows), 'equal line')}"
+        words = f"{count_text(len(rows), 'equal line')}"
         yield f"<details><summary>{words}</summary>{table}</details>" if same else table
     yield "</details>"
 
@@ -206,10 +206,10 @@ def _row(pair: Pair) -> Iterator[str]:
     elif pair.old is None or pair.new is None:
         cells = [_cell(pair.old_number, pair.old, "old"), _cell(pair.new_number, pair.new, "new")]
     else:
-        left, right = marked(pair.old, pair.new)
+        left, right = segments(pair.old, pair.new)
         cells = [
-            _fill(pair.old_number, _pieces(left), "old"),
-            _fill(pair.new_number, _pieces(right), "new"),
+            _fill(pair.old_number, _marked_text(left), "old"),
+            _fill(pair.new_number, _marked_text(right), "new"),
         ]
     yield f"<tr>{''.join(cells)}</tr>"
 
@@ -225,5 +225,5 @@ def _fill(number: int, inside: str, kind: str) -> str:
     return f'<td class="n">{number}</td><td{style}>{inside}</td>'
 
 
-def _pieces(pieces: Iterable[tuple[bool, str]]) -> str:
-    return "".join(f"<mark>{escape(s)}</mark>" if only else escape(s) for only, s in pieces)
+def _marked_text(segments: Iterable[tuple[bool, str]]) -> str:
+    return "".join(f"<mark>{escape(s)}</mark>" if only else escape(s) for only, s in segments)

@@ -9,21 +9,21 @@ import attrs
 
 from tileir.tools.view.input import Subject
 from tileir.tools.view.lifetimes import (
-    Allocation,
+    LiveAllocation,
     Stretch,
     allocations,
     in_order,
     most_at_once,
     stretches,
 )
-from tileir.tools.view.naming import Names, place
+from tileir.tools.view.naming import ValueNames, place
 from tileir.tools.view.svg import (
     CHARACTER,
     LINE,
     MARGIN,
     SMALL,
     Sheet,
-    clipped,
+    clip,
     line,
     rect,
     text,
@@ -44,7 +44,7 @@ _HOW = (
 
 def picture(subject: Subject) -> str:
     """SVG of the shared memory of the kernel, over its ops in program order."""
-    function, plan = subject.laid_out, subject.staged.memory
+    function, plan = subject.laid_out, subject.lowered_kernel.memory
     result = subject.about(
         allocations(function, plan), lambda allocation: allocation.op, "shared memory"
     )
@@ -56,7 +56,7 @@ def picture(subject: Subject) -> str:
     least = most_at_once(result)
     sheet.words(f"{plan.size} bytes; {least} is the most needed at once")
     time = _Time(stretches(function), len(in_order(function)))
-    names = Names(function)
+    names = ValueNames(function)
     waits = [i for i, op in enumerate(in_order(function)) if op.mnemonic == "gpu.barrier"]
     sheet.put(2 * LINE, time.heads())
     shown = sorted(sorted(result, key=lambda r: -r.size)[:_MOST_BARS], key=lambda r: r.first)
@@ -89,7 +89,7 @@ class _Time:
             yield line([(x, 12), (x, 2 * LINE)], "faint")
             words = block.label
             low = x < free
-            yield text(x + 3, 2 * LINE - 4 if low else 12, clipped(words, max(width, 60)), "soft")
+            yield text(x + 3, 2 * LINE - 4 if low else 12, clip(words, max(width, 60)), "soft")
             free = x + 3 + len(words) * CHARACTER if not low else free
 
     def bands(self, height: float) -> Iterator[str]:
@@ -108,8 +108,8 @@ class _Time:
 
 def _bars(
     time: _Time,
-    names: Names,
-    allocations: Sequence[Allocation],
+    names: ValueNames,
+    allocations: Sequence[LiveAllocation],
     colours: dict[int, str],
     waits: Sequence[int],
 ) -> Iterator[str]:
@@ -119,7 +119,7 @@ def _bars(
     for row, allocation in enumerate(allocations):
         y = row * _BAR + 3
         words = f"{_name(names, allocation)}: {_bytes(allocation.size)}, {place(allocation.op)}"
-        yield text(MARGIN, y + 11, clipped(words, _LEFT - 2 * MARGIN))
+        yield text(MARGIN, y + 11, clip(words, _LEFT - 2 * MARGIN))
         for x, width in _extents(time, allocation):
             yield rect(
                 x, y, width, _BAR - 4, "cell", colours[id(allocation)], _title(names, allocation)
@@ -129,7 +129,7 @@ def _bars(
 
 
 def _memory(
-    time: _Time, names: Names, allocations: Sequence[Allocation], colours: dict[int, str],
+    time: _Time, names: ValueNames, allocations: Sequence[LiveAllocation], colours: dict[int, str],
     size: int, waits: Sequence[int],
 ) -> Iterator[str]:  # fmt: skip
     yield from time.bands(_HIGH)
@@ -151,17 +151,17 @@ def _memory(
     yield rect(_LEFT, 0, _WIDE, _HIGH, "frame")
 
 
-def _extents(time: _Time, allocation: Allocation) -> Iterator[tuple[float, float]]:
+def _extents(time: _Time, allocation: LiveAllocation) -> Iterator[tuple[float, float]]:
     """Start and length, along the axis, of each live range of an allocation."""
     for first, last in allocation.spans:
         yield time.x(first), max(time.x(last + 1) - time.x(first), 4.0)
 
 
-def _name(names: Names, allocation: Allocation) -> str:
+def _name(names: ValueNames, allocation: LiveAllocation) -> str:
     return f"{names.results(allocation.op) or '_'} {allocation.op.mnemonic.removeprefix('gpu.')}"
 
 
-def _title(names: Names, allocation: Allocation) -> str:
+def _title(names: ValueNames, allocation: LiveAllocation) -> str:
     span = f"bytes {allocation.offset} to {allocation.offset + allocation.size - 1}"
     return f"{names.op(allocation.op)}: {span}"
 

@@ -20,34 +20,34 @@ from tileir.layout_bits import apply, inverse
 from tileir.op import Op
 from tileir.values import Value
 
-Moved = Callable[[int], int]
+OffsetMap = Callable[[int], int]
 """From an offset in shared memory to what it would be."""
 
 
 @attrs.frozen
-class Region:
+class SwizzledRegion:
     """Bytes `start` to `end` of shared memory, and the offset of each."""
 
     start: int
     end: int
-    moved: Moved
+    map_offset: OffsetMap
 
 
-def straightened(function: Function, plan: SharedMemoryPlan, op: Op) -> Moved | None:
+def plain_offset_of(function: Function, plan: SharedMemoryPlan, op: Op) -> OffsetMap | None:
     """From offsets that `op` accesses to those without swizzling and padding; None where there is
     neither."""
     regions = list(_regions(function, plan, op))
     if not regions:
         return None
 
-    def moved(offset: int) -> int:
+    def map_offset(offset: int) -> int:
         result = next((r for r in regions if r.start <= offset < r.end), None)
-        return offset if result is None else result.moved(offset)
+        return offset if result is None else result.map_offset(offset)
 
-    return moved
+    return map_offset
 
 
-def _regions(function: Function, plan: SharedMemoryPlan, op: Op) -> Iterator[Region]:
+def _regions(function: Function, plan: SharedMemoryPlan, op: Op) -> Iterator[SwizzledRegion]:
     base = plan.offsets.get(op)
     if base is not None and op.mnemonic == "dot":
         staged = dot_staging(op)
@@ -62,19 +62,19 @@ def _regions(function: Function, plan: SharedMemoryPlan, op: Op) -> Iterator[Reg
             yield from _buffer(result[operand], plan.offsets[result[operand]])
 
 
-def _buffer(op: Any, base: int) -> Iterator[Region]:
+def _buffer(op: Any, base: int) -> Iterator[SwizzledRegion]:
     place = SharedTile.of(op, base)
     yield from _tile(place, op.shape[0])
 
 
-def _tile(place: SharedTile, slots: int) -> Iterator[Region]:
+def _tile(place: SharedTile, slots: int) -> Iterator[SwizzledRegion]:
     """A tile whose chunks are permuted by the row's number."""
     if place.swizzle:
         start, end = place.base, place.base + slots * place.bytes
-        yield Region(start, end, lambda offset: packed(place, offset))
+        yield SwizzledRegion(start, end, lambda offset: unswizzled_offset(place, offset))
 
 
-def packed(place: SharedTile, offset: int) -> int:
+def unswizzled_offset(place: SharedTile, offset: int) -> int:
     """The offset, were chunks in order."""
     plane, within = divmod(offset - place.base, place.plane)
     row, column = divmod(within, place.pitch)
@@ -83,11 +83,11 @@ def packed(place: SharedTile, offset: int) -> int:
     return place.base + rows * place.pitch + (column ^ phase * CHUNK)
 
 
-def _conversion_regions(op: Any, base: int) -> Iterator[Region]:
+def _conversion_regions(op: Any, base: int) -> Iterator[SwizzledRegion]:
     """A conversion's passage, row-major instead; of tiles that pass in one iteration."""
     staged = conversion(op.source.type, op.layout)
     if isinstance(staged, Staging) and staged.iterations == 1:
-        yield Region(
+        yield SwizzledRegion(
             base, base + staged.bytes, lambda offset: base + _row_major(staged, offset - base)
         )
 

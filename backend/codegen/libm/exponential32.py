@@ -16,7 +16,9 @@ from tileir.backend.codegen.libm.expression import (
     copysign,
     fma,
     horner,
+    ldexp,
     nan,
+    power_of_two,
     where,
 )
 
@@ -42,21 +44,6 @@ _LOG10 = (
 )  # fmt: skip
 _SQRT_HALF = 0x3F3504F3
 """Bits of sqrt(1/2)."""
-
-
-def power_of_two(n: Term) -> Term:
-    """2^n for integers n from -126 to 127, by its exponent bits."""
-    return ((n + 127) << 23).real()
-
-
-def scale_by_power(x: Term, n: Term) -> Term:
-    """`x` times 2^n for n from -252 to 254, in two steps where one does not suffice: subnormal
-    results are rounded once and large ones do not overflow prematurely."""
-    at_once = x.scale_by_power(n)
-    if at_once is not None:
-        return at_once
-    half = n >> 1
-    return x * power_of_two(half) * power_of_two(n - half)
 
 
 def reduce_argument(x: Term) -> tuple[Term, Term]:
@@ -100,7 +87,7 @@ def exp_scaled(x: Term) -> Term:
     if x.thread.approximates:
         return exp_by_instruction(x)
     n, r = reduce_argument(x)
-    return scale_by_power(near_exp(r) + 1.0, n.whole())
+    return ldexp(near_exp(r) + 1.0, n.whole())
 
 
 def exp_by_instruction(x: Term, rest: Term | None = None) -> Term:
@@ -133,7 +120,7 @@ def exp2(x: Term) -> Term:
     `ex2.approx` may be 2 ulp off the rounded result, more than the op's bound."""
     clamped = clamp(x, -151.0, 129.0)
     n = clamped.call("rint")
-    value = scale_by_power(near_exp((clamped - n) * _LN2) + 1.0, n.whole())
+    value = ldexp(near_exp((clamped - n) * _LN2) + 1.0, n.whole())
     return where(nan(x), x, value)
 
 
@@ -337,11 +324,11 @@ def pow_(x: Term, y: Term) -> Term:
         value = exp_by_instruction(product, error)
     else:
         n, r = reduce_argument(product)
-        value = scale_by_power(near_exp(r + error) + 1.0, n.whole())
-    return power_cases(x, y, where(usual, value, _limits(size, y)))
+        value = ldexp(near_exp(r + error) + 1.0, n.whole())
+    return power_cases(x, y, where(usual, value, power_limits(size, y)))
 
 
-def _limits(size: Term, y: Term) -> Term:
+def power_limits(size: Term, y: Term) -> Term:
     """|x|^y where x is 0 or infinite, or y is infinite."""
     grows = (size > 1.0) ^ (y > 0.0)
     value = where(grows, size.like(0.0), float("inf"))

@@ -8,13 +8,15 @@ for floats and signed for integers, `>>` is arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from tileir.backend.codegen.thread_interface import Handle, Thread
 from tileir.types import F32, F64, I1, I32, I64, Element
 from tileir.values import encode
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle, Thread
 
 _WHOLE: dict[Element, Element] = {F32: I32, F64: I64}
 _REAL: dict[Element, Element] = {I32: F32, I64: F64}
@@ -239,3 +241,21 @@ def repeat(count: int, initial: Term, step: Callable[[Term], Term]) -> Term:
 
     (handle,) = thread.loop(count, (element,), (initial.handle,), body)
     return initial.as_term(handle)
+
+
+def power_of_two(n: Term) -> Term:
+    """2^n by its exponent bits, in f32 for an i32 and in f64 for an i64, for integers n whose power
+    is a normal number."""
+    bias, position = (127, 23) if n.element == I32 else (1023, 52)
+    return ((n + bias) << position).real()
+
+
+def ldexp(x: Term, n: Term) -> Term:
+    """`x` times 2^n, for n up to twice the largest exponent in magnitude. Two multiplications where
+    one does not suffice: subnormal results are rounded once and large ones do not overflow
+    prematurely."""
+    at_once = x.scale_by_power(n)
+    if at_once is not None:
+        return at_once
+    half = n >> 1
+    return x * power_of_two(half) * power_of_two(n - half)

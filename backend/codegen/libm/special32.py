@@ -8,9 +8,17 @@ from tileir.backend.codegen.libm.exponential32 import (
     quotient,
     reciprocal,
     reduce_argument,
-    scale_by_power,
 )
-from tileir.backend.codegen.libm.expression import Term, clamp, copysign, fma, horner, nan, where
+from tileir.backend.codegen.libm.expression import (
+    Term,
+    clamp,
+    copysign,
+    fma,
+    horner,
+    ldexp,
+    nan,
+    where,
+)
 
 _ERF = (
     0.12837917, -0.3761263, 0.11283626, -0.026855728, 0.005192376, -0.0008049127, 7.9923426e-05,
@@ -54,7 +62,7 @@ def erfc(x: Term) -> Term:
     n, r = reduce_argument(-square)
     power = near_exp(r) + 1.0
     power = fma(power, -lost, power)
-    value = scale_by_power(quotient(ratio, fma(size, 2.0, 1.0)) * power, n.whole())
+    value = ldexp(quotient(ratio, fma(size, 2.0, 1.0)) * power, n.whole())
     value = where(x < 0.0, 2.0 - value, value)
     return where(nan(x), x, value)
 

@@ -52,7 +52,7 @@ def _check_kernel(lowering: Lowering, op: Any) -> None:
 
 def _remote_load(lowering: Lowering, op: Any) -> list[Fragment]:
     place = buffer(lowering, op, op.buffer)
-    start = times(lowering.thread, lowering.scalar(op.slot), place.bytes)
+    start = times(lowering.thread, lowering.scalar(op.stage), place.bytes)
     window = Window(place, moved=(lowering.scalar(op.row), None), start=start)
     rank = lowering.scalar(op.rank)
     with lowering.thread.keeping():
@@ -68,7 +68,7 @@ def _remote_scatter(lowering: Lowering, op: Any) -> list[Fragment]:
     width = min(vector_run(layout, 1), CHUNK // kind.element.bytes)
     if width * kind.element.bytes < _WORD:
         raise lowering.refuse(op, f"threads own single elements of {kind}, less than 4 bytes")
-    start = times(thread, lowering.scalar(op.slot), place.bytes)
+    start = times(thread, lowering.scalar(op.stage), place.bytes)
     barrier = barrier_of(lowering, op, op.barrier, op.index)
     first = lowering.first_owner(layout) or "true"
     for register in _once(layout, width):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.codegen.rules.cast import float_to_float
-from tileir.backend.codegen.thread_interface import Handle, Number
+from tileir.backend.codegen.thread_operands import Number
 from tileir.types import F32, I1, I8, I32, Element, Tile, shape_of
 from tileir.values import Operand
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle
 
 
 def _print(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -134,15 +137,14 @@ def _stop(lowering: Lowering, op: Any) -> None:
 
 
 def _assembly(lowering: Lowering, op: Any) -> list[Fragment]:
-    """The text once for every `pack` elements."""
-    columns = [lowering.fragment(v) for v in op.values]
+    """The text once for every `pack` elements. The last pack of a thread that owns fewer has its
+    last element in place of those that are missing."""
     outputs = [scalar_of(r.type) for r in op.results]
     inputs = [scalar_of(v.type) for v in op.values]
     sized = [*op.results, *op.values]
     count = registers(sized[0].type) if sized else 1
-    if count % op.pack:
-        why = f"a thread holds {count} elements, which is no multiple of pack = {op.pack}"
-        raise lowering.refuse(op, why)
+    missing = -count % op.pack
+    columns = [(f := lowering.fragment(v)) + f[-1:] * missing for v in op.values]
     results: list[Fragment] = [[] for _ in outputs]
     for start in range(0, count, op.pack):
         parts = [column[start : start + op.pack] for column in columns]
@@ -152,7 +154,7 @@ def _assembly(lowering: Lowering, op: Any) -> list[Fragment]:
         )
         for fragment, elements in zip(results, words, strict=True):
             fragment += elements
-    return results
+    return [fragment[:count] for fragment in results]
 
 
 RULES: dict[str, Rule] = {"assert": _assert, "print": _print, "inline_asm": _assembly}

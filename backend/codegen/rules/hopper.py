@@ -83,7 +83,7 @@ def _mbarrier_expect(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _mbarrier_arrive(lowering: Lowering, op: Any) -> list[Fragment]:
     where = barrier_of(lowering, op, op.barrier, op.index)
-    predicate = None if op.held is None else lowering.scalar(op.held)
+    predicate = None if op.condition is None else lowering.scalar(op.condition)
     if op.cluster:
         lowering.thread.arrive_everywhere(where, predicate)
     else:
@@ -102,7 +102,7 @@ def _mbarrier_wait(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _boxes(lowering: Lowering, op: Any) -> Iterator[tuple[Any, list[Any]]]:
     """Offset in shared memory and indices of every box of the block that `op` copies."""
-    thread, place, start = lowering.thread, *_stage(lowering, op, op.buffer, op.slot)
+    thread, place, start = lowering.thread, *_stage(lowering, op, op.buffer, op.stage)
     block: Tile = op.descriptor.type.block
     swizzle = _map_of(lowering, op).swizzle
     if place.panel_bytes != place.pitch * place.shape[place.slow] or place.fast != 1:
@@ -238,9 +238,9 @@ def _wgmma(lowering: Lowering, op: Any) -> list[Fragment]:
     column = _part(lowering, along, remainder=False)
     a: Any = lowering.fragment(op.a)
     if left is not None:
-        a = _descriptor(lowering, op, left, (op.a, op.a_slot), row, ROWS)
+        a = _descriptor(lowering, op, left, (op.a, op.a_stage), row, ROWS)
     each = shape_of(op.c.type)[1] // (lowering.num_warps // 4 // along)
-    b = _descriptor(lowering, op, right, (op.b, op.b_slot), column, each)
+    b = _descriptor(lowering, op, right, (op.b, op.b_stage), column, each)
     c = None if is_zero(op.c) else lowering.fragment(op.c)
     return [lowering.thread.wgmma(kind, steps, a, b, c)]
 

@@ -9,9 +9,8 @@ from tileir.analysis.aliases import unwritten
 from tileir.analysis.underlying_pointers import base_pointer
 from tileir.analysis.uses import definitions
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
-from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.codegen.thread_operands import Access
 from tileir.backend.layouts.anchors import vector_run
-from tileir.backend.shared_memory.replicated_loads import loads_by_first_owner
 from tileir.types import I1, AddressSpace, Tile, shape_of
 
 _BYTES = 16
@@ -31,7 +30,7 @@ def load_groups(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]
     thread, element = lowering.thread, scalar_of(op.result.type)
     pointers, access = lowering.fragment(op.pointer), _access(op, _constant(lowering, op))
     others = None if op.other is None else lowering.fragment(op.other)
-    once = op in loads_by_first_owner(lowering.function)
+    once = _is_by_first_owner(lowering, op)
     for group in vector_groups(lowering, op):
         mask = access_mask(lowering, op, group.start, once=once)
         other = None if others is None else [others[r] for r in group]
@@ -42,6 +41,16 @@ def load_groups(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]
             element, len(group), pointers[group.start], mask, other, access, _space(op)
         )
         yield group, read
+
+
+def _is_by_first_owner(lowering: Lowering, op: Any) -> bool:
+    """Whether the first owners of replicated elements load them for all others."""
+    kind = op.pointer.type
+    if not (kind.layout.is_replicated if isinstance(kind, Tile) else op.volatile):
+        return False
+    from tileir.backend.shared_memory.replicated_loads import loads_by_first_owner
+
+    return op in loads_by_first_owner(lowering.function)
 
 
 def _store(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -50,7 +50,7 @@ def _place(lowering: Lowering, op: Any) -> tuple[Any, Element, int]:
 def _first(lowering: Lowering, op: Any) -> Any:
     """The element of a thread's part at which a tile begins."""
     count = lowering.thread.integer(registers(op.buffer.type.tile))
-    return lowering.thread.binary("mul", I32, lowering.scalar(op.slot), count, "nsw nuw")
+    return lowering.thread.binary("mul", I32, lowering.scalar(op.index), count, "nsw nuw")
 
 
 def _index_at(lowering: Lowering, first: Any, distance: int) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from tileir.backend.codegen.conversion_plan import Placement, placement
 from tileir.backend.codegen.emit.conversion import both
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
-from tileir.backend.layouts.join_split import origin, stays
+from tileir.backend.layouts.shape_ops import origin, stays
 from tileir.layout import Layout, Vector
 from tileir.types import I1, I32, Element, Tile
 

@@ -15,12 +15,14 @@ from tileir.backend.cpu.compile import CpuKernel, compile as compile_for_cpu
 from tileir.backend.cpu.regions import Bounds, Region
 from tileir.backend.cpu.spin_waits import may_spin_wait
 from tileir.backend.runtime.disk_store import Store, cache_folder
+from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic, LaunchError, TileirError
 from tileir.executor import executor
 from tileir.frontends.triton_backend.cpu.arguments import ANYWHERE, Memory, Reader, array_of, reader
-from tileir.frontends.triton_backend.cpu.findings import found
+from tileir.frontends.triton_backend.cpu.findings import record_finding
 from tileir.ir import Module
 from tileir.textual import parse
+from tileir.types import Pointer, element_of
 from tileir_triton.settings import CPU_MODES, cpu_mode
 
 Extents = tuple[int, int, int]
@@ -35,8 +37,8 @@ class Program:
     text: str
 
     @staticmethod
-    def loaded(name: str, binary: bytes) -> Program:
-        """The kernel `name` of what the stage `tir` made."""
+    def from_binary(name: str, binary: bytes) -> Program:
+        """The kernel `name` from the output of the stage `tir`."""
         return Program(name, binary.decode())
 
     @cached_property
@@ -86,7 +88,7 @@ class Program:
             try:
                 report = runner.launch(self.module, self.name, grid, arguments, **options)
             except TileirError as error:
-                found(self.name, mode, error)
+                record_finding(self.name, mode, error)
                 raise
             if bounded:
                 _say(report.printed)
@@ -100,25 +102,43 @@ def _store() -> Store | None:
 
 
 def _launch_of(kernel: CpuKernel, readers: Sequence[Reader]) -> Launch:
-    run, known = kernel.run, _Known(kernel)
+    run, cache = kernel.run, _BoundsCache(kernel, _computes_addresses(kernel.module))
 
     def launch(grid: Extents, values: Sequence[Any]) -> None:
         words: list[int] = []
         memory: list[Memory | None] = []
         for read, value in zip(readers, values, strict=True):
             read(value, words, memory)
-        printed = run(grid, words, known.bounds(tuple(memory)))
+        printed = run(grid, words, cache.bounds(tuple(memory)))
         if printed:
             _say(printed)
 
     return launch
 
 
-class _Known:
-    """The bounds of the last launch of `kernel`, which the next one often has."""
+def _computes_addresses(module: Module) -> bool:
+    """Whether a pointer comes from memory or a number: it may point into memory that is no
+    argument's, as in tables of addresses of tensors."""
+    return any(
+        isinstance(element_of(result.type), Pointer)
+        for function in module.functions.values()
+        for op in function.ops
+        for result in op.results
+        if Effects.READ in op.effects or not any(map(_is_pointer, op.inputs))
+    )
 
-    def __init__(self, kernel: CpuKernel) -> None:
+
+def _is_pointer(operand: Any) -> bool:
+    return isinstance(element_of(operand.type), Pointer)
+
+
+class _BoundsCache:
+    """The bounds of the last launch of `kernel`, which the next one often has. `anywhere`: its
+    pointers of unknown origin have no bounds."""
+
+    def __init__(self, kernel: CpuKernel, anywhere: bool) -> None:
         self.kernel = kernel
+        self.more = (Region.anywhere("memory"),) if anywhere else ()
         self.last: tuple[Any, Bounds] | None = None
 
     def bounds(self, memory: tuple[Memory | None, ...]) -> Bounds:
@@ -126,7 +146,8 @@ class _Known:
         last = self.last
         if last is not None and last[0] == memory:
             return last[1]
-        bounds = self.kernel.bounds_of([None if m is None else _region(*m) for m in memory])
+        regions = [None if m is None else _region(*m) for m in memory]
+        bounds = self.kernel.bounds_of(regions, self.more)
         self.last = memory, bounds
         return bounds
 

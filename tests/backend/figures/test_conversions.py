@@ -17,7 +17,7 @@ from tileir.backend.target import target as target_named
 from tileir.builder import Builder
 from tileir.layout import layout
 from tileir.layout_fragments import mma_operand, mma_result
-from tileir.layout_tilings import blocked
+from tileir.layout_tilings import blocked_layout
 from tileir.ops.gpu import ConvertLayout
 from tileir.types import F16, F32, F64, I1, I8, Tile
 from tileir.values import Value
@@ -31,9 +31,9 @@ SHAPES = ((8, 16), (32, 32), (16, 128), (128, 128), (5, 40), (12, 100))
 
 def listed(shape, warps):
     """Layouts as kernels have them."""
-    yield "rows", blocked(shape, (1, 0), 4, warps)
-    yield "columns", blocked(shape, (0, 1), 4, warps)
-    yield "narrow", blocked(shape, (1, 0), 1, warps)
+    yield "rows", blocked_layout(shape, (1, 0), 4, warps)
+    yield "columns", blocked_layout(shape, (0, 1), 4, warps)
+    yield "narrow", blocked_layout(shape, (1, 0), 1, warps)
     if shape[0] % 16 == 0 and shape[1] % 16 == 0:
         yield "result", mma_result(shape, (warps, 1))
         yield "factor", mma_operand("a", F16, shape, (warps, 1))

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tileir.testing.attention import KEPT
+from tileir.testing.attention import LSE_PADDING
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +38,7 @@ class Case:
     @property
     def kept(self) -> int:
         """The distance of rows of sums."""
-        return -(-self.t // KEPT) * KEPT
+        return -(-self.t // LSE_PADDING) * LSE_PADDING
 
     def padded(self, rows: Array) -> Array:
         """`rows` [heads, t] at that distance, with NaN in between."""

@@ -46,7 +46,7 @@ class Case:
         result = BF16 if self.turned else None
         return attention(
             self.bm, self.bn, self.d, self.factor, result, causal=self.causal,
-            grouped=self.group > 1, turned=self.turned, slack=slack,
+            grouped=self.group > 1, v_transposed=self.turned, slack=slack,
         )  # fmt: skip
 
     def arguments(self) -> tuple[list[Any], Any]:
@@ -88,7 +88,7 @@ CASES = (
 )  # fmt: skip
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_roles_in_any_order(case: Case) -> None:
     machine = target("sm_90a")
@@ -124,7 +124,7 @@ COMPILED = (
 )  # fmt: skip
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case, registers", COMPILED, ids=str)
 def test_nothing_is_spilled(case: Case, registers: int) -> None:
     made = tileir.backend.compile(case.module(), "sm_90a")

@@ -18,7 +18,7 @@ from tileir.backend.target import target
 from tileir.backend.transforms.unsigned_division import unsigned_divisions
 from tileir.backend.warp_specialize.alternate_instances import alternate_instances
 from tileir.backend.warp_specialize.driver import warp_specialize
-from tileir.backend.warp_specialize.epilogue import _rounds, epilogue_smem_bytes, fits
+from tileir.backend.warp_specialize.epilogue import _store_order, can_stage, epilogue_smem_bytes
 from tileir.backend.warp_specialize.options import WarpSpecializeOptions
 from tileir.backend.warp_specialize.register_operands import is_row
 from tileir.builder import F16, F32
@@ -129,7 +129,7 @@ def test_slots_are_written_when_what_was_copied_has_been_read(panels: Any, mappe
     """Two stores one after the other, by tensor maps: of the copies begun, those that may still
     read when a round is written are none of its slots', and are as many as there are else."""
     it = outlet(*panels, mapped=mapped)
-    rounds = list(_rounds(it))
+    rounds = list(_store_order(it))
     order = [(id(part), index) for _, found in rounds for part, index in found]
     assert order == [(id(p), i) for p in it.parts for i in range(p.count)]
     begun: list[tuple[int, int]] = []
@@ -162,7 +162,7 @@ def test_bytes_of_outlets() -> None:
         assert epilogue_smem_bytes([staged(columns), staged(columns)]) == size
         assert epilogue_smem_bytes([staged(columns), staged(columns, unit=16)]) == 2 * size
     assert epilogue_smem_bytes([staged(64, F32)]) == 16384 and epilogue_smem_bytes([]) == 0
-    assert [fits(staged(n)) for n in (8, 64, 4, 12)] == [True, True, False, False]
+    assert [can_stage(staged(n)) for n in (8, 64, 4, 12)] == [True, True, False, False]
 
 
 # Passes -------------------------------------------------------------------------------------------
@@ -301,8 +301,8 @@ def test_turns_are_of_instances_that_hand_nothing_on() -> None:
     refusal = alternate_instances(single["matmul.consumer"], 0)
     assert isinstance(refusal, Refusal)
     assert refusal.reason in (
-        "there is no loop over instances around its products",
-        "an instance hands on what it computes",
+        "no loop over instances is around the matmuls",
+        "a computed value is carried to the next instance",
     )
 
 
@@ -319,7 +319,7 @@ entry:
 }
 """
     found = alternate_instances(parse(text).functions["math"], 0)
-    assert found == Refusal("there is no loop over instances around its products")
+    assert found == Refusal("no loop over instances is around the matmuls")
 
 
 @pytest.mark.parametrize("persistent", [None, True, False])

@@ -8,22 +8,23 @@ from tileir.backend import compile as compile_
 from tileir.backend.ptxas import ptxas
 from tileir.ir import Module
 from tileir.testing.kernels import matmul
-from tileir.testing.workloads.convolution import Filter, gathered
-from tileir.testing.workloads.products import Tile, activated, scaled
+from tileir.testing.workloads.convolution import Filter, implicit_gemm
+from tileir.testing.workloads.matmuls import Tile, mxfp8_weights, with_activation
 
 WIDE = Tile(128, 128, 64)
 THREE = Filter(3, 3, 1, (1, 1))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("module", "asks"),
     [
         (matmul(128, 128, 64), False),
-        (activated(WIDE, "gelu"), False),
-        (scaled(WIDE), False),
+        (with_activation(WIDE, "gelu"), False),
+        (mxfp8_weights(WIDE), False),
         (matmul(128, 256, 64), True),
         (matmul(192, 128, 64), True),
-        (gathered(128, 64, 64, THREE), True),
+        (implicit_gemm(128, 64, 64, THREE), True),
     ],
     ids=["plain", "activated", "scaled", "large", "three", "gathered"],
 )

@@ -63,7 +63,7 @@ def test_channels_last(pixels: int, c: int) -> None:
     agree(module, grid, arguments, 1, x.transpose(0, 2, 1), off=0, seeds=1, roles=False)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("filter", (SMALL, STRIDED), ids=str)
 @pytest.mark.parametrize("element", (F16, F32), ids=str)
 def test_gathered(filter: Filter, element: Any) -> None:
@@ -75,13 +75,13 @@ def test_gathered(filter: Filter, element: Any) -> None:
     arguments = [first, w, result, h, width, oh, ow, c, k]
     roles = element is F16
     bm = 64 if roles else 32
-    module = convolution.gathered(bm, 32, 16, filter, element)
+    module = convolution.implicit_gemm(bm, 32, 16, filter, element)
     grid = (-(-oh * ow // bm), -(-k // 32), images)
     wanted = y.transpose(0, 3, 1, 2)
     agree(module, grid, arguments, 2, wanted, off=2e-3, roles=roles, seeds=1 + roles)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("last", (False, True))
 @pytest.mark.parametrize("filter", (SMALL, WIDE, STRIDED), ids=str)
 @pytest.mark.parametrize("element", (F16, F32), ids=str)
@@ -89,7 +89,7 @@ def test_tabled(filter: Filter, element: Any, last: bool) -> None:
     dtype = np.float16 if element is F16 else np.float32
     size = images, h, width, c, k = (2, 5, 7, 3, 40)
     x, w, y, oh, ow = case(filter, size, dtype)
-    table = Increments.of(filter.rows, filter.columns, (c, h, width), last=last).padded(16)
+    table = Increments.of(filter.rows, filter.columns, (c, h, width), last=last).pad_to(16)
     depth = filter.taps * c
     order = (0, 1, 2, 3) if last else (0, 3, 1, 2)
     turned = np.ascontiguousarray(x.transpose(order))
@@ -98,7 +98,7 @@ def test_tabled(filter: Filter, element: Any, last: bool) -> None:
         turned, w.reshape(depth, k), result, table.increments, table.sides, h, width, oh, ow,
         c * h * width, depth, k,
     ]  # fmt: skip
-    module = convolution.tabled(64, 32, 16, filter, element, last=last)
+    module = convolution.with_increment_table(64, 32, 16, filter, element, last=last)
     grid = (-(-oh * ow // 64), -(-k // 32), images)
     wanted = y.transpose(order)
     agree(module, grid, arguments, 2, wanted, off=2e-3, seeds=1, roles=element is F16)
@@ -125,13 +125,13 @@ def test_every_channel_shifted(c: int) -> None:
     images, h, width, k = 2, 5, 7, 40
     x, w = normal(images, h, width, c), normal(c, k)
     rows, columns = distances(c)
-    table = tables.shifts(rows, columns, h, width).padded(16)
+    table = tables.shifts(rows, columns, h, width).pad_to(16)
     wanted = (moved(x, rows, columns).astype(float) @ w.astype(float)).transpose(0, 3, 1, 2)
     turned = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     result = np.zeros((images, k, h, width), np.float16)
     arguments = [turned, w, result, table.increments, table.sides, h, width, c, k]
     grid = (1, 2, images)
-    agree(shifts.shifted(64, 32, 16), grid, arguments, 2, wanted, off=2e-3)
+    agree(shifts.shift_convolution(64, 32, 16), grid, arguments, 2, wanted, off=2e-3)
     alone = np.zeros_like(turned)
     given = [turned, alone, rows, columns, h, width, c]
     moves = moved(x, rows, columns).transpose(0, 3, 1, 2)
@@ -143,12 +143,12 @@ def test_blocks_share_the_channels() -> None:
     images, h, width, c, k = 1, 5, 7, 40, 32
     x, w = normal(images, h, width, c), normal(c, k)
     rows, columns = distances(c)
-    table = tables.shifts(rows, columns, h, width).padded(16)
+    table = tables.shifts(rows, columns, h, width).pad_to(16)
     wanted = (moved(x, rows, columns).astype(float) @ w.astype(float)).transpose(0, 3, 1, 2)
     turned = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     found = np.full((images, k, h, width), np.nan, np.float16)
     arguments = [turned, w, found, table.increments, table.sides, h, width, c, k]
-    module = shifts.shifted(64, 32, 16)
+    module = shifts.shift_convolution(64, 32, 16)
     SimtExecutor().launch(module, "shift", (1, 1, 1), arguments, target="sm_90a", split_k=2)
     np.testing.assert_allclose(found, wanted, atol=2e-2)
 
@@ -162,17 +162,24 @@ def test_groups_of_channels_shifted() -> None:
     wanted = moved(x, *spread).astype(float) @ w.astype(float)
     result = np.zeros((images, h, width, k), np.float16)
     arguments = [x, w, result, rows, columns, h, width, c, k]
-    agree(shifts.grouped(4, 16, 32, 16), (4, 2, images), arguments, 2, wanted, off=2e-3)
+    agree(
+        shifts.uniform_shift_convolution(4, 16, 32, 16),
+        (4, 2, images),
+        arguments,
+        2,
+        wanted,
+        off=2e-3,
+    )
 
 
 LARGE = {
     "boxes": convolution.boxes(8, 16, 128, 64, SMALL),
     "task 7": convolution.boxes(16, 16, 32, 32, Filter(5, 10, 1, (2, 5))),
     "strided": convolution.boxes(8, 16, 128, 64, STRIDED),
-    "gathered": convolution.gathered(128, 128, 64, SMALL),
-    "task 6": convolution.tabled(128, 64, 32, Filter(5, 5, 1, (2, 2)), last=True),
-    "shifted": shifts.shifted(128, 128, 64),
-    "in groups": shifts.grouped(8, 16, 128, 64),
+    "gathered": convolution.implicit_gemm(128, 128, 64, SMALL),
+    "task 6": convolution.with_increment_table(128, 64, 32, Filter(5, 5, 1, (2, 2)), last=True),
+    "shifted": shifts.shift_convolution(128, 128, 64),
+    "in groups": shifts.uniform_shift_convolution(8, 16, 128, 64),
 }
 
 
@@ -196,7 +203,7 @@ def test_pixels_are_read_where_they_are_multiplied(name: str) -> None:
 
 def test_runs_of_pixels_are_copied_along_rows() -> None:
     """Nothing says that neighbours touch, but channels lie apart for certain."""
-    made = assembles(convolution.gathered(128, 64, 8, SMALL, F32), roles=False, num_warps=8)
+    made = assembles(convolution.implicit_gemm(128, 64, 8, SMALL, F32), roles=False, num_warps=8)
     copies = [op for op in made.stages["pipelined"].functions["convolution"].ops
               if op.mnemonic == "gpu.shared_alloc"]  # fmt: skip
     assert copies[0].fast == 0 and made.ptx.count("cp.async.ca.shared.global [") > 0

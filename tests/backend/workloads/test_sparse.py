@@ -23,7 +23,7 @@ def test_blocks_of_a_product() -> None:
     blocks = Blocks(MASK)
     m, n, k = 4 * SIZE, 3 * SIZE, 40
     x, y = normal(m, k), normal(k, n)
-    expected = blocks.taken(x.astype(float) @ y.astype(float), SIZE)
+    expected = blocks.blocks_of(x.astype(float) @ y.astype(float), SIZE)
     z = np.zeros((blocks.count, SIZE, SIZE), np.float16)
     rows, columns = blocks.places
     arguments = [x, y, z, rows, columns, m, n, k]
@@ -35,7 +35,7 @@ def test_blocks_of_a_product_by_rows(group: int) -> None:
     blocks = Blocks(MASK)
     m, n, k = 4 * SIZE, 3 * SIZE, 72
     x, y = normal(m, k), normal(k, n)
-    expected = blocks.taken(x.astype(float) @ y.astype(float), SIZE)
+    expected = blocks.blocks_of(x.astype(float) @ y.astype(float), SIZE)
     z = np.zeros((blocks.count, SIZE, SIZE), np.float16)
     groups = blocks.by_groups(group)
     arguments = [x, y, z, *groups, m, n, k]
@@ -86,7 +86,7 @@ def test_softmax_of_blocks() -> None:
     dense = blocks.dense(x.astype(float), -np.inf) * scale
     with np.errstate(invalid="ignore"):
         weights = np.exp(dense - dense.max(1, keepdims=True))
-        expected = blocks.taken(np.nan_to_num(weights / weights.sum(1, keepdims=True)), 8)
+        expected = blocks.blocks_of(np.nan_to_num(weights / weights.sum(1, keepdims=True)), 8)
     arguments = [x, np.zeros_like(x), blocks.by_row[0], scale]
     module = sparse.softmax(8, blocks.most, 4)
     agree(module, (2, 4), arguments, 1, expected, off=1e-3, roles=False)

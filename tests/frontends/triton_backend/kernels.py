@@ -66,3 +66,16 @@ module {
 }
 """
 """Takes a descriptor that the host makes."""
+
+TABLE = """\
+module {
+  tt.func public @table(%t: !tt.ptr<i64>, %y: !tt.ptr<f32>) {
+    %a = tt.load %t : !tt.ptr<i64>
+    %p = tt.int_to_ptr %a : i64 -> !tt.ptr<f32>
+    %v = tt.load %p : !tt.ptr<f32>
+    tt.store %y, %v : !tt.ptr<f32>
+    tt.return
+  }
+}
+"""
+"""y[0] = *(float *)t[0]: the address of a tensor that is no argument."""

@@ -11,7 +11,7 @@ from tileir.frontends.triton_backend.cpu.module import module_text
 from tileir.frontends.triton_backend.cpu.programs import Program
 
 from .fakes import Tensor
-from .kernels import ADD, RACE, SUM_OF_MASKED
+from .kernels import ADD, RACE, SUM_OF_MASKED, TABLE
 
 MODES = ("native", "interpreter", "simt")
 
@@ -24,7 +24,7 @@ def mode(request, monkeypatch):
 
 def program(text, name="add"):
     metadata = {}
-    made = Program.loaded(name, module_text(text, metadata, 4))
+    made = Program.from_binary(name, module_text(text, metadata, 4))
     assert metadata["name"] == name
     return made
 
@@ -72,6 +72,13 @@ def test_a_pointer_may_reach_what_of_its_storage_is_before_it(monkeypatch):
     x, y = Tensor(memory(100), 8), Tensor(memory(100), 8)
     program(back).launch((1, 1, 1), [x, y, 64])
     assert (y.memory[:64] == 2 * np.arange(64)).all()
+
+
+def test_addresses_in_tables_may_be_of_any_memory():
+    other, y = memory(4) + 5, Tensor(memory(1))
+    table = Tensor(np.array([other.ctypes.data + 8], np.int64))
+    program(TABLE, "table").launch((1, 1, 1), [table, y])
+    assert y.array[0] == 7
 
 
 def test_races_are_found_at_the_users_line(monkeypatch, tmp_path):

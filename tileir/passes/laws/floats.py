@@ -1,8 +1,8 @@
 """Laws of floats: those that hold for NaN, infinities, signed zeros and subnormals too.
 
-The payload and sign of a NaN that arithmetic gives are not specified, so `x * 1 = x` holds, and
-`x + 0 = x` does not: -0.0 + 0.0 is 0.0. Laws that round keep the default rounding and no `ftz`
-unless they say otherwise.
+The payload and sign of a NaN that arithmetic gives are not specified, so `x * 1 = x` holds, and `x
++ 0 = x` does not: -0.0 + 0.0 is 0.0. Laws of ops with rounding keep the default rounding and no
+`ftz` unless they say otherwise.
 """
 
 from __future__ import annotations

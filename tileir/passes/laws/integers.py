@@ -24,7 +24,7 @@ def bits(operand: Operand) -> int:
     return operand.bits
 
 
-def signed(operand: Operand) -> int:
+def as_signed(operand: Operand) -> int:
     """A literal as a signed number."""
     number, n = bits(operand), width(operand.type)
     return number - (1 << n) if number >> (n - 1) else number
@@ -32,7 +32,7 @@ def signed(operand: Operand) -> int:
 
 def log2(operand: Operand) -> int | None:
     """The exponent of a literal that is a positive power of two as a signed number, else None."""
-    number = signed(operand)
+    number = as_signed(operand)
     return number.bit_length() - 1 if number > 0 and not number & (number - 1) else None
 
 
@@ -55,7 +55,7 @@ def _low_bits(bound: Bound) -> int | None:
     return ((1 << n) - 1) >> count if count < n else None
 
 
-def _product_fits(bound: Bound) -> bool:
+def _multiplication_fits(bound: Bound) -> bool:
     product = bits(bound["C"]) * bits(bound["D"])
     return 0 < product < 1 << width(bound["C"].type)
 
@@ -103,7 +103,7 @@ DIVISION = (
     Law("udiv(x, C) = lshr(x, K)", let={"K": lambda b: log2(b["C"])}),
     Law("udiv(x, C){rounding = floor} = lshr(x, K)", let={"K": lambda b: log2(b["C"])}),
     Law("sdiv(x, C){rounding = floor} = ashr(x, K)", let={"K": lambda b: log2(b["C"])}),
-    Law("udiv(udiv(x, C), D) = udiv(x, mul(C, D))", where=_product_fits),
+    Law("udiv(udiv(x, C), D) = udiv(x, mul(C, D))", where=_multiplication_fits),
 )
 BITS = (
     Law("and(x, x) = x"),
@@ -216,7 +216,7 @@ POINTERS = (
         "getelementptr(getelementptr(x, C), D) = getelementptr(x, add(C, D))",
         where=lambda b: (
             b["C"].type is b["D"].type
-            and abs(signed(b["C"]) + signed(b["D"])) < 1 << (width(b["C"].type) - 1)
+            and abs(as_signed(b["C"]) + as_signed(b["D"])) < 1 << (width(b["C"].type) - 1)
         ),
     ),
 )

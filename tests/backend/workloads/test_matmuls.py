@@ -10,8 +10,8 @@ import pytest
 
 from tests.backend.workloads.running import agree, assembles, normal
 from tileir.builder import F16, F32
-from tileir.testing.workloads import products
-from tileir.testing.workloads.products import Tile
+from tileir.testing.workloads import matmuls
+from tileir.testing.workloads.matmuls import Tile
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -41,7 +41,7 @@ def test_activated(shape: tuple[int, int, int], kind: str) -> None:
     x, y, bias = normal(m, k), normal(k, n), normal(n, seed=2)
     plain = x.astype(float) @ y.astype(float) + (bias.astype(float) if kind != "sigmoid" else 0)
     arguments = [x, y, bias, np.zeros((m, n), np.float16), m, n, k]
-    module = products.activated(tile, kind)
+    module = matmuls.with_activation(tile, kind)
     agree(module, grid(tile, m, n), arguments, 3, reference(plain, kind), off=2e-3, seeds=1)
 
 
@@ -54,7 +54,7 @@ def test_sliced(shape: tuple[int, int, int]) -> None:
     expected = np.full(z.shape, np.nan)
     expected[:, :n] = x[:, 8 : 8 + k].astype(float) @ y[:, 16 : 16 + n].astype(float)
     arguments = [x, y, z, m, n, k, k + 24, n + 16, n + 8, 8, 16]
-    agree(products.sliced(tile), grid(tile, m, n), arguments, 2, expected, off=2e-3, seeds=1)
+    agree(matmuls.of_slices(tile), grid(tile, m, n), arguments, 2, expected, off=2e-3, seeds=1)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -66,7 +66,7 @@ def test_quantised(shape: tuple[int, int, int]) -> None:
     xs, ys = normal(m, dtype=np.float32) ** 2 + 0.1, normal(n, dtype=np.float32) ** 2 + 0.1
     expected = (xs[:, None] * x.astype(float)) @ (ys[:, None] * y.astype(float)).T
     arguments = [x, y, xs, ys, np.zeros((m, n), np.float32), m, n, k]
-    module = products.quantised(tile, F32)
+    module = matmuls.int8(tile, F32)
     agree(module, grid(tile, m, n), arguments, 4, expected, off=1e-5, seeds=1)
 
 
@@ -85,7 +85,7 @@ def test_packed(shape: tuple[int, int, int], group: int) -> None:
     x, scales = normal(m, k), normal(n, k // group)
     expected = x.astype(float) @ (weights * np.repeat(scales.astype(float), group, 1)).T
     arguments = [x, held, scales, np.zeros((m, n), np.float16), m, n, k]
-    module = products.packed(tile, group)
+    module = matmuls.int4_weights(tile, group)
     agree(module, grid(tile, m, n), arguments, 3, expected, off=4e-3)
 
 
@@ -99,19 +99,19 @@ def test_scaled(shape: tuple[int, int, int]) -> None:
     expected = x.astype(float) @ (weights.astype(float) * np.repeat(powers, 32, 1)).T
     held = powers.astype(ml_dtypes.float8_e8m0fnu)
     arguments = [x, weights, held, np.zeros((m, n), ml_dtypes.bfloat16), m, n, k]
-    module = products.scaled(tile)
+    module = matmuls.mxfp8_weights(tile)
     agree(module, grid(tile, m, n), arguments, 3, expected, off=1e-2, roles=False)
 
 
 LARGE = {
-    "leaky": products.activated(Tile(128, 128, 64), "leaky"),
-    "gelu": products.activated(Tile(128, 256, 64), "gelu"),
-    "sigmoid": products.activated(Tile(128, 256, 64), "sigmoid"),
-    "sliced": products.sliced(Tile(128, 128, 64)),
-    "quantised": products.quantised(Tile(128, 256, 128)),
-    "packed": products.packed(Tile(64, 128, 64), 128),
-    "scaled": products.scaled(Tile(64, 128, 64)),
-    "packed, few rows": products.packed(Tile(16, 64, 128), 32, F16),
+    "leaky": matmuls.with_activation(Tile(128, 128, 64), "leaky"),
+    "gelu": matmuls.with_activation(Tile(128, 256, 64), "gelu"),
+    "sigmoid": matmuls.with_activation(Tile(128, 256, 64), "sigmoid"),
+    "sliced": matmuls.of_slices(Tile(128, 128, 64)),
+    "quantised": matmuls.int8(Tile(128, 256, 128)),
+    "packed": matmuls.int4_weights(Tile(64, 128, 64), 128),
+    "scaled": matmuls.mxfp8_weights(Tile(64, 128, 64)),
+    "packed, few rows": matmuls.int4_weights(Tile(16, 64, 128), 32, F16),
 }
 
 
@@ -125,7 +125,7 @@ def test_weights_are_unpacked_where_they_are_needed(name: str) -> None:
     """What tensor maps brought is read as products want it: nothing passes between threads in the
     loop, and threads do not meet there."""
     made = assembles(LARGE[name])
-    math = made.stages["barriers"].functions["product.consumer"]
+    math = made.stages["barriers"].functions["matmul.consumer"]
     body = next(b for b in math.blocks.values() if any(o.mnemonic == "gpu.wgmma" for o in b.ops))
     names = [op.mnemonic for op in body.ops]
     assert "gpu.local_load" in names

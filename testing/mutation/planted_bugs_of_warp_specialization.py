@@ -1,9 +1,9 @@
-"""Planted bugs of the passes that make roles, judged by generated products alone: the files that
-say what a pass makes of a program would notice any change."""
+"""Planted bugs of the passes of warp specialization, judged by generated matmuls alone: the files
+of expected output would fail for any change."""
 
 from __future__ import annotations
 
-from tileir.testing.mutation.bug import Bug, planted
+from tileir.testing.mutation.bug import Bug, bugs_in
 
 _FILES = ("tests/passes/test_files.py",)
 _PROGRAMS = "tests/testing/test_passes.py::test_a_pass_keeps_the_meaning_of_programs[{}]"
@@ -14,10 +14,10 @@ def _judges(*names: str) -> tuple[str, ...]:
     return tuple(_PROGRAMS.format(name) for name in names)
 
 
-_FOUND = ("tests/corpus/test_found.py",)
+_CORPUS = ("tests/corpus/test_found.py",)
 
-BUGS_OF_ROLES: tuple[Bug, ...] = (
-    *planted(
+BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
+    *bugs_in(
         "backend/tma/modulo_to_mask.py",
         _judges("modulo-to-mask"),
         (
@@ -26,173 +26,177 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
             'b.relation == "slt"',
         ),
         (
-            "the mask that a load has is forgotten",
+            "the existing mask of a load is dropped",
             "inside = builder.add(And(op.mask, inside))",
             "pass",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/tma/delinearize.py",
         _judges("infer-descriptors"),
         (
-            "a bound that may be met is one that is not",
+            "an inclusive bound is exclusive",
             "return (right - left - one,)",
             "return (right - left,)",
         ),
         (
-            "the host's part of an address is lost",
+            "the host's part of an address is dropped",
             "return TensorAccess(address.base, host,",
             "return TensorAccess(address.base, NOTHING,",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/persistent.py",
         _judges("persist"),
         (
-            "a round goes back one instance too far",
+            "a step is one instance too small",
             "Sub(less.result, constant(I32, 1))]",
             "Sub(less.result, constant(I32, 2))]",
         ),
-        ("every round is the first", "(more.result, step.result)", "(more.result, self.step)"),
+        ("the step never changes", "(more.result, step.result)", "(more.result, self.step)"),
         (
             "the second axis is not divided by the first",
             "for extent in self.extents[: op.axis]:",
             "for extent in self.extents[:0]:",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/swap_operands.py",
         _judges("swap-operands"),
         (
-            "a sum that begins with a number begins with 0",
-            "return Constant(_turned(operand.type), operand.bits)",
-            "return Constant(_turned(operand.type), 0)",
+            "an accumulator with a constant start starts with 0",
+            "return Constant(_transposed_type(operand.type), operand.bits)",
+            "return Constant(_transposed_type(operand.type), 0)",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/k_partition.py",
         _judges("split-k"),
         (
-            "every rank begins with the first step",
-            "moved = self._times(self._ranked(counter.step.type), counter.step)",
-            "moved = Constant(counter.step.type, 0)",
+            "every rank starts with the first iteration",
+            "offset = self._times(self._rank_as(counter.step.type), counter.step)",
+            "offset = Constant(counter.step.type, 0)",
         ),
-        ("ranks take every step", "bits = (step.bits * self.ranks) &", "bits = step.bits &"),
         (
-            "what a sum begins with is added by every rank",
-            "return self._made(Select(test, start, zero))",
+            "ranks execute every iteration",
+            "bits = (step.bits * self.ranks) &",
+            "bits = step.bits &",
+        ),
+        (
+            "every rank adds the initial accumulator",
+            "return self._emit(Select(test, start, zero))",
             "return start",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/producer.py",
         _judges("warp-specialize", "roles-simt"),
         (
-            "a slot is filled before it is read",
-            "MBarrierWait(empty, slot, flip_parity(parity, ops))",
-            "MBarrierWait(empty, slot, parity)",
+            "a stage is filled before it is read",
+            "MBarrierWait(empty, stage, flip_parity(parity, ops))",
+            "MBarrierWait(empty, stage, parity)",
         ),
-        ("half of a copy is expected", "bytes=ring.expected)", "bytes=ring.expected // 2)"),
+        ("half of a copy is expected", "bytes=ring.tma_bytes)", "bytes=ring.tma_bytes // 2)"),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/producer.py",
         ("tests/backend/warp_specialize/test_unmapped.py",),
         (
-            "what threads load is read without a fence",
+            "loads by threads are read without a fence",
             "ops += [AsyncFence(), MBarrierArrive",
             "ops += [MBarrierArrive",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/consumer.py",
         _judges("warp-specialize", "roles-simt"),
         (
-            "products begin before slots are full",
-            "                self._wait(part, state, waited, ops)\n        ops +=",
-            "                waited.add(part)\n        ops +=",
+            "matmuls are issued before stages are full",
+            "                self._wait(buffers, state, waited, ops)\n        ops +=",
+            "                waited.add(buffers)\n        ops +=",
         ),
         (
-            "a slot is given back by the first product that reads it",
+            "a stage is released by the first matmul that reads it",
             "if ring.dots[-1] is dot:",
             "if ring.dots[0] is dot:",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/ring_buffers.py",
         _judges("warp-specialize", "roles-simt"),
         (
-            "the phase turns with every slot",
-            "turned = _made(ops, Select(full, turned, parity))",
+            "the parity changes with every stage",
+            "next_parity = _append(ops, Select(wraps, next_parity, parity))",
             "pass",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/software_pipeline/overlap_wgmma.py",
         _judges("defer-wgmma-waits", "roles-simt"),
         (
             "the stage of this iteration is released",
-            "arrival.evolve(index=deferred[arrival], held=begun)",
-            "arrival.evolve(held=begun)",
+            "arrival.evolve(index=deferred[arrival], condition=begun)",
+            "arrival.evolve(condition=begun)",
         ),
-        ("the last slots are kept", "(whole, *arrivals, Branch(", "(whole, Branch("),
+        ("the last stages are not released", "(whole, *arrivals, Branch(", "(whole, Branch("),
         (
-            "the first round gives back a slot",
+            "the first iteration releases a stage",
             "first = (constant(I1, 0),",
             "first = (constant(I1, 1),",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/chained_matmul_pipeliner.py",
         _judges("pipeline-chained-matmuls", "roles-simt"),
         (
-            "a product is waited for with the one before",
+            "a wait leaves one matmul too many in flight",
             "first.evolve(pending=1)",
             "first.evolve(pending=2)",
         ),
         (
-            "behind the loop the product before the last is added",
-            'edge = Successor(self.labels["rounds"], (*given, last.a, last.c))',
-            'edge = Successor(self.labels["rounds"], (*given, last.a, self.passed[last.c]))',
+            "the last matmul after the loop adds to the previous accumulator",
+            '["mainloop"], (*arguments, last.a, last.c))',
+            '["mainloop"], (*arguments, last.a, self.next_values[last.c]))',
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/sink_wgmma_waits.py",
         _judges("sink-wgmma-waits", "roles-simt"),
         (
-            "one product more may be under way",
-            "pending = len(self.begun) - 1 - self",
-            "pending = len(self.begun) - self",
+            "one matmul too many may be in flight",
+            "pending = len(self.issued) - 1 - self",
+            "pending = len(self.issued) - self",
         ),
         (
-            "slots are given back before they are read",
+            "stages are released before they are read",
             "            if isinstance(op, (WgmmaWait, LocalLoad)):\n                return\n",
             "",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/peel.py",
         _judges("peel-first-iteration", "roles-simt"),
         (
-            "a loop that may not run has a first round",
+            "a loop that may not run has its first iteration peeled",
             'compare.predicate_.value == "slt" and first < last',
             'compare.predicate_.value == "slt"',
         ),
         (
-            "the first round is done twice",
-            "env: Env = {**_given(function, loop), holds",
-            "env: Env = {holds",
+            "the first iteration is executed twice",
+            "        **_initial_values(function, loop),\n",
+            "",
         ),
         (
-            "a product is not waited for in the first round",
-            "isinstance(op, WgmmaWait) and op.pending >= begun",
+            "the first iteration does not wait for its matmul",
+            "isinstance(op, WgmmaWait) and op.pending >= issued",
             "isinstance(op, WgmmaWait)",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/codegen/emit/ldmatrix.py",
         ("tests/backend/warp_specialize/test_epilogue.py",),
         (
-            "matrices are stored as if turned",
+            "matrices are stored transposed",
             "lowering.thread.store_matrix(tile.element, transposed,",
             "lowering.thread.store_matrix(tile.element, not transposed,",
         ),
@@ -202,80 +206,80 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
             "for v in taken[::-1] for x in fragment[first[v] :][:each]",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/layouts/conditional_row_max.py",
         _FILES,
         (
-            "any power is what sums are multiplied by",
+            "any power rescales the accumulators",
             "return op.lhs == choice.otherwise and op.rhs is choice.results[0]",
             "return True",
         ),
         (
-            "a condition that others read is gone",
+            "a condition with other readers is removed",
             "if len(others) > 1 or None in exponents:",
             "if None in exponents:",
         ),
-        ("a number comes from behind the choice", "ops.index(op) < ops.index(choice)", "True"),
+        ("a value is computed after the select", "ops.index(op) < ops.index(choice)", "True"),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/prefetch_register_operands.py",
         _FILES,
         ("loads pass stores", "changing = (Effects.WRITE |", "changing = (Effects.OUTSIDE |"),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/prefetch_register_operands.py",
         _judges("prefetch-register-operands"),
         (
-            "a round that does not come is loaded",
+            "the load of an iteration that does not run is not masked",
             "mask = self.mask(op, env, valid, ops)",
             "mask = self.mask(op, env, None, ops)",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/per_warpgroup_stores.py",
         ("tests/backend/warp_specialize/test_per_warpgroup_stores.py", *_FILES),
         (
-            "warpgroups own what others wrote",
+            "warpgroups own elements that others wrote",
             "return bool((at[:, 0] // rows % groups == threads // (LANES * WARPS)).all())",
             "return True",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/async_hazards.py",
-        _FOUND,
-        ("copies wait for none before", "if _waits(instance, op, copied))", "if False)"),
+        _CORPUS,
+        ("a copy waits for no earlier one", "if _must_wait(instance, op, copied))", "if False)"),
         ("threads access what copies write", "        if not bad:\n", "        if True:\n"),
-        ("what a round did is forgotten by the next", " or label in self.later[start]", ""),
+        ("accesses of earlier iterations are ignored", " or label in self.reachable[start]", ""),
         (
-            "a factor is loaded whoever wrote it",
+            "an operand is loaded although the kernel writes it",
             "for op in (load.op, *ring.dots))",
             "for op in ())",
         ),
         (
-            "what says where to load is read whoever wrote it",
+            "an address is loaded although the kernel writes it",
             "        for reader in readers\n",
             "        for reader in readers[:0]\n",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/async_hazards.py",
         ("tests/passes/test_files.py", "tests/corpus/test_found.py"),
         (
-            "a round over half of the one before moves on",
+            "overlapping blocks of consecutive iterations are disjoint",
             "abs(step.constant) < extent:",
             "abs(step.constant) < 1:",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/per_warpgroup_stores.py",
         _FILES,
-        ("warpgroups wait for what others write", "or complete or not all(", "or not all("),
+        ("warpgroups wait for writes of others", "or complete or not all(", "or not all("),
     ),
-    *planted(
+    *bugs_in(
         "backend/simt/async_global_accesses.py",
         ("tests/backend/test_simt_async_global_accesses.py",),
         (
-            "copies meet where one adds",
+            "a copy that accumulates conflicts",
             "            bad &= ~self.added[at]\n",
             "            return\n",
         ),
@@ -290,14 +294,14 @@ BUGS_OF_ROLES: tuple[Bug, ...] = (
             "            pass\n",
         ),
     ),
-    *planted(
+    *bugs_in(
         "backend/warp_specialize/alternate_instances.py",
         _judges("pingpong", "roles-simt"),
-        ("both find their turn begun", "constant(I32, 1 - self.member),)", "constant(I32, 1),)"),
+        ("both consumers start at once", "constant(I32, 1 - self.index),)", "constant(I32, 1),)"),
         (
-            "a turn is given to oneself",
-            "MBarrierArrive(self.turns, constant(I32, 1 - self.member))",
-            "MBarrierArrive(self.turns, constant(I32, self.member))",
+            "a consumer arrives at its own barrier",
+            "MBarrierArrive(self.barriers, constant(I32, 1 - self.index))",
+            "MBarrierArrive(self.barriers, constant(I32, self.index))",
         ),
     ),
 )

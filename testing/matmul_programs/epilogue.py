@@ -1,4 +1,4 @@
-"""What becomes of a product: bias, activation, second results, the store."""
+"""The epilogue of a matmul: bias, activation, a second output, the store."""
 
 from __future__ import annotations
 
@@ -8,29 +8,28 @@ import attrs
 
 from tileir.testing.matmul_programs.writing import Writing, axes, source
 
-_SUMMED = {16: 4, 32: 4096}
-"""By the bits of a float: 512 of so large numbers add up to one that it represents, as every
-smaller whole number."""
+_EXACT = {16: 4, 32: 4096}
+"""By the bits of a float: a bound such that the total of 512 whole numbers below it is exact."""
 
 
-def ending(w: Writing, total: Any, row: Writing, column: Any, extra: Any = None) -> None:
-    """Write the result of a tile that starts there."""
-    total = _activated(w, _biased(w, total, row, column))
+def epilogue(w: Writing, total: Any, row: Any, column: Any, extra: Any = None) -> None:
+    """Write the output tile that starts at `row` and `column`."""
+    total = _activate(w, _add_bias(w, total, row, column))
     rows, columns = axes(w, "z", ("m", w.bm), ("n", w.bn))
     z = source(w, "z", rows, columns)
     element = w["z"].type.pointee
     z.store(total if element is w.total else total.to(element), row, column)
-    _more(w, total, row, column, extra, attrs.evolve(z, base=_second(w), masked=0))
+    _second_output(w, total, row, column, extra, attrs.evolve(z, base=_second_base(w), masked=0))
 
 
-def _second(w: Writing) -> Any:
+def _second_base(w: Writing) -> Any:
     base = w["more"]
-    return base + w["batch"] * 8192 if w.traits["grid"][0] % 4 == 1 else base
+    return base + w["batch"] * 8192 if w.features["grid"][0] % 4 == 1 else base
 
 
-def _biased(w: Writing, total: Any, row: Writing, column: Any) -> Any:
+def _add_bias(w: Writing, total: Any, row: Any, column: Any) -> Any:
     b = w.b
-    match w.traits["epilogue"][0] % 6:
+    match w.features["epilogue"][0] % 6:
         case 3:
             at = b.arange(w.bn) + column
             return total + (w["bias"] + at).load(at < w["n"], 0)[None, :].broadcast_to(w.bm, w.bn)
@@ -44,9 +43,9 @@ def _biased(w: Writing, total: Any, row: Writing, column: Any) -> Any:
             return total
 
 
-def _activated(w: Writing, total: Any) -> Any:
+def _activate(w: Writing, total: Any) -> Any:
     b, zero = w.b, w.zeros(w.bm, w.bn)
-    match w.traits["epilogue"][1] % 6:
+    match w.features["epilogue"][1] % 6:
         case 2:
             return b.where(total > zero, total, zero)
         case 3:
@@ -59,11 +58,11 @@ def _activated(w: Writing, total: Any) -> Any:
             return total
 
 
-def _more(w: Writing, total: Any, row: Writing, column: Any, extra: Any, z: Any) -> None:
-    """A second result."""
+def _second_output(w: Writing, total: Any, row: Any, column: Any, extra: Any, z: Any) -> None:
+    """Write to the second output."""
     b, at = w.b, w.b.arange(w.bm) + row
     place = w["more"] + (w.b.program_id(axis=1) * 4096 + column * 256) + at
-    match w.traits["output"][0] % 8:
+    match w.features["output"][0] % 8:
         case 3:
             place.store(_small(w, total).sum(axis=1), at < w["m"])
         case 4:
@@ -73,18 +72,18 @@ def _more(w: Writing, total: Any, row: Writing, column: Any, extra: Any, z: Any)
         case 6 if extra is not None:
             place.store(extra, at < w["m"])
         case 7:
-            columns, sums = b.arange(w.bn) + column, _small(w, total).sum(axis=0)
+            columns, totals = b.arange(w.bn) + column, _small(w, total).sum(axis=0)
             (w["more"] + columns).atomic(
-                "add" if w.total.is_integer else "fadd", sums, columns < w["n"]
+                "add" if w.total.is_integer else "fadd", totals, columns < w["n"]
             )
         case _:
             return
 
 
 def _small(w: Writing, total: Any) -> Any:
-    """Numbers whose sum over all rows, or over a tile's columns, is exact in any order: whole ones
-    within bounds."""
+    """Whole numbers within bounds, whose total over all rows, or over a tile's columns, is exact in
+    any order."""
     if w.total.is_integer:
         return total
-    low, high = (w.b.constant(w.total, s * _SUMMED[w.total.bits]) for s in (-1, 1))
+    low, high = (w.b.constant(w.total, s * _EXACT[w.total.bits]) for s in (-1, 1))
     return w.b.where(total < low, low, w.b.where(total > high, high, total))
