@@ -301,7 +301,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    assert native_launcher.supported(), "this Python has no launcher in machine code"
+    assert native_launcher.is_supported(), "this Python has no launcher in machine code"
     results = here(options.repeats) if options.here else on_gpu(options.repeats)
     sys.stdout.write(format_table(results) + "\n")
     if options.out:

@@ -241,7 +241,7 @@ def equal_maps() -> bool:
     from tileir.backend.codegen.tma_boxes import box_of
     from tileir.backend.driver.device import driver
     from tileir.backend.driver.gpu import gpu
-    from tileir.backend.driver.tensor_maps import encoded
+    from tileir.backend.driver.tensor_maps import encode_tensor_map
     from tileir.backend.runtime.launch_program import ELEMENT_TYPES
     from tileir.backend.tma.host_plan import MapRecipe, MapValues
 
@@ -267,7 +267,7 @@ def equal_maps() -> bool:
                 (ctypes.c_uint64 * 5)(*strides[::-1]), (ctypes.c_uint32 * 5)(*box[::-1]),
                 (ctypes.c_uint32 * 5)(*[1] * 5), 0, swizzle, 3, int(fill == "nan"),
             )  # fmt: skip
-            if status or ctypes.string_at(start, 128) != bytes(encoded(driver(), values)):
+            if status or ctypes.string_at(start, 128) != bytes(encode_tensor_map(driver(), values)):
                 return False
     return True
 

@@ -96,7 +96,7 @@ def compile_non_tma_variants(
 
     def one(kernel: Kernel) -> None:
         host = kernel.compiled.host
-        if host is None or host.resolved(numbers[: host.arguments]) is not None:
+        if host is None or host.map_values(numbers[: host.arguments]) is not None:
             return
         kernel.non_tma_variant(host.non_tma_alignments(numbers[: host.arguments])).compiled.metadata  # noqa: B018
 

@@ -25,7 +25,7 @@ from tileir.backend.compile import LoweredKernel, run_pipeline
 from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.target import target as target_named
 from tileir.backend.tuning.cost import estimate, machine_of
-from tileir.backend.tuning.launch_variant import Units, launched
+from tileir.backend.tuning.launch_variant import Units, launched_variant
 from tileir.backend.tuning.resource_use import use_of
 from tileir.backend.tuning.work import work_of
 from tileir.builder import BF16, F8E4M3, F16, F32, I8, I32
@@ -173,7 +173,7 @@ def predicted_seconds(problem: Problem, tile: Tile, size: tuple[int, int, int]) 
     """Seconds that the cost model predicts."""
     m, n, k = size
     grid, numbers = tile.grid(m, n), {"m": m, "n": n, "k": k}
-    launch = launched(lambda units: _lower(problem, tile, units), numbers)
+    launch = launched_variant(lambda units: _lower(problem, tile, units), numbers)
     work = work_of(_legalize(problem, tile), (*grid, 1), numbers)
     use = use_of(launch.staged, target_named("sm_90a"), work, launch.maps)
     machine = machine_of("sm_90a")

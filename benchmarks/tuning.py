@@ -67,7 +67,7 @@ def run_tuner(size: int, processes: int, way: str, path: str = ":memory:") -> An
 
 def ours(size: int, processes: int) -> dict[str, Any]:
     """Seconds, choices and reports of our tuner."""
-    from tileir.backend.tuning.report import explained, rank_correlation
+    from tileir.backend.tuning.report import explain, rank_correlation
 
     results: dict[str, Any] = {}
     for way in ("usual", "everything"):
@@ -76,16 +76,16 @@ def ours(size: int, processes: int) -> dict[str, Any]:
         seconds = time.perf_counter() - start
         results[way] = {
             "seconds": seconds, "best": dict(result.best.point),
-            "microseconds": (result.best.seconds or 0) * 1e6, "measured": len(result.measured),
+            "microseconds": (result.best.seconds or 0) * 1e6, "measured": len(result.good_outcomes),
             "failed": [
                 f"{o.name}: {o.code} {o.message}"[:200] for o in result.outcomes if not o.good
             ],
             "left_out": len(result.left_out), "compiling": result.spent.compiling,
             "survey": result.spent.survey, "agreement": rank_correlation(result),
-            "times": {o.name: (o.seconds or 0) * 1e6 for o in result.measured},
-            "predicted": {o.name: (o.predicted or 0) * 1e6 for o in result.measured},
+            "times": {o.name: (o.seconds or 0) * 1e6 for o in result.good_outcomes},
+            "predicted": {o.name: (o.predicted or 0) * 1e6 for o in result.good_outcomes},
         }  # fmt: skip
-        print(f"--- {way}: {seconds:.1f} s\n{explained(result)}", flush=True)
+        print(f"--- {way}: {seconds:.1f} s\n{explain(result)}", flush=True)
     return results
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from tileir.backend.tuning.cost import Estimate
 from tileir.backend.tuning.meter import Artifact, Device, Survey
 from tileir.backend.tuning.problem import Job
-from tileir.backend.tuning.space import named
+from tileir.backend.tuning.space import point_name
 from tileir.errors import CompileError, Diagnostic
 
 Formula = Callable[[Mapping[str, Any]], float]
@@ -35,7 +35,7 @@ class FormulaMeter:
     pause: float = 0.0
     hung: str | None = None
     alone: bool = False
-    isolated: bool = False
+    needs_isolation: bool = False
     count: int = 1
 
     def device(self) -> Device:
@@ -72,7 +72,7 @@ class FormulaMeter:
                 raise ValueError("the compiler is confused")
             case _:
                 pass
-        text = named(_choices(job))
+        text = point_name(_choices(job))
         digest = hashlib.sha256(text.encode()).hexdigest()
         return Artifact((_choices(job), self._fault(job)), digest, 32, 0, 1024, self.pause)
 
@@ -80,7 +80,7 @@ class FormulaMeter:
         return FormulaSession(self.seconds)
 
     def _fault(self, job: Job) -> str:
-        return self.faults.get(named(_choices(job)), "")
+        return self.faults.get(point_name(_choices(job)), "")
 
 
 def _choices(job: Job) -> dict[str, Any]:

@@ -126,7 +126,9 @@ ALLOWED = (
         r"|round_(tf32|magnitude)|FRound|_rounds_down|rounds operands",
         "rounding of numbers; round trips",
     ),
-    Allowed("factor", "*", r"(?i)(scale|scaling|split|unroll\w*|time|by a) factors?", "a number"),
+    Allowed(
+        "factor", "*", r"(?i)(scale|scaling|split|split-K|unroll\w*|time|by a) factors?", "a number"
+    ),
     Allowed(
         "turn",
         "*",
@@ -155,12 +157,14 @@ ALLOWED = (
     Allowed("round", "frontends/ttir/arithmetic.py", r"^math\.round$", "an op of MLIR"),
     Allowed("factor", "*", r"(?i)prime.?factors?|left factor", "factors of numbers and layouts"),
     Allowed("sum", "*", r"^(two|fast)_sum$", "error-free transformations (Dekker, Knuth)"),
+    Allowed("product", "*", r"(?i)cartesian product", "a product of sets"),
     Allowed("product", "*", r"^two_product$", "an error-free transformation (Dekker)"),
     Allowed("product", "tileir/machine/matmul.py", ".", "exact products of numbers"),
     Allowed("sums", "tileir/machine/*.py", ".", "sums of numbers"),
     Allowed("sums", "backend/codegen/libm/*.py", ".", "sums of numbers"),
     Allowed("product", "backend/codegen/libm/*.py", ".", "products of numbers"),
     Allowed("sums", "backend/*", "correctly rounded sums", "the title of a paper"),
+    Allowed("home", "backend/runtime/disk_store.py", r"^home$", "Path.home"),
     Allowed("across", "*", r"across_(threads|lanes|warps)$", "reductions across lanes and warps"),
 )
 

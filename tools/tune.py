@@ -28,7 +28,7 @@ from tileir.backend.tuning import (
     tune,
 )
 from tileir.backend.tuning.meter import Meter
-from tileir.backend.tuning.report import duration, explained
+from tileir.backend.tuning.report import duration, explain
 from tileir.errors import Diagnostic, ToolError
 from tileir.tools.compiler_options import add_compiler_options
 from tileir.tools.executors import DEFAULT_TARGET, no_gpu
@@ -122,7 +122,7 @@ def _execute(options: argparse.Namespace) -> int:
         if options.list:
             _list(database, options)
         if options.export is not None:
-            write_file(options.export, json.dumps(database.exported(), indent=1).encode())
+            write_file(options.export, json.dumps(database.export(), indent=1).encode())
     return 0
 
 
@@ -148,7 +148,7 @@ def _tune(options: argparse.Namespace, database: Database, stack: ExitStack) -> 
     with contextlib.suppress(AttributeError):
         watching.close()  # type: ignore[attr-defined]
     if options.json != "-":
-        sys.stdout.write(explained(result))
+        sys.stdout.write(explain(result))
     if options.plot is not None:
         write_file(options.plot, picture(result).encode())
     write_json(options.json, _record(result))

@@ -50,7 +50,7 @@ def matmul_function(thread: Any, element: Element) -> str:
     if not element.is_integer:
         whole, name = kernel.whole, _fma(kernel)
         thread.declare(f"declare {whole} {name}({whole}, {whole}, {whole})")
-    name = f"@product.{kernel.kind}"
+    name = f"@matmul.{kernel.kind}"
     thread.declare(_text(name, kernel))
     return name
 

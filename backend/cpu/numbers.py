@@ -95,7 +95,7 @@ class Numbers(Integers):
         return self.select(F32, first, b, self.select(F32, second, a, both))
 
     def _odd_fma(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
-        """`a * b + c` of f64, whose product is exact, rounded to odd, so that a second rounding is
+        """`a * b + c` of f64, where `a * b` is exact, rounded to odd, so that a second rounding is
         correct (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums")."""
         product = self.binary("fmul", F64, a, b)
         total = self.binary("fadd", F64, product, c)

@@ -21,7 +21,7 @@ from tileir.backend.driver.device import Driver, driver
 from tileir.backend.driver.global_initializers import GlobalInitializers
 from tileir.backend.driver.gpu import gpu
 from tileir.backend.driver.launch_plan import as_number, plan_launch
-from tileir.backend.driver.tensor_maps import encoded
+from tileir.backend.driver.tensor_maps import encode_tensor_map
 from tileir.backend.launch_arguments import extents_of, launch_error
 from tileir.backend.metadata import Argument
 from tileir.backend.runtime.argument_packing import Policy, pack_argument
@@ -186,7 +186,7 @@ class Kernel:
         if tensor_map is None:
             if len(self._maps) >= _MOST_MAPS:
                 self._maps.clear()
-            tensor_map = self._maps[values] = encoded(cuda, values)
+            tensor_map = self._maps[values] = encode_tensor_map(cuda, values)
         return tensor_map
 
     def start(

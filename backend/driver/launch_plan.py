@@ -28,7 +28,7 @@ def plan_launch(
     addresses for pointers, anything for floats; `blocks` run at once. None where its plan does not
     allow it, and the kernel without tensor maps has to be launched."""
     extents = (*grid, 1, 1)[:3] if plan.persistent else ()
-    maps = plan.resolved((*numbers, *extents))
+    maps = plan.map_values((*numbers, *extents))
     if maps is None:
         return None
     if not extents:

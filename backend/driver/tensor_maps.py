@@ -18,7 +18,7 @@ _KINDS = {
 _SWIZZLES = ("NONE", "32B", "64B", "128B")
 
 
-def encoded(cuda: Driver, values: MapValues) -> Any:
+def encode_tensor_map(cuda: Driver, values: MapValues) -> Any:
     """The 128 bytes of a map, at an address that a kernel's parameter may have. Raises
     `LaunchError` (TIR0711) where the driver refuses.
 
@@ -30,19 +30,19 @@ def encoded(cuda: Driver, values: MapValues) -> Any:
         getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_KINDS[recipe.element]}"),
         len(box),
         values.address,
-        _reversed(wide, values.extents),
-        _reversed(wide, values.strides or (_ALIGNMENT,)),
-        _reversed(narrow, box),
+        _innermost_first(wide, values.extents),
+        _innermost_first(wide, values.strides or (_ALIGNMENT,)),
+        _innermost_first(narrow, box),
         [narrow(1)] * len(box),
         api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         getattr(api.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[recipe.swizzle]}"),
         api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
         _outside(api, recipe.padding),
     )
-    return _placed(cuda.check(status, f"cuTensorMapEncodeTiled of {values}"))
+    return _aligned_copy(cuda.check(status, f"cuTensorMapEncodeTiled of {values}"))
 
 
-def _reversed(kind: Any, numbers: Sequence[int]) -> list[Any]:
+def _innermost_first(kind: Any, numbers: Sequence[int]) -> list[Any]:
     """Innermost first, as the driver counts dimensions."""
     return [kind(n) for n in reversed(numbers)]
 
@@ -52,8 +52,8 @@ def _outside(api: Any, padding: str) -> Any:
     return getattr(api.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{word}")
 
 
-def _placed(address: Any) -> Any:
-    """A copy of the driver's map in an aligned buffer, as a C array that keeps it alive."""
+def _aligned_copy(address: Any) -> Any:
+    """A copy of the driver's map in an aligned buffer, as a C array that owns the buffer."""
     buffer = ctypes.create_string_buffer(_SIZE + _ALIGNMENT)
     start = -ctypes.addressof(buffer) % _ALIGNMENT
     ctypes.memmove(ctypes.addressof(buffer) + start, int(address.getPtr()), _SIZE)

@@ -110,7 +110,7 @@ class _Search:
         kinds = {x.type for x in (most, scale, test.rhs, exponent, largest.results[0])}
         if len(kinds) > 1 or not _by_lanes(largest):
             return None
-        multiplier = others[0].results[0] if others else Value(most.type, "factor")
+        multiplier = others[0].results[0] if others else Value(most.type, "rescale")
         results = (choice.results[0], multiplier)
         (value,) = largest.values
         operands = (value, scale, test.rhs, most, exponent)

@@ -100,12 +100,12 @@ def warpgroup(op: Any, num_warps: int, fast: tuple[int, int] = (1, 1)) -> WgmmaI
     total = cast(Element, element_of(op.c.type))
     alike = left is right or {left, right} == {F8E4M3, F8E5M2}
     if total not in _ADDED.get(left, ()) or not alike:
-        raise _unsupported(op, f"no wgmma of {left} and {right} in {total}")
+        raise _unsupported_error(op, f"no wgmma of {left} and {right} in {total}")
     names = _name(left, op.lhs_signed), _name(right, op.rhs_signed)
     by_rows = op.trans_a != (fast[0] == 0)
     turned = (by_rows and not isinstance(op.a.type, Tile), op.trans_b == (fast[1] == 0))
     if left.bits != 16 and any(turned):
-        raise _unsupported(op, f"{left} must be in shared memory with K contiguous")
+        raise _unsupported_error(op, f"{left} must be in shared memory with K contiguous")
     _, wide = warpgroup_grid(op, num_warps)
     n = _columns(op, shape_of(op.c.type)[1] // wide, left)
     return WgmmaInstruction(n, *names, total, turned)
@@ -116,14 +116,14 @@ def warpgroup_grid(op: Any, num_warps: int) -> tuple[int, int]:
     CompileError (TIR0706)."""
     m, n = shape_of(op.results[0].type)
     if num_warps % 4:
-        raise _unsupported(op, f"{num_warps} warps are no warpgroups of 4")
+        raise _unsupported_error(op, f"{num_warps} warps are no warpgroups of 4")
     if m % ROWS:
-        raise _unsupported(op, f"{m} rows are no multiple of {ROWS}")
+        raise _unsupported_error(op, f"{m} rows are no multiple of {ROWS}")
     groups = num_warps // 4
     along = max(g for g in range(1, groups + 1) if groups % g == 0 and m // ROWS % g == 0)
     if n % (groups // along * COLUMNS):
         side = groups // along
-        raise _unsupported(
+        raise _unsupported_error(
             op, f"{n} columns are no multiple of {COLUMNS} for each of {side} groups"
         )
     return along, groups // along
@@ -170,7 +170,7 @@ def _columns(op: Any, n: int, element: Element) -> int:
         if n % count == 0 and _fits(n // count, element):
             return n // count
         count += 1
-    raise _unsupported(op, f"{n} columns of {element} are no multiple of {COLUMNS}")
+    raise _unsupported_error(op, f"{n} columns of {element} are no multiple of {COLUMNS}")
 
 
 def _fits(n: int, element: Element) -> bool:
@@ -182,15 +182,15 @@ def _name(element: Any, signed: bool) -> str:
     return _NAMES[element] if element is not I8 else "s8" if signed else "u8"
 
 
-def _unsupported(op: Op, why: str) -> CompileError:
+def _unsupported_error(op: Op, why: str) -> CompileError:
     return CompileError(Diagnostic("TIR0706", f"{op.mnemonic}: {why}", op.location))
 
 
 # Which dots it computes, and how shared memory holds their operands ---------------------------
 
 HALVES = (F16, BF16)
-"""Factors that `wgmma` reads from shared memory either way round (PTX ISA, "Asynchronous Warpgroup
-Level Matrix Multiply-Accumulate": transposition is for 16-bit types alone)."""
+"""Operand types that `wgmma` reads from shared memory in either major order (PTX ISA, "Asynchronous
+Warpgroup Level Matrix Multiply-Accumulate": only 16-bit types can be transposed)."""
 
 _SWIZZLES = ((3, 128), (2, 64), (1, 32))
 _PATTERN = 8
@@ -210,12 +210,12 @@ def why_not_elements(dot: Dot) -> Refusal | None:
     None where they can."""
     a, c = (cast(Element, element_of(x.type)) for x in (dot.a, dot.c))
     if c not in _ADDED.get(a, ()) or (a is F32 and dot.precision is not Precision.TF32):
-        return Refusal(f"no product of {a} at precision {dot.precision.value} in {c}")
+        return Refusal(f"no wgmma of {a} at precision {dot.precision.value} in {c}")
     return None
 
 
 def why_not_wgmma(dot: Dot) -> Refusal | None:
-    """Why `dot` is no product by warpgroups; None where it is one."""
+    """Why `wgmma` cannot compute `dot`; None where it can."""
     (m, n), k = shape_of(dot.c.type)[-2:], shape_of(dot.a.type)[-1]
     a, b = (cast(Element, element_of(x.type)) for x in (dot.a, dot.b))
     if len(shape_of(dot.c.type)) != 2:
@@ -223,10 +223,10 @@ def why_not_wgmma(dot: Dot) -> Refusal | None:
     if (why := why_not_elements(dot)) is not None:
         return why
     if a.bits != b.bits or (a is I8 and b is not I8):
-        return Refusal(f"no product of {a} and {b}")
+        return Refusal(f"no wgmma of {a} and {b}")
     step = 16 if a is I8 and n > 32 else COLUMNS
     if m % ROWS or n % step or n > _WIDEST or k * a.bytes % DEPTH:
-        return Refusal(f"no product of {m}x{k} and {k}x{n} {a}")
+        return Refusal(f"no wgmma of {m}x{k} and {k}x{n} {a}")
     if a.bits == 8 and a.is_float and dot.max_imprecise < k:
-        return Refusal("sums of 8-bit products must be exact")
+        return Refusal("wgmma accumulates 8-bit floats with less precision than requested")
     return None

@@ -63,19 +63,19 @@ def pack_argument(argument: Argument, value: Any, offset: int, policy: Policy) -
     Raises LaunchError (TIR0710) that names the argument and says what was expected.
     """
     if argument.type.startswith("tensor_desc"):
-        return _described(argument, value, offset, policy)
+        return _pack_tensor(argument, value, offset, policy)
     if argument.type.endswith("*"):
         return _pointer(argument, value, offset, policy)
     return _number(argument, value, offset, policy)
 
 
-def _described(argument: Argument, value: Any, offset: int, policy: Policy) -> PackedArgument:
+def _pack_tensor(argument: Argument, value: Any, offset: int, policy: Policy) -> PackedArgument:
     """A tensor with its extents and strides."""
     rank = (len(argument.words) - 1) // 2
     if isinstance(value, Tensor):
         address, extents, strides, checked = value.address, value.extents, value.strides, None
     elif is_array(value):
-        checked = _checked(argument, array(value, argument.name, policy.devices), policy)
+        checked = _check_array(argument, array(value, argument.name, policy.devices), policy)
         address, extents, strides = checked.address, checked.extents, checked.distances
     else:
         raise launch_error(
@@ -143,7 +143,7 @@ def _pointer(argument: Argument, value: Any, offset: int, policy: Policy) -> Pac
         _check_address(argument, value, policy)
         like = Arg(Kind.INTEGER, offset, divisor, flags, 0, MOST, name=argument.name)
         return PackedArgument((value,), like if _fits(divisor, flags, value) else None)
-    checked = _checked(argument, array(value, argument.name, policy.devices), policy)
+    checked = _check_array(argument, array(value, argument.name, policy.devices), policy)
     like = None
     if checked.like is not None and checked.address and _fits(divisor, flags, checked.address):
         like = bounds(checked.like, offset, argument.name, divisor, flags)
@@ -161,7 +161,7 @@ def _fits(divisor: int, flags: int, value: int) -> bool:
     return (value % divisor == 0) is not bool(flags & NOT_DIVISIBLE)
 
 
-def _checked(argument: Argument, view: Array, policy: Policy) -> Array:
+def _check_array(argument: Argument, view: Array, policy: Policy) -> Array:
     """`view`, if the kernel can take it."""
     element = re.sub(r"( addrspace\(\d+\))?\*$", "", argument.type)
     if element.startswith("tensor_desc"):

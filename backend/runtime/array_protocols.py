@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from tileir.backend.launch_arguments import launch_error
-from tileir.backend.runtime.dlpack import exported
+from tileir.backend.runtime.dlpack import export
 from tileir.backend.runtime.native_launcher import MOST, Arg, Kind
 
 
@@ -133,7 +133,7 @@ def _interface(value: Any, name: str, interface: dict[str, Any]) -> Array:
         )
     view = Array(
         address or 0,
-        _typed(typestr, size),
+        _element_name(typestr, size),
         shape,
         None if strides is None else tuple(s // size for s in strides),
         like=_like_interface(value, typestr),
@@ -177,14 +177,14 @@ def _queue(stream: int | None) -> int:
     return 0 if stream in (None, 1) else stream
 
 
-def _typed(typestr: str, size: int) -> str:
+def _element_name(typestr: str, size: int) -> str:
     letters = {"f": f"f{8 * size}", "b": "i1", "i": f"i{8 * size}", "u": f"i{8 * size}"}
     return letters.get(typestr[1], f"{8 * size} bits")
 
 
 def _dlpack(value: Any, name: str) -> Array:
     try:
-        capsule = exported(value)
+        capsule = export(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise launch_error(f"argument {name} does not give its memory away: {error}") from error
     if not capsule.on_gpu:

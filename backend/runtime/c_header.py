@@ -89,7 +89,7 @@ static inline CUresult {name}_load(CUmodule *module, CUfunction *function)
 
 
 def _launch(name: str, plan: Metadata) -> str:
-    named = _named(name, plan)
+    named = _argument_names(name, plan)
     parameters = [p for argument, word in named for p in _parameters(argument, word)]
     checks = [c for argument, word in named for c in _checks(argument, word)]
     declared = "".join(f",\n    {kind} {word} /* {note} */" for kind, word, note in parameters)
@@ -110,7 +110,7 @@ static inline CUresult {name}_launch(
 }}"""  # noqa: E501 - a line of C
 
 
-def _named(kernel: str, plan: Metadata) -> list[tuple[Argument, str]]:
+def _argument_names(kernel: str, plan: Metadata) -> list[tuple[Argument, str]]:
     """Each argument with a word of its own."""
     named: list[tuple[Argument, str]] = []
     taken = {f"{kernel}_threads", f"{kernel}_shared"}

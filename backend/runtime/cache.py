@@ -77,9 +77,9 @@ class Cache:
         if future is not None:
             return future
         with self._alone(key):
-            future = self._by_key.get(key) or self._stored(key)
+            future = self._by_key.get(key) or self._load(key)
             if future is None:
-                future = self._compiled(key, module, target, chosen, kernel, isolate)
+                future = self._compile_locked(key, module, target, chosen, kernel, isolate)
             self._by_key[key] = future
         return future
 
@@ -108,7 +108,7 @@ class Cache:
         task = executor.submit(
             _elsewhere, print_module(module), target, chosen.to_json(), kernel, folder
         )
-        return _loaded(task, lambda data: self._keep(module, target, chosen, kernel, data))
+        return _read_result(task, lambda data: self._keep(module, target, chosen, kernel, data))
 
     def _keep(
         self, module: Module, target: str, options: Options, kernel: str | None, data: bytes
@@ -119,7 +119,7 @@ class Cache:
     def _alone(self, key: str) -> _KeyLock:
         return _KeyLock(self._busy, self._lock, key)
 
-    def _stored(self, key: str) -> CompiledKernel | None:
+    def _load(self, key: str) -> CompiledKernel | None:
         data = None if self.store is None else self.store.get(key)
         if data is None:
             return None
@@ -128,15 +128,15 @@ class Cache:
         except CompileError:
             return None
 
-    def _compiled(
+    def _compile_locked(
         self, key: str, module: Module, target: str, options: Options, kernel: str | None,
         isolate: bool | None,
     ) -> CompiledKernel:  # fmt: skip
         with ExitStack() as stack:
             if self.store is not None:
                 with suppress(CompileError):  # a folder that cannot be written to
-                    stack.enter_context(self.store.locked(key))
-            compiled = self._stored(key)
+                    stack.enter_context(self.store.lock(key))
+            compiled = self._load(key)
             if compiled is None:
                 more = {} if isolate is None else {"isolate": isolate}
                 compiled = self.make(module, target, options, kernel, **more)
@@ -194,14 +194,14 @@ def _key(module: Module, target: str, options: Options, kernel: str | None) -> s
 def _restageable(compiled: CompiledKernel) -> CompiledKernel:
     """`compiled` with the stages that were not stored, regenerated on request."""
 
-    def again() -> Mapping[str, Module]:
+    def rerun() -> Mapping[str, Module]:
         machine = target_named(compiled.plan.target)
         return run_pipeline(
             compiled.stages["input"], machine, compiled.options, compiled.plan.kernel
         ).stages
 
     assert isinstance(compiled.stages, Texts)
-    return attrs.evolve(compiled, stages=attrs.evolve(compiled.stages, again=again))
+    return attrs.evolve(compiled, stages=attrs.evolve(compiled.stages, rerun=rerun))
 
 
 def _elsewhere(
@@ -213,8 +213,10 @@ def _elsewhere(
     return dumps(compiled, _KEPT)
 
 
-def _loaded(task: Future[bytes], read: Callable[[bytes], CompiledKernel]) -> Future[CompiledKernel]:
-    """What `read` makes of the bytes of a task."""
+def _read_result(
+    task: Future[bytes], read: Callable[[bytes], CompiledKernel]
+) -> Future[CompiledKernel]:
+    """The future of `read` applied to the bytes of a task."""
     future: Future[CompiledKernel] = Future()
 
     def done(task: Future[bytes]) -> None:
@@ -237,11 +239,11 @@ def _threads() -> Executor:
     return ThreadPoolExecutor(os.cpu_count() or 1, "tileir-compile")
 
 
-def _forked() -> None:
+def _reset_after_fork() -> None:
     """A child of `fork` has none of the threads, and its locks may be locked for ever."""
     _at.cache_clear()
     _threads.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -69,13 +69,13 @@ class Store:
             raise _unusable(path, error) from error
 
     @contextmanager
-    def locked(self, key: str) -> Generator[None, None, None]:
-        """Alone among all threads and processes with `key`. Raises `CompileError` (TIR0717) where
-        the folder cannot be written to."""
+    def lock(self, key: str) -> Generator[None, None, None]:
+        """Hold `key` exclusively among all threads and processes. Raises `CompileError` (TIR0717)
+        where the folder cannot be written to."""
         path = self._path(key).with_suffix(".lock")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle = _acquired(path)
+            handle = _acquire(path)
         except OSError as error:
             raise _unusable(path, error) from error
         try:
@@ -93,7 +93,7 @@ class Store:
     def trim(self, size: int) -> int:
         """Remove entries, those longest unused first, until the rest is `size` bytes at most, and
         what killed processes left. The bytes removed."""
-        removed = sum(_unlinked(p) for p in self.folder.glob("??/.unfinished-*") if _stale(p))
+        removed = sum(_unlink(p) for p in self.folder.glob("??/.unfinished-*") if _stale(p))
         files = [(s.st_mtime, s.st_size, p) for p in self.folder.glob("??/*.entry")
                  if (s := _stat(p))]  # fmt: skip
         total = sum(bytes_ for _, bytes_, _ in files)
@@ -101,7 +101,7 @@ class Store:
             if total <= size:
                 break
             total -= bytes_
-            removed += _unlinked(path)
+            removed += _unlink(path)
         return removed
 
     def _path(self, key: str) -> Path:
@@ -128,7 +128,7 @@ def _usual_folder() -> Path:
     return folder / "tileir"
 
 
-def _acquired(path: Path) -> int:
+def _acquire(path: Path) -> int:
     """A handle of `path` with its lock. The owner unlinks the file, so a lock of an unlinked file
     is void."""
     while True:
@@ -157,7 +157,7 @@ def _stale(path: Path) -> bool:
     return status is not None and time.time() - status.st_mtime > _STALE
 
 
-def _unlinked(path: Path) -> int:
+def _unlink(path: Path) -> int:
     status = _stat(path)
     try:
         path.unlink()

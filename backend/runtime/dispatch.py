@@ -27,7 +27,7 @@ from tileir.backend.runtime.argument_packing import (
 )
 from tileir.backend.runtime.disjoint import Separation
 from tileir.backend.runtime.launch_program import LaunchProgram, ProgramCode, Ranges, assemble
-from tileir.backend.runtime.launcher.dispatch import SLOTS
+from tileir.backend.runtime.launcher.dispatch import MAX_WORDS
 from tileir.backend.runtime.native_launcher import Access, Arg, Entry, Kind, Part
 from tileir.executor import Done, Fixed, Parts
 
@@ -148,7 +148,7 @@ class Dispatcher:
             return resolved.result
         launched = call.launch(extents)
         self._calls += 1
-        if launched.handle and self._calls >= _FIRST and native_launcher.supported():
+        if launched.handle and self._calls >= _FIRST and native_launcher.is_supported():
             passed = dict(zip(self.positional, arguments, strict=False)) | named
             self._remember(call, launched, len(arguments), passed, tuple(named))
         return resolved.result
@@ -158,7 +158,7 @@ class Dispatcher:
         keywords: tuple[str, ...],
     ) -> None:  # fmt: skip
         args = call.args(passed)
-        launched = call.conditioned(launched)
+        launched = call.with_overlap_condition(launched)
         program = call.program(launched)
         if args is None or program is None:
             return
@@ -200,7 +200,7 @@ class _Call:
             self.passed[index] = attrs.evolve(packed, like=like)
         self.device = self._device(parameters)
         self.arrays = [p.array for p in self.passed if p.array is not None]
-        self.given = None if stream is None else handle_of(stream)
+        self.explicit_stream = None if stream is None else handle_of(stream)
 
     @property
     def words(self) -> list[int]:
@@ -223,7 +223,7 @@ class _Call:
 
     def stream(self) -> int:
         """The stream: the requested one, or the current one of the arrays' library."""
-        stream = self.given
+        stream = self.explicit_stream
         if stream is not None:
             return stream
         owner = next((a.stream_of for a in self.arrays if a.stream_of), None)
@@ -236,8 +236,8 @@ class _Call:
         kernel, device = self.bound.kernel, self.device
         return self.machine.launch(kernel, device, extents, self.stream(), self.words)
 
-    def conditioned(self, launched: Launched) -> Launched:
-        """The launch under the condition that memory overlaps, or that it does not."""
+    def with_overlap_condition(self, launched: Launched) -> Launched:
+        """`launched` with the condition that memory overlaps, or that it does not."""
         separation = self.bound.separation
         if separation is None:
             return launched
@@ -253,7 +253,7 @@ class _Call:
 
     def program(self, launched: Launched) -> ProgramCode | None:
         """The launch program as machine code reads it; None for what that cannot do."""
-        if self._position(len(self.passed)) > SLOTS:
+        if self._position(len(self.passed)) > MAX_WORDS:
             return None
         words = (word for p in self.bound.plan.parameters for word in p.words)
         return assemble(launched.program, tuple(words))

@@ -53,7 +53,7 @@ class Exported:
         return self.device_type in (_CUDA, _CUDA_MANAGED)
 
 
-def exported(value: Any) -> Exported:
+def export(value: Any) -> Exported:
     """The array `value`, ready on the legacy default stream. The capsule goes at once: `value` has
     to live as long as it is used. Raises what the library of `value` raises."""
     kind, number = value.__dlpack_device__()
@@ -67,11 +67,16 @@ def exported(value: Any) -> Exported:
     strides = tuple(tensor.strides[: tensor.rank]) if tensor.strides else None
     address = (tensor.data or 0) + tensor.offset
     return Exported(
-        address, _named(tensor.type), extents, strides, tensor.device.type, tensor.device.number
+        address,
+        _element_name(tensor.type),
+        extents,
+        strides,
+        tensor.device.type,
+        tensor.device.number,
     )
 
 
-def _named(kind: _Type) -> str:
+def _element_name(kind: _Type) -> str:
     if kind.lanes != 1 or kind.code not in _CODES:
         return f"{kind.bits * kind.lanes} bits"
     return "i1" if kind.code == 6 else f"{_CODES[kind.code]}{kind.bits}"

@@ -39,25 +39,25 @@ _LONGEST = 500
 @attrs.frozen(eq=False, slots=False)
 class Texts(Mapping[str, Module]):
     """Modules by stage, each parsed from its text on request; those without a text are regenerated
-    by `again`, if present."""
+    by `rerun`, if present."""
 
     texts: Mapping[str, str]
-    again: Callable[[], Mapping[str, Module]] | None = None
+    rerun: Callable[[], Mapping[str, Module]] | None = None
     _read: dict[str, Module] = attrs.field(factory=dict[str, Module], init=False)
 
     def __getitem__(self, stage: str) -> Module:
         if stage not in self._read:
             if stage in self.texts:
                 self._read[stage] = parse(self.texts[stage], f"<{stage}>", verify=False)
-            elif self.again is not None and stage in STAGES:
-                self._read.update(self.again())
+            elif self.rerun is not None and stage in STAGES:
+                self._read.update(self.rerun())
         return self._read[stage]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.texts if self.again is None else STAGES)
+        return iter(self.texts if self.rerun is None else STAGES)
 
     def __len__(self) -> int:
-        return len(self.texts if self.again is None else STAGES)
+        return len(self.texts if self.rerun is None else STAGES)
 
 
 def dumps(compiled: CompiledKernel, stages: Sequence[str] = STAGES) -> bytes:
@@ -92,24 +92,24 @@ def dumps(compiled: CompiledKernel, stages: Sequence[str] = STAGES) -> bytes:
 def loads(data: bytes) -> CompiledKernel:
     """The compiled kernel in `data`. Raises `CompileError` (TIR0715) for anything else, truncated
     or modified."""
-    body = _checked(data)
+    body = _check_digest(data)
     try:
         line, _, rest = body.partition(b"\n")
         header: dict[str, Any] = json.loads(line)
-        return _compiled(header, _cut(rest, header["sections"]))
+        return _read_kernel(header, _cut(rest, header["sections"]))
     except Exception as error:  # a header may contain anything, nested to any depth
-        raise _refused(f"its header is wrong: {error!r}"[:_LONGEST]) from error
+        raise _format_error(f"its header is wrong: {error!r}"[:_LONGEST]) from error
 
 
-def _checked(data: bytes) -> bytes:
+def _check_digest(data: bytes) -> bytes:
     magic, _, rest = data.partition(b"\n")
     if not magic.startswith(_MAGIC):
-        raise _refused(f"it does not begin with {_MAGIC.decode()!r}")
+        raise _format_error(f"it does not begin with {_MAGIC.decode()!r}")
     if magic not in [_MAGIC + str(number).encode() for number in _READ]:
-        raise _refused(f"its format is {magic[len(_MAGIC) :]!r}, and {FORMAT} is read")
+        raise _format_error(f"its format is {magic[len(_MAGIC) :]!r}, and {FORMAT} is read")
     digest, _, body = rest.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != digest:
-        raise _refused("its checksum is wrong: it was cut short or changed")
+        raise _format_error("its checksum is wrong: it was cut short or changed")
     return body
 
 
@@ -126,7 +126,9 @@ def _cut(data: bytes, sizes: Sequence[tuple[str, int]]) -> list[tuple[str, bytes
     return sections
 
 
-def _compiled(header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]) -> CompiledKernel:
+def _read_kernel(
+    header: Mapping[str, Any], sections: Sequence[tuple[str, bytes]]
+) -> CompiledKernel:
     by_name = dict(sections)
     plan = Metadata.from_json(header["metadata"])
     machine_code = Assembled(
@@ -173,5 +175,5 @@ def _read_note(fields: Mapping[str, Any]) -> Diagnostic:
     return Diagnostic(**{**fields, **rest})
 
 
-def _refused(why: str) -> CompileError:
+def _format_error(why: str) -> CompileError:
     return CompileError(Diagnostic("TIR0715", f"this is no compiled kernel: {why}"))

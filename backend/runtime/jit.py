@@ -60,15 +60,15 @@ class Jit:
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """The launcher for `grid`."""
-        dispatcher = self._dispatcher or self._made()
+        dispatcher = self._dispatcher or self._make_dispatcher()
         return partial(dispatcher.call, grid)
 
-    def compiled(self, *arguments: Any, **named: Any) -> CompiledKernel:
-        """What a launch with these arguments runs, without launching it."""
+    def compiled_for(self, *arguments: Any, **named: Any) -> CompiledKernel:
+        """The compiled kernel that a launch with these arguments runs, without launching it."""
         values = self._values(arguments, named)
-        return self._compiled(self._facts(values), separate=bool(self._separate(values)))
+        return self._compile(self._facts(values), separate=bool(self._separate(values)))
 
-    def _made(self) -> Dispatcher:
+    def _make_dispatcher(self) -> Dispatcher:
         if self._machine is None or self._load is None or self.target is None:
             self._for_here()
         assert self._machine is not None
@@ -88,7 +88,7 @@ class Jit:
         key = (separate, *facts.items())
         kernel = self._kernels.get(key)
         if kernel is None:
-            kernel = self._loaded(key, self._compiled(facts, separate=bool(separate)))
+            kernel = self._load_once(key, self._compile(facts, separate=bool(separate)))
         plan = kernel.compiled.plan
         return BoundCall(
             kernel, plan, tuple(values.values()), self.names, values, True, self._plain,
@@ -102,7 +102,7 @@ class Jit:
         compared = separation(self.function)
         return None if compared is None else compared.decide(tuple(values.values()))
 
-    def _loaded(self, key: Any, compiled: CompiledKernel) -> Any:
+    def _load_once(self, key: Any, compiled: CompiledKernel) -> Any:
         """The kernel of `key`, compiled by one thread."""
         with self._lock:
             if key not in self._kernels:
@@ -136,7 +136,7 @@ class Jit:
         plain = isinstance(value, int) and not isinstance(value, bool)
         return fact_of(parameter, value) if plain else None
 
-    def _compiled(self, facts: Mapping[str, ArgumentFact], *, separate: bool) -> CompiledKernel:
+    def _compile(self, facts: Mapping[str, ArgumentFact], *, separate: bool) -> CompiledKernel:
         by_name = {
             p.name or f"a{i}": p.name or str(i) for i, p in enumerate(self.function.parameters)
         }

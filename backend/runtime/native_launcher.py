@@ -22,7 +22,7 @@ import attrs
 from tileir.backend.nvptx.llvm_codegen import llvm_binding
 from tileir.backend.runtime.launch_program import ProgramCode
 from tileir.backend.runtime.launcher import structures
-from tileir.backend.runtime.launcher.dispatch import SLOTS, WHOLE
+from tileir.backend.runtime.launcher.dispatch import MAX_WORDS, WHOLE
 from tileir.backend.runtime.launcher.program import PROGRAM
 
 _MOST = 128
@@ -152,7 +152,7 @@ class Launcher:
     def add(self, entry: Entry) -> Any:
         """Look for `entry` first from now on; what `first` takes, None where it has too many
         values."""
-        if len(entry.template) > SLOTS:
+        if len(entry.template) > MAX_WORDS:
             return None
         entry_struct, references = _entry(entry)
         self._references += [entry, *references, entry_struct]
@@ -216,9 +216,9 @@ def _part(part: Part, references: list[Any]) -> structures.Part:
 
 
 @cache
-def supported() -> bool:
-    """Whether this Python's objects are laid out as the code takes them to be: CPython's, with a
-    lock of the interpreter; and there is llvmlite to make the code."""
+def is_supported() -> bool:
+    """Whether this Python has the object layout that the code assumes, CPython's with a global
+    interpreter lock, and llvmlite is installed to compile the code."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return False
     if importlib.util.find_spec("llvmlite") is None:

@@ -45,7 +45,7 @@ def specialize(module: Module, kernel: str, facts: Mapping[str, ArgumentFact]) -
     function = module.functions[kernel]
     named = {p.name or str(i): p for i, p in enumerate(function.parameters)}
     ones = {named[n].value for n, fact in facts.items() if fact is ArgumentFact.ONE}
-    parameters = tuple(_promised(p, facts.get(name)) for name, p in named.items())
+    parameters = tuple(_with_promise(p, facts.get(name)) for name, p in named.items())
     changed = _with_ones(function, ones)
     if parameters == function.parameters and changed is function:
         return module
@@ -53,7 +53,7 @@ def specialize(module: Module, kernel: str, facts: Mapping[str, ArgumentFact]) -
     return module.with_functions({**module.functions, kernel: changed})
 
 
-def _promised(parameter: Parameter, fact: ArgumentFact | None) -> Parameter:
+def _with_promise(parameter: Parameter, fact: ArgumentFact | None) -> Parameter:
     if fact is not ArgumentFact.DIVISIBLE:
         return parameter
     name = "aligned" if isinstance(parameter.type, Pointer) else "multiple_of"

@@ -366,8 +366,8 @@ def _threads(function: Function, op: Op) -> AccessingThreads:
     """Which of the threads that hold an element access memory for it."""
     if op.mnemonic == "load" and op not in loads_by_first_owner(function):
         return AccessingThreads.EVERY
-    known = op.is_atomic or op.mnemonic in ("load", "store")
-    return AccessingThreads.FIRST if known else AccessingThreads.ANY
+    is_simple = op.is_atomic or op.mnemonic in ("load", "store")
+    return AccessingThreads.FIRST if is_simple else AccessingThreads.ANY
 
 
 def _accesses(

@@ -93,7 +93,7 @@ class Plan:
         return list(loops.values())
 
     @property
-    def staged(self) -> list[Op]:
+    def staged_ops(self) -> list[Op]:
         """Ops whose chunks are computed once and kept for later loops."""
         return [op for op, sink in self.sinks.items() if sink.stages]
 
@@ -152,7 +152,7 @@ class Planner:
         """The plan of a region, of whose values `outside` are read elsewhere; None where nothing
         is strip-mined. It stages as few words as possible."""
         plan = self.plan_staging(ops, outside, results=False)
-        if plan is not None and not plan.staged:
+        if plan is not None and not plan.staged_ops:
             return plan
         plan_with_results = self.plan_staging(ops, outside, results=True)
         return min(filter(None, (plan, plan_with_results)), key=_kept_words, default=None)
@@ -385,7 +385,7 @@ def _conflicts_of_repeated_loads(
 
 def _kept_words(plan: Plan) -> int:
     """Words of the staged values, over all threads."""
-    return sum(words(v.type) for op in plan.staged for v in op.results)
+    return sum(words(v.type) for op in plan.staged_ops for v in op.results)
 
 
 def _delay(plan: Plan, before: Op, after: Op) -> bool | Sink:

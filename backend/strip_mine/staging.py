@@ -31,7 +31,7 @@ class StagingBuffers:
     _rest_values: dict[tuple[Op, int], tuple[Value, ...]] = attrs.field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        for op in self.plan.staged:
+        for op in self.plan.staged_ops:
             sink = self.plan.sinks[op]
             if _is_read_later(sink, self.plan):
                 self._allocate(sink)
@@ -42,7 +42,7 @@ class StagingBuffers:
 
     def record_rest(self, emitter: ChunkEmitter) -> None:
         """Record the smaller last chunks of staged ops that `emitter` emitted."""
-        staged = self.plan.staged
+        staged = self.plan.staged_ops
         self._rest_values.update(
             {key: values for key, values in emitter.results.items() if key[0] in staged}
         )

@@ -55,11 +55,11 @@ class HostOp:
 @memoize
 def host_values(function: Function) -> frozenset[Value]:
     """The scalars of the entry block, integers and pointers, that follow from parameters alone."""
-    found = {p.value for p in function.parameters if _scalar(p.type)}
+    values = {p.value for p in function.parameters if _scalar(p.type)}
     for op in function.entry.ops:
-        if _computable(op) and all(v in found for v in op.operands if isinstance(v, Value)):
-            found.update(op.results)
-    return frozenset(found)
+        if _computable(op) and all(v in values for v in op.operands if isinstance(v, Value)):
+            values.update(op.results)
+    return frozenset(values)
 
 
 def _computable(op: Op) -> bool:
@@ -83,7 +83,7 @@ def _bits(kind: Any) -> int:
 # Python's text -----------------------------------------------------------------------------------
 
 
-def _wrapped(step: HostOp, text: str) -> str:
+def _wrap(step: HostOp, text: str) -> str:
     """`text`, a number, modulo 2^n as a signed one."""
     if step.bits == 1:
         return f"({text}) & 1"
@@ -92,31 +92,31 @@ def _wrapped(step: HostOp, text: str) -> str:
 
 
 def _arithmetic(sign: str) -> Callable[..., str]:
-    return lambda step, a, b: _wrapped(step, f"{a} {sign} {b}")
+    return lambda step, a, b: _wrap(step, f"{a} {sign} {b}")
 
 
 def _bitwise(sign: str) -> Callable[..., str]:
     return lambda step, a, b: f"{a} {sign} {b}"
 
 
-def _unsigned(bits: int, text: str) -> str:
+def _as_unsigned(bits: int, text: str) -> str:
     return f"({text} & {(1 << bits) - 1})"
 
 
 def _division(step: HostOp, a: str, b: str) -> str:
     match step.word:
         case "floor":
-            return _wrapped(step, f"{a} // {b}")
+            return _wrap(step, f"{a} // {b}")
         case "ceil":
-            return _wrapped(step, f"-(-{a} // {b})")
+            return _wrap(step, f"-(-{a} // {b})")
         case _:
-            return _wrapped(step, f"({a} // {b} if ({a} < 0) == ({b} < 0) else -(-{a} // {b}))")
+            return _wrap(step, f"({a} // {b} if ({a} < 0) == ({b} < 0) else -(-{a} // {b}))")
 
 
-def _compared(step: HostOp, a: str, b: str) -> str:
+def _comparison(step: HostOp, a: str, b: str) -> str:
     word = step.word.removeprefix("not ")
     if word[0] == "u":
-        a, b = _unsigned(step.source, a), _unsigned(step.source, b)
+        a, b = _as_unsigned(step.source, a), _as_unsigned(step.source, b)
     test = f"{a} {_RELATIONS[word[-2:]]} {b}"
     return f"int({test})" if word == step.word else f"int(not {test})"
 
@@ -127,11 +127,11 @@ FORMULAS: Mapping[str, Callable[..., str]] = {
     "add": _arithmetic("+"), "sub": _arithmetic("-"), "mul": _arithmetic("*"),
     "and": _bitwise("&"), "or": _bitwise("|"), "xor": _bitwise("^"),
     "smin": lambda step, a, b: f"min({a}, {b})", "smax": lambda step, a, b: f"max({a}, {b})",
-    "sdiv": _division, "icmp": _compared, "neg": lambda step, a: _wrapped(step, f"-{a}"),
+    "sdiv": _division, "icmp": _comparison, "neg": lambda step, a: _wrap(step, f"-{a}"),
     "getelementptr": lambda step, p, index: f"{p} + {index} * {step.size}",
     "sext": lambda step, a: f"-{a}" if step.source == 1 else a,
-    "zext": lambda step, a: _unsigned(step.source, a),
-    "trunc": lambda step, a: _wrapped(step, a),
+    "zext": lambda step, a: _as_unsigned(step.source, a),
+    "trunc": lambda step, a: _wrap(step, a),
     "select": lambda step, c, a, b: f"({a} if {c} else {b})",
 }  # fmt: skip
 """Python's text for the ops that the host can compute."""

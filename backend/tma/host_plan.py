@@ -1,7 +1,7 @@
 """The host plan of a kernel: what the launcher computes of its arguments, read off the kernel.
 
 plan = HostPlan.of(kernel)
-found = plan.resolved((x, y, z, m, n, k))    None: launch the kernel without tensor maps
+values = plan.map_values((x, y, z, m, n, k))    None: launch the kernel without tensor maps
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ class HostPlan:
     @staticmethod
     def from_text(text: str) -> HostPlan:
         """What `to_text` gave. Raises KeyError, TypeError and ValueError for anything else."""
-        found = json.loads(text)
-        steps = tuple(HostOp(**_tuples(s)) for s in found["steps"])
-        maps = tuple(MapRecipe(**_tuples(m)) for m in found["maps"])
+        fields = json.loads(text)
+        steps = tuple(HostOp(**_tuples(s)) for s in fields["steps"])
+        maps = tuple(MapRecipe(**_tuples(m)) for m in fields["maps"])
         for step in steps:
             if step.mnemonic not in FORMULAS:
                 raise ValueError(f"no op {step.mnemonic}")
-        whole: dict[str, Any] = {**_tuples(found), "steps": steps, "maps": maps}
+        whole: dict[str, Any] = {**_tuples(fields), "steps": steps, "maps": maps}
         plan = HostPlan(**whole)
         plan.check_names()
         return plan
@@ -105,57 +105,60 @@ class HostPlan:
     def check_names(self) -> None:
         """Raise ValueError where an operand is neither a number nor the name of one."""
         count = len(self.steps)
-        known = {*(f"a{i}" for i in range(self.arguments)), *(f"v{i}" for i in range(count))}
+        names = {*(f"a{i}" for i in range(self.arguments)), *(f"v{i}" for i in range(count))}
         named = [x for s in self.steps for x in s.operands] + [*self.guards]
         named += [x for m in self.maps for x in (m.base, *m.extents, *m.strides)]
         for operand in named:
-            if operand not in known if isinstance(operand, str) else type(operand) is not int:
+            if operand not in names if isinstance(operand, str) else type(operand) is not int:
                 raise ValueError(f"no operand {operand!r}")
         for step in self.steps:
             numbers = all(type(n) is int for n in (step.bits, step.source, step.size))
             if not numbers or not re.fullmatch(r"[a-z ]*", step.word):
                 raise ValueError(f"no step {step}")
 
-    def resolved(self, arguments: Sequence[int]) -> tuple[MapValues, ...] | None:
-        """The maps for `arguments`: addresses, integers, whatever for others. None where a guard
-        is 0 or a map cannot be encoded ("Tensor Map", CUDA driver API)."""
+    def map_values(self, arguments: Sequence[int]) -> tuple[MapValues, ...] | None:
+        """The values of the maps for `arguments`: addresses and integers; others may be anything.
+        None where a guard is 0 or a map cannot be encoded (CUDA driver API, "Tensor Map")."""
         try:
-            found = self._function(*arguments)
+            map_numbers = self._function(*arguments)
         except ZeroDivisionError:
             return None
-        if found is None:
+        if map_numbers is None:
             return None
-        made = tuple(_values(r, *numbers) for r, numbers in zip(self.maps, found, strict=True))
-        return None if None in made else made  # type: ignore[return-value]
+        values = tuple(
+            _values(r, *numbers) for r, numbers in zip(self.maps, map_numbers, strict=True)
+        )
+        return None if None in values else values  # type: ignore[return-value]
 
     def non_tma_alignments(self, arguments: Sequence[int]) -> tuple[int, ...] | None:
         """By argument, the bytes that the rows of tensors at that pointer are multiples of where no
         map can have them (powers of two up to `ALIGNMENT`), and 0 for all others: how the kernel
         has to be compiled for `arguments`. None where that would not help."""
         try:
-            found = self._function(*arguments)
+            map_numbers = self._function(*arguments)
         except ZeroDivisionError:
             return None
-        if found is None:
+        if map_numbers is None:
             return None
-        made = [0] * len(arguments)
-        for recipe, numbers in zip(self.maps, found, strict=True):
+        alignments = [0] * len(arguments)
+        for recipe, numbers in zip(self.maps, map_numbers, strict=True):
             if _values(recipe, *numbers) is None:
                 if recipe.parameter < 0 or min(numbers[1]) < 1:
                     return None
                 unit = _unit(recipe, *numbers)
-                made[recipe.parameter] = min(made[recipe.parameter] or unit, unit)
-        return tuple(made) if any(made) else None
+                alignments[recipe.parameter] = min(alignments[recipe.parameter] or unit, unit)
+        return tuple(alignments) if any(alignments) else None
 
     def tensors(self, arguments: Sequence[int]) -> list[tuple[MapRecipe, tuple[int, ...]]]:
         """The recipes with the extents of their tensors, which no map has to fit; none where a
         guard is 0."""
         try:
-            found: Sequence[Any] = self._function(*arguments) or ()
+            map_numbers: Sequence[Any] = self._function(*arguments) or ()
         except ZeroDivisionError:
             return []
         return [
-            (recipe, extents) for recipe, (_, extents, _) in zip(self.maps, found, strict=False)
+            (recipe, extents)
+            for recipe, (_, extents, _) in zip(self.maps, map_numbers, strict=False)
         ]
 
     @cached_property
@@ -172,8 +175,8 @@ class HostPlan:
         return space["plan"]
 
 
-def _tuples(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
+def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
 
 
 def _tuple(operands: Sequence[Operand]) -> str:
@@ -211,11 +214,11 @@ class _Reading:
         }
 
     def plan(self, maps: Sequence[TensorMap]) -> HostPlan:
-        known, guards = host_values(self.kernel), list[Operand]()
+        computable, guards = host_values(self.kernel), list[Operand]()
         for op in self.kernel.entry.ops:
-            if isinstance(op, Assume) and op.condition in known:
+            if isinstance(op, Assume) and op.condition in computable:
                 guards.append(self.name(op.condition))
-            elif op.results and all(v in known for v in op.results):
+            elif op.results and all(v in computable for v in op.results):
                 operands = tuple(map(self.name, op.inputs))
                 for index, value in enumerate(op.results):
                     self.names[value] = f"v{len(self.steps)}"
@@ -244,8 +247,8 @@ class _Reading:
 
 def parameter_of(kernel: Function, base: object) -> int:
     """The index of the parameter that a pointer starts from; -1 for none."""
-    made = definitions(kernel)
-    while isinstance(base, Value) and isinstance(step := made.get(base), GetElementPtr):
+    definition_of = definitions(kernel)
+    while isinstance(base, Value) and isinstance(step := definition_of.get(base), GetElementPtr):
         base = step.pointer
     values = [p.value for p in kernel.parameters]
     return values.index(base) if isinstance(base, Value) and base in values else -1

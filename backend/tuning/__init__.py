@@ -21,9 +21,9 @@ from tileir.backend.tuning.outcome import CandidateOutcome, Status
 from tileir.backend.tuning.pass_parameters import compiler_space
 from tileir.backend.tuning.problem import Problem, content_of
 from tileir.backend.tuning.prune import Pruning
-from tileir.backend.tuning.rank import Ranked, ranked
+from tileir.backend.tuning.rank import Ranked, rank_points
 from tileir.backend.tuning.search import SEARCHES, Exhaustive, Halving, Local, Search, SearchState
-from tileir.backend.tuning.space import Parameter, Role, Space, named
+from tileir.backend.tuning.space import Parameter, Role, Space, point_name
 from tileir.backend.tuning.tune import Observer, Result, Stop, tune
 from tileir.backend.tuning.workers import Workers
 
@@ -56,7 +56,7 @@ __all__ = [
     "compiler_space",
     "content_of",
     "mapl19",
-    "named",
-    "ranked",
+    "point_name",
+    "rank_points",
     "tune",
 ]

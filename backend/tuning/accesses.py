@@ -22,7 +22,7 @@ class Access:
     once. `scattered`: no neighbours have provably contiguous addresses, for instance with indices
     from a table."""
 
-    held: int
+    elements: int
     size: int
     width: int
     scattered: bool
@@ -30,7 +30,7 @@ class Access:
     @property
     def instructions(self) -> float:
         """Those of each thread."""
-        return self.held / self.width
+        return self.elements / self.width
 
 
 def accesses(function: Function, ops: Iterable[Any]) -> Iterator[Access]:

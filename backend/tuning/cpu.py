@@ -31,7 +31,7 @@ class CpuMeter:
     threads: int | None = None
     seconds: float = 0.5
     alone: bool = True
-    isolated: bool = True
+    needs_isolation: bool = True
 
     def device(self) -> Device:
         """The processor's name and how many threads run; the code that makes code for it."""
@@ -75,14 +75,14 @@ class CpuSession:
 
     def seconds(self, artifact: Artifact, grid: Sequence[int], launches: int) -> list[float]:
         """Seconds of each launch, after one that is not counted."""
-        kernel, values, _ = self._started(artifact)
-        first = self._timed(kernel, grid, values)
+        kernel, values, _ = self._prepare(artifact)
+        first = self._time(kernel, grid, values)
         count = max(min(launches, 3), min(launches, int(self.budget / max(first, 1e-7))))
-        return [self._timed(kernel, grid, values) for _ in range(count)]
+        return [self._time(kernel, grid, values) for _ in range(count)]
 
     def results(self, artifact: Artifact, grid: Sequence[int]) -> dict[str, Any]:
         """Every array after one launch."""
-        kernel, values, spans = self._started(artifact)
+        kernel, values, spans = self._prepare(artifact)
         kernel(tuple(grid), values, self.threads)
         return {name: span.elements for name, span in spans.items()}
 
@@ -90,12 +90,12 @@ class CpuSession:
         """Forget the code."""
         self._ready.clear()
 
-    def _timed(self, kernel: CpuKernel, grid: Sequence[int], values: Sequence[Any]) -> float:
+    def _time(self, kernel: CpuKernel, grid: Sequence[int], values: Sequence[Any]) -> float:
         start = time.perf_counter()
         kernel(tuple(grid), values, self.threads)
         return time.perf_counter() - start
 
-    def _started(self, artifact: Artifact) -> tuple[CpuKernel, list[Any], dict[str, Span]]:
+    def _prepare(self, artifact: Artifact) -> tuple[CpuKernel, list[Any], dict[str, Span]]:
         """The kernel, its arguments as arrays and numbers, and their backing memory."""
         module, name, options = artifact.code
         kernel = self._kernel(artifact.digest, module, name, options)

@@ -149,17 +149,17 @@ class Database:
         key = (content, shape_class, device)
         return next((_outcome(row) for row in self._rows(query, key * 2)), None)
 
-    def exported(self) -> dict[str, Any]:
+    def export(self) -> dict[str, Any]:
         """Everything, as JSON takes it."""
         return {
             "version": VERSION,
             "families": [
-                {"family": attrs.asdict(family), "outcomes": self._exported(family)}
+                {"family": attrs.asdict(family), "outcomes": self._export_family(family)}
                 for family in self.families()
             ],
         }
 
-    def _exported(self, family: Family) -> list[dict[str, Any]]:
+    def _export_family(self, family: Family) -> list[dict[str, Any]]:
         query = (
             f"select {', '.join(_COLUMNS)} from outcome join family on family = id where "
             "(content, shape, device, driver, compiler) = (?, ?, ?, ?, ?) order by point, launches"

@@ -12,11 +12,17 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from tileir.backend.tuning.measuring_process import Opening, compiled, measured, ready, surveyed
+from tileir.backend.tuning.measuring_process import (
+    Opening,
+    compile_candidate,
+    measure_candidate,
+    ready,
+    survey_jobs,
+)
 from tileir.backend.tuning.meter import Artifact, Meter, Survey
 from tileir.backend.tuning.outcome import CandidateOutcome, Status, failure
 from tileir.backend.tuning.problem import Problem
-from tileir.backend.tuning.space import Point, named
+from tileir.backend.tuning.space import Point, point_name
 from tileir.backend.tuning.synchronous_executor import Inline
 from tileir.backend.tuning.workers import Workers
 
@@ -85,7 +91,7 @@ class Evaluator:
         """Let processes start, while others do something else."""
         if self._executor is None:
             self._workers().submit(ready)
-        if self.meter.isolated:
+        if self.meter.needs_isolation:
             self._bench().submit(ready)
 
     # Surveying ----------------------------------------------------------------------------------
@@ -96,7 +102,7 @@ class Evaluator:
         """The survey of each point before code generation, in order of completion."""
         chunks = [points[i : i + _CHUNK] for i in range(0, len(points), _CHUNK)]
         tasks = {
-            i: (surveyed, (self.meter, [self.problem.job(p) for p in chunk], numbers, footprint))
+            i: (survey_jobs, (self.meter, [self.problem.job(p) for p in chunk], numbers, footprint))
             for i, chunk in enumerate(chunks)
         }
         for at, answer in self._all(tasks):
@@ -114,19 +120,19 @@ class Evaluator:
         while left and not self._primed:  # what others are compared with comes first, and alone
             for outcome in self._batch([left.pop(0)]):
                 self._primed = outcome.good
-                yield self._described(outcome, surveys)
+                yield self._with_predictions(outcome, surveys)
         for outcome in self._batch(left):
-            yield self._described(outcome, surveys)
+            yield self._with_predictions(outcome, surveys)
 
     def _batch(self, trials: Sequence[Trial]) -> Iterator[CandidateOutcome]:
-        by_name = {named(t.point): t for t in trials}
+        by_name = {point_name(t.point): t for t in trials}
         running: _Running = {}
         tasks: dict[str, Any] = {}
         for name, trial in by_name.items():
             if name in self._artifacts:
                 self._start(trial, running)
             else:
-                tasks[name] = (compiled, (self.meter, self.problem.job(trial.point)))
+                tasks[name] = (compile_candidate, (self.meter, self.problem.job(trial.point)))
         ready: list[Trial] = []
         for name, answer in self._all(tasks):
             trial = by_name[name]
@@ -138,25 +144,25 @@ class Evaluator:
                 ready.append(trial)
                 continue
             self._start(trial, running)
-            yield from self._finished(running, block=False)
+            yield from self._collect(running, block=False)
         for trial in ready:
             self._start(trial, running)
         while running:
-            yield from self._finished(running, block=True)
+            yield from self._collect(running, block=True)
 
     def _start(self, trial: Trial, running: _Running) -> None:
         """Measure a compiled candidate, once for all of one machine code."""
-        name = named(trial.point)
+        name = point_name(trial.point)
         artifact, grid = self._artifacts[name], self.problem.job(trial.point).grid
         key = (artifact.digest, grid, trial.launches)
         if key not in self._futures:
             checked = artifact.digest not in self._checked
             self._futures[key] = self._bench().submit(
-                measured, artifact, grid, trial.launches, checked
+                measure_candidate, artifact, grid, trial.launches, checked
             )
         running.setdefault(self._futures[key], []).append(trial)
 
-    def _finished(self, running: _Running, *, block: bool) -> Iterator[CandidateOutcome]:
+    def _collect(self, running: _Running, *, block: bool) -> Iterator[CandidateOutcome]:
         done, _ = wait(running, None if block else 0, FIRST_COMPLETED)
         for future in done:
             for trial in running.pop(future):
@@ -167,11 +173,11 @@ class Evaluator:
             samples = tuple(future.result())
         except Exception as error:
             return failure(trial.point, error, launches=trial.launches)
-        self._checked.add(self._artifacts[named(trial.point)].digest)
+        self._checked.add(self._artifacts[point_name(trial.point)].digest)
         seconds = statistics.median(samples)
         return CandidateOutcome(trial.point, Status.MEASURED, trial.launches, seconds, samples)
 
-    def _described(
+    def _with_predictions(
         self, outcome: CandidateOutcome, surveys: Mapping[str, Survey]
     ) -> CandidateOutcome:
         """The outcome with the predictions of the compiler and the model."""
@@ -197,7 +203,7 @@ class Evaluator:
                     opening=self._opening,
                     environments=self.meter.places(),
                 )
-                if self.meter.isolated
+                if self.meter.needs_isolation
                 else Inline(self._opening)
             )
         return self._benches

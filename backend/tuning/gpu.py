@@ -21,7 +21,7 @@ from tileir.backend.legalize.link_inline import legalize
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.target import target as target_named
 from tileir.backend.tuning.cost import estimate, machine_of
-from tileir.backend.tuning.launch_variant import Units, launched
+from tileir.backend.tuning.launch_variant import Units, launched_variant
 from tileir.backend.tuning.meter import Artifact, Device, Survey
 from tileir.backend.tuning.problem import Job
 from tileir.backend.tuning.resource_use import use_of
@@ -38,7 +38,7 @@ class GpuMeter:
     processors: int | None = None
     seconds: float = 0.2
     alone: bool = False
-    isolated: bool = True
+    needs_isolation: bool = True
     cached: bool = False
 
     @staticmethod
@@ -78,7 +78,7 @@ class GpuMeter:
                 module, machine, attrs.evolve(options, non_tma_alignments=units), job.kernel
             )
 
-        estimates = launched(make, numbers)
+        estimates = launched_variant(make, numbers)
         done = estimates.staged
         portable = legalize(module, done.kernel).functions[done.kernel]
         work = work_of(portable, job.grid, numbers)
@@ -153,7 +153,7 @@ class GpuSession:
 
     def results(self, artifact: Artifact, grid: Sequence[int]) -> dict[str, Any]:
         """The arrays of the host after one launch."""
-        written = self._written(artifact.code)
+        written = self._written_arrays(artifact.code)
         self.reset(written)
         launch, arguments = self._ready(artifact.code, grid)
         launch(*arguments)
@@ -163,7 +163,7 @@ class GpuSession:
             for name, span in self.spans.items()
         }
 
-    def _written(self, code: CompiledKernel) -> list[str]:
+    def _written_arrays(self, code: CompiledKernel) -> list[str]:
         return [
             p.name for p in code.plan.parameters
             if p.name in self.spans and (p.writes or p.atomics or p.escapes)

@@ -18,7 +18,7 @@ class GpuModel:
     target: Target
     processors: int
     clock: float
-    products: Mapping[int, float]
+    matmul_rates: Mapping[int, float]
     memory: float
     cache: float
     arithmetic: float = 128.0

@@ -31,24 +31,26 @@ class Launched:
     footprint: float | None = None
 
 
-def launched(make: Callable[[Units], LoweredKernel], numbers: Mapping[str, int]) -> Launched:
-    """What a launcher takes where the integers among the arguments are `numbers`, by name, and
-    arrays are aligned: of `make(())`, or of `make(units)` where no map can have some tensors. Where
-    numbers are missing, or it would be a kernel without roles, that with all maps."""
+def launched_variant(
+    make: Callable[[Units], LoweredKernel], numbers: Mapping[str, int]
+) -> Launched:
+    """The variant that a launcher runs for integer arguments `numbers`, by name, and aligned
+    arrays: `make(())`, or `make(units)` where tensor maps cannot describe some tensors. Where
+    numbers are missing, or no warp-specialized variant applies, `make(())`."""
     done = make(())
-    host, arguments = _asked(done, numbers)
+    host, arguments = _host_inputs(done, numbers)
     if host is None or arguments is None:
         return Launched(done)
-    footprint, maps = _footprint(host, arguments), host.resolved(arguments)
+    footprint, maps = _footprint(host, arguments), host.map_values(arguments)
     units = host.non_tma_alignments(arguments) if maps is None else None
     if units is not None:
         done = make(units)
-        host, arguments = _asked(done, numbers)
-        maps = host.resolved(arguments) if host is not None and arguments is not None else None
+        host, arguments = _host_inputs(done, numbers)
+        maps = host.map_values(arguments) if host is not None and arguments is not None else None
     return Launched(done, maps or (), footprint)
 
 
-def _asked(
+def _host_inputs(
     done: LoweredKernel, numbers: Mapping[str, int]
 ) -> tuple[HostPlan | None, list[int] | None]:
     """The host plan of a kernel, and its inputs; None where `numbers` lacks one."""

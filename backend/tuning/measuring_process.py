@@ -35,14 +35,14 @@ class Opening:
 
 @attrs.define(eq=False)
 class MeasuringProcess:
-    """A session, and what results have to be."""
+    """A session, and the reference for its results."""
 
     opening: Opening
     session: Session
     reference: Reference | None
 
-    def known(self) -> Reference | None:
-        """What results have to be, as far as anybody knows."""
+    def expected_results(self) -> Reference | None:
+        """The expected results; None where there are none yet."""
         if self.reference is None and Path(self.opening.reference).exists():
             with np.load(self.opening.reference) as kept:
                 kinds = dict(zip(kept["names"].tolist(), kept["kinds"].tolist(), strict=True))
@@ -72,14 +72,14 @@ def _dtype(name: str) -> Any:
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
-def surveyed(
+def survey_jobs(
     meter: Meter, jobs: Sequence[Job], numbers: Mapping[str, int], footprint: float
 ) -> list[Any]:
     """A `Survey` or the error of each job."""
-    return [_tried(meter, job, numbers, footprint) for job in jobs]
+    return [_survey(meter, job, numbers, footprint) for job in jobs]
 
 
-def _tried(
+def _survey(
     meter: Meter, job: Job, numbers: Mapping[str, int], footprint: float
 ) -> Survey | Exception:
     try:
@@ -88,20 +88,20 @@ def _tried(
         return error
 
 
-def compiled(meter: Meter, job: Job) -> Artifact:
-    """The candidate, compiled."""
+def compile_candidate(meter: Meter, job: Job) -> Artifact:
+    """Compile a candidate."""
     return meter.compile(job)
 
 
-def measured(
+def measure_candidate(
     bench: MeasuringProcess, artifact: Artifact, grid: Sequence[int], launches: int, checked: bool
 ) -> list[float]:
     """Seconds of each launch. With `checked` the results are verified first: raises `TuneError`
-    (TIR1107) where they are wrong. Without a reference the first candidate's results are taken as
-    right."""
+    (TIR1107) where they are wrong. Without a reference the first candidate's results become the
+    reference."""
     if checked:
         results = bench.session.results(artifact, grid)
-        right = bench.known()
+        right = bench.expected_results()
         if right is None:
             bench.keep(results)
         else:

@@ -73,7 +73,7 @@ class Meter(Protocol):
         ...
 
     @property
-    def isolated(self) -> bool:
+    def needs_isolation(self) -> bool:
         """Whether sessions have to be in processes of their own."""
         ...
 

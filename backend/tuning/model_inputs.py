@@ -22,7 +22,7 @@ class RoleProfile:
     """The work of a kernel's roles in an iteration of their loop, and after it.
 
     `requests`: how often copies ask the L2 for a line or a part of one; `num_stages`: stages of the
-    ring. Where no tensor map applies, threads load `held` elements each, by `loads` loads of at
+    ring. Where no tensor map applies, each thread loads `elements`, by `loads` loads of at
     least `unit` bytes, and may have `limit` registers. `groups` of 4 warps multiply; `odd`
     instructions have an N-major B with an odd multiple of 8 columns. These warps compute
     `arithmetic` elements, before the matmuls that need them where these have A in `registers`, and
@@ -35,7 +35,7 @@ class RoleProfile:
     requests: float
     num_stages: int
     groups: int
-    held: float = 0.0
+    elements: float = 0.0
     loads: float = 0.0
     unit: int = 16
     limit: int = 255

@@ -63,13 +63,13 @@ def _wave(work: WorkEstimate, use: ResourceUse, blocks: int, machine: GpuModel) 
     """Seconds that `blocks` blocks side by side keep each part of a processor busy."""
     feeding = _BY_WARP * min(1.0, blocks * use.warps / _FEEDING)
     cycles = sum(
-        count / (machine.products[bits] * (feeding if bits > 0 else 1.0))
+        count / (machine.matmul_rates[bits] * (feeding if bits > 0 else 1.0))
         for bits, count in work.dots.items()
     )
     ahead = max(1, use.stages - 1) * blocks
     share = machine.cache / machine.processors
     return {
-        "products": blocks * cycles / machine.clock,
+        "matmuls": blocks * cycles / machine.clock,
         "arithmetic": blocks * work.arithmetic / (machine.arithmetic * machine.clock),
         "fragments": blocks * use.fragments / (128 * machine.clock),
         "traffic": blocks * (work.read + work.written) / share,

@@ -134,20 +134,24 @@ def estimate_warp_specialized(
         name: sum(n * seconds_of[name] for n, (_, seconds_of) in spent) for name in spent[0][1][1]
     }
     parts |= {
-        "meeting": _cluster_barriers(roles, waves),
+        "cluster barriers": _cluster_barriers(roles, waves),
         "memory": _COLD * once / machine.memory,
         "power": _power(work, instances, machine),
     }
     later_waves = 0.0 if roles.alone else (waves - 1) * _NEXT_BLOCK
-    total = sum(count * seconds for count, (seconds, _) in spent) + parts["meeting"] + later_waves
-    total = _joined(_joined(total, parts["memory"], _JOIN), parts["power"], _CAP)
+    total = (
+        sum(count * seconds for count, (seconds, _) in spent)
+        + parts["cluster barriers"]
+        + later_waves
+    )
+    total = _norm(_norm(total, parts["memory"], _JOIN), parts["power"], _CAP)
     total += _LAUNCH + roles.divisions * _DIVISION
     last = -(-rest // scale.processors)
     return Estimate(total, full + last / scale.resident, scale.resident, parts)
 
 
-def _joined(first: float, second: float, exponent: int) -> float:
-    """The norm of two limits: about the larger, and more where they are alike."""
+def _norm(first: float, second: float, exponent: int) -> float:
+    """The p-norm of two times, p being `exponent`: about the larger, more where they are close."""
     return float((first**exponent + second**exponent) ** (1 / exponent))
 
 
@@ -156,7 +160,7 @@ def _wave(
 ) -> tuple[float, dict[str, float]]:
     """Seconds of a wave of `blocks` blocks, `side` of them side by side on the busiest processor,
     and how long each part keeps that busy."""
-    share = work.shared(roles.cluster)
+    share = work.divide_steps(roles.cluster)
     step = _step(work, roles, machine, paired=blocks > machine.processors // 2)
     longest = max(step.latency, *(side * each for each in step[1:])) + _ITERATION
     stored = side * (share.written / _STORED + roles.stores * _STORE)
@@ -169,7 +173,7 @@ class _Step(NamedTuple):
     """Seconds of a step by what takes them, of one block on a processor."""
 
     latency: float
-    products: float
+    matmuls: float
     arithmetic: float
     fragments: float
     traffic: float
@@ -181,7 +185,7 @@ def _step(work: WorkEstimate, roles: RoleProfile, machine: GpuModel, paired: boo
     """What a step waits for where both processors at a port are busy, or one of them."""
     steps = max(1.0, work.steps)
     reached = _THREE if roles.groups == 3 else _REACHED
-    cycles = sum(n / machine.products[bits] for bits, n in work.dots.items()) / steps / reached
+    cycles = sum(n / machine.matmul_rates[bits] for bits, n in work.dots.items()) / steps / reached
     overlapped = roles.arithmetic / (_OVERLAPPED * _CLOCK)
     showing = 1.0 if roles.registers else _SHOWING.get(roles.groups, _SHOWING[3])
     lines = roles.requests * _REQUEST * (1.0 if paired else _ALONE)
@@ -189,7 +193,7 @@ def _step(work: WorkEstimate, roles: RoleProfile, machine: GpuModel, paired: boo
         _LATENCY / max(1, roles.num_stages),
         (cycles + roles.odd * _ODD) / _CLOCK + overlapped * showing,
         overlapped,
-        work.factors / steps / (128 * _CLOCK),
+        work.operand_bytes / steps / (128 * _CLOCK),
         lines / _CLOCK,
         _loads(roles),
         roles.gathers * GATHER,
@@ -198,9 +202,9 @@ def _step(work: WorkEstimate, roles: RoleProfile, machine: GpuModel, paired: boo
 
 def _loads(roles: RoleProfile) -> float:
     """Seconds of a step of threads that load."""
-    if not roles.held:
+    if not roles.elements:
         return 0.0
-    plain = _THREADS + _PER_ELEMENT * roles.held + _LOAD * roles.loads
+    plain = _THREADS + _PER_ELEMENT * roles.elements + _LOAD * roles.loads
     lacking = max(0, _NEEDED - roles.limit) if roles.unit < 4 else 0
     return plain * (_FEWER if roles.limit <= _FEW else 1.0) * (1.0 + _LACKING * lacking)
 
@@ -224,6 +228,6 @@ def _power(work: WorkEstimate, instances: int, machine: GpuModel) -> float:
     """Seconds of all matmuls at the rate that power allows."""
     seconds = 0.0
     for bits, count in work.dots.items():
-        rate = _SUSTAINED.get(abs(bits), machine.products[bits] * _CLOCK * 132)
+        rate = _SUSTAINED.get(abs(bits), machine.matmul_rates[bits] * _CLOCK * 132)
         seconds += instances * count / (rate * machine.processors / 132)
     return seconds

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from tileir.backend.tuning.errors import TuneError
-from tileir.backend.tuning.space import Choice, named
+from tileir.backend.tuning.space import Choice, point_name
 from tileir.errors import TileirError
 
 
@@ -51,7 +51,7 @@ class CandidateOutcome:
     @property
     def name(self) -> str:
         """The point as it is written everywhere."""
-        return named(self.point)
+        return point_name(self.point)
 
     @property
     def good(self) -> bool:

@@ -52,13 +52,13 @@ def compiler_space(
     stated, machine = dict(options or {}), target_named(target)
     program = _Program(module, machine, kernel, stated)
     parameters: list[Parameter] = []
-    for parameter in declared():
+    for parameter in declared_parameters():
         if parameter.name not in stated and program.depends_on(parameter):
             parameters.append(parameter)
     return Space(tuple(parameters))
 
 
-def declared(passes: Sequence[str] = PASSES) -> Iterator[Parameter]:
+def declared_parameters(passes: Sequence[str] = PASSES) -> Iterator[Parameter]:
     """The meta-parameters of passes, and whether some run at all, as options of the compiler.
     What two passes call by one name has the choices of both."""
     names = {field.name for field in attrs.fields(Options)}

@@ -10,7 +10,7 @@ from tileir.backend.target import Target, target
 from tileir.backend.tuning.errors import tune_error
 from tileir.backend.tuning.meter import Survey
 from tileir.backend.tuning.outcome import CandidateOutcome, failure
-from tileir.backend.tuning.space import Point, named
+from tileir.backend.tuning.space import Point, point_name
 
 
 @attrs.frozen
@@ -37,7 +37,7 @@ def ruled_out(survey: Survey, machine: Target, pruning: Pruning) -> str | None:
     return None
 
 
-def pruned(
+def prune_candidates(
     surveys: Mapping[str, tuple[Point, Survey]], machine: str | None, pruning: Pruning
 ) -> dict[str, CandidateOutcome]:
     """Outcomes TIR1104 of candidates that are not worth compiling, by name."""
@@ -62,4 +62,4 @@ def _without(point: Point, survey: Survey, why: str) -> CandidateOutcome:
     return failure(point, tune_error(why, "TIR1104"), predicted=survey.seconds)
 
 
-__all__ = ["Pruning", "named", "pruned", "ruled_out"]
+__all__ = ["Pruning", "point_name", "prune_candidates", "ruled_out"]

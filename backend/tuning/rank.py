@@ -1,6 +1,6 @@
 """Choosing tile shapes without running any: the cost model ranks what a factory makes.
 
-ranked(problem, "sm_90a", {"m": 4096, "n": 4096, "k": 4096})[0].point
+rank_points(problem, "sm_90a", {"m": 4096, "n": 4096, "k": 4096})[0].point
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tileir.backend.tuning.errors import tune_error
 from tileir.backend.tuning.gpu import GpuMeter
 from tileir.backend.tuning.problem import Problem
 from tileir.backend.tuning.prune import Pruning, ruled_out
-from tileir.backend.tuning.space import Point, named
+from tileir.backend.tuning.space import Point, point_name
 from tileir.errors import CompileError
 
 
@@ -27,7 +27,7 @@ class Ranked:
     estimate: Estimate
 
 
-def ranked(
+def rank_points(
     problem: Problem,
     target: str,
     numbers: Mapping[str, int],
@@ -50,14 +50,14 @@ def ranked(
         except CompileError as error:
             if error.code != "TIR0708":
                 raise
-            reasons.append(f"{named(point)}: {error.diagnostics[0].message}")
+            reasons.append(f"{point_name(point)}: {error.diagnostics[0].message}")
             continue
         why = ruled_out(survey, machine, Pruning())
         if why is not None or survey.estimate is None:
-            reasons.append(f"{named(point)}: {why}")
+            reasons.append(f"{point_name(point)}: {why}")
         else:
             ranking.append(Ranked(point, survey.estimate))
     if not ranking:
         first = reasons[0] if reasons else "the space is empty"
         raise tune_error(f"no point fits on {target}; {first}", "TIR1102")
-    return sorted(ranking, key=lambda r: (r.estimate.seconds, named(r.point)))
+    return sorted(ranking, key=lambda r: (r.estimate.seconds, point_name(r.point)))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from tileir.backend.tuning.outcome import CandidateOutcome, Status
-from tileir.backend.tuning.space import Choice, named
+from tileir.backend.tuning.space import Choice, point_name
 from tileir.backend.tuning.tune import Result
 
 _TABLE = 8
@@ -26,7 +26,7 @@ class Effect:
     ratio: float
 
 
-def explained(result: Result) -> str:
+def explain(result: Result) -> str:
     """The report: the best and those after it, what its neighbours and every single choice cost,
     what the model thinks of it, what was left out and what it all took. Raises `TuneError`
     (TIR1102) where nothing was measured."""
@@ -38,7 +38,7 @@ def explained(result: Result) -> str:
 
 def effects(result: Result) -> list[Effect]:
     """What every choice of every parameter costs at best, among what was measured."""
-    measured, largest = result.measured, list[Effect]()
+    measured, largest = result.good_outcomes, list[Effect]()
     least = measured[0].seconds or 1.0
     for parameter in result.problem.space.parameters:
         for choice in parameter.choices:
@@ -62,7 +62,7 @@ def duration(seconds: float | None) -> str:
 def rank_correlation(result: Result) -> float | None:
     """Spearman's correlation of the model's order with the measured one; None for fewer than
     three candidates, or no model."""
-    both = [(o.predicted, o.seconds) for o in result.measured if o.predicted is not None]
+    both = [(o.predicted, o.seconds) for o in result.good_outcomes if o.predicted is not None]
     if len(both) < 3:
         return None
     first, second = (_ranks([pair[i] or 0.0 for pair in both]) for i in (0, 1))
@@ -86,8 +86,8 @@ def _head(result: Result, best: CandidateOutcome) -> Iterator[str]:
     yield f"best: {best.name}: {duration(best.seconds)}"
     total = len(result.outcomes) + len(result.left_out)
     yield (
-        f"of {total} candidates {len(result.left_out)} were left out, {len(result.measured)} "
-        f"measured, {len(result.outcomes) - len(result.measured)} failed; {result.stopped}"
+        f"of {total} candidates {len(result.left_out)} were left out, {len(result.good_outcomes)} "
+        f"measured, {len(result.outcomes) - len(result.good_outcomes)} failed; {result.stopped}"
     )
 
 
@@ -96,7 +96,7 @@ def _table(result: Result) -> Iterator[str]:
         ("", "time", "", "spread", "registers", "spilled", "shared", "model")
     ]
     least = result.best.seconds or 1.0
-    for outcome in result.measured[:_TABLE]:
+    for outcome in result.good_outcomes[:_TABLE]:
         numbers = (outcome.registers, outcome.spills, outcome.shared)
         rows.append(
             (
@@ -125,7 +125,7 @@ def _model(result: Result, best: CandidateOutcome) -> Iterator[str]:
         )
     agreement = rank_correlation(result)
     chosen = min(
-        (o for o in result.measured if o.predicted is not None),
+        (o for o in result.good_outcomes if o.predicted is not None),
         key=lambda o: (o.predicted, o.name), default=None,
     )  # fmt: skip
     if agreement is not None and chosen is not None:
@@ -136,7 +136,7 @@ def _model(result: Result, best: CandidateOutcome) -> Iterator[str]:
 
 def _neighbours(result: Result, best: CandidateOutcome) -> Iterator[str]:
     by_name = {o.name: o for o in (*result.left_out, *result.outcomes)}
-    near = [(p, by_name.get(named(p))) for p in result.problem.space.neighbours(best.point)]
+    near = [(p, by_name.get(point_name(p))) for p in result.problem.space.neighbours(best.point)]
     lines = [f"  {_change(best.point, p)}: {_fate(o, best)}" for p, o in near]
     yield from (["one step away:", *lines] if lines else [])
 
@@ -173,7 +173,7 @@ def _left_out(result: Result) -> Iterator[str]:
         first = next(o for o in bad if (o.status, o.code) == (status, code))
         yield f"  {count} {status.value} ({code}), such as {first.name}: {first.message}"
     wrong = sum(o.status is Status.WRONG for o in bad)
-    if wrong > len(result.measured) and result.problem.expected is None:
+    if wrong > len(result.good_outcomes) and result.problem.expected is None:
         yield "  most differ from the first one that ran: rather that one is wrong"
 
 

@@ -35,7 +35,7 @@ def use_of(
     last = done.stages["barriers"]
     functions = [f for f in last.functions.values() if not f.is_declaration]
     words = _PLAIN + max(most_registers(f) for f in functions)
-    stages = [op.shape[0] for f in functions for op in _named(f, "gpu.shared_alloc")]
+    stages = [op.shape[0] for f in functions for op in _ops_named(f, "gpu.shared_alloc")]
     by_block = machine.registers_per_processor // (machine.lanes * done.num_warps) // 8 * 8
     limit = min(done.registers or machine.max_registers, by_block, machine.max_registers)
     plain = ResourceUse(
@@ -44,8 +44,10 @@ def use_of(
     kernel = last.functions[done.kernel]
     roles = roles_of(last, kernel, maps)
     if roles is not None:
-        return _by_roles(plain, _named(kernel, "gpu.role"), roles)
-    read = sum(_live_words(op.results[0]) for f in functions for op in _named(f, "gpu.local_load"))
+        return _by_roles(plain, _ops_named(kernel, "gpu.role"), roles)
+    read = sum(
+        _live_words(op.results[0]) for f in functions for op in _ops_named(f, "gpu.local_load")
+    )
     fragments = read * 4.0 * machine.lanes * done.num_warps * max(1.0, work.steps)
     steps = accesses(kernel, by_depth(kernel)[0])
     asked = scattered_access_count(steps, done.num_warps) * max(1.0, work.steps)
@@ -73,7 +75,7 @@ def most_registers(function: Function) -> int:
 
 def _operands(function: Function) -> Iterator[tuple[Value, int]]:
     """Operands of dots, which are read a few steps of K at a time, with the number of parts."""
-    for op in _named(function, "dot"):
+    for op in _ops_named(function, "dot"):
         bits, depth = op.a.type.element.bits, op.a.type.shape[-1]
         plain = bits == 32 and op.precision.value == "ieee"
         parts = max(1, depth // (_STEPS if plain else _DEEP))
@@ -118,5 +120,5 @@ def _live_words(value: Value) -> int:
     return max(1, count * kind.element.bits // 32)
 
 
-def _named(function: Function, mnemonic: str) -> list[Any]:
+def _ops_named(function: Function, mnemonic: str) -> list[Any]:
     return [op for op in function.ops if op.mnemonic == mnemonic]

@@ -15,7 +15,7 @@ from tileir.backend.tuning.errors import tune_error
 Within: TypeAlias = float | Mapping[str, float] | None
 
 _SPACINGS = 32
-"""The default tolerance in spacings of the type: sums in another order differ."""
+"""The default tolerance in spacings of the type: the order of additions may differ."""
 
 _CHUNK = 1 << 18
 """Elements that are compared at once, to fit a processor's cache."""
@@ -28,35 +28,35 @@ class Reference:
     """The expected contents of arrays, and the tolerance: up to `within` of the largest of 1, the
     value, and the root mean square of all values of the array."""
 
-    wanted: Mapping[str, Any]
+    expected: Mapping[str, Any]
     within: Within = None
     _bounds: dict[str, Any] = attrs.field(init=False, factory=dict)
     _right: dict[str, Any] = attrs.field(init=False, factory=dict)
     """Results that passed: most candidates yield the same bits."""
 
     def __attrs_post_init__(self) -> None:
-        self._bounds = {name: self._bound(name, array) for name, array in self.wanted.items()}
+        self._bounds = {name: self._bound(name, array) for name, array in self.expected.items()}
 
     def check(self, results: Mapping[str, Any]) -> None:
         """Raise `TuneError` (TIR1107) unless every array is right."""
-        for name, right in self.wanted.items():
+        for name, right in self.expected.items():
             array = results[name]
             if _same_bits(array, right) or _same_bits(array, self._right.get(name)):
                 continue
             if not self._is_near(name, array, right):
-                off, allowed = difference(array, right), self._allowed(name, right.dtype)
+                off, allowed = difference(array, right), self._tolerance(name, right.dtype)
                 message = f"{name} is off by {off:.3g}, more than {allowed:.3g}"
                 raise tune_error(message, "TIR1107")
             self._right[name] = array
 
-    def _allowed(self, name: str, dtype: Any) -> float:
+    def _tolerance(self, name: str, dtype: Any) -> float:
         tolerance = self.within.get(name) if isinstance(self.within, Mapping) else self.within
         return _SPACINGS * spacing(dtype) if tolerance is None else tolerance
 
     def _bound(self, name: str, right: Any) -> Any:
         """The largest error of each element, in the type that comparing is done in."""
         kind = _working(right.dtype)
-        return (self._allowed(name, right.dtype) * _scale(right)).astype(kind).ravel()
+        return (self._tolerance(name, right.dtype) * _scale(right)).astype(kind).ravel()
 
     def _is_near(self, name: str, array: Any, right: Any) -> bool:
         """Whether every element is within its bound; checked by parts, in parallel."""

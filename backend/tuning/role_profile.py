@@ -47,7 +47,7 @@ def roles_of(
         requests=sum(r.requests() for r in load),
         num_stages=min((n for r in load for n in r.num_stages()), default=1),
         groups=max(1, sum(r.warps for r in multiply) // _WARPS),
-        held=float(sum(each.held for each in loads)),
+        elements=float(sum(each.elements for each in loads)),
         loads=sum(each.instructions for each in loads),
         unit=min((each.size * each.width for each in loads), default=ALIGNMENT),
         limit=min((r.registers for r in load if r.registers), default=255),
@@ -66,14 +66,14 @@ def roles_of(
 
 @attrs.frozen(eq=False)
 class _Role:
-    """The function of a role: `given` are the kernel's values by its parameters, `maps` the tensor
-    maps by the kernel's values."""
+    """The function of a role: `arguments` are the kernel's values by its parameters, `maps` the
+    tensor maps by the kernel's values."""
 
     function: Function
     kernel: Function
     warps: int
     registers: int
-    given: Mapping[Value, Any]
+    arguments: Mapping[Value, Any]
     maps: Mapping[Any, MapValues]
 
     @staticmethod
@@ -113,7 +113,7 @@ class _Role:
 
     def _maker(self, value: Value) -> Any:
         """The kernel's op that defines a parameter's argument; None where there is none."""
-        argument = self.given.get(value)
+        argument = self.arguments.get(value)
         return definitions(self.kernel).get(argument) if isinstance(argument, Value) else None
 
     def _base(self, op: Any) -> Any:
@@ -121,14 +121,14 @@ class _Role:
         return getattr(self._maker(op.descriptor), "base", op.descriptor)
 
     def _requests(self, op: Any) -> float:
-        """Those of a copy: rows of panels."""
-        value = self.given.get(op.descriptor)
+        """L2 requests of a copy, by rows of panels."""
+        value = self.arguments.get(op.descriptor)
         block: Any = op.descriptor.type.block
         size = block.element.bytes
         swizzle = getattr(self._maker(op.descriptor), "swizzle", 0)
         row = min(16 << swizzle, block.shape[-1] * size) if swizzle else block.shape[-1] * size
         strides = self.maps[value].strides if value in self.maps else ()
-        return prod(block.shape) * size / row * _asked(row, gcd(HALF, *strides))
+        return prod(block.shape) * size / row * _requests_per_row(row, gcd(HALF, *strides))
 
     def num_stages(self) -> Iterator[int]:
         """Stages of the buffers of the blocks of an iteration."""
@@ -178,7 +178,7 @@ class _Role:
         return sum(op.divides and not isinstance(op.inputs[1], Constant) for op in before)
 
 
-def _asked(row: int, distance: int) -> float:
+def _requests_per_row(row: int, distance: int) -> float:
     """Requests for `row` bytes that begin anywhere at multiples of `distance` in a half line: for
     lines, or for each half that they touch."""
     if distance % HALF == 0:

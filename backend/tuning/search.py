@@ -16,7 +16,7 @@ import attrs
 
 from tileir.backend.tuning.evaluate import Trial
 from tileir.backend.tuning.outcome import CandidateOutcome
-from tileir.backend.tuning.space import Point, Space, named
+from tileir.backend.tuning.space import Point, Space, point_name
 from tileir.backend.tuning.surrogate import Surrogate
 
 
@@ -31,14 +31,14 @@ class SearchState:
     outcomes: Mapping[str, CandidateOutcome]
 
     @property
-    def measured(self) -> list[CandidateOutcome]:
+    def good_outcomes(self) -> list[CandidateOutcome]:
         """Good outcomes, the quickest first."""
         good = [o for o in self.outcomes.values() if o.good]
         return sorted(good, key=lambda o: (o.seconds, o.name))
 
-    def untried(self) -> list[Point]:
+    def untried_points(self) -> list[Point]:
         """Candidates without an outcome, in order."""
-        return [p for p in self.candidates if named(p) not in self.outcomes]
+        return [p for p in self.candidates if point_name(p) not in self.outcomes]
 
     def launches(self, name: str) -> int:
         """By how many the point was measured."""
@@ -58,8 +58,8 @@ class Search(Protocol):
         """What to measure next; nothing when done."""
         ...
 
-    def expected(self, candidates: int) -> int:
-        """About how many trials there will be, of so many candidates."""
+    def trial_estimate(self, candidates: int) -> int:
+        """About how many trials the search of `candidates` candidates takes."""
         ...
 
 
@@ -72,9 +72,9 @@ class Exhaustive:
     name: str = "exhaustive"
 
     def propose(self, field: SearchState) -> list[Trial]:
-        return [Trial(p, self.launches) for p in field.untried()[: self.batch]]
+        return [Trial(p, self.launches) for p in field.untried_points()[: self.batch]]
 
-    def expected(self, candidates: int) -> int:
+    def trial_estimate(self, candidates: int) -> int:
         return candidates
 
 
@@ -98,8 +98,8 @@ class Halving:
         alive: Sequence[Point] = field.candidates[: self.most]
         launches = self.first
         while True:
-            due = [p for p in alive if field.launches(named(p)) < launches]
-            tried = [p for p in due if not self._failed(field, p)]
+            due = [p for p in alive if field.launches(point_name(p)) < launches]
+            tried = [p for p in due if not self._has_failed(field, p)]
             if tried:
                 return [Trial(p, launches) for p in tried]
             if launches >= self.launches:
@@ -107,17 +107,17 @@ class Halving:
             alive = self._best(field, alive)
             launches = min(self.launches, max(launches + 1, ceil(launches / self.keep)))
 
-    def _failed(self, field: SearchState, point: Point) -> bool:
-        outcome = field.outcomes.get(named(point))
+    def _has_failed(self, field: SearchState, point: Point) -> bool:
+        outcome = field.outcomes.get(point_name(point))
         return outcome is not None and not outcome.good
 
     def _best(self, field: SearchState, alive: Sequence[Point]) -> list[Point]:
-        names = {named(p) for p in alive}
-        outcomes = [o for o in field.measured if o.name in names]
+        names = {point_name(p) for p in alive}
+        outcomes = [o for o in field.good_outcomes if o.name in names]
         count = max(self.final, ceil(len(outcomes) * self.keep))
         return [o.point for o in outcomes[:count]]
 
-    def expected(self, candidates: int) -> int:
+    def trial_estimate(self, candidates: int) -> int:
         total, alive, launches = 0, min(candidates, self.most or candidates), self.first
         while True:
             total += alive
@@ -146,8 +146,8 @@ class Local:
             return self._trials(self._first(field))
         if self._stale(field):
             return []
-        untried = {named(p): p for p in field.untried()}
-        model = Surrogate.fitted(field.space, field.measured, field.predicted)
+        untried = {point_name(p): p for p in field.untried_points()}
+        model = Surrogate.fit(field.space, field.good_outcomes, field.predicted)
         near = self._near(field, untried)
         ranked = sorted(near, key=lambda n: (model.seconds(untried[n]), n))[: self.batch - 2]
         others = sorted(untried.keys() - set(ranked), key=lambda n: (model.seconds(untried[n]), n))
@@ -155,7 +155,7 @@ class Local:
         return self._trials([untried[name] for name in chosen])
 
     def _first(self, field: SearchState) -> list[Point]:
-        untried = field.untried()
+        untried = field.untried_points()
         count = self.starts - len(field.outcomes)
         head = untried[: ceil(count * 3 / 4)]
         rest = untried[len(head) :]
@@ -164,23 +164,23 @@ class Local:
 
     def _near(self, field: SearchState, untried: Mapping[str, Point]) -> set[str]:
         """Untried neighbours of the three best."""
-        around = (p for o in field.measured[:3] for p in field.space.neighbours(o.point))
-        return {named(p) for p in around} & untried.keys()
+        around = (p for o in field.good_outcomes[:3] for p in field.space.neighbours(o.point))
+        return {point_name(p) for p in around} & untried.keys()
 
     def _stale(self, field: SearchState) -> bool:
         """Whether `patience` batches brought no improvement and all neighbours of the best were
         tried."""
         order = list(field.outcomes.values())
-        if not field.measured:
+        if not field.good_outcomes:
             return False
-        best = field.measured[0].seconds or 0.0
+        best = field.good_outcomes[0].seconds or 0.0
         since = next(i for i, o in enumerate(reversed(order)) if o.good and o.seconds == best)
         return since >= self.patience * self.batch
 
     def _trials(self, points: Sequence[Point]) -> list[Trial]:
         return [Trial(p, self.launches) for p in points]
 
-    def expected(self, candidates: int) -> int:
+    def trial_estimate(self, candidates: int) -> int:
         return min(candidates, self.starts + 2 * self.patience * self.batch)
 
 

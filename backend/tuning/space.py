@@ -4,7 +4,7 @@
     wide = space.where("a warp for every 16 rows", lambda p: p["M"] >= 16 * p["num_warps"])
     for point in wide: ...
 
-A point is a mapping of parameters to choices, written by `named` the same way everywhere.
+A point is a mapping of parameters to choices, written by `point_name` the same way everywhere.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Constraint:
 
 @attrs.frozen(slots=False)
 class Space:
-    """The product of `parameters`, without the points that a constraint rules out."""
+    """The Cartesian product of `parameters`, without the points that a constraint rules out."""
 
     parameters: tuple[Parameter, ...] = attrs.field(converter=tuple)
     constraints: tuple[Constraint, ...] = ()
@@ -69,7 +69,7 @@ class Space:
 
     @property
     def size(self) -> int:
-        """Points of the whole product, without constraints."""
+        """The number of points without constraints."""
         return prod(len(p.choices) for p in self.parameters)
 
     def __iter__(self) -> Iterator[dict[str, Choice]]:
@@ -77,7 +77,7 @@ class Space:
         names = [p.name for p in self.parameters]
         for values in product(*(p.choices for p in self.parameters)):
             point = dict(zip(names, values, strict=True))
-            if self.broken(point) is None:
+            if self.violation(point) is None:
                 yield point
 
     def __len__(self) -> int:
@@ -95,8 +95,8 @@ class Space:
         """Only the points for which `holds`; `words` describe the constraint."""
         return attrs.evolve(self, constraints=(*self.constraints, Constraint(words, holds)))
 
-    def broken(self, point: Point) -> str | None:
-        """The first constraint that `point` does not fulfil, in words."""
+    def violation(self, point: Point) -> str | None:
+        """The first constraint that `point` violates, in words; None where there is none."""
         return next((c.words for c in self.constraints if not c.holds(point)), None)
 
     def with_choices(self, **choices: Sequence[Choice]) -> Space:
@@ -118,7 +118,7 @@ class Space:
             for near in (at - 1, at + 1):
                 if 0 <= near < len(parameter.choices):
                     moved = {**point, parameter.name: parameter.choices[near]}
-                    if self.broken(moved) is None:
+                    if self.violation(moved) is None:
                         yield moved
 
     def split(self, point: Point) -> dict[Role, dict[str, Choice]]:
@@ -129,7 +129,7 @@ class Space:
         return by_role
 
 
-def named(point: Point) -> str:
+def point_name(point: Point) -> str:
     """The one way in which a point is written: `K=64,M=128,num_warps=4`, names in order."""
     return ",".join(f"{name}={_word(point[name])}" for name in sorted(point))
 

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from tileir.backend.tuning.outcome import CandidateOutcome
-from tileir.backend.tuning.space import Point, Space, named
+from tileir.backend.tuning.space import Point, Space, point_name
 
 _RIDGE = 1.0
 """Weight of "the model is right" against the measurements."""
@@ -27,7 +27,7 @@ class Surrogate:
     mean: float
 
     @staticmethod
-    def fitted(
+    def fit(
         space: Space, measured: Sequence[CandidateOutcome], predicted: Mapping[str, float]
     ) -> Surrogate:
         """The effects that explain `measured` best."""
@@ -49,7 +49,7 @@ class Surrogate:
 
     def base(self, point: Point) -> float:
         """The logarithm of what the cost model expects."""
-        predicted = self.predicted.get(named(point))
+        predicted = self.predicted.get(point_name(point))
         return 0.0 if predicted is None else float(np.log(predicted))
 
     def row(self, point: Point) -> Any:

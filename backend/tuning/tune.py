@@ -21,9 +21,9 @@ from tileir.backend.tuning.evaluate import Evaluator, Limits, Trial
 from tileir.backend.tuning.meter import Meter, Survey
 from tileir.backend.tuning.outcome import CandidateOutcome, failure
 from tileir.backend.tuning.problem import Problem, footprint_of, numbers_in, shape_class, shape_of
-from tileir.backend.tuning.prune import Pruning, pruned
+from tileir.backend.tuning.prune import Pruning, prune_candidates
 from tileir.backend.tuning.search import Exhaustive, Search, SearchState
-from tileir.backend.tuning.space import Point, named
+from tileir.backend.tuning.space import Point, point_name
 
 
 class Observer(Protocol):
@@ -44,7 +44,7 @@ class Observer(Protocol):
 
 @attrs.frozen
 class Silent:
-    """Report to nobody."""
+    """Ignore all reports."""
 
     def begin(self, what: str, total: int) -> None:
         pass
@@ -93,7 +93,7 @@ class Result:
     stopped: str
 
     @property
-    def measured(self) -> list[CandidateOutcome]:
+    def good_outcomes(self) -> list[CandidateOutcome]:
         """Good outcomes, quickest first."""
         good = [o for o in self.outcomes if o.good]
         return sorted(good, key=lambda o: (o.seconds, o.name))
@@ -101,7 +101,7 @@ class Result:
     @property
     def best(self) -> CandidateOutcome:
         """The quickest. Raises `TuneError` (TIR1102) where there is none."""
-        measured = self.measured
+        measured = self.good_outcomes
         if not measured:
             raise tune_error(self._nothing(), "TIR1102")
         return measured[0]
@@ -153,8 +153,8 @@ def tune(
             stop or Stop(), observer or Silent(), start, numbers_in(inputs), footprint_of(inputs),
         )  # fmt: skip
         points = _points(problem, most)
-        surveys, left_out = run.surveyed(points, pruning or Pruning(), _target(meter))
-        return run.searched(surveys, left_out)
+        surveys, left_out = run.survey(points, pruning or Pruning(), _target(meter))
+        return run.run_search(surveys, left_out)
 
 
 def _points(problem: Problem, most: int) -> list[Point]:
@@ -182,47 +182,49 @@ class _Run:
     numbers: Mapping[str, int]
     footprint: float
     surveying: float = 0.0
-    known: dict[tuple[str, int], CandidateOutcome] = attrs.field(factory=dict)
+    stored: dict[tuple[str, int], CandidateOutcome] = attrs.field(factory=dict)
     order: dict[str, CandidateOutcome] = attrs.field(factory=dict)
     reused: int = 0
 
-    def surveyed(
+    def survey(
         self, points: Sequence[Point], pruning: Pruning, target: str | None
     ) -> tuple[dict[str, tuple[Point, Survey]], list[CandidateOutcome]]:
-        """The surveys of the points worth compiling, and the outcomes of the others."""
+        """Survey `points`; the surveys of those worth compiling, and the outcomes of the others."""
         self.observer.begin("looking at candidates", len(points))
         surveys: dict[str, tuple[Point, Survey]] = {}
         refusals: list[CandidateOutcome] = []
         for point, survey in self.evaluator.survey(points, self.numbers, self.footprint):
             self.observer.on_survey()
             if isinstance(survey, Survey):
-                surveys[named(point)] = point, survey
+                surveys[point_name(point)] = point, survey
             else:
                 refusals.append(failure(point, survey))
-        without = pruned(surveys, target, pruning)
+        without = prune_candidates(surveys, target, pruning)
         self.surveying = time.perf_counter() - self.start
         left = {name: each for name, each in surveys.items() if name not in without}
         order = sorted([*refusals, *without.values()], key=lambda o: o.name)
         return left, order
 
-    def searched(
+    def run_search(
         self, surveys: Mapping[str, tuple[Point, Survey]], left_out: Sequence[CandidateOutcome]
     ) -> Result:
         """The result of the search among the points surveyed."""
-        self.known = {(o.name, o.launches): o for o in self.database.outcomes(self.family)}
+        self.stored = {(o.name, o.launches): o for o in self.database.outcomes(self.family)}
         predicted = {n: s.seconds for n, (_, s) in surveys.items() if s.seconds is not None}
-        place = {named(p): i for i, p in enumerate(self.problem.space)} if not predicted else {}
+        place = (
+            {point_name(p): i for i, p in enumerate(self.problem.space)} if not predicted else {}
+        )
         names = sorted(surveys, key=lambda n: (predicted.get(n, 0.0), place.get(n, 0), n))
         candidates = [surveys[n][0] for n in names]
-        self.observer.begin("measuring", self.search.expected(len(candidates)))
+        self.observer.begin("measuring", self.search.trial_estimate(len(candidates)))
         alone = {name: survey for name, (_, survey) in surveys.items()}
-        while (why := self._ended(predicted)) is None:
+        while (why := self._stop_reason(predicted)) is None:
             field = SearchState(self.problem.space, candidates, predicted, self.order)
             trials = self.search.propose(field)
             if not trials:
                 why = "every candidate of the search was tried"
                 break
-            self._tried(trials, alone)
+            self._run_trials(trials, alone)
         spent = Spent(time.perf_counter() - self.start, self.surveying, self._compiling())
         return Result(
             self.problem, self.family, tuple(self.order.values()), tuple(left_out), alone, spent,
@@ -232,12 +234,12 @@ class _Run:
     def _compiling(self) -> float:
         return sum(o.compiling for o in self.order.values())
 
-    def _tried(self, trials: Sequence[Trial], surveys: Mapping[str, Survey]) -> None:
-        """Outcomes of a batch: reused ones, and new ones, in the order of the batch."""
+    def _run_trials(self, trials: Sequence[Trial], surveys: Mapping[str, Survey]) -> None:
+        """Add the outcomes of a batch, reused ones and new ones, in the order of the batch."""
         outcomes: dict[str, CandidateOutcome] = {}
         new: list[Trial] = []
         for trial in trials:
-            remembered = self._remembered(trial)
+            remembered = self._stored_outcome(trial)
             if remembered is None:
                 new.append(trial)
             else:
@@ -247,7 +249,7 @@ class _Run:
             self.database.record(self.family, outcome)
             self._tell(outcomes, outcome)
         for trial in trials:
-            name = named(trial.point)
+            name = point_name(trial.point)
             self.order.pop(name, None)
             self.order[name] = attrs.evolve(outcomes[name], launches=trial.launches)
 
@@ -257,13 +259,13 @@ class _Run:
         best = min(good, key=lambda o: o.seconds or 0.0, default=None)
         self.observer.on_result(outcome, best)
 
-    def _remembered(self, trial: Trial) -> CandidateOutcome | None:
+    def _stored_outcome(self, trial: Trial) -> CandidateOutcome | None:
         """The outcome in the database: by as many launches, or a failure, which no number of
         launches changes."""
-        name = named(trial.point)
-        return self.known.get((name, trial.launches)) or self.known.get((name, 0))
+        name = point_name(trial.point)
+        return self.stored.get((name, trial.launches)) or self.stored.get((name, 0))
 
-    def _ended(self, predicted: Mapping[str, float]) -> str | None:
+    def _stop_reason(self, predicted: Mapping[str, float]) -> str | None:
         """Why to stop now; None to go on."""
         stop, order = self.stop, list(self.order.values())
         if stop.seconds is not None and time.perf_counter() - self.start > stop.seconds:

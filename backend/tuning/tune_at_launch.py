@@ -39,7 +39,7 @@ def measured_here(
     if isinstance(meter, GpuMeter):
         meter = attrs.evolve(meter, cached=True)  # the quickest is launched next
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
-        compiled = list(threads.map(partial(_compiled, meter), candidates))
+        compiled = list(threads.map(partial(_compile, meter), candidates))
     with Database.usual() if remember else Database() as database:
         session = meter.open(arguments)
         try:
@@ -52,7 +52,7 @@ def measured_here(
             session.close()
 
 
-def _compiled(meter: Meter, candidate: Candidate) -> Artifact | TileirError:
+def _compile(meter: Meter, candidate: Candidate) -> Artifact | TileirError:
     job = Job(
         partial(_same, candidate.module), {}, {}, candidate.options, candidate.kernel,
         candidate.grid,

@@ -26,29 +26,29 @@ class WorkEstimate:
     """The work of an average program instance. `dots`: operations (two per multiply-add) of matmuls
     by the bits of their operands, negative without tensor cores; `arithmetic`: other operations on
     elements; `read` and `written`: bytes of global memory; `steps`: iterations of the loop that
-    reads most; `factors`: bytes of operands, A once and B once for every 64 rows of A, as wgmma
-    reads them."""
+    reads most; `operand_bytes`: bytes of operands, A once and B once for every 64 rows of A, as
+    wgmma reads them."""
 
     dots: Mapping[int, float]
     arithmetic: float
     read: float
     written: float
     steps: float
-    factors: float = 0.0
+    operand_bytes: float = 0.0
 
     @property
     def operations(self) -> float:
         """Operations of matmuls."""
         return sum(self.dots.values())
 
-    def shared(self, blocks: int) -> WorkEstimate:
-        """What each of `blocks` does that share the steps."""
+    def divide_steps(self, blocks: int) -> WorkEstimate:
+        """The work of one of `blocks` blocks that divide the steps among them."""
         if blocks == 1:
             return self
         return WorkEstimate(
             {bits: count / blocks for bits, count in self.dots.items()}, self.arithmetic / blocks,
             self.read / blocks, self.written / blocks, -(-self.steps // blocks),
-            self.factors / blocks,
+            self.operand_bytes / blocks,
         )  # fmt: skip
 
 
@@ -129,7 +129,7 @@ class _TripCounts:
     _constants: dict[Value, Constant | None] = attrs.field(init=False, factory=dict)
 
     def by_block(self) -> dict[str, float]:
-        """Executions of every block: the product of the trip counts around it."""
+        """Executions of every block: the trip counts of the loops around it, multiplied."""
         function, nest = self.function, loops(self.function)
         self._constants.update(self._parameters())
         counts: dict[str, float] = {}
@@ -173,10 +173,10 @@ class _TripCounts:
             return None
         if operand not in self._constants:
             self._constants[operand] = None
-            self._constants[operand] = self._computed(operand)
+            self._constants[operand] = self._compute(operand)
         return self._constants[operand]
 
-    def _computed(self, value: Value) -> Constant | None:
+    def _compute(self, value: Value) -> Constant | None:
         op: Any = definitions(self.function).get(value)
         if op is None or isinstance(value.type, Tile):
             return None

@@ -133,7 +133,7 @@ def _can_launch(kernel: Any, arguments: Sequence[Any]) -> bool:
 
     plan = HostPlan.of(kernel)
     numbers = [i + 1 << 40 if isinstance(v, np.ndarray) else v for i, v in enumerate(arguments)]
-    return plan is None or plan.resolved(numbers) is not None
+    return plan is None or plan.map_values(numbers) is not None
 
 
 def _run_simt(program: Program, seed: int, name: str) -> tuple[bool, str | None, bool]:

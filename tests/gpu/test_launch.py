@@ -348,7 +348,7 @@ def test_processes_share_a_cache_and_launch(tmp_path):
 
 
 def test_machine_code_is_used():
-    assert native_launcher.supported()
+    assert native_launcher.is_supported()
 
 
 def test_machine_code_assembled_again_says_what_it_needs():

@@ -156,7 +156,7 @@ def test_arrays_by_dlpack(monkeypatch, on_gpu):
         on_gpu=on_gpu, device_type=2 if on_gpu else 1, address=4096, dtype="f16", extents=(3, 4),
         strides=(1, 3), device=1, stream=5,
     )  # fmt: skip
-    monkeypatch.setattr(array_protocols, "exported", lambda value: found)
+    monkeypatch.setattr(array_protocols, "export", lambda value: found)
     if not on_gpu:
         with pytest.raises(LaunchError, match=r"x is memory of the host \(DLPack device 1\)"):
             array(Kept(None), "x")

@@ -131,7 +131,7 @@ def test_a_folder_that_cannot_be_written_to_costs_the_cache_only(tmp_path):
     assert Cache(store).compile(kernel(3), TARGET).cubin
     with pytest.raises(CompileError, match="TIR0717"):
         store.put("00ff", b"")
-    with pytest.raises(CompileError, match="TIR0717"), store.locked("00ff"):
+    with pytest.raises(CompileError, match="TIR0717"), store.lock("00ff"):
         pass
 
 
@@ -146,7 +146,7 @@ def test_one_at_a_time_holds_a_key(tmp_path):
 
     def hold():
         for _ in range(20):
-            with store.locked("00ff"):
+            with store.lock("00ff"):
                 inside.append(1)
                 most.append(len(inside))
                 time.sleep(0.0005)
@@ -162,7 +162,7 @@ def test_one_at_a_time_holds_a_key(tmp_path):
 
 
 def test_folders_are_made_where_they_are_needed(tmp_path):
-    with Store(tmp_path / "locks" / "below").locked("00ff"):
+    with Store(tmp_path / "locks" / "below").lock("00ff"):
         assert len(list(tmp_path.rglob("*.lock"))) == 1
     store = Store(tmp_path / "entries" / "below")
     assert store.get("00ff") is None and not list(store.keys())

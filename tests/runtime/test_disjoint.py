@@ -145,7 +145,7 @@ OVERLAPS = (
 
 
 @pytest.mark.skipif(
-    not native_launcher.supported(), reason="this Python's objects are laid out otherwise"
+    not native_launcher.is_supported(), reason="this Python's objects are laid out otherwise"
 )
 def test_versions_are_launched_by_the_memory_of_arguments(launch):
     machine, call = launch

@@ -45,7 +45,7 @@ def test_a_kernel_is_compiled_once_for_each_kind_of_call(machine):
     assert (one.grid, two.grid, three.grid) == ((7, 1, 1), (2, 2, 1), (3, 1, 1))
     assert one.words[:3] == (4096, 8192, 100) and len(one.words) == 4  # the stride of 1 is gone
     assert two.words[2] == 128 and two.words[4] == 3
-    assert all(found.native for found in machine.launches[-3:]) == native_launcher.supported()
+    assert all(found.native for found in machine.launches[-3:]) == native_launcher.is_supported()
 
 
 def test_a_call_gives_the_compiled_kernel(machine):
@@ -90,7 +90,9 @@ def test_integers_at_the_ends_of_their_types_are_recognised(machine, n):
         scale[1](TorchLike(), TorchLike(), n, 2.0, 3, BLOCK=64)
     word = machine.launches[0].words[2]
     assert [found.words[2] for found in machine.launches] == [word] * 4
-    assert machine.launches[-1].native == native_launcher.supported() and len(machine.kernels) == 1
+    assert (
+        machine.launches[-1].native == native_launcher.is_supported() and len(machine.kernels) == 1
+    )
 
 
 def test_a_call_that_was_carried_out_as_it_was_resolved_gives_what_that_gave(machine):
@@ -129,7 +131,7 @@ def test_arrays_that_no_argument_is_are_looked_at_every_time(machine, elsewhere)
         dispatch.call((1,), argument)
     assert [found.words[0] for found in machine.launches] == [8192 + 256 * i for i in range(6)]
     native_ones = sum(found.native for found in machine.launches)
-    assert (native_ones > 0) == (native_launcher.supported() and elsewhere == "number")
+    assert (native_ones > 0) == (native_launcher.is_supported() and elsewhere == "number")
 
 
 def test_mistakes_are_named(machine):

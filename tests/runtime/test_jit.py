@@ -70,7 +70,7 @@ def test_a_launch_passes_what_was_given(kernel, machine):
 
 
 @pytest.mark.skipif(
-    not native_launcher.supported(), reason="this Python's objects are laid out otherwise"
+    not native_launcher.is_supported(), reason="this Python's objects are laid out otherwise"
 )
 @pytest.mark.parametrize("change", [
     {"x": TorchLike(4100)}, {"n": 64}, {"n": 1}, {"stride": 1}, {"stride": 16},
@@ -279,7 +279,7 @@ def test_a_failing_driver_is_an_error_every_time(kernel, machine):
         kernel[1](*arguments)
     machine.fails = 0
     kernel[1](*arguments)
-    assert machine.launches[-1].native == native_launcher.supported()
+    assert machine.launches[-1].native == native_launcher.is_supported()
 
 
 def test_many_kinds_of_calls_are_all_right(machine, monkeypatch):
@@ -314,7 +314,7 @@ def test_threads_launch_side_by_side(kernel, machine):
 
 
 def test_compiling_without_launching(kernel, machine):
-    found = kernel.compiled(TorchLike(), TorchLike(4100), 64, 1, 0.5)
+    found = kernel.compiled_for(TorchLike(), TorchLike(4100), 64, 1, 0.5)
     x, y, n, _, _ = found.metadata.parameters
     assert (x.aligned, y.aligned, n.multiple_of) == (16, 1, 16)
     assert not machine.launches
@@ -358,4 +358,4 @@ def test_a_launcher_that_is_kept_becomes_quick_too(kernel, machine):
     launch = kernel[1]
     for _ in range(5):
         launch(TorchLike(), TorchLike(), 50, 7, 0.5)
-    assert [found.native for found in machine.launches[2:]] == [native_launcher.supported()] * 3
+    assert [found.native for found in machine.launches[2:]] == [native_launcher.is_supported()] * 3

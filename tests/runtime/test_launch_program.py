@@ -32,7 +32,7 @@ from tileir.values import Value
 from .tensor_maps import Encoder, expected_bytes
 
 pytestmark = pytest.mark.skipif(
-    not native_launcher.supported(), reason="this Python's objects are laid out otherwise"
+    not native_launcher.is_supported(), reason="this Python's objects are laid out otherwise"
 )
 
 _LAUNCH = ctypes.CFUNCTYPE(
@@ -190,7 +190,7 @@ def test_maps_are_those_of_the_plan(name):
     r, counts = random.Random(name), {"fast": 0, "slow": 0}
     for _ in range(2000):
         numbers = drawn(r, words)
-        found = plan.resolved(signed(numbers, words))
+        found = plan.map_values(signed(numbers, words))
         launches = len(machine.launched)
         counts[machine(numbers)] += 1
         assert len(machine.launched) - launches == (found is not None)
@@ -209,7 +209,7 @@ def test_versions_are_those_of_the_plan(name):
         numbers = drawn(r, words)
         given = signed(numbers, words)
         units = plan.non_tma_alignments(given)
-        refused = plan.resolved(given) is None
+        refused = plan.map_values(given) is None
         if refused and units not in machines:
             code = fresh(LaunchProgram((Refused(plan, units),)), words)
             machines[units] = Machine(code, len(words))
@@ -237,7 +237,7 @@ def test_rows_of_the_table_are_replaced():
     for _ in range(4000):
         numbers = [*r.sample(addresses, 3), 304, 304, 704]
         assert machine(numbers) == "fast"
-        found = PRODUCT.resolved(numbers)
+        found = PRODUCT.map_values(numbers)
         assert machine.launched[-1][2] == [expected_bytes(m, ELEMENT_TYPES) for m in found]
 
 
@@ -248,7 +248,7 @@ def test_a_driver_that_refuses_is_asked_again():
     assert [machine(numbers), machine(numbers)] == ["slow", "slow"] and not machine.launched
     machine.encoder.fails = False
     assert machine(numbers) == "fast"
-    wanted = [expected_bytes(m, ELEMENT_TYPES) for m in PRODUCT.resolved(numbers)]
+    wanted = [expected_bytes(m, ELEMENT_TYPES) for m in PRODUCT.map_values(numbers)]
     assert machine.launched[-1][2] == wanted
 
 
@@ -267,7 +267,7 @@ def test_threads_have_the_maps_of_their_own_numbers():
         thread.join()
     assert len(machine.launched) == 8 * 300
     for _, slots, maps in machine.launched:
-        assert maps == [expected_bytes(m, ELEMENT_TYPES) for m in PRODUCT.resolved(slots)]
+        assert maps == [expected_bytes(m, ELEMENT_TYPES) for m in PRODUCT.map_values(slots)]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def kernels(table, tmp_path):
 
 
 @pytest.mark.skipif(
-    not native_launcher.supported(), reason="this Python's objects are laid out otherwise"
+    not native_launcher.is_supported(), reason="this Python's objects are laid out otherwise"
 )
 def test_each_kind_of_call_reaches_machine_code(table, kernels, monkeypatch):
     machine = FakeMachine()

@@ -20,7 +20,7 @@ from tileir.textual import parse
 from .machines import FakeMachine, Interface, TorchLike
 
 pytestmark = pytest.mark.skipif(
-    not native_launcher.supported(), reason="this Python's objects are laid out otherwise"
+    not native_launcher.is_supported(), reason="this Python's objects are laid out otherwise"
 )
 
 Pair = collections.namedtuple("Pair", ("x", "y"))

@@ -38,4 +38,4 @@ def run(path, meter):
 if __name__ == "__main__":
     import killed  # by the name by which other processes find its classes
 
-    killed.run(sys.argv[1], killed.StoppingMeter(bowl, isolated=True, end=sys.argv[2]))
+    killed.run(sys.argv[1], killed.StoppingMeter(bowl, needs_isolation=True, end=sys.argv[2]))

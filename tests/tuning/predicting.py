@@ -15,7 +15,7 @@ from tileir.backend.tuning.meter import Device
 class Registers(GpuMeter):
     """Candidates take as many microseconds as registers."""
 
-    isolated: bool = False
+    needs_isolation: bool = False
 
     def device(self) -> Device:
         return Device("registers", "1")

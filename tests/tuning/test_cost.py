@@ -6,7 +6,7 @@ from matmuls import inputs, make, problem
 
 from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.target import target
-from tileir.backend.tuning import GpuMeter, TuneError, named, ranked
+from tileir.backend.tuning import GpuMeter, TuneError, point_name, rank_points
 from tileir.backend.tuning.cost import ResourceUse, estimate, machine_of
 from tileir.backend.tuning.problem import numbers_in
 from tileir.backend.tuning.report import _ranks
@@ -66,7 +66,7 @@ def test_products_are_as_quick_as_data_sheets_say(name, factors, teraflops):
     """At the clocks that the model knows; factors of 32 bits are TF32, -32 those of no tensor
     core."""
     machine = machine_of(name)
-    found = machine.processors * machine.clock * machine.products[factors]
+    found = machine.processors * machine.clock * machine.matmul_rates[factors]
     assert found == pytest.approx(teraflops * 1e12, rel=0.01)
 
 
@@ -124,7 +124,7 @@ def test_spills_cost():
 def test_the_estimate_says_what_it_waits_for():
     heavy = attrs.evolve(WORK, read=1e8)
     assert estimate(heavy, USE, 1024, MACHINE).bound == "traffic"
-    assert estimate(WORK, USE, 1024, MACHINE).bound == "products"
+    assert estimate(WORK, USE, 1024, MACHINE).bound == "matmuls"
 
 
 LOOPS = """tir 1.0
@@ -253,18 +253,18 @@ def test_factors_are_read_from_shared_memory_in_every_step():
 def test_shapes_are_chosen_without_running_any():
     numbers = numbers_in(inputs(4096))
     points = [point(n) for n in MEASURED[4096]]
-    order = ranked(problem(4096), "sm_90", numbers, points)
-    times = {named(point(n)): t for n, t in MEASURED[4096].items()}
+    order = rank_points(problem(4096), "sm_90", numbers, points)
+    times = {point_name(point(n)): t for n, t in MEASURED[4096].items()}
     assert len(order) == len(points)
-    assert times[named(order[0].point)] <= 1.06 * min(times.values())
-    small = ranked(problem(512), "sm_90", numbers_in(inputs(512)), points)
+    assert times[point_name(order[0].point)] <= 1.06 * min(times.values())
+    small = rank_points(problem(512), "sm_90", numbers_in(inputs(512)), points)
     assert small[0].point["M"] * small[0].point["N"] < 128 * 128
 
 
 def test_where_nothing_fits_the_first_reason_is_told():
     large = {"M": 256, "N": 256, "K": 128, "num_warps": 8, "num_stages": 5}
     with pytest.raises(TuneError, match="no point fits on sm_86; K=128,M=256"):
-        ranked(problem(512), "sm_86", {}, [large])
+        rank_points(problem(512), "sm_86", {}, [large])
 
 
 def test_arrays_come_from_memory_once():

@@ -53,19 +53,19 @@ def test_databases_are_exported_and_merged():
     one.record(FAMILY, outcome(32, seconds=9e-3))
     two.record(FAMILY, outcome(32, seconds=1e-3))
     two.record(attrs.evolve(FAMILY, device="A100"), outcome(16))
-    assert one.merge(two.exported()) == 2
+    assert one.merge(two.export()) == 2
     assert [o.seconds for o in one.outcomes(FAMILY) if o.point["M"] == 32] == [1e-3]
     assert len(one.families()) == 2
-    assert one.merge(two.exported()) == 0
-    assert two.merge(one.exported()) == 1
-    assert one.exported()["families"] == two.exported()["families"]
+    assert one.merge(two.export()) == 0
+    assert two.merge(one.export()) == 1
+    assert one.export()["families"] == two.export()["families"]
 
 
 def test_an_older_measurement_does_not_replace_a_later_one():
     one, two = Database(), Database()
     one.record(FAMILY, outcome(seconds=1e-3))
     two.record(FAMILY, outcome(seconds=2e-3))
-    two.merge(one.exported())
+    two.merge(one.export())
     assert two.outcomes(FAMILY)[0].seconds == 2e-3
 
 

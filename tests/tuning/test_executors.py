@@ -36,7 +36,7 @@ def test_a_process_pool_that_breaks_is_replaced():
     assert [o.name for o in result.outcomes if o.status is Status.CRASHED] == [
         "M=32,N=32,num_warps=1"
     ]
-    assert len(result.measured) == 15
+    assert len(result.good_outcomes) == 15
     assert result.best.name == BEST
 
 
@@ -123,7 +123,7 @@ def test_a_run_killed_half_way_resumes_and_loses_nothing(tmp_path):
     (tmp_path / "end").touch()  # lets the processes that it has left behind end
     kept = rows(path)
     assert 10 <= kept < len(SPACE)
-    result = killed.run(path, FormulaMeter(bowl, isolated=True))
+    result = killed.run(path, FormulaMeter(bowl, needs_isolation=True))
     assert result.reused == kept
     assert rows(path) == len(result.outcomes) == len(SPACE)
     assert result.best.name == BEST
@@ -176,5 +176,5 @@ def test_dask_compiles():
         result = tune(problem(FEW), meter, executor=client.get_executor())
         assert sum(client.run(executed).values()) >= 16
     assert result.best.name == BEST
-    assert len(result.measured) == 15
+    assert len(result.good_outcomes) == 15
     assert [o.code for o in result.outcomes if not o.good] == ["TIR1108"]

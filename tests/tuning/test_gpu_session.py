@@ -17,7 +17,7 @@ from tileir.backend.driver.gpu import Gpu
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.tuning import Exhaustive, GpuMeter, TuneError, gpu, tune
-from tileir.backend.tuning.measuring_process import Opening, measured
+from tileir.backend.tuning.measuring_process import Opening, measure_candidate
 from tileir.backend.tuning.synchronous_executor import Inline
 from tileir.backend.tuning.tune_at_launch import measured_here
 from tileir.measuring import Candidate
@@ -101,7 +101,7 @@ def device(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> D
     for module in (gpu, timing, launching):
         monkeypatch.setattr(module, "driver", lambda: made)
     monkeypatch.setattr(launching, "gpu", lambda: Gpu(made, 1, 0))
-    monkeypatch.setattr(native_launcher, "supported", lambda: False)
+    monkeypatch.setattr(native_launcher, "is_supported", lambda: False)
     return made
 
 
@@ -114,7 +114,7 @@ def bench():
 
 def test_launches_are_timed_one_by_one_with_a_cold_cache(device):
     job, here = problem(SIZE).job(POINT), bench()
-    samples = measured(here, METER.compile(job), job.grid, 4, True)
+    samples = measure_candidate(here, METER.compile(job), job.grid, 4, True)
     assert samples == pytest.approx([6e-6, 7e-6, 8e-6, 9e-6])
     once = ["cuMemsetD8Async", "cuEventRecord", "launch", "cuEventRecord"]
     assert device.log[:2] == ["launch", "wait"]  # the one whose result is looked at
@@ -125,15 +125,15 @@ def test_launches_are_timed_one_by_one_with_a_cold_cache(device):
 def test_long_launches_are_timed_less_often(device):
     device.clock = itertools.repeat(50_000)
     job, here = problem(SIZE).job(POINT), bench()
-    assert len(measured(here, METER.compile(job), job.grid, 100, False)) == 4
-    assert len(measured(here, METER.compile(job), job.grid, 2, False)) == 2
+    assert len(measure_candidate(here, METER.compile(job), job.grid, 100, False)) == 4
+    assert len(measure_candidate(here, METER.compile(job), job.grid, 2, False)) == 2
 
 
 @pytest.mark.parametrize("device", [True], indirect=True)
 def test_wrong_results_are_noticed(device):
     job, here = problem(SIZE).job(POINT), bench()
     with pytest.raises(TuneError, match="c is off by") as error:
-        measured(here, METER.compile(job), job.grid, 4, True)
+        measure_candidate(here, METER.compile(job), job.grid, 4, True)
     assert error.value.code == "TIR1107"
 
 
@@ -155,11 +155,11 @@ def test_devices_of_one_kind_are_used_side_by_side(device, monkeypatch):
 
 def test_a_space_is_tuned(device):
     space = problem(SIZE).space.with_choices(M=(32, 64), N=(32,), K=(32,), num_warps=(2,))
-    meter = GpuMeter("sm_90", isolated=False)
+    meter = GpuMeter("sm_90", needs_isolation=False)
     search = Exhaustive(launches=3)
     result = tune(problem(SIZE, space), meter, search=search, executor=Inline())
-    assert len(result.measured) == len(space) == 6
-    assert all(o.registers and o.predicted for o in result.measured)
+    assert len(result.good_outcomes) == len(space) == 6
+    assert all(o.registers and o.predicted for o in result.good_outcomes)
     assert result.best.seconds == pytest.approx(7e-6)
 
 

@@ -12,7 +12,7 @@ from tileir.backend.compile import LoweredKernel, Options, run_pipeline
 from tileir.backend.target import target
 from tileir.backend.tuning import GpuMeter
 from tileir.backend.tuning.cost import Estimate, ResourceUse, RoleProfile, estimate, machine_of
-from tileir.backend.tuning.launch_variant import Launched, launched
+from tileir.backend.tuning.launch_variant import Launched, launched_variant
 from tileir.backend.tuning.problem import numbers_in
 from tileir.backend.tuning.resource_use import use_of
 from tileir.backend.tuning.work import WorkEstimate, work_of
@@ -48,7 +48,7 @@ def launched_as(numbers: dict[str, int], options: dict[str, Any], **tile: Any) -
             module, SM90, attrs.evolve(Options(**options), non_tma_alignments=units), None
         )
 
-    return launched(make, numbers)
+    return launched_variant(make, numbers)
 
 
 def roles_in(
@@ -91,10 +91,10 @@ def test_rows_that_begin_within_half_lines_are_asked_for_by_halves() -> None:
 def test_threads_load_what_no_map_can_have() -> None:
     """Rows of 8457 elements are read and written one by one, 64x128 of them by 128 threads."""
     odd = roles_in(35, 8457, 4096, bm=64)
-    assert (odd.requests, odd.held, odd.loads, odd.unit) == (64, 64, 64, 2)
+    assert (odd.requests, odd.elements, odd.loads, odd.unit) == (64, 64, 64, 2)
     assert odd.stores == 64 * 128
     even = roles_in(4096, 4100, 4096)
-    assert (even.requests, even.held, even.loads, even.unit) == (128, 64, 16, 8)
+    assert (even.requests, even.elements, even.loads, even.unit) == (128, 64, 16, 8)
     assert roles_in(4096, 4096, 4098).loads == 32  # the first factor, by pairs
     assert even.limit == 104 and odd.limit == 255
 
@@ -146,7 +146,7 @@ def test_requests_take_longer_than_products_from_some_number_on() -> None:
     times = [seconds(requests=float(n)) for n in (128, 256, 512, 1024)]
     assert times[0] == times[1] < times[2] < times[3]
     assert found(attrs.evolve(ROLES, requests=2048.0), instances=60).bound == "traffic"
-    assert found(instances=60).bound == "products"
+    assert found(instances=60).bound == "matmuls"
 
 
 def test_clusters_of_four_leave_processors_unused() -> None:
@@ -162,7 +162,7 @@ def test_waves_of_blocks_that_take_each_others_place() -> None:
 
 
 def test_threads_take_longer_by_small_loads_and_few_registers() -> None:
-    wide, narrow = (attrs.evolve(ROLES, held=64.0, loads=n) for n in (16.0, 64.0))
+    wide, narrow = (attrs.evolve(ROLES, elements=64.0, loads=n) for n in (16.0, 64.0))
     few, fewer = (attrs.evolve(narrow, unit=2, limit=n) for n in (104, 80))
     times = [found(roles).seconds for roles in (ROLES, wide, narrow, few, fewer)]
     assert times == sorted(times)
@@ -180,7 +180,7 @@ def test_scattered_elements_and_what_is_computed_first() -> None:
 def test_memory_and_power_are_limits() -> None:
     assert found(footprint=2e9).seconds > 2 * found().seconds
     hot = found(instances=100_000)
-    assert hot.parts["power"] > 0.9 * hot.parts["products"]
+    assert hot.parts["power"] > 0.9 * hot.parts["matmuls"]
     assert hot.seconds > hot.parts["power"] == pytest.approx(1e5 * TILE.dots[16] / 760e12)
 
 
@@ -189,11 +189,11 @@ def test_blocks_that_share_an_instance() -> None:
     alone = attrs.evolve(ROLES, requests=128.0, num_stages=4)
     shared = attrs.evolve(alone, cluster=8, remote=16384.0)
     assert found(shared, DEEP, 1).seconds < 0.5 * found(alone, DEEP, 1).seconds
-    assert found(shared, DEEP, 1).parts["meeting"] > 1.2e-6
+    assert found(shared, DEEP, 1).parts["cluster barriers"] > 1.2e-6
     assert found(shared, DEEP, 1320).seconds > found(alone, DEEP, 1320).seconds
-    flat = attrs.evolve(DEEP.shared(128), steps=2)
+    flat = attrs.evolve(DEEP.divide_steps(128), steps=2)
     assert found(shared, flat, 1).seconds > found(alone, flat, 1).seconds
-    assert DEEP.shared(3).steps == 86 and DEEP.shared(1) is DEEP
+    assert DEEP.divide_steps(3).steps == 86 and DEEP.divide_steps(1) is DEEP
 
 
 def test_products_by_warpgroups_are_ranked_as_they_were_measured() -> None:

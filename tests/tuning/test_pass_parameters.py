@@ -4,7 +4,7 @@ import pytest
 from matmuls import make
 
 from tileir.backend.tuning import compiler_space
-from tileir.backend.tuning.pass_parameters import SWITCHES, declared
+from tileir.backend.tuning.pass_parameters import SWITCHES, declared_parameters
 from tileir.errors import CompileError
 from tileir.ir import Function
 from tileir.passmanager.registry import lookup, pass_
@@ -30,7 +30,7 @@ def names(*given, **options):
 
 
 def test_passes_declare_choices_of_their_options():
-    found = {p.name: p.choices for p in declared()}
+    found = {p.name: p.choices for p in declared_parameters()}
     assert {"num_stages", "prefetch_operands", "num_warps", *SWITCHES.values()} <= found.keys()
     by_pass = {o.keyword: o.choices for o in lookup("async-pipeline").options}
     assert set(by_pass["num_stages"]) <= set(found["num_stages"])

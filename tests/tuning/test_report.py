@@ -8,7 +8,7 @@ from tileir.backend.tuning import CandidateOutcome, Status, TuneError
 from tileir.backend.tuning.cost import Estimate, ResourceUse
 from tileir.backend.tuning.database import Family
 from tileir.backend.tuning.meter import Survey
-from tileir.backend.tuning.report import effects, explained, rank_correlation
+from tileir.backend.tuning.report import effects, explain, rank_correlation
 from tileir.backend.tuning.tune import Result, Spent
 
 SMALL = SPACE.with_choices(M=(16, 32), N=(16, 32, 64), num_warps=(4,))
@@ -39,7 +39,7 @@ BAD = (
 LEFT_OUT = (CandidateOutcome(point(16, 16), Status.PRUNED, code="TIR1104", message="slow"),)
 MODEL = Survey(
     use=ResourceUse(4, 1024, 36, limit=168),
-    estimate=Estimate(1e-3, 1.5, 3, {"reading": 4e-4, "products": 6e-4}),
+    estimate=Estimate(1e-3, 1.5, 3, {"reading": 4e-4, "matmuls": 6e-4}),
 )
 
 TEXT = """\
@@ -52,8 +52,8 @@ M=16,N=32,num_warps=4  2 ms  1.000  7.5 %   40         0        1024    1 ms
 M=32,N=32,num_warps=4  3 ms  1.500  0.0 %   128        12       2048    2 ms
 M=32,N=16,num_warps=4  5 ms  2.500  0.0 %   -          -        -       900 us
 
-why: by the model it takes 1 ms, most of it products
-  a processor is busy with products 600 us, reading 400 us
+why: by the model it takes 1 ms, most of it matmuls
+  a processor is busy with matmuls 600 us, reading 400 us
   3 blocks of 4 warps a processor, 1.50 waves; 1024 bytes shared, about 36 registers of 168
   its order agrees with the measured one by -0.50 (Spearman);
   the candidate it likes best takes 2.500 times as long as the best
@@ -85,34 +85,34 @@ def result(outcomes=(*OTHERS, BAD[0], BEST, BAD[1]), left_out=LEFT_OUT, reused=2
 
 
 def test_the_whole_report():
-    assert explained(result()) == TEXT
+    assert explain(result()) == TEXT
 
 
 def test_eight_candidates_are_listed():
     many = [measured(16, 32, [1e-3 * (i + 1)] * 3) for i in range(9)]
-    table = explained(result(tuple(many))).split("\n\n")[1].splitlines()
+    table = explain(result(tuple(many))).split("\n\n")[1].splitlines()
     assert len(table) == 9
     assert "8 ms" in table[-1]
 
 
 def test_parts_of_nothing_are_left_out():
-    text = explained(result((BEST,), left_out=(), reused=0))
+    text = explain(result((BEST,), left_out=(), reused=0))
     assert "left out or failed" not in text
     assert "database" not in text
     assert "Spearman" not in text
     assert "  M 16 -> 32: not tried\n" in text
     assert "  M: " not in text
     plain = attrs.evolve(result((BEST,)), surveys={})
-    assert "by the model" not in explained(plain)
+    assert "by the model" not in explain(plain)
     unknown = {BEST.name: attrs.evolve(MODEL, use=None)}
-    assert "blocks of" not in explained(attrs.evolve(result((BEST,)), surveys=unknown))
+    assert "blocks of" not in explain(attrs.evolve(result((BEST,)), surveys=unknown))
 
 
 @pytest.mark.parametrize(("count", "said"), [(1, False), (2, True)])
 def test_where_most_are_wrong_the_first_one_is_doubted(count, said):
     found = result((BEST, *BAD[:count]), expected=None)
-    assert ("rather that one is wrong" in explained(found)) == said
-    assert "rather that one is wrong" not in explained(result((BEST, *BAD)))
+    assert ("rather that one is wrong" in explain(found)) == said
+    assert "rather that one is wrong" not in explain(result((BEST, *BAD)))
 
 
 def test_effects():
@@ -145,4 +145,4 @@ def test_spread_is_half_the_middle_half():
 
 def test_nothing_measured_is_no_report():
     with pytest.raises(TuneError, match="none of 2 candidates is left"):
-        explained(result((BAD[0],)))
+        explain(result((BAD[0],)))

@@ -82,17 +82,17 @@ def test_empty_arrays_are_right():
 def test_the_first_result_goes_to_other_processes_as_it_is(tmp_path):
     opening = Opening(None, dict, None, None, str(tmp_path / "reference.npz"))
     first, second = MeasuringProcess(opening, None, None), MeasuringProcess(opening, None, None)
-    assert second.known() is None
+    assert second.expected_results() is None
     arrays = {
         "a": RANDOM.standard_normal(8).astype(ml_dtypes.bfloat16),
         "b": np.arange(3, dtype=np.int64), "c": np.array([True, False]),
     }  # fmt: skip
     first.keep(arrays)
-    kept = second.known().wanted
+    kept = second.expected_results().expected
     assert {n: kept[n].dtype for n in kept} == {n: arrays[n].dtype for n in arrays}
-    second.known().check(arrays)
+    second.expected_results().check(arrays)
     with pytest.raises(TuneError):
-        second.known().check({**arrays, "b": np.arange(1, 4)})
+        second.expected_results().check({**arrays, "b": np.arange(1, 4)})
 
 
 @pytest.mark.parametrize("size", [0.001, 1.0, 3.0, 1000.0])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tileir.backend.tuning import Parameter, Role, Space, TuneError, mapl19, named
+from tileir.backend.tuning import Parameter, Role, Space, TuneError, mapl19, point_name
 from tileir.backend.tuning.mapl19 import attributes_of
 
 
@@ -22,8 +22,8 @@ def test_constraints_leave_points_out_and_say_why():
     )
     assert len(narrow) == 3
     assert narrow.size == 4
-    assert narrow.broken({"A": 2, "B": 1}) == "A is not above B"
-    assert narrow.broken({"A": 1, "B": 1}) is None
+    assert narrow.violation({"A": 2, "B": 1}) == "A is not above B"
+    assert narrow.violation({"A": 1, "B": 1}) is None
 
 
 def test_spaces_multiply_with_their_constraints():
@@ -33,7 +33,7 @@ def test_spaces_multiply_with_their_constraints():
 
 def test_neighbours_move_one_parameter_by_one_choice():
     around = space(("A", (1, 2, 4)), ("B", (8, 16))).neighbours({"A": 2, "B": 8})
-    assert sorted(map(named, around)) == ["A=1,B=8", "A=2,B=16", "A=4,B=8"]
+    assert sorted(map(point_name, around)) == ["A=1,B=8", "A=2,B=16", "A=4,B=8"]
 
 
 def test_choices_may_be_replaced():
@@ -50,8 +50,10 @@ def test_spaces_that_are_none_are_refused(bad):
 
 
 def test_points_are_written_alike_whatever_their_order():
-    assert named({"b": True, "a": None, "c": 1.5}) == named({"c": 1.5, "a": None, "b": True})
-    assert named({"b": True, "a": None}) == "a=none,b=true"
+    assert point_name({"b": True, "a": None, "c": 1.5}) == point_name(
+        {"c": 1.5, "a": None, "b": True}
+    )
+    assert point_name({"b": True, "a": None}) == "a=none,b=true"
 
 
 def test_points_are_split_by_who_takes_them():

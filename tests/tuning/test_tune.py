@@ -87,7 +87,7 @@ def test_crashes_and_hangs_end_their_own_process_alone(over):
         "M=16,N=32,num_warps=4": "crash", "M=32,N=32,num_warps=4": "hang",
         "M=128,N=32,num_warps=4": "kill",
     }  # fmt: skip
-    meter = FormulaMeter(bowl, faults=faults, isolated=True, hung=str(over))
+    meter = FormulaMeter(bowl, faults=faults, needs_isolation=True, hung=str(over))
     limits = Limits(compile=600, measure=600)
     result = tune(problem(space), meter, processes=2, limits=limits)
     found = {o.point["M"]: (o.status, o.code) for o in result.outcomes if not o.good}
@@ -168,7 +168,7 @@ def test_candidates_of_one_machine_code_are_measured_once():
 
 
 def test_the_same_choice_by_several_devices():
-    meter = FormulaMeter(bowl, isolated=True, count=3)
+    meter = FormulaMeter(bowl, needs_isolation=True, count=3)
     space = SPACE.with_choices(M=(32, 64), N=(32,))
     assert tune(problem(space), meter, processes=1).best.name == BEST
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tileir.backend.tuning import Limits, Problem, Pruning, named
+from tileir.backend.tuning import Limits, Problem, Pruning, point_name
 from tileir.backend.tuning.evaluate import Evaluator
 from tileir.backend.tuning.meter import Meter, Survey
 from tileir.backend.tuning.outcome import failure
 from tileir.backend.tuning.problem import footprint_of, numbers_in
-from tileir.backend.tuning.prune import pruned
+from tileir.backend.tuning.prune import prune_candidates
 from tileir.backend.tuning.report import duration
 from tileir.backend.tuning.space import Point
 from tileir.tools.table import Row, plain
@@ -24,10 +24,10 @@ def ranking(problem: Problem, meter: Meter, processes: int | None, pruning: Prun
     with Evaluator(problem, meter, None, Limits(), processes) as evaluator:
         for point, survey in evaluator.survey(list(problem.space), *facts):
             if isinstance(survey, Survey):
-                result[named(point)] = point, survey
+                result[point_name(point)] = point, survey
             else:
-                refusals.append(f"{named(point)}: {failure(point, survey).message}")
-    without = pruned(result, getattr(meter, "target", None), pruning)
+                refusals.append(f"{point_name(point)}: {failure(point, survey).message}")
+    without = prune_candidates(result, getattr(meter, "target", None), pruning)
     kept = [n for n in result if n not in without]
     order = sorted(kept, key=lambda n: (result[n][1].seconds or 0.0, n))
     head = f"{len(result) + len(refusals)} candidates, {len(without) + len(refusals)} left out"

@@ -46,7 +46,7 @@ class PlotAxis:
 
 def picture(result: Result) -> str:
     """The picture of a result, as SVG. Raises `TuneError` (TIR1102) where nothing was measured."""
-    best, measured = result.best, result.measured
+    best, measured = result.best, result.good_outcomes
     title = f"@{result.family.kernel} on {result.family.device}: {best.name} in "
     title += duration(best.seconds)
     modelled = [o for o in measured if o.predicted is not None]

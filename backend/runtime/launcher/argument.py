@@ -7,7 +7,7 @@ ARGUMENT = """
 define internal i1 @take(ptr %a, ptr %o, ptr %values, ptr %stream) {
   %kind = field %Arg %a, kind
   %p.type = address %Arg %a, type
-  %slot = field %Arg %a, offset
+  %word = field %Arg %a, offset
   %object = field %Arg %a, object
   %reader = field %Arg %a, reader
   %p.own = getelementptr i8, ptr %o, i64 8
@@ -130,10 +130,10 @@ bounds:
   br i1 %fits, label %stored, label %no
 stored:
   %value = phi i64 [ %f.wide, %float ], [ %d.bits, %double ], [ %bit, %bool ], [ %n.value, %bounds ]
-  %passed = icmp sge i32 %slot, 0
+  %passed = icmp sge i32 %word, 0
   br i1 %passed, label %store, label %yes
 store:
-  %where = getelementptr i64, ptr %values, i32 %slot
+  %where = getelementptr i64, ptr %values, i32 %word
   store i64 %value, ptr %where
   br label %yes
 yes:

@@ -12,7 +12,7 @@ from tileir.backend.runtime.launcher.structures import with_structures
 ONE = -(1 << 63) + 1
 """One argument, with a free entry before it: PY_VECTORCALL_ARGUMENTS_OFFSET (Python's C API)."""
 
-SLOTS = 512
+MAX_WORDS = 512
 """The most words that a kernel is passed by this launcher."""
 
 DISPATCH = """
@@ -52,7 +52,7 @@ no:
 
 ; The function that Python calls: grid, arguments, keywords, as METH_FASTCALL | METH_KEYWORDS.
 define ptr @dispatch(ptr %self, ptr %vector, i64 %positional, ptr %names) {
-  %values = alloca [@@SLOTS@@ x i64]
+  %values = alloca [@@MAX_WORDS@@ x i64]
   %pointers = alloca [@@POINTERS@@ x ptr]
   %maps = alloca [@@MAPS@@ x [128 x i8]], align 64
   %grid = alloca [3 x i64]
@@ -156,11 +156,11 @@ get:
   br i1 %got.good, label %launch, label %slow
 launch:
   %stream = phi i64 [ %given, %which ], [ %fixed, %usual ], [ %got.value, %get ]
-  %slots = field %Entry %e, words
+  %words = field %Entry %e, words
   br label %point
 point:
   %k = phi i64 [ 0, %launch ], [ %k.after, %pointing ]
-  %k.more = icmp slt i64 %k, %slots
+  %k.more = icmp slt i64 %k, %words
   br i1 %k.more, label %pointing, label %mapped
 pointing:
   %p.k = getelementptr i64, ptr %values, i64 %k
@@ -177,7 +177,7 @@ map:
   br i1 %m.more, label %mapping, label %go
 mapping:
   %p.m = getelementptr [128 x i8], ptr %maps, i64 %m
-  %m.at = add i64 %slots, %m
+  %m.at = add i64 %words, %m
   %p.m.pointer = getelementptr ptr, ptr %pointers, i64 %m.at
   store ptr %p.m, ptr %p.m.pointer
   %m.after = add i64 %m, 1
@@ -212,8 +212,8 @@ slow:
 
 WHOLE = (
     with_structures(NUMBERS + ARGUMENT + GRID + DISPATCH)
-    .replace("@@SLOTS@@", str(SLOTS))
-    .replace("@@POINTERS@@", str(SLOTS + MAPS))
+    .replace("@@MAX_WORDS@@", str(MAX_WORDS))
+    .replace("@@POINTERS@@", str(MAX_WORDS + MAPS))
     .replace("@@MAPS@@", str(MAPS))
     .replace("@@ONE@@", str(ONE))
 )

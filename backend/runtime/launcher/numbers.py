@@ -70,7 +70,7 @@ good:
 }
 
 ; Whether an attribute of an object is another object.
-define internal i1 @is(ptr %o, ptr %name, ptr %wanted) {
+define internal i1 @is(ptr %o, ptr %name, ptr %expected) {
   %r = call ptr @@PyObject_GetAttr@@(ptr %o, ptr %name)
   %failed = icmp eq ptr %r, null
   br i1 %failed, label %bad, label %good
@@ -79,7 +79,7 @@ bad:
   ret i1 false
 good:
   call void @@Py_DecRef@@(ptr %r)
-  %same = icmp eq ptr %r, %wanted
+  %same = icmp eq ptr %r, %expected
   ret i1 %same
 }
 """

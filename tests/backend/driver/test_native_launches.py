@@ -19,7 +19,7 @@ from tileir.testing.kernels import matmul
 from ...runtime.tensor_maps import Encoder, expected_bytes, map_bytes
 
 pytestmark = pytest.mark.skipif(
-    not native_launcher.supported(), reason="this Python's objects are laid out otherwise"
+    not native_launcher.is_supported(), reason="this Python's objects are laid out otherwise"
 )
 
 _LAUNCH = ctypes.CFUNCTYPE(

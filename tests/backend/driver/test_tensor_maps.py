@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tileir.backend.driver.tensor_maps import encoded
+from tileir.backend.driver.tensor_maps import encode_tensor_map
 from tileir.backend.tma.host_plan import MapRecipe, MapValues
 
 
@@ -37,7 +37,7 @@ def test_strides_are_never_an_empty_array(block, extents, strides, handed):
         cuTensorMapEncodeTiled=encode, cuuint64_t=int, cuuint32_t=int, **{k: Words() for k in kinds}
     )
     driver = SimpleNamespace(cuda=api, check=lambda result, what: result[1])
-    encoded(
+    encode_tensor_map(
         driver,
         MapValues(MapRecipe("i8", 1, block, 0, "zero", 0, (), (), 0), 1 << 40, extents, strides),
     )

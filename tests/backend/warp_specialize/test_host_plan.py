@@ -23,7 +23,7 @@ def plan(module: object, pipeline: str = f"{FRONT},warp-specialize") -> HostPlan
 
 
 def test_maps_of_a_product() -> None:
-    found = plan(matmul(64, 64, 32)).resolved((4096, 8192, 16384, 300, 304, 704))
+    found = plan(matmul(64, 64, 32)).map_values((4096, 8192, 16384, 300, 304, 704))
     assert found is not None
     assert [(m.address, m.extents, m.strides, m.recipe.block) for m in found] == [
         (4096, (300, 704), (1408,), (64, 32)),
@@ -33,7 +33,7 @@ def test_maps_of_a_product() -> None:
 
 
 def test_maps_of_attention() -> None:
-    found = plan(attention(64, 32, 64)).resolved((16, 32, 48, 64, 77, 0))
+    found = plan(attention(64, 32, 64)).map_values((16, 32, 48, 64, 77, 0))
     assert found is not None
     assert found[1].extents[1:] == (77, (1 << 31) - (1 << 12))
     assert found[1].strides == (77 * 64 * 2, 128)
@@ -50,7 +50,7 @@ def test_maps_of_attention() -> None:
     ),
 )
 def test_arguments_that_a_map_cannot_have(arguments: tuple[int, ...]) -> None:
-    assert plan(matmul(64, 64, 32)).resolved(arguments) is None
+    assert plan(matmul(64, 64, 32)).map_values(arguments) is None
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_kernels_without_maps_have_a_plan_where_threads_stand_in_for_them() -> N
     assert HostPlan.of(kernel) is None
     attributes = {**kernel.attributes, NON_TMA_ALIGNMENTS: (2, 2, 2, 0, 0, 0)}
     found = HostPlan.of(kernel.evolve(attributes=attributes))
-    assert found is not None and found.maps == () and found.resolved((0,) * 6) == ()
+    assert found is not None and found.maps == () and found.map_values((0,) * 6) == ()
 
 
 def test_instances_are_counted_by_the_last_arguments() -> None:

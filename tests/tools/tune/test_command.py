@@ -8,7 +8,7 @@ import pytest
 from problems import bowl, misled, problem
 
 from tileir.backend.tuning import Pruning, tune
-from tileir.backend.tuning.report import duration, effects, explained, rank_correlation
+from tileir.backend.tuning.report import duration, effects, explain, rank_correlation
 from tileir.backend.tuning.synchronous_executor import Inline
 from tileir.testing.fake_meter import FormulaMeter
 from tileir.tools.main import main
@@ -105,7 +105,7 @@ def test_wrong_command_lines_are_errors_with_codes(capsys, words, code):
 
 
 def test_the_report_says_why_this_one(result):
-    text = explained(result)
+    text = explain(result)
     assert "best: M=64,N=32,num_warps=4: 1 ms" in text
     assert "of 100 candidates" in text
     assert "num_warps 4 -> 8: 1.250 times as long" in text
@@ -131,7 +131,7 @@ def test_a_model_that_is_right_agrees_fully_and_a_wrong_one_less(result):
 def test_the_picture_shows_every_candidate(result):
     root = ET.fromstring(picture(result))
     dots = [e for e in root.iter() if e.get("class", "").startswith("dot")]
-    assert len(dots) == 2 * len(result.measured)
+    assert len(dots) == 2 * len(result.good_outcomes)
     titles = "".join(root.itertext())
     assert "M=64,N=32,num_warps=4: 1 ms, expected" in titles
 
