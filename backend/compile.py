@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -18,17 +18,19 @@ from tileir.backend.nvptx.emit import KernelUnit, emit
 from tileir.backend.nvptx.llvm_codegen import level_of, to_ptx
 from tileir.backend.options import Options
 from tileir.backend.pipeline import GPU, Context
-from tileir.backend.requests import KernelOutcome, ignored_requests, lowered_level
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
-from tileir.backend.shared_memory.role_allocation import plan_with_roles
 from tileir.backend.stage import StageRun, has_op
 from tileir.backend.target import Target, target as target_named
-from tileir.backend.warp_specialize.options import WarpSpecializeOptions, WarpSpecializeResult
 from tileir.errors import CompileError, Diagnostic, InfeasibleError
 from tileir.gc_pause import collector_paused
 from tileir.ir import Function, Module
 from tileir.isolating import is_isolated
 from tileir.limits import Limits, check_tiles, limits
+from tileir.types import shape_of
+
+if TYPE_CHECKING:
+    from tileir.backend.warp_specialize.options import WarpSpecializeResult
+    from tileir.ops.dot import Dot
 
 __all__ = [
     "STAGES",
@@ -87,8 +89,11 @@ def _generate_code(
     else:
         ptx = to_ptx(text, machine, options.opt_level)
     plan = metadata_of_lowered(done, machine)
-    level = level_of(text, options.opt_level)
-    notes = (*done.notes, *lowered_level(options, level, module.functions[done.kernel]))
+    level, notes = level_of(text, options.opt_level), done.notes
+    if level < options.opt_level:
+        from tileir.backend.requests import lowered_level  # few kernels are so long
+
+        notes = (*notes, *lowered_level(options, level, module.functions[done.kernel]))
     return CompiledKernel(
         done.stages, text, ptx, plan, options.libraries, notes, limited, options, isolate=isolate
     )
@@ -122,9 +127,9 @@ def run_pipeline(
         try:
             return _through_stages(module, specialized, machine, options, name, recorder)
         except CompileError as error:
-            if not specialized.applied or error.code != "TIR0708":
+            if specialized is None or not specialized.applied or error.code != "TIR0708":
                 raise
-    return _through_stages(module, WarpSpecializeResult(module), machine, options, name, recorder)
+    return _through_stages(module, None, machine, options, name, recorder)
 
 
 _SHARED_FOR_ROLES = (227 << 10, 195 << 10, 163 << 10, 131 << 10)
@@ -134,24 +139,28 @@ that leaves enough for the kernel's other shared memory."""
 
 def _through_stages(
     module: Module,
-    specialized: WarpSpecializeResult,
+    specialized: WarpSpecializeResult | None,
     machine: Target,
     options: Options,
     name: str,
     recorder: Any,
 ) -> LoweredKernel:
-    asked = options
-    if specialized.applied:
+    asked, has_roles = options, specialized is not None and specialized.applied
+    if has_roles:
         options = attrs.evolve(options, num_warps=None)
     context = Context(machine, options, name, max_registers=options.max_registers)
-    run = StageRun(
-        specialized.module, name, context, recorder=recorder, roles_of=lambda context: context.roles
-    )
-    run.remarks += specialized.remarks
+    before = module if specialized is None else specialized.module
+    run = StageRun(before, name, context, recorder=recorder, roles_of=lambda context: context.roles)
+    run.remarks += () if specialized is None else specialized.remarks
     run.through(GPU)
-    context, memory = run.context, plan_with_roles(run.module, name, tuple(run.context.roles))
-    outcome = KernelOutcome(run.module, name, specialized.applied, run.remarks, context.prefetched)
-    notes = (*run.remarks, *ignored_requests(within(module, name), asked, machine, outcome))
+    context = run.context
+    memory = SharedMemoryPlan.with_roles(run.module, name, tuple(context.roles))
+    notes, source = tuple(run.remarks), within(module, name)
+    if _has_requests(source, name, asked):
+        from tileir.backend.requests import KernelOutcome, ignored_requests
+
+        outcome = KernelOutcome(run.module, name, has_roles, run.remarks, context.prefetched)
+        notes = (*notes, *ignored_requests(source, asked, machine, outcome))
     return LoweredKernel(
         {"input": module, **run.snapshots},
         name,
@@ -162,20 +171,44 @@ def _through_stages(
     )
 
 
+def _has_requests(source: Module, kernel: str, options: Options) -> bool:
+    """Whether options, attributes of the kernel or of a loop ask for something that a compilation
+    may not follow (`tileir.backend.requests`)."""
+    return bool(
+        options != Options()
+        or source.functions[kernel].attributes
+        or any(
+            getattr(op, "stages", None) or getattr(op, "unroll", None)
+            for function in source.functions.values()
+            for op in function.ops
+        )
+    )
+
+
 def _warp_specialize(
     module: Module, name: str, machine: Target, options: Options, shared: int, recorder: Any
-) -> WarpSpecializeResult:
-    """The module with `name` warp-specialized, where that applies; its ring buffers take up to
-    `shared` bytes of shared memory."""
+) -> WarpSpecializeResult | None:
+    """The module with `name` warp-specialized, where that applies, else None; its ring buffers take
+    up to `shared` bytes of shared memory."""
     attributes = module.functions[name].attributes
     if not (machine.wgmma and machine.tma) or module.stage is not None:
-        return WarpSpecializeResult(module)
+        return None
+    if not any(has_op(f, "dot", "dot_scaled") for f in module.functions.values()):
+        return None
     if not (
         attributes.get("warp_specialize", True)
         if options.warp_specialize is None
         else options.warp_specialize
     ):
-        return WarpSpecializeResult(module)
+        return None
+    from tileir.backend.warp_specialize.options import WarpSpecializeOptions, WarpSpecializeResult
+
+    split = cast(int, options.split_k or attributes.get("split_k", 1))
+    multicast = cast(int, options.multicast or attributes.get("multicast", 1))
+    if split < 2 and multicast < 2 and (why := _why_no_roles(module)) is not None:
+        return WarpSpecializeResult(module, (why,))
+    from tileir.backend.warp_specialize.driver import warp_specialize
+
     asked = attributes.get("num_warps", 0)
     warps = options.num_warps or (asked if isinstance(asked, int) else 0)
     persistent = (
@@ -187,14 +220,24 @@ def _warp_specialize(
         non_tma_alignments=options.non_tma_alignments,
         ordered_softmax=options.ordered_softmax is not False,
     )  # fmt: skip
-    split = cast(int, options.split_k or attributes.get("split_k", 1))
-    multicast = cast(int, options.multicast or attributes.get("multicast", 1))
-    if not any(has_op(f, "dot", "dot_scaled") for f in module.functions.values()):
-        return WarpSpecializeResult(module)
-    from tileir.backend.warp_specialize.driver import warp_specialize
-
     request = attrs.evolve(request, split_k=split, multicast=multicast)
     return warp_specialize(module, name, request, recorder)
+
+
+def _why_no_roles(module: Module) -> Diagnostic | None:
+    """A remark (TIR0653) where the kernel alone shows that it has no roles: warpgroups cannot
+    multiply the elements of its first dot, whatever passes make of the kernel."""
+    function, *others = module.functions.values()
+    dot = next((op for op in function.ops if op.mnemonic == "dot"), None)
+    if others or dot is None or has_op(function, "dot_scaled"):
+        return None
+    from tileir.backend.layouts.wgmma import why_not_elements
+
+    why = why_not_elements(cast("Dot", dot))
+    if why is None or len(shape_of(dot.results[0].type)) != 2:
+        return None
+    at_dot = attrs.evolve(why, location=dot.location)
+    return at_dot.remark("TIR0653", "not warp-specialised", function.location)
 
 
 def _kernel(module: Module, name: str | None) -> Function:

@@ -216,7 +216,7 @@ class CompiledKernel:
 
     @property
     def _has_code_of_others(self) -> bool:
-        from tileir.backend.permission import brings_code
+        from tileir.backend.legal import brings_code
 
         source = self.stages.get("input")
         functions = () if source is None else source.functions.values()

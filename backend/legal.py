@@ -1,6 +1,6 @@
-"""What a kernel may take of its target, checked before code is made: bytes of parameters, globals,
-their initial values and alignments. Past these LLVM and the assembler end the process or make
-hundreds of megabytes."""
+"""Whether a module is legal for its target: whether its ops have lowering rules as they stand, and
+what a kernel may take: bytes of parameters, globals, their initial values and alignments. Past
+these LLVM and the assembler end the process or make hundreds of megabytes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,55 @@ from tileir import limits
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Global, Module
-from tileir.types import element_of
-from tileir.verify.symbols import called_functions
+from tileir.op import Op
+from tileir.types import Descriptor, Tile, element_of
 
 _MAP_BYTES = 128
 """Bytes of a tensor map, which is aligned to 64 (CUDA Driver API, CUtensorMap)."""
+
+EXPANDED_OPS = frozenset(
+    {"make_descriptor", "descriptor_load", "descriptor_store", "descriptor_reduce",
+     "descriptor_gather", "descriptor_scatter", "dot_scaled"}
+)  # fmt: skip
+"""Ops that are always decomposed; `scan` is decomposed only if it is predicated."""
+
+_FOREIGN_CODE = frozenset({"inline_asm", "extern_elementwise"})
+
+
+def may_be_expanded(mnemonic: str) -> bool:
+    """Whether some op called `mnemonic` is decomposed before it is lowered."""
+    return mnemonic in EXPANDED_OPS or mnemonic == "scan"
+
+
+def needs_legalization(module: Module, kernel: str) -> bool:
+    """Whether legalization (`tileir.backend.legalize`) may change `module`: it has more than the
+    kernel, or an op of the kernel calls, is decomposed or has a predicate."""
+    function = module.functions[kernel]
+    return (
+        len(module.functions) > 1
+        or function.is_declaration
+        or any(isinstance(p.type, Descriptor) for p in function.parameters)
+        or any(map(_is_illegal, function.ops))
+    )
+
+
+def _is_illegal(op: Op) -> bool:
+    return (
+        op.predicate is not None
+        or op.mnemonic in ("call", "gpu.role", "psi")
+        or may_be_expanded(op.mnemonic)
+    )
+
+
+def brings_code(op: Op) -> bool:
+    """Whether `op` may bring code that is not the program's."""
+    return op.mnemonic in _FOREIGN_CODE
+
+
+def has_tiles(function: Function) -> bool:
+    """Whether a parameter or a result of an op is a tile."""
+    results = (v.type for op in function.ops for v in op.results)
+    return any(isinstance(t, Tile) for t in (*(p.type for p in function.parameters), *results))
 
 
 def check_legal(reached: Module, kernel: str, machine: Target) -> None:
@@ -26,6 +70,10 @@ def check_legal(reached: Module, kernel: str, machine: Target) -> None:
 def within(module: Module, kernel: str) -> Module:
     """`module` with the functions that `kernel` reaches by calls, combiners and roles alone, and
     the globals that they name."""
+    if len(module.functions) == 1:
+        return module if not module.globals else module.evolve(globals=limits.used_globals(module))
+    from tileir.verify.symbols import called_functions  # many modules are one kernel
+
     seen, waiting = {kernel: module.functions[kernel]}, [kernel]
     while waiting:
         for op in seen[waiting.pop()].ops:
@@ -93,7 +141,8 @@ def _too_many(
         f"the parameters of @{function.name} take {total} bytes, and {machine.name} passes {most} "
         "(limit parameter_bytes): pass some of them in an array"
     )
-    return InfeasibleError(Diagnostic("TIR0708", message, where or function.location))  # type: ignore[arg-type]
+    location = where or function.location
+    return InfeasibleError(Diagnostic("TIR0708", message, location))  # type: ignore[arg-type]
 
 
 def is_zero(variable: Global) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
+from tileir.backend.legal import brings_code
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Module
 from tileir.op import Op
@@ -26,11 +27,6 @@ def check_permitted(module: Module, permit: Collection[str]) -> None:
     from tileir.backend.assembly import check_outside  # few kernels have such code
 
     check_outside(ops, (f.name for f in module.functions.values() if f.kernel))
-
-
-def brings_code(op: Op) -> bool:
-    """Whether `op` may bring code that is not the program's."""
-    return op.mnemonic in ("inline_asm", "extern_elementwise")
 
 
 def _forbidden(ops: Iterable[Op], permit: Collection[str]) -> Iterator[Diagnostic]:

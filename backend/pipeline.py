@@ -8,12 +8,15 @@ from typing import Any, cast
 
 import attrs
 
+from tileir.analysis.cfg import cfg
 from tileir.analysis.underlying_pointers import base_pointer
 from tileir.analysis.uses import definitions
 from tileir.backend.num_warps import check_warps, choose_warps, chosen_warps
 from tileir.backend.options import Options
+from tileir.backend.shared_memory.requirements import needs
 from tileir.backend.stage import Scope, Stage, has_op, with_attributes, with_function
 from tileir.backend.target import Target
+from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.passmanager.registry import PassResult
@@ -54,13 +57,18 @@ def _legalize(module: Module, context: Context) -> tuple[PassResult, Context]:
 def _legalize_kernel(module: Module, context: Context) -> tuple[Module, Module]:
     """`module` with the kernel legalized, and the part of it that the kernel reaches. Raises
     `CompileError` (TIR0712) for foreign code that is not permitted."""
-    from tileir.backend.legal import within
-    from tileir.backend.legalize.link_inline import legalize
-    from tileir.backend.permission import check_permitted
+    from tileir.backend.legal import brings_code, needs_legalization, within
 
-    legal = legalize(module, context.kernel)
+    legal = module
+    if needs_legalization(module, context.kernel):
+        from tileir.backend.legalize.link_inline import legalize
+
+        legal = legalize(module, context.kernel)
     reached = within(legal, context.kernel)
-    check_permitted(reached, context.options.permit)
+    if any(brings_code(op) for function in reached.functions.values() for op in function.ops):
+        from tileir.backend.permission import check_permitted
+
+        check_permitted(reached, context.options.permit)
     return legal, reached
 
 
@@ -315,13 +323,16 @@ def _assign_lockstep_layouts(function: Function, context: Context) -> Function:
 
 # When a kernel needs them ---------------------------------------------------------------------
 
+_ORDERED = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE
+"""Effects that are seen in some order by other threads."""
+
 _MANY_LOOPS = 256
 """Loops of a kernel from which on they are rotated here: where LLVM rotates one, it visits all
 blocks that the loop dominates, every later loop among them."""
 
 
 def _has_large_tiles(module: Module, context: Context) -> bool:
-    from tileir.backend.strip_mine.register_limits import is_large, max_tile_words, warps_of
+    from tileir.backend.demand import is_large, max_tile_words, warps_of
 
     function = module.functions[context.kernel]
     if any(op.mnemonic.startswith("gpu.") for op in function.ops):
@@ -386,6 +397,44 @@ def _reduces(function: Function, context: Context) -> bool:
     return has_op(function, "reduce")
 
 
+def _needs_shared_memory(module: Module, context: Context) -> bool:
+    """Whether the kernel or a role passes values through shared memory, or claims that it does."""
+    functions = [module.functions[name] for name in (context.kernel, *context.roles)]
+    return any("shared" in f.attributes or needs(f) for f in functions)
+
+
+def _may_have_hazards(function: Function, context: Any) -> bool:
+    """Whether threads may need a barrier: not where there are only loads and stores through
+    parameters, and no path leads from an access to another one of the same parameter, one of them
+    a store."""
+    touching = [op for op in function.ops if op.effects & _ORDERED or op.shared is not None]
+    for op in touching:
+        plain = op.mnemonic in ("load", "store") and not op.effects & Effects.SYNC
+        if not plain or op.shared is not None:
+            return True
+    known, parameters = definitions(function), {p.value for p in function.parameters}
+    bases = {op: base_pointer(op.inputs[0], known) for op in touching}
+    if not parameters.issuperset(bases.values()):
+        return True
+    graph = cfg(function)
+    if graph.has_cycles:
+        return any(op.mnemonic == "store" for op in touching)
+    leaving: dict[str, dict[Any, bool]] = {}
+    for label in graph.order:
+        written: dict[Any, bool] = {}
+        for other in graph.predecessors[label]:
+            for base, stores in leaving[other].items():
+                written[base] = stores or written.get(base, False)
+        for op in function.blocks[label].ops:
+            if op in bases:
+                base, stores = bases[op], op.mnemonic == "store"
+                if base in written and (stores or written[base]):
+                    return True
+                written[base] = stores
+        leaving[label] = written
+    return False
+
+
 GPU = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
     Stage("strip-mine", _strip_mine, _has_large_tiles, Scope.MODULE, "strip_mined"),
@@ -404,9 +453,9 @@ GPU = (
     Stage("eliminate-redundant-barriers", _eliminate_redundant_barriers, _writes_buffers,
           Scope.ROLES),
     Stage("conditional-row-max", _conditional_row_max, _reduces, Scope.EACH, "layouts"),
-    Stage("allocate-shared", _allocate_shared, scope=Scope.MODULE, snapshot="allocated",
-          marker="allocated"),
-    Stage("insert-barriers", _insert_barriers, scope=Scope.EACH, marker="barriers"),
+    Stage("allocate-shared", _allocate_shared, _needs_shared_memory, Scope.MODULE, "allocated",
+          "allocated"),
+    Stage("insert-barriers", _insert_barriers, _may_have_hazards, Scope.EACH, marker="barriers"),
     Stage("rotate", _rotate, lambda f, _: len(f.blocks) >= 2 * _MANY_LOOPS),
     Stage("plan-host", _plan_host, scope=Scope.MODULE, snapshot="barriers"),
 )  # fmt: skip

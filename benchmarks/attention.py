@@ -6,9 +6,9 @@
 Our kernel is the ordinary `tileir.testing.attention.attention`: pointers, masks, a loop and two
 dots, online softmax. Every result is checked (`checks.attention`) with the output poisoned before.
 Batches times heads are such that batch * t = 16384 and heads * d = 2048; of `--group` heads of
-queries each shares keys and values. Variants run in random order in five rounds; a round's figure
-is the median of its launches, each with a cold L2. `f8`: e4m3 factors and bf16 results, values as
-[d, t], against the peers on the same numbers in bf16, for torch has no other.
+queries each shares keys and values. `timing.py` says how variants are timed.
+`f8`: e4m3 operands and bf16 results, V as [d, t]; the peers take the same numbers in bf16, since
+torch has no attention of 8 bits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import checks
-import products
+import matmul_shapes
 import timing
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -36,42 +36,43 @@ from tileir.testing.attention import attention, heads_together
 
 
 class Block(NamedTuple):
-    """Rows and keys of a tile, whether blocks work for many tiles, whether warpgroups begin
-    products in turns, and whether a few heads come together, as they do where causal."""
+    """Queries and keys of a tile, whether the kernel is persistent, whether the warpgroups issue
+    their MMAs in alternation (`Options.ordered_softmax`), and whether instances of several heads
+    are scheduled together, as they always are where causal."""
 
     m: int
     n: int
     persistent: bool = True
-    turns: bool = True
+    ordered_softmax: bool = True
     heads: bool = False
 
     def __str__(self) -> str:
         way = "" if self.persistent else " once"
         heads = " heads" if self.heads else ""
-        return f"{self.m}x{self.n}{way}{'' if self.turns else ' at will'}{heads}"
+        return f"{self.m}x{self.n}{way}{'' if self.ordered_softmax else ' unordered'}{heads}"
 
 
 BLOCKS = {
     64: (
-        Block(192, 128), Block(128, 128), Block(128, 192), Block(192, 128, turns=False),
+        Block(192, 128), Block(128, 128), Block(128, 192), Block(192, 128, ordered_softmax=False),
         Block(128, 128, False), Block(192, 128, heads=True),
     ),
     96: (
         Block(128, 96), Block(128, 128), Block(192, 96), Block(128, 160),
-        Block(128, 96, turns=False),
+        Block(128, 96, ordered_softmax=False),
     ),
     128: (
-        Block(128, 128), Block(128, 128, turns=False), Block(128, 160), Block(128, 144),
-        Block(128, 160, turns=False), Block(128, 128, False), Block(128, 128, heads=True),
+        Block(128, 128), Block(128, 128, ordered_softmax=False), Block(128, 160), Block(128, 144),
+        Block(128, 160, ordered_softmax=False), Block(128, 128, False), Block(128, 128, heads=True),
     ),
-    256: (Block(128, 64), Block(128, 48), Block(128, 64, turns=False)),
+    256: (Block(128, 64), Block(128, 48), Block(128, 64, ordered_softmax=False)),
 }  # fmt: skip
 BLOCKS_OF_8_BITS = {
     64: (Block(128, 128), Block(192, 96), Block(192, 128), Block(128, 192)),
     96: (Block(128, 96), Block(128, 128), Block(192, 96)),
     128: (
-        Block(128, 128), Block(128, 160), Block(128, 192), Block(128, 128, turns=False),
-        Block(128, 192, turns=False),
+        Block(128, 128), Block(128, 160), Block(128, 192), Block(128, 128, ordered_softmax=False),
+        Block(128, 192, ordered_softmax=False),
     ),
     256: (Block(128, 64),),
 }  # fmt: skip
@@ -86,31 +87,33 @@ CHECKED = 16
 def kernels(
     kind: str, d: int, causal: bool, group: int, blocks: tuple[Block, ...] | None = None
 ) -> dict[Block, Kernel]:
-    """Kernels by tile, all of `blocks_of` unless told; what does not compile is said and left
-    out."""
-    found = dict[Block, Kernel]()
+    """Kernels by tile, of all tiles of `blocks_of` by default. Tiles that do not compile are
+    printed and left out."""
+    compiled_kernels = dict[Block, Kernel]()
     eight = kind == "f8"
     for block in blocks or blocks_of(kind, d):
         if causal and block.heads:
-            continue  # they all are
-        factor, result = (F8E4M3, BF16) if eight else (products.BUDGET[kind][0], None)
+            continue  # every causal kernel is
+        element, result = (F8E4M3, BF16) if eight else (matmul_shapes.TYPES_16_BITS[kind][0], None)
         module = attention(
-            block.m, block.n, d, factor, result, causal=causal, grouped=group > 1,
+            block.m, block.n, d, element, result, causal=causal, grouped=group > 1,
             v_transposed=eight, arranged=causal or block.heads,
         )  # fmt: skip
         try:
             options = Options(
-                warp_specialize=True, persistent=block.persistent, ordered_softmax=block.turns
+                warp_specialize=True,
+                persistent=block.persistent,
+                ordered_softmax=block.ordered_softmax,
             )
-            made = tileir.backend.compile(module, "sm_90a", options)
-            used = made.metadata
+            compiled = tileir.backend.compile(module, "sm_90a", options)
+            used = compiled.metadata
         except Exception as error:
             print(f"d {d} {block} {type(error).__name__}: {error}"[:200], flush=True)
             continue
-        if made.host is not None:
+        if compiled.host is not None:
             print(f"d {d} {block} {used.registers} registers {used.spills} spilled", flush=True)
-            found[block] = Kernel(made)
-    return found
+            compiled_kernels[block] = Kernel(compiled)
+    return compiled_kernels
 
 
 def blocks_of(kind: str, d: int) -> tuple[Block, ...]:
@@ -128,27 +131,27 @@ def scale_of(d: int) -> float:
     return 1 / math.sqrt(d) / math.log(2)
 
 
-def ours(kernel: Kernel, block: Block, causal: bool, group: int, factors: Any = None) -> Any:
-    """A function of (q, k, v, o) that launches `kernel`, on `factors` in place of the first three
-    where they are given."""
+def ours(kernel: Kernel, block: Block, causal: bool, group: int, operands: Any = None) -> Any:
+    """A function of (q, k, v, o) that launches `kernel`; `operands`, if any, take the place of
+    q, k and v."""
     processors = torch.cuda.get_device_properties(0).multi_processor_count
 
     def call(q: Any, k: Any, v: Any, o: Any) -> None:
         batch, heads, t, d = q.shape
         stream = torch.cuda.current_stream().cuda_stream
-        given = factors or (q, k, v)
+        inputs = operands or (q, k, v)
         more = [group] if group > 1 else []
         if causal or block.heads:
-            many, size = batch * heads, given[0].element_size()
+            many, size = batch * heads, inputs[0].element_size()
             more.append(heads_together(t, d, block.m, many, processors, size, causal=causal))
         grid = -(-t // block.m), batch * heads
-        kernel[grid](*given, o, t, scale_of(d), *more, stream=stream)
+        kernel[grid](*inputs, o, t, scale_of(d), *more, stream=stream)
 
     return call
 
 
-def timed(backend: Any, causal: bool, group: int) -> Any:
-    """A function of (q, k, v, o) that calls torch, which makes its own result."""
+def torch_attention(backend: Any, causal: bool, group: int) -> Any:
+    """A function of (q, k, v, o) that calls torch, which allocates its own result."""
 
     def call(q: Any, k: Any, v: Any, o: Any) -> None:
         with sdpa_kernel(backend):
@@ -158,31 +161,31 @@ def timed(backend: Any, causal: bool, group: int) -> Any:
 
 
 def tensors(kind: str, shape: tuple[int, ...], group: int) -> tuple[Any, Any]:
-    """q, k, v and o as the peers take them, and the factors as ours do where these differ."""
+    """q, k, v and o as the peers take them, and q, k and v of our kernel where these differ."""
     fewer = (shape[0], shape[1] // group, *shape[2:])
-    dtype = products.BUDGET["bf16" if kind == "f8" else kind][1]
+    dtype = matmul_shapes.TYPES_16_BITS["bf16" if kind == "f8" else kind][1]
     q, k, v = (torch.randn(s, device="cuda").to(dtype) for s in (shape, fewer, fewer))
     if kind != "f8":
         return (q, k, v, torch.full_like(q, math.nan)), None
-    low = tuple(x.to(torch.float8_e4m3fn) for x in (q, k, v))
-    q, k, v = (x.to(dtype) for x in low)
-    turned = low[2].view(torch.uint8).mT.contiguous().view(torch.float8_e4m3fn)
-    return (q, k, v, torch.full_like(q, math.nan)), (*low[:2], turned)
+    operands = tuple(x.to(torch.float8_e4m3fn) for x in (q, k, v))
+    q, k, v = (x.to(dtype) for x in operands)
+    transposed = operands[2].view(torch.uint8).mT.contiguous().view(torch.float8_e4m3fn)
+    return (q, k, v, torch.full_like(q, math.nan)), (*operands[:2], transposed)
 
 
-def row(kind: str, d: int, causal: bool, t: int, made: dict[Block, Kernel], group: int) -> Any:
+def row(kind: str, d: int, causal: bool, t: int, compiled: dict[Block, Kernel], group: int) -> Any:
     """One line of the table."""
     torch.manual_seed(t)
     shape = shape_of(d, t, group)
-    data, factors = tensors(kind, shape, group)
+    data, operands = tensors(kind, shape, group)
     q, k, v, o = data
     rows = checks.sample(t, CHECKED)
     units = {"unit": checks.UNITS[RESULTS[kind]], "weights": checks.UNITS[kind]}
     expected = checks.attention(q, k, v, rows, causal=causal, **units)
     calls, failed = {}, {}
-    for block, kernel in made.items():
+    for block, kernel in compiled.items():
         o.fill_(math.nan)
-        call = ours(kernel, block, causal, group, factors)
+        call = ours(kernel, block, causal, group, operands)
         call(*data)
         why = checks.fault(o[:, :, rows], *expected)
         if why is None and not o.isnan().any():
@@ -191,8 +194,8 @@ def row(kind: str, d: int, causal: bool, t: int, made: dict[Block, Kernel], grou
             failed[str(block)] = why or "rows are not written"
     for name, backend in PEERS.items():
         try:
-            timed(backend, causal, group)(*data)
-            calls[name] = timed(backend, causal, group)
+            torch_attention(backend, causal, group)(*data)
+            calls[name] = torch_attention(backend, causal, group)
         except RuntimeError:
             continue
     times = timing.measure(calls, data)
@@ -226,12 +229,12 @@ def main() -> int:
     end, rows = time.monotonic() + options.seconds, []
     for d in map(int, options.sizes.split(",")):
         for causal in (False, True):
-            made = kernels(options.kind, d, causal, options.group)
+            compiled = kernels(options.kind, d, causal, options.group)
             for t in map(int, options.lengths.split(",")):
                 if time.monotonic() < end:
-                    rows.append(row(options.kind, d, causal, t, made, options.group))
+                    rows.append(row(options.kind, d, causal, t, compiled, options.group))
     if options.out:
-        text = json.dumps({"device": products.device(), "rows": rows}, indent=1)
+        text = json.dumps({"device": matmul_shapes.device(), "rows": rows}, indent=1)
         Path(options.out).write_text(text)
     return int(any(r["wrong"] for r in rows))
 

@@ -2,13 +2,14 @@
 
     python benchmarks/attention_backward.py [--out FILE.json] [--seconds 500] [--kind f16|bf16]
 
-Ours are the ordinary kernels of `tileir.testing.kernels_backward`, in two ways. Apart: sums of
-rows, the gradients of keys and values, that of queries. Fused: sums of rows, with zeros where the
-next kernel, which finds all three gradients, adds up that of queries; then what was added, scaled.
-The sums of weights come from `tileir.testing.attention`. Tiles are chosen for each kernel by
-itself, and the three launches of each way are measured together, as the peers' are; ours is the
-quicker way. Every result is checked in double precision, with the outputs poisoned before. Batches
-times heads are such that batch * t = 16384 and heads * d = 2048; `--group` heads share one of keys.
+Ours are the ordinary kernels of `tileir.testing.kernels_backward`, in two variants of three
+launches. `separate`: delta (o * do added up by rows), then dk and dv, then dq. `fused`: delta and
+zeros for dq, then one kernel for all three gradients, which accumulates dq in memory, then the
+scaling of dq. The log-sum-exp of the scores comes from `tileir.testing.attention`. Tiles are chosen
+for each kernel by itself. The three launches of a variant are timed together, as the peers' are,
+and the faster variant counts. Every result is checked in double precision, with the outputs
+poisoned before. Batches times heads are such that batch * t = 16384 and heads * d = 2048; `--group`
+heads of queries share one of keys.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import checks
-import products
+import matmul_shapes
 import timing
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -43,7 +44,7 @@ from tileir.testing.kernels_backward import (
 
 
 class Block(NamedTuple):
-    """Queries and keys of a tile, and whether blocks work for many tiles."""
+    """Queries and keys of a tile, and whether the kernel is persistent."""
 
     m: int
     n: int
@@ -67,27 +68,27 @@ FUSED = {
 }
 FORWARD = {64: Block(128, 128), 128: Block(128, 128)}
 ROWS = 64
-"""Rows of a block of the kernel of sums of rows."""
+"""Rows of a block of the kernel for delta."""
 PEERS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 LENGTHS = (512, 2048, 8192, 16384)
 Call = Callable[[], None]
 
 
 class Data(NamedTuple):
-    """What a row of the table is measured on."""
+    """The tensors of a row of the table: `g` is the gradient of the output `o`."""
 
     q: torch.Tensor
     k: torch.Tensor
     v: torch.Tensor
     g: torch.Tensor
     o: torch.Tensor
-    sums: torch.Tensor
+    logsumexp: torch.Tensor
     delta: torch.Tensor
     dq: torch.Tensor
     dk: torch.Tensor
     dv: torch.Tensor
     total: torch.Tensor
-    """What the fused kernel adds up."""
+    """dq as the fused kernel accumulates it, in f32."""
 
     @property
     def t(self) -> int:
@@ -125,22 +126,22 @@ def kernels(
     of_keys: tuple[Block, ...] | None = None, of_queries: tuple[Block, ...] | None = None,
     of_all: tuple[Block, ...] | None = None,
 ) -> Kernels:  # fmt: skip
-    """All kernels of one size of heads, or those of some tiles; tiles that do not compile are said
+    """All kernels of one head size, or those of some tiles. Tiles that do not compile are printed
     and left out."""
-    factor, first = products.BUDGET[kind][0], FORWARD[d]
-    forward = attention(first.m, first.n, d, factor, causal=causal, save_lse=True, grouped=True)
+    element, first = matmul_shapes.TYPES_16_BITS[kind][0], FORWARD[d]
+    forward = attention(first.m, first.n, d, element, causal=causal, save_lse=True, grouped=True)
     of_keys, of_queries, of_all = (
         tiles[d] if some is None else some
         for some, tiles in ((of_keys, KEYS), (of_queries, QUERIES), (of_all, FUSED))
     )
     return Kernels(
         _plain(forward),
-        _plain(attention_delta(ROWS, d, factor)),
-        _tiles("keys", attention_keys, of_keys, d, factor, causal),
-        _tiles("queries", attention_queries, of_queries, d, factor, causal),
-        _plain(attention_delta(ROWS, d, factor, fused=True)),
-        _tiles("fused", partial(attention_keys, fused=True), of_all, d, factor, causal),
-        _plain(attention_scaled(ROWS, d, factor)),
+        _plain(attention_delta(ROWS, d, element)),
+        _tiles("keys", attention_keys, of_keys, d, element, causal),
+        _tiles("queries", attention_queries, of_queries, d, element, causal),
+        _plain(attention_delta(ROWS, d, element, fused=True)),
+        _tiles("fused", partial(attention_keys, fused=True), of_all, d, element, causal),
+        _plain(attention_scaled(ROWS, d, element)),
     )
 
 
@@ -149,50 +150,54 @@ def _plain(module: Any) -> Kernel:
 
 
 def _tiles(
-    name: str, make: Any, blocks: tuple[Block, ...], d: int, factor: Any, causal: bool
+    name: str, build: Any, blocks: tuple[Block, ...], d: int, element: Any, causal: bool
 ) -> dict[Block, Kernel]:
-    found = dict[Block, Kernel]()
+    compiled_kernels = dict[Block, Kernel]()
     for block in blocks:
-        module = make(block.m, block.n, d, factor, causal=causal)
+        module = build(block.m, block.n, d, element, causal=causal)
         try:
-            made = tileir.backend.compile(module, "sm_90a", Options(persistent=block.persistent))
-            used = made.metadata
+            compiled = tileir.backend.compile(
+                module, "sm_90a", Options(persistent=block.persistent)
+            )
+            used = compiled.metadata
         except Exception as error:
             print(f"d {d} {name} {block} {type(error).__name__}: {error}"[:200], flush=True)
             continue
-        if made.host is not None:
+        if compiled.host is not None:
             what = f"{used.registers} registers {used.spills} spilled"
             print(f"d {d} {name} {block} {what}", flush=True)
-            found[block] = Kernel(made)
-    return found
+            compiled_kernels[block] = Kernel(compiled)
+    return compiled_kernels
 
 
 def inputs(kind: str, d: int, t: int, group: int) -> Data:
     """Numbers of a normal distribution; outputs are NaN."""
     torch.manual_seed(t)
     batch, heads = max(1, 16384 // t), 2048 // d
-    dtype = products.BUDGET[kind][1]
+    dtype = matmul_shapes.TYPES_16_BITS[kind][1]
     many, few = (batch, heads, t, d), (batch, heads // group, t, d)
     q, k, v, g = (torch.randn(s, device="cuda").to(dtype) for s in (many, few, few, many))
     rows = (batch, heads, -(-t // LSE_PADDING) * LSE_PADDING)
-    sums, delta = (torch.full(rows, math.nan, device="cuda") for _ in range(2))
+    logsumexp, delta = (torch.full(rows, math.nan, device="cuda") for _ in range(2))
     dq, dk, dv, o = (torch.full_like(x, math.nan) for x in (q, k, v, q))
-    return Data(q, k, v, g, o, sums, delta, dq, dk, dv, torch.empty_like(q, dtype=torch.float32))
+    return Data(
+        q, k, v, g, o, logsumexp, delta, dq, dk, dv, torch.empty_like(q, dtype=torch.float32)
+    )
 
 
-def forward(made: Kernels, x: Data) -> None:
-    """The output and the sums of weights."""
+def forward(compiled: Kernels, x: Data) -> None:
+    """The output, and the log-sum-exp of the scores."""
     block, stream = FORWARD[x.q.shape[3]], torch.cuda.current_stream().cuda_stream
-    arguments = (x.q, x.k, x.v, x.o, x.t, x.scale, x.sums, x.group)
-    made.forward[-(-x.t // block.m), x.heads[0]](*arguments, stream=stream)
+    arguments = (x.q, x.k, x.v, x.o, x.t, x.scale, x.logsumexp, x.group)
+    compiled.forward[-(-x.t // block.m), x.heads[0]](*arguments, stream=stream)
 
 
-def delta(made: Kernels, x: Data) -> Call:
-    """The call that sums rows."""
+def delta(compiled: Kernels, x: Data) -> Call:
+    """The call for delta."""
 
     def call() -> None:
         stream = torch.cuda.current_stream().cuda_stream
-        made.delta[-(-x.t // ROWS), x.heads[0]](x.o, x.g, x.delta, x.t, stream=stream)
+        compiled.delta[-(-x.t // ROWS), x.heads[0]](x.o, x.g, x.delta, x.t, stream=stream)
 
     return call
 
@@ -202,7 +207,7 @@ def keys(kernel: Kernel, block: Block, x: Data) -> Call:
 
     def call() -> None:
         stream = torch.cuda.current_stream().cuda_stream
-        arguments = (x.q, x.k, x.v, x.g, x.sums, x.delta, x.dk, x.dv, x.t, x.group, x.scale)
+        arguments = (x.q, x.k, x.v, x.g, x.logsumexp, x.delta, x.dk, x.dv, x.t, x.group, x.scale)
         kernel[-(-x.t // block.n), x.heads[1]](*arguments, stream=stream)
 
     return call
@@ -213,23 +218,23 @@ def queries(kernel: Kernel, block: Block, x: Data) -> Call:
 
     def call() -> None:
         stream = torch.cuda.current_stream().cuda_stream
-        arguments = (x.q, x.k, x.v, x.g, x.sums, x.delta, x.dq, x.t, x.group, x.scale)
+        arguments = (x.q, x.k, x.v, x.g, x.logsumexp, x.delta, x.dq, x.t, x.group, x.scale)
         kernel[-(-x.t // block.m), x.heads[0]](*arguments, stream=stream)
 
     return call
 
 
-def fused(made: Kernels, block: Block, x: Data) -> Call:
-    """The calls for all gradients: zeros and sums of rows, the kernel, what it added up scaled."""
+def fused_gradients(compiled: Kernels, block: Block, x: Data) -> Call:
+    """The calls for all gradients: delta and zeros for dq, the fused kernel, the scaling of dq."""
 
     def call() -> None:
         stream = torch.cuda.current_stream().cuda_stream
         rows = -(-x.t // ROWS), x.heads[0]
-        made.clear[rows](x.o, x.g, x.delta, x.total, x.t, stream=stream)
-        arguments = (x.q, x.k, x.v, x.g, x.sums, x.delta, x.dk, x.dv, x.total)
-        kernel, blocks = made.fused[block], (-(-x.t // block.n), x.heads[1])
+        compiled.clear[rows](x.o, x.g, x.delta, x.total, x.t, stream=stream)
+        arguments = (x.q, x.k, x.v, x.g, x.logsumexp, x.delta, x.dk, x.dv, x.total)
+        kernel, blocks = compiled.fused[block], (-(-x.t // block.n), x.heads[1])
         kernel[blocks](*arguments, x.t, x.group, x.scale, stream=stream)
-        made.scaled[rows](x.total, x.dq, x.t, x.scale, stream=stream)
+        compiled.scaled[rows](x.total, x.dq, x.t, x.scale, stream=stream)
 
     return call
 
@@ -237,12 +242,12 @@ def fused(made: Kernels, block: Block, x: Data) -> Call:
 def peer(backend: Any, x: Data, causal: bool) -> Call:
     """The call for torch's gradients."""
     with sdpa_kernel(backend):
-        given = [y.detach().clone().requires_grad_() for y in (x.q, x.k, x.v)]
-        out = attend(*given, is_causal=causal, enable_gqa=x.group > 1)
+        inputs = [y.detach().clone().requires_grad_() for y in (x.q, x.k, x.v)]
+        out = attend(*inputs, is_causal=causal, enable_gqa=x.group > 1)
     torch.cuda.synchronize()
 
     def call() -> None:
-        torch.autograd.grad(out, given, x.g, retain_graph=True)
+        torch.autograd.grad(out, inputs, x.g, retain_graph=True)
 
     return call
 
@@ -281,7 +286,7 @@ def statistics(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def far(x: Data, expected: dict[str, tuple[Any, Any]], names: tuple[str, ...]) -> str | None:
-    """What is wrong with outputs; None where nothing is. They are poisoned again."""
+    """What is wrong with outputs; None where nothing is. Poisons them for the next check."""
     why: str | None = None
     for name in names:
         output = getattr(x, name)
@@ -293,19 +298,21 @@ def far(x: Data, expected: dict[str, tuple[Any, Any]], names: tuple[str, ...]) -
     return why
 
 
-def candidates(made: Kernels, x: Data) -> dict[str, tuple[Call, tuple[str, ...]]]:
+def candidates(compiled: Kernels, x: Data) -> dict[str, tuple[Call, tuple[str, ...]]]:
     """Calls by name, and what they write."""
-    found = {f"keys {b}": (keys(k, b, x), ("dk", "dv")) for b, k in made.keys.items()}
-    found |= {f"queries {b}": (queries(k, b, x), ("dq",)) for b, k in made.queries.items()}
-    return found | {f"fused {b}": (fused(made, b, x), ("dq", "dk", "dv")) for b in made.fused}
+    calls = {f"keys {b}": (keys(k, b, x), ("dk", "dv")) for b, k in compiled.keys.items()}
+    calls |= {f"queries {b}": (queries(k, b, x), ("dq",)) for b, k in compiled.queries.items()}
+    return calls | {
+        f"fused {b}": (fused_gradients(compiled, b, x), ("dq", "dk", "dv")) for b in compiled.fused
+    }
 
 
-def right(made: Kernels, x: Data, causal: bool, unit: float) -> tuple[dict[str, Call], Any]:
+def right(compiled: Kernels, x: Data, causal: bool, unit: float) -> tuple[dict[str, Call], Any]:
     """The candidates whose results are right, and what is wrong with the others."""
-    forward(made, x)
-    delta(made, x)()
+    forward(compiled, x)
+    delta(compiled, x)()
     expected, calls, failed = exact(x, causal, unit), {}, {}
-    for name, (call, outputs) in candidates(made, x).items():
+    for name, (call, outputs) in candidates(compiled, x).items():
         call()
         why = far(x, expected, outputs)
         if why is None:
@@ -315,10 +322,10 @@ def right(made: Kernels, x: Data, causal: bool, unit: float) -> tuple[dict[str, 
     return calls, failed
 
 
-def row(kind: str, d: int, causal: bool, t: int, group: int, made: Kernels) -> Any:
+def row(kind: str, d: int, causal: bool, t: int, group: int, compiled: Kernels) -> Any:
     """One line of the table."""
     x = inputs(kind, d, t, group)
-    calls, failed = right(made, x, causal, products.BUDGET[kind][2])
+    calls, failed = right(compiled, x, causal, matmul_shapes.TYPES_16_BITS[kind][2])
     single = timing.measure(calls, ())
     best = {
         part: min((n for n in single if n.startswith(part)), key=single.__getitem__, default=None)
@@ -326,8 +333,8 @@ def row(kind: str, d: int, causal: bool, t: int, group: int, made: Kernels) -> A
     }
     together: dict[str, Call] = {}
     if best["keys"] and best["queries"]:
-        parts = [delta(made, x), calls[best["keys"]], calls[best["queries"]]]
-        together["apart"] = sequence(parts)
+        parts = [delta(compiled, x), calls[best["keys"]], calls[best["queries"]]]
+        together["separate"] = sequence(parts)
     if best["fused"]:
         together["fused"] = calls[best["fused"]]
     for name, backend in PEERS.items():
@@ -341,7 +348,7 @@ def row(kind: str, d: int, causal: bool, t: int, group: int, made: Kernels) -> A
     flops = 10 * x.heads[0] * t * t * d * (0.5 if causal else 1)
     rates = {n: flops / us / 1e6 for n, us in times.items()}
     theirs = min((us for n, us in times.items() if n in PEERS), default=math.nan)
-    way = min((n for n in ("apart", "fused") if n in times), key=times.__getitem__, default=None)
+    way = min((n for n in ("separate", "fused") if n in times), key=times.__getitem__, default=None)
     chosen = [best["fused"]] if way == "fused" else [best["keys"], best["queries"]]
     ratio = theirs / times[way] if way else None
     times |= {"ours": times[way]} if way else {}
@@ -377,13 +384,13 @@ def main() -> int:
     end, rows = time.monotonic() + options.seconds, []
     for d in map(int, options.sizes.split(",")):
         for causal in (False, True):
-            made = kernels(options.kind, d, causal)
+            compiled = kernels(options.kind, d, causal)
             for t in map(int, options.lengths.split(",")):
                 if time.monotonic() < end:
                     group, kind = options.group, options.kind
-                    rows.append(row(kind, d, causal, t, group, made))
+                    rows.append(row(kind, d, causal, t, group, compiled))
     if options.out:
-        text = json.dumps({"device": products.device(), "rows": rows}, indent=1)
+        text = json.dumps({"device": matmul_shapes.device(), "rows": rows}, indent=1)
         Path(options.out).write_text(text)
     return int(any(r["wrong"] for r in rows))
 

@@ -79,7 +79,7 @@ def fault(result: Any, exact: Array, bound: Array) -> str | None:
 
 
 def _scale(mine: Array, exact: Array) -> float:
-    """The factor of `exact` that is nearest to `mine`."""
+    """The multiple of `exact` that is nearest to `mine`."""
     norm = float((exact * exact).sum())
     return float((mine * exact).sum()) / norm if norm else 1.0
 
@@ -110,14 +110,14 @@ def wrong_results(exact: Array) -> dict[str, Array]:
     for dim in range(exact.ndim):
         moved = np.roll(exact, 1, dim)
         if exact.shape[dim] > 1 and not np.array_equal(moved, exact):
-            wrong[f"what is moved along dimension {dim}"] = moved
+            wrong[f"elements moved along dimension {dim}"] = moved
     return wrong
 
 
 # References: the exact result and the bound -------------------------------------------------------
 
 
-def rounded(exact: Any, unit: float, inner: float = 0.0) -> tuple[Array, Array]:
+def elementwise(exact: Any, unit: float, inner: float = 0.0) -> tuple[Array, Array]:
     """A result that is computed with a relative error of `inner` and then rounded."""
     right = host(exact)
     return right, np.abs(right) * (2 * unit + inner)

@@ -1,17 +1,17 @@
 """How long compiling takes, and where it goes.
 
-    python benchmarks/compile_time.py [--out FILE.json] [--target sm_90] [--rounds 15]
+    python benchmarks/compile_time.py [--out FILE.json] [--target sm_90] [--repeats 15]
         [--triton PYTHON] [--tilelang PYTHON]
     python benchmarks/compile_time.py --growth loops --growth accesses
 
 Needs no GPU. Figures are medians of compilations in a warm process, from the builder's first call
-to machine code, nothing cached: milliseconds of the processor, user and system, child processes
-included, which a busy machine changes less than those of the clock; these stand beside them.
-`--triton` names a Python that has Triton, `--tilelang` one that has TileLang and `nvcc`: their
-kernels are then compiled for the same target, from source to machine code, in turns with ours, and
-ratios are printed. `growth` is the time for
-32,000 ops over that for 4,000, for programs of several shapes on 4 warps, where an op is one
-instruction for each thread: the least of several compilations of each.
+to machine code, with no cache. They are milliseconds of processor time, user and system, with child
+processes, because a busy machine changes these less than wall-clock time; `clock` is wall-clock
+time. `--triton` names a Python that has Triton, `--tilelang` one that has TileLang and `nvcc`.
+Their kernels are compiled for the same target, from source to machine code, interleaved with ours,
+and ratios are printed. `growth` is the time for 32,000 ops over that for 4,000, for programs of
+several shapes on 4 warps, where an op is one instruction for each thread: the least of three
+compilations of each.
 """
 
 from __future__ import annotations
@@ -93,25 +93,25 @@ def least(runs: list[dict[str, float]]) -> dict[str, float]:
     return {name: min(run[name] for run in runs) for name in runs[0]}
 
 
-def kernels(target: str, peers: Mapping[str, str], rounds: int) -> dict[str, Any]:
-    """Ours and the peers' in turns, so that a busy machine is busy for all."""
+def kernels(target: str, peers: Mapping[str, str], repeats: int) -> dict[str, Any]:
+    """Ours and the peers', interleaved, so that a busy machine is busy for all."""
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in KERNELS}
     theirs: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
     for make in KERNELS.values():
         once(make, target)
-    for _ in range(rounds):
+    for _ in range(repeats):
         once(KERNELS["add"], target)  # as the peers' processes do: it is warm for all
         for name, make in KERNELS.items():
             runs[name].append(once(make, target))
         for peer, python in peers.items():
             for name, taken in _peer(peer, python, target).items():
                 theirs[peer, name].append(taken)
-    found: dict[str, Any] = {name: medians(r) for name, r in runs.items()}
+    results: dict[str, Any] = {name: medians(r) for name, r in runs.items()}
     for peer, kernel in itertools.product(peers, KERNELS):
-        taken = found[kernel][peer] = medians(theirs[peer, kernel])
-        taken["ratio"] = found[kernel]["total"] / taken["total"]
-        taken["clock ratio"] = found[kernel]["clock"] / taken["clock"]
-    return found
+        taken = results[kernel][peer] = medians(theirs[peer, kernel])
+        taken["ratio"] = results[kernel]["total"] / taken["total"]
+        taken["clock ratio"] = results[kernel]["clock"] / taken["clock"]
+    return results
 
 
 def _command(peer: str, python: str, target: str) -> list[str]:
@@ -127,7 +127,7 @@ def _peer(peer: str, python: str, target: str) -> dict[str, dict[str, float]]:
 
 def growth(target: str, shapes: list[str], small: int = 4000, large: int = 32000) -> dict[str, Any]:
     """Stages of programs of `small` and `large` ops, and the ratio of their totals."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     four = Options(num_warps=4)
     for name in shapes:
         runs = {
@@ -135,27 +135,27 @@ def growth(target: str, shapes: list[str], small: int = 4000, large: int = 32000
             for ops in (small, large)
         }
         ratio = runs[large]["total"] / runs[small]["total"]
-        found[name] = {"ratio": ratio, **{str(n): run for n, run in runs.items()}}
+        results[name] = {"ratio": ratio, **{str(n): run for n, run in runs.items()}}
         for ops in (small, large):
             show(f"{name} {ops}", runs[ops])
         print(f"{name}: {large} ops take {ratio:.2f} times what {small} take", flush=True)
-    return found
+    return results
 
 
-def fresh(target: str, peers: Mapping[str, str], rounds: int) -> dict[str, float]:
+def fresh(target: str, peers: Mapping[str, str], repeats: int) -> dict[str, float]:
     """Seconds of a process that compiles its first kernel: start, imports and all, ours and the
-    peers' in turns; of the processor, and of the clock."""
+    peers', interleaved; processor time and wall-clock time."""
     commands = {"tileir": [sys.executable, "-c", FRESH.format(here=str(HERE), target=target)]}
     for peer, python in peers.items():
         commands[peer] = [*_command(peer, python, target), "--first"]
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
-    for _ in range(rounds + 1):
+    for _ in range(repeats + 1):
         for name, command in commands.items():
             runs[name].append(_process(command))
-    found = {f"{n} {k}": v for n, r in runs.items() for k, v in medians(r[1:]).items()}
+    results = {f"{n} {k}": v for n, r in runs.items() for k, v in medians(r[1:]).items()}
     for peer in peers:
-        found[f"{peer} ratio"] = found["tileir total"] / found[f"{peer} total"]
-    return found
+        results[f"{peer} ratio"] = results["tileir total"] / results[f"{peer} total"]
+    return results
 
 
 def _process(command: list[str]) -> dict[str, float]:
@@ -168,11 +168,9 @@ def _process(command: list[str]) -> dict[str, float]:
 
 def show(name: str, run: dict[str, Any]) -> None:
     times = " ".join(f"{run[part]:8.1f}" for part in (*PARTS, "total", "clock"))
-    known = ((peer, run[peer]) for peer in PEERS if peer in run)
-    against = "".join(
-        f"  {peer} {taken['total']:.1f}, {taken['ratio']:.3f}" for peer, taken in known
-    )
-    print(f"{name:18} {times}  {run['registers']:.0f} registers{against}", flush=True)
+    peers = ((peer, run[peer]) for peer in PEERS if peer in run)
+    text = "".join(f"  {peer} {taken['total']:.1f}, {taken['ratio']:.3f}" for peer, taken in peers)
+    print(f"{name:18} {times}  {run['registers']:.0f} registers{text}", flush=True)
 
 
 def main() -> None:
@@ -181,7 +179,7 @@ def main() -> None:
     for peer in PEERS:
         parser.add_argument(f"--{peer}", help=f"a Python that has it, to compare with {peer}")
     parser.add_argument("--target", default="sm_90")
-    parser.add_argument("--rounds", type=int, default=15, help="compilations of each kernel")
+    parser.add_argument("--repeats", type=int, default=15, help="compilations of each kernel")
     parser.add_argument(
         "--growth", action="append", choices=[*LONG, "none"], help="shapes of long programs: all"
     )
@@ -189,15 +187,15 @@ def main() -> None:
     peers = {peer: python for peer in PEERS if (python := getattr(options, peer))}
     heads = " ".join(f"{part:>8}" for part in (*PARTS, "total", "clock"))
     print(f"{'ms':18} {heads}")
-    found: dict[str, Any] = {"kernels": kernels(options.target, peers, options.rounds)}
-    for name, run in found["kernels"].items():
+    results: dict[str, Any] = {"kernels": kernels(options.target, peers, options.repeats)}
+    for name, run in results["kernels"].items():
         show(name, run)
-    found["fresh"] = fresh(options.target, peers, options.rounds)
-    print(f"first kernel in a fresh process, s: {found['fresh']}")
+    results["fresh"] = fresh(options.target, peers, options.repeats)
+    print(f"first kernel in a fresh process, s: {results['fresh']}")
     shapes = options.growth or [*LONG]
-    found["growth"] = growth(options.target, [name for name in shapes if name in LONG])
+    results["growth"] = growth(options.target, [name for name in shapes if name in LONG])
     if options.out:
-        Path(options.out).write_text(json.dumps(found, indent=1) + "\n")
+        Path(options.out).write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def softmax(block: int = 1024) -> Module:
 
 
 def matmul(rows: int = 128, columns: int = 128, depth: int = 64) -> Module:
-    """c = a b in f16 with sums in f32, masked at every edge."""
+    """c = a b in f16 with accumulators in f32, masked at every edge."""
     b = Builder()
     data, size = arg(pointer(F16), aligned=16), arg(I32, multiple_of=16)
     out = arg(pointer(F32), aligned=16)
@@ -54,7 +54,7 @@ def matmul(rows: int = 128, columns: int = 128, depth: int = 64) -> Module:
 
 
 def arithmetic(ops: int) -> Module:
-    """`ops` additions, products and differences on a tile of 128 elements."""
+    """`ops` additions, multiplications and subtractions on a tile of 128 elements."""
     chance, b = random.Random(0), Builder()
     with b.kernel("arithmetic", x=pointer(F32), y=pointer(F32)) as (x, y):
         lanes = b.arange(128)
@@ -105,7 +105,7 @@ def loops(ops: int) -> Module:
 
 
 def reductions(ops: int) -> Module:
-    """Sums of tiles over all threads, each from the one before, four ops each."""
+    """Reductions of tiles over all threads, each of the result before, four ops each."""
     b = Builder()
     with b.kernel("reductions", x=pointer(F32), y=pointer(F32)) as (x, y):
         lanes = b.arange(128)

@@ -89,15 +89,15 @@ def seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def taken(kernel: Callable[..., Any], architecture: str, *extents: int) -> dict[str, float]:
+def compile_times(kernel: Callable[..., Any], architecture: str, *extents: int) -> dict[str, float]:
     """Milliseconds to compile a kernel, from the call that reads its source on."""
     target = tvm.target.Target({"kind": "cuda", "arch": architecture})
     start, used = time.perf_counter(), seconds()
     with target:
-        made = tilelang.lower(kernel(*extents), target=target, enable_device_compile=True)
+        lowered = tilelang.lower(kernel(*extents), target=target, enable_device_compile=True)
     total, clock = seconds() - used, time.perf_counter() - start
-    assert made.device_mod is not None
-    assert made.kernel_source
+    assert lowered.device_mod is not None
+    assert lowered.kernel_source
     return {"total": 1000 * total, "clock": 1000 * clock}
 
 
@@ -106,15 +106,15 @@ def main() -> None:
     architecture = f"sm_{capability}" + ("a" if capability == "90" else "")
     with FOLDER, contextlib.redirect_stdout(io.StringIO()):
         if "--first" in sys.argv:
-            taken(add, architecture, 1024)
+            compile_times(add, architecture, 1024)
             return
-        taken(add, architecture, 256)
-        found = {
-            "add": taken(add, architecture, 1024),
-            "softmax": taken(softmax, architecture, 1024),
-            "matmul": taken(matmul, architecture, 128, 128, 64),
+        compile_times(add, architecture, 256)
+        times = {
+            "add": compile_times(add, architecture, 1024),
+            "softmax": compile_times(softmax, architecture, 1024),
+            "matmul": compile_times(matmul, architecture, 128, 128, 64),
         }
-    print(json.dumps(found))
+    print(json.dumps(times))
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def taken(kernel: Any, capability: int, element: str, **constants: int) -> dict[str, float]:
+def compile_times(kernel: Any, capability: int, element: str, **constants: int) -> dict[str, float]:
     """Milliseconds to compile `kernel`; pointers and sizes are multiples of 16."""
     names = kernel.arg_names
     kinds = dict.fromkeys("abxy", f"*{element}") | {"c": "*fp32", "z": "*fp32"}
@@ -82,15 +82,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(None):
         os.environ["TRITON_CACHE_DIR"] = folder
         if "--first" in sys.argv:
-            taken(add, capability, "fp32", BLOCK=1024)
+            compile_times(add, capability, "fp32", BLOCK=1024)
             return
-        taken(add, capability, "fp32", BLOCK=256)
-        found = {
-            "add": taken(add, capability, "fp32", BLOCK=1024),
-            "softmax": taken(softmax, capability, "fp32", BLOCK=1024),
-            "matmul": taken(matmul, capability, "fp16", M=128, N=128, K=64),
+        compile_times(add, capability, "fp32", BLOCK=256)
+        times = {
+            "add": compile_times(add, capability, "fp32", BLOCK=1024),
+            "softmax": compile_times(softmax, capability, "fp32", BLOCK=1024),
+            "matmul": compile_times(matmul, capability, "fp16", M=128, N=128, K=64),
         }
-    print(json.dumps(found))
+    print(json.dumps(times))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
     python benchmarks/conversions.py [--out FILE.json]
 
-A kernel turns a tile from rows to columns and back in a loop, several blocks to an SM, so that
-shared memory is the bottleneck: a wavefront takes a cycle. Printed are cycles of an SM for a tile
-turned twice, the wavefronts counted from addresses, and how many of them are bank conflicts; once
-with the computed swizzle, which has none, and once without any (there LLVM makes some accesses
-wider than counted). Cycles near the wavefronts counted mean that the count holds on the device.
+A kernel converts a tile from a row-major to a column-major layout and back in a loop, with several
+blocks on an SM, so that shared memory is the bottleneck: a wavefront takes a cycle. Printed are
+cycles of an SM for the two conversions, the wavefronts counted from addresses, and how many of them
+are bank conflicts: once with the computed swizzle, which has none, and once without any (there LLVM
+makes some accesses wider than counted). The count holds on the device where the cycles are close to
+it.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from tileir.layout_tilings import blocked_layout
 from tileir.textual import parse
 
 TILES = (("f32", 4, (64, 64)), ("f16", 2, (128, 64)), ("i8", 1, (128, 128)))
-WARPS, BLOCKS, TURNS, ROUNDS = 4, 4, 400, 5
+WARPS, BLOCKS, ITERATIONS, REPETITIONS = 4, 4, 400, 5
 
 TEXT = """tir 1.0
 stage "layouts"
 #rows = {rows}
 #columns = {columns}
-define kernel void @turn({element}* aligned(16) %x, i32 %n) {{num_warps = {warps}}} {{
+define kernel void @convert({element}* aligned(16) %x, i32 %n) {{num_warps = {warps}}} {{
 entry:
   %i = make_range i32<{m}, {i}>
   %j = make_range i32<{n}, {j}>
@@ -71,18 +72,18 @@ exit:
 """
 
 
-def compiled(element: str, size: int, shape: tuple[int, int], machine: str) -> CompiledKernel:
-    """The kernel that turns a tile."""
+def compile_kernel(element: str, size: int, shape: tuple[int, int], machine: str) -> CompiledKernel:
+    """The kernel that converts a tile to columns and back."""
     rows, columns = (blocked_layout(shape, order, 16 // size, WARPS) for order in ((1, 0), (0, 1)))
     text = TEXT.format(
         rows=rows, columns=columns, element=element, warps=WARPS, m=shape[0], n=shape[1],
         i=rows.slice(1), j=rows.slice(0), i1=rows.collapse(1), j1=rows.collapse(0),
     )  # fmt: skip
     module, chosen = parse(text), target(machine)
-    function = module.functions["turn"]
+    function = module.functions["convert"]
     function = insert_barriers_into(allocate_function(function, chosen.shared_bytes))
-    memory, placed = SharedMemoryPlan.of(function), module.evolve(functions={"turn": function})
-    llvm = emit(KernelUnit(placed, "turn", memory, WARPS), chosen)
+    memory, placed = SharedMemoryPlan.of(function), module.evolve(functions={"convert": function})
+    llvm = emit(KernelUnit(placed, "convert", memory, WARPS), chosen)
     ptx = to_ptx(llvm, chosen, 3)
     about = metadata_of(function, function, placed, machine, WARPS, memory.size, memory.dynamic)
     return CompiledKernel({"barriers": placed}, llvm, ptx, about)
@@ -93,37 +94,37 @@ def plain(source: Columns, target: Columns, bits: int, size: int) -> Swizzle:
     return Swizzle(tuple(1 << i for i in range(bits)), 0, 0)
 
 
-def counted(size: int, shape: tuple[int, int]) -> tuple[int, int]:
-    """Wavefronts of a block for a tile turned twice, and those of them that are conflicts."""
+def count_wavefronts(size: int, shape: tuple[int, int]) -> tuple[int, int]:
+    """Wavefronts of a block for both conversions, and those of them that are conflicts."""
     rows, columns = (blocked_layout(shape, order, 16 // size, WARPS) for order in ((1, 0), (0, 1)))
     total = more = 0
     for source, target_ in ((rows, columns), (columns, rows)):
-        found = stagings.staging(source, target_, shape, size)
-        for side in (found.source, found.target):
+        plan = stagings.staging(source, target_, shape, size)
+        for side in (plan.source, plan.target):
             wide = size * side.vector
             for warp, group in itertools.product(range(WARPS), side.groups):
-                at = [found.offset(side.layout.coordinate(group[0], k, warp)) for k in range(32)]
+                at = [plan.offset(side.layout.coordinate(group[0], k, warp)) for k in range(32)]
                 total += wavefronts(at, wide)
                 more += conflicts(at, wide)
     return total, more
 
 
 def cycles(kernel: Kernel, element: str, shape: tuple[int, int]) -> float:
-    """Cycles of an SM for a tile turned twice, at the clock that the driver reports now."""
+    """Cycles of an SM for both conversions, at the clock that the driver reports now."""
     properties = torch.cuda.get_device_properties(0)
     blocks = properties.multi_processor_count * BLOCKS
     kind = {"f32": torch.float32, "f16": torch.float16, "i8": torch.int8}[element]
     x = torch.randint(0, 100, shape, device="cuda").to(kind)
     before, times = x.clone(), list[float]()
-    for _ in range(ROUNDS):
+    for _ in range(REPETITIONS):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        kernel[blocks](x, TURNS)
+        kernel[blocks](x, ITERATIONS)
         end.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) / 1000)
-    assert torch.equal(x, before), "a tile that was turned twice is not what it was"
-    return statistics.median(times) * torch.cuda.clock_rate() * 1e6 / (TURNS * BLOCKS)
+    assert torch.equal(x, before), "the two conversions changed the tile"
+    return statistics.median(times) * torch.cuda.clock_rate() * 1e6 / (ITERATIONS * BLOCKS)
 
 
 def main() -> None:
@@ -139,8 +140,8 @@ def main() -> None:
         stagings.staging.cache_clear()
         conversion.cache_clear()
         for element, size, shape in TILES:
-            kernel = Kernel(compiled(element, size, shape, machine))
-            taken, (waves, more) = cycles(kernel, element, shape), counted(size, shape)
+            kernel = Kernel(compile_kernel(element, size, shape, machine))
+            taken, (waves, more) = cycles(kernel, element, shape), count_wavefronts(size, shape)
             table.append({"way": name, "element": element, "shape": list(shape), "cycles": taken,
                           "wavefronts": waves, "conflicts": more})  # fmt: skip
             print(f"{name:9}{element:4}{shape!s:11} {taken:8.0f} cycles {waves:6} wavefronts "

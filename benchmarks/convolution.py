@@ -1,8 +1,8 @@
-"""Lamont et al.: convolutions on one GPU: windows staged with their halo, and read one by one.
+"""Convolutions of Lamont et al. on one GPU, with and without a staged halo (`stage_halo`).
 
     python benchmarks/convolution.py [--size N] [--out FILE.json]
 
-An image of N x N (4096 unless told) in f32 and one window, as the document has it. Printed are
+An image of N x N (4096 by default) in f32 and one window, as in the document. Printed are
 microseconds of the median launch, each with a cold L2, of the kernels of
 `tests/corpus/lamont_conv2d` with `stage_halo` off and on, and of `torch.nn.functional.conv2d`
 (cuDNN, without TF32). A line is printed only if both kernels agree with a float64 convolution.
@@ -66,20 +66,20 @@ def line(name: str, size: int) -> dict[str, Any]:
     expected = shape.torch(x.double(), k.double())
     y = torch.empty(expected.shape, device="cuda")
     grid = tuple(-(-n // b) for n, b in zip(y.shape, BLOCK, strict=True))
-    found: dict[str, Any] = {"name": name, "size": size}
+    times: dict[str, Any] = {"name": name, "size": size}
     for label, windows in (("one by one", False), ("staged", True)):
-        made = kernel(name, windows)
+        compiled = kernel(name, windows)
         y.fill_(float("nan"))
-        given = (x, k, y, size, size, *y.shape)
-        made[grid](*given)
+        arguments = (x, k, y, size, size, *y.shape)
+        compiled[grid](*arguments)
         some, exact = checks.some_rows(y, expected)
         wrong = checks.fault(some, *checks.near(exact, 1e-5))
         assert wrong is None and not y.isnan().any(), (name, label, wrong)
-        found[label] = timing.median(
-            lambda made=made: made[grid](x, k, y, size, size, *y.shape), ()
+        times[label] = timing.median(
+            lambda compiled=compiled, arguments=arguments: compiled[grid](*arguments), ()
         )
-    found["cudnn"] = timing.median(lambda: shape.torch(x, k), ())
-    return found
+    times["cudnn"] = timing.median(lambda: shape.torch(x, k), ())
+    return times
 
 
 def main() -> None:

@@ -4,9 +4,9 @@ GPU, one run.
     python benchmarks/convolutions.py [--out FILE.json] [--seconds 300]
 
 f16, NHWC, 3 x 3 with zeros around. Our kernel is the ordinary program
-`tileir.testing.kernels.convolution`: an implicit product whose pixels are blocks of an image. Each
-result is checked (`checks.convolution`) with the output poisoned before. Variants run in random
-order in five rounds; a round's figure is the median of its launches, each with a cold L2.
+`tileir.testing.kernels.convolution`: an implicit matmul whose rows are the pixels of
+blocks of an image. Each result is checked (`checks.convolution`) with the output poisoned before;
+`timing.py` says how variants are timed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import checks
-import products
+import matmul_shapes
 import timing
 import torch
 
@@ -39,8 +39,8 @@ CHECKED = 8
 
 
 class Tile(NamedTuple):
-    """Pixels down and across, channels out, channels in of a step, and whether blocks work for
-    many tiles."""
+    """Rows and columns of pixels, channels out, channels in of a step, and whether the kernel is
+    persistent."""
 
     height: int
     width: int
@@ -62,20 +62,20 @@ TILES = (
 
 
 def kernels() -> dict[Tile, Kernel]:
-    """Kernels by tile; what does not compile is said and left out."""
-    found: dict[Tile, Kernel] = {}
+    """Kernels by tile. Tiles that do not compile are printed and left out."""
+    compiled_kernels: dict[Tile, Kernel] = {}
     for tile in TILES:
         try:
             options = Options(warp_specialize=True, persistent=tile.persistent)
-            made = tileir.backend.compile(convolution(*tile[:4]), "sm_90a", options)
-            used = made.metadata
+            compiled = tileir.backend.compile(convolution(*tile[:4]), "sm_90a", options)
+            used = compiled.metadata
         except Exception as error:
             print(f"{tile} {type(error).__name__}: {error}"[:200], flush=True)
             continue
-        if made.host is not None:
+        if compiled.host is not None:
             print(f"{tile} {used.registers} registers {used.spills} spilled", flush=True)
-            found[tile] = Kernel(made)
-    return found
+            compiled_kernels[tile] = Kernel(compiled)
+    return compiled_kernels
 
 
 def ours(kernel: Kernel, tile: Tile, size: tuple[int, int, int, int]) -> Any:
@@ -90,7 +90,7 @@ def ours(kernel: Kernel, tile: Tile, size: tuple[int, int, int, int]) -> Any:
     return call
 
 
-def row(task: int, made: dict[Tile, Kernel]) -> dict[str, Any]:
+def row(task: int, compiled: dict[Tile, Kernel]) -> dict[str, Any]:
     """One line of the table."""
     torch.manual_seed(task)
     h, w, c, k = size = TASKS[task]
@@ -104,7 +104,7 @@ def row(task: int, made: dict[Tile, Kernel]) -> dict[str, Any]:
     expected = checks.convolution(x, taps, places, checks.UNITS["f16"])
     images, ys, xs = map(list, zip(*places, strict=True))
     calls, failed = {}, {}
-    for tile, kernel in made.items():
+    for tile, kernel in compiled.items():
         y.fill_(math.nan)
         ours(kernel, tile, size)(x, taps, y)
         why = checks.fault(y[images, ys, xs], *expected)
@@ -133,10 +133,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=300)
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
-    made = kernels()
-    rows = [row(task, made) for task in TASKS if time.monotonic() < end]
+    compiled = kernels()
+    rows = [row(task, compiled) for task in TASKS if time.monotonic() < end]
     if options.out:
-        text = json.dumps({"device": products.device(), "rows": rows}, indent=1)
+        text = json.dumps({"device": matmul_shapes.device(), "rows": rows}, indent=1)
         Path(options.out).write_text(text)
     return int(any(r["wrong"] for r in rows))
 

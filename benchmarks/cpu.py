@@ -1,12 +1,12 @@
-"""Kernels as native code of this machine's CPU beside numpy, both on all processors.
+"""Kernels as native code of this machine's CPU against numpy, both on all processors.
 
-    python benchmarks/cpu.py [--rounds 9] [--out FILE.json]
+    python benchmarks/cpu.py [--repeats 9] [--out FILE.json]
 
 Softmax, layer normalisation and GELU of f32 against the numpy statements that a user would write,
-and a matrix product against numpy's BLAS. Every result is checked before it is timed; the two take
-turns, so that a busy machine slows both; a figure is the median of the rounds. The outputs exist
-before, for both. Before a turn there is a pause, since threads of OpenBLAS look for work for some
-time after a product and would take a processor from who comes next, and a run that is not timed.
+and a matmul against numpy's BLAS. Every result is checked before it is timed. The two alternate, so
+that a busy machine slows both, and a figure is the median of the repetitions. Both write to outputs
+that are already allocated. A pause and an untimed run precede each timed run: threads of OpenBLAS
+spin for some time after a matmul and would take a processor from the next run.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from tileir.ir import Module
 
 Array = np.ndarray[Any, Any]
 _PAUSE = 0.3
-"""Seconds in which threads that wait for work fall asleep."""
+"""Seconds after which idle threads of OpenBLAS no longer spin."""
 
 
 @attrs.frozen(eq=False)
 class Task:
-    """A kernel and what it is beside: `ours` and `theirs` fill the output and return it."""
+    """A kernel and the same in numpy: `ours` and `theirs` fill the output and return it."""
 
     name: str
     ours: Callable[[], Array]
@@ -135,42 +135,42 @@ def _matmul(n: int, tile: tuple[int, int, int]) -> Task:
         (z + (i * size + j)).store(total.get())
     random = np.random.default_rng(4)
     x, y = (random.standard_normal((n, n), np.float32) for _ in range(2))
-    z, product = np.zeros((n, n), np.float32), np.zeros((n, n), np.float32)
+    z, expected = np.zeros((n, n), np.float32), np.zeros((n, n), np.float32)
     grid = (n // rows, n // columns)
     return Task(
         f"matmul {n}", _launch(b.module(), grid, z, x, y, n),
-        lambda: np.matmul(x, y, out=product), 1e-3,
+        lambda: np.matmul(x, y, out=expected), 1e-3,
     )  # fmt: skip
 
 
-def _measure(task: Task, rounds: int) -> dict[str, Any]:
-    found = task.ours()
-    some, right = checks.some_rows(found, task.theirs())
-    wrong = checks.fault(some, *checks.near(right, task.tolerance))
-    assert wrong is None and np.isfinite(found).all(), (task.name, wrong)
+def _measure(task: Task, repeats: int) -> dict[str, Any]:
+    result = task.ours()
+    some, expected = checks.some_rows(result, task.theirs())
+    wrong = checks.fault(some, *checks.near(expected, task.tolerance))
+    assert wrong is None and np.isfinite(result).all(), (task.name, wrong)
     times: dict[str, list[float]] = {"ours": [], "numpy": []}
-    for _ in range(rounds):
+    for _ in range(repeats):
         for name, run in (("ours", task.ours), ("numpy", task.theirs)):
             sleep(_PAUSE)
             run()
             start = perf_counter()
             run()
             times[name].append(perf_counter() - start)
-    medians = {name: statistics.median(found) for name, found in times.items()}
+    medians = {name: statistics.median(runs) for name, runs in times.items()}
     return {**medians, "ratio": medians["numpy"] / medians["ours"]}
 
 
 def main() -> None:
     """Measure and print; JSON where it is asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     tasks = (
         _softmax(4096, 1024), _softmax(1024, 8192), _layer_norm(4096, 1024), _gelu(1 << 22, 1024),
         _matmul(512, (64, 64, 64)), _matmul(1024, (64, 128, 64)), _matmul(2048, (64, 128, 64)),
     )  # fmt: skip
-    rows = {task.name: _measure(task, options.rounds) for task in tasks}
+    rows = {task.name: _measure(task, options.repeats) for task in tasks}
     for name, row in rows.items():
         times = "  ".join(f"{row[k] * 1e3:8.2f} ms" for k in ("ours", "numpy"))
         sys.stdout.write(f"{name:24s} {times}  {row['ratio']:.2f}\n")

@@ -1,12 +1,13 @@
-"""The interpreter beside plain numpy, and beside Triton's own interpreter where that is installed.
+"""The interpreter against plain numpy, and against Triton's interpreter where that is installed.
 
-    python benchmarks/interpreter.py [--rounds 5] [--turns 3] [--out FILE.json] [--triton PYTHON]
+    python benchmarks/interpreter.py [--repeats 5] [--out FILE.json]
+        [--triton PYTHON [--alternations 3]]
 
 Every kernel is checked against a numpy statement on fresh random inputs before it is timed; a
-figure is the median of the rounds. With `--triton`, the python given there (one that has torch
-and triton) runs the same kernels, tiles and grids under TRITON_INTERPRET=1, and a ratio is
-printed; the two take turns, so that a busy machine slows both. Nothing compares the two results
-with each other: each is checked by itself.
+figure is the median of the repetitions. With `--triton`, the Python given there (one that has torch
+and triton) runs the same kernels, tiles and grids under TRITON_INTERPRET=1, and a ratio is printed.
+The two alternate, so that a busy machine slows both. Their results are not compared with each
+other: each is checked by itself.
 """
 
 from __future__ import annotations
@@ -37,33 +38,33 @@ SIZE, TILE, DEPTH = 256, 64, 32
 def main() -> None:
     options = _options()
     if options.as_triton:
-        sys.stdout.write(json.dumps(_measure(_triton_tasks(), options.rounds)))
+        sys.stdout.write(json.dumps(_measure(_triton_tasks(), options.repeats)))
         return
     tasks = _tasks()
-    found = {"tileir": _measure(tasks, options.rounds), "numpy": _measure(_plain(), 20)}
+    results = {"tileir": _measure(tasks, options.repeats), "numpy": _measure(_plain(), 20)}
     if options.triton:
-        found["triton"] = _in_triton(options.triton, options.rounds)
-        for _ in range(options.turns - 1):
-            _add(found["tileir"], _measure(tasks, options.rounds))
-            _add(found["triton"], _in_triton(options.triton, options.rounds))
-    _print(found)
+        results["triton"] = _in_triton(options.triton, options.repeats)
+        for _ in range(options.alternations - 1):
+            _add(results["tileir"], _measure(tasks, options.repeats))
+            _add(results["triton"], _in_triton(options.triton, options.repeats))
+    _print(results)
     if options.out:
-        Path(options.out).write_text(json.dumps(found, indent=1))
+        Path(options.out).write_text(json.dumps(results, indent=1))
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--turns", type=int, default=3, help="alternations with Triton")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--alternations", type=int, default=3, help="measurements with Triton")
     parser.add_argument("--out")
     parser.add_argument("--triton", metavar="PYTHON")
     parser.add_argument("--as-triton", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def _measure(tasks: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+def _measure(tasks: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {name: [] for name in tasks}
-    for _ in range(rounds):
+    for _ in range(repeats):
         for name, task in tasks.items():
             start = perf_counter()
             task()
@@ -71,9 +72,9 @@ def _measure(tasks: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list
     return times
 
 
-def _add(found: dict[str, list[float]], more: dict[str, list[float]]) -> None:
+def _add(totals: dict[str, list[float]], more: dict[str, list[float]]) -> None:
     for name, times in more.items():
-        found[name].extend(times)
+        totals[name].extend(times)
 
 
 def _inputs() -> tuple[np.ndarray[Any, Any], ...]:
@@ -90,11 +91,11 @@ def _softmax(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _check(y: Any, c: Any, x: Any, a: Any, b: Any) -> None:
     """Refuse to time what is wrong."""
-    for found, expected in (
+    for result, expected in (
         (y, checks.softmax(x, checks.UNITS["f32"])),
         (c, checks.matmul(a, b, checks.UNITS["f16" if c.dtype == np.float16 else "f32"])),
     ):
-        wrong = checks.fault(found, *expected)
+        wrong = checks.fault(result, *expected)
         assert wrong is None, wrong
 
 
@@ -115,13 +116,13 @@ def _tasks() -> dict[str, Callable[[], Any]]:
 
     x, a, b = _inputs()
     y, c = np.full_like(x, np.nan), np.full((SIZE, SIZE), np.nan, np.float32)
-    rows, product = softmax(WIDTH), matmul(TILE, TILE, DEPTH)
+    softmax_module, matmul_module = softmax(WIDTH), matmul(TILE, TILE, DEPTH)
 
     def run_softmax() -> Any:
-        return interpret(rows, "softmax", ROWS, [x, y, COLUMNS, COLUMNS])
+        return interpret(softmax_module, "softmax", ROWS, [x, y, COLUMNS, COLUMNS])
 
     def run_matmul() -> Any:
-        return interpret(product, "matmul", (SIZE // TILE) ** 2, [a, b, c, SIZE, SIZE, SIZE])
+        return interpret(matmul_module, "matmul", (SIZE // TILE) ** 2, [a, b, c, SIZE, SIZE, SIZE])
 
     run_softmax(), run_matmul()
     _check(y, c, x, a, b)
@@ -148,15 +149,15 @@ def _triton_tasks() -> dict[str, Callable[[], Any]]:
     return {"softmax": run_softmax, "matmul": run_matmul}
 
 
-def _in_triton(python: str, rounds: int) -> dict[str, list[float]]:
+def _in_triton(python: str, repeats: int) -> dict[str, list[float]]:
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    command = [python, __file__, "--as-triton", "--rounds", str(rounds)]
+    command = [python, __file__, "--as-triton", "--repeats", str(repeats)]
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout)
 
 
-def _print(found: dict[str, dict[str, list[float]]]) -> None:
-    medians = {who: {k: statistics.median(v) for k, v in t.items()} for who, t in found.items()}
+def _print(results: dict[str, dict[str, list[float]]]) -> None:
+    medians = {who: {k: statistics.median(v) for k, v in t.items()} for who, t in results.items()}
     sys.stdout.write(f"{'':10}" + "".join(f"{who + ' ms':>14}" for who in medians) + "\n")
     for task in medians["tileir"]:
         cells = "".join(f"{medians[who][task] * 1e3:14.2f}" for who in medians)

@@ -1,13 +1,13 @@
 """What a launch costs the host: the driver's floor, ours and Triton's, in one run.
 
-    python benchmarks/launch.py [--out FILE.json] [--rounds 9]     on a GPU, with torch and Triton
+    python benchmarks/launch.py [--out FILE.json] [--repeats 9]     on a GPU, with torch and Triton
     python benchmarks/launch.py --here                             without: Python's part alone
 
-Microseconds of the host per launch, medians of rounds in random order; a round is 400 launches of a
-kernel that does next to nothing, so that the GPU's queue never fills. The floor is the least of the
-ways to call cuLaunchKernel with everything made before: ctypes, cuda.bindings; beside it stands a
-loop in machine code, what the driver takes without Python. `prepared` are numbers and addresses
-through `Kernel(compiled)[grid]`, `tensors` are torch's through `kernel[grid](...)`.
+Microseconds of the host per launch, medians of repetitions in random order. A repetition is 400
+launches of a kernel that does next to nothing, so that the GPU's queue never fills. The floor is
+the fastest call of cuLaunchKernel from Python with prebuilt arguments, by ctypes or cuda.bindings;
+`floor: machine code` is a loop without Python. `prepared` launches with numbers and addresses
+through `Kernel(compiled)[grid]`, `tensors` with tensors of torch through `kernel[grid](...)`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from launch_kernels import OURS, TRITON, import_source
 
 from tileir.backend.nvptx.llvm_codegen import llvm_binding
 from tileir.backend.runtime import native_launcher
@@ -47,8 +49,6 @@ def k19(a, b, c, d, e, f, g, n, m, k, s0, s1, s2, s3, s4, s5, s6, s7, s8, BLOCK:
     value += tl.load(d + at, mask=i < n) + tl.load(e + at, mask=i < n)
     tl.store(g + at, value + tl.load(f + at, mask=i < n), mask=i < n)
 """
-OURS = "from tileir.frontends.triton import jit, language as tl\n"
-TRITON = "from triton import jit, language as tl\n"
 NUMBERS = {"k5": (3, (100, 90)), "k19": (7, (100, 90, 80, 3, 5, 7, 9, 11, 13, 15, 17, 19))}
 LOOP = """
 define i64 @loop(ptr %launch, i64 %count, ptr %function, ptr %stream, ptr %pointers) {
@@ -72,7 +72,7 @@ Way = Callable[[int], None]
 
 
 def times(call: Callable[[], Any]) -> Way:
-    """`call`, so many times."""
+    """A loop of so many calls."""
 
     def way(count: int) -> None:
         for _ in range(count):
@@ -81,15 +81,15 @@ def times(call: Callable[[], Any]) -> Way:
     return way
 
 
-def measured(
-    ways: dict[str, Way], rounds: int, wait: Callable[[], None]
+def measure(
+    ways: dict[str, Way], repeats: int, wait: Callable[[], None]
 ) -> dict[str, dict[str, float]]:
     """Microseconds per launch, median and least."""
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for way in ways.values():
         way(20)
         wait()
-    for _ in range(rounds):
+    for _ in range(repeats):
         for name in random.sample(sorted(ways), len(ways)):
             wait()
             start = time.perf_counter()
@@ -97,20 +97,9 @@ def measured(
             taken[name].append((time.perf_counter() - start) / CALLS * 1e6)
     wait()
     return {
-        name: {"median": statistics.median(t), "least": min(t), "rounds": len(t)}
+        name: {"median": statistics.median(t), "least": min(t), "repetitions": len(t)}
         for name, t in taken.items()
     }
-
-
-def module(folder: Path, head: str, name: str) -> Any:
-    """The kernels, in a file of their own, as frontends want their source."""
-    path = folder / f"{name}.py"
-    path.write_text(head + KERNELS)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
 
 
 def machine_code(address: int) -> tuple[Callable[..., Any], int, Any]:
@@ -132,7 +121,7 @@ def machine_code(address: int) -> tuple[Callable[..., Any], int, Any]:
 
 
 class Nowhere:
-    """A machine whose launches cost nothing."""
+    """A device whose launches cost nothing."""
 
     devices, encode_address = 1, 0
 
@@ -149,8 +138,8 @@ class Nowhere:
         return Launched(1, kernel.compiled.plan.threads)
 
 
-class Made:
-    """What stands for a tensor where there is no torch."""
+class FakeTensor:
+    """A tensor where there is no torch."""
 
     is_cuda, dtype, shape = True, "torch.float32", (128,)
 
@@ -164,58 +153,58 @@ class Made:
         return (1,)
 
 
-class Loaded:
-    """What stands for a llvm_binding kernel."""
+class FakeKernel:
+    """A loaded kernel where there is no GPU."""
 
     def __init__(self, compiled: Any) -> None:
         self.compiled = compiled
 
 
-def here(rounds: int) -> dict[str, Any]:
+def here(repeats: int) -> dict[str, Any]:
     """Python's part: launches that do nothing."""
     _, nothing, engine = machine_code(0)
-    machine, found = Nowhere(nothing), {}
-    calls = Calls(machine, "sm_90a", Loaded, Cache(None))
+    machine, results = Nowhere(nothing), {}
+    calls = Calls(machine, "sm_90a", FakeKernel, Cache(None))
     floor = ctypes.CFUNCTYPE(
         ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3
     )(nothing)
     with tempfile.TemporaryDirectory() as folder:
-        ours = module(Path(folder), OURS, "launch_ours")
+        ours = import_source(Path(folder), "launch_ours", OURS + KERNELS)
         for name, (pointers, numbers) in NUMBERS.items():
             kernel = getattr(ours, name)
-            tensors = [Made(4096 * (i + 1)) for i in range(pointers)]
+            tensors = [FakeTensor(4096 * (i + 1)) for i in range(pointers)]
             kernel._dispatch = calls.dispatch(kernel._resolved, kernel.arg_names)
             kernel._dispatch.call(1, *tensors, *numbers, BLOCK=128)
             module_ = kernel.warmup(*tensors, *numbers, grid=1, BLOCK=128)
             compiled = calls.cache.compile(module_, "sm_90a")
-            direct = prepared(machine, Loaded(compiled))
+            direct = make_dispatcher(machine, FakeKernel(compiled))
             values = [*(t.address for t in tensors), *numbers]
             direct.call((1, 1, 1), *values)
             direct.call((1, 1, 1), *values)
             ways = {
                 "ctypes, nothing called": times(lambda: floor(1, 1, 1, 1, 128, 1, 1, 0, 0, 0, 0)),
-                "prepared": times(bound(direct.call, (1, 1, 1), *values)),
+                "prepared": times(bind(direct.call, (1, 1, 1), *values)),
                 "tensors": times(lambda k=kernel, t=tensors, n=numbers: k[(1,)](*t, *n, BLOCK=128)),
             }
-            found[name] = measured(ways, rounds, lambda: None)
+            results[name] = measure(ways, repeats, lambda: None)
     del engine
-    return found
+    return results
 
 
-def bound(call: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+def bind(call: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
     """The call with its arguments, as a function would write it."""
     first, *rest = arguments
     return lambda: call(first, *rest)
 
 
-def prepared(machine: Any, kernel: Any) -> Dispatcher:
+def make_dispatcher(machine: Any, kernel: Any) -> Dispatcher:
     """Launches of a compiled kernel by numbers and addresses."""
     plan = kernel.compiled.plan
     names = [p.name for p in plan.parameters]
     return Dispatcher(machine, lambda _, a, __: BoundCall(kernel, plan, a, names), names)
 
 
-def on_gpu(rounds: int) -> dict[str, Any]:
+def on_gpu(repeats: int) -> dict[str, Any]:
     """Everything, in one run."""
     import torch
 
@@ -223,11 +212,13 @@ def on_gpu(rounds: int) -> dict[str, Any]:
     from tileir.backend.driver.launch import Kernel
 
     torch.zeros(1, device="cuda")
-    machine, found = gpu(), {}
+    machine, results = gpu(), {}
     loop, _, engine = machine_code(machine.launch_address)
     with tempfile.TemporaryDirectory() as folder:
-        ours = module(Path(folder), OURS, "launch_ours")
-        theirs = module(Path(folder), TRITON, "launch_triton") if _has("triton") else None
+        ours = import_source(Path(folder), "launch_ours", OURS + KERNELS)
+        theirs = None
+        if _has("triton"):
+            theirs = import_source(Path(folder), "launch_triton", TRITON + KERNELS)
         for name, (pointers, numbers) in NUMBERS.items():
             tensors = [torch.zeros(128, device="cuda") for _ in range(pointers)]
             kernel = getattr(ours, name)
@@ -239,7 +230,7 @@ def on_gpu(rounds: int) -> dict[str, Any]:
             launch(*values)
             launch = loaded_kernel[1]
             ways = floors(machine, loaded_kernel, values, loop)
-            ways["prepared"] = times(bound(launch, *values))
+            ways["prepared"] = times(bind(launch, *values))
             ways["tensors"] = times(
                 lambda k=kernel, t=tensors, n=numbers: k[(1,)](*t, *n, BLOCK=128)
             )
@@ -252,13 +243,13 @@ def on_gpu(rounds: int) -> dict[str, Any]:
                     lambda k=other, t=tensors, n=numbers: k[(1,)](*t, *n, BLOCK=128)
                 )
             ways["torch add_"] = times(lambda t=tensors[0]: t.add_(1.0))
-            found[name] = measured(ways, rounds, torch.cuda.synchronize)
+            results[name] = measure(ways, repeats, torch.cuda.synchronize)
     del engine
-    return found
+    return results
 
 
 def floors(machine: Any, kernel: Any, values: list[int], loop: Any) -> dict[str, Way]:
-    """Ways to call the driver with everything made before."""
+    """Calls of the driver with prebuilt arguments, by name."""
     from cuda.bindings import driver as cuda
 
     handle = int(kernel.function(machine.cuda))
@@ -271,18 +262,18 @@ def floors(machine: Any, kernel: Any, values: list[int], loop: Any) -> dict[str,
     kind = ctypes.CFUNCTYPE(
         ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3
     )
-    function = kind(machine.launch_address)
+    entry = kind(machine.launch_address)
     library = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
     one = [ctypes.c_void_p(handle), *map(ctypes.c_uint, (1, 1, 1, threads, 1, 1, 0)),
            ctypes.c_void_p(0), pointers, None]  # fmt: skip
-    bindings, made = cuda.cuLaunchKernel, cuda.CUfunction(handle)
+    bindings, function = cuda.cuLaunchKernel, cuda.CUfunction(handle)
     keep = (words, pointers)
     return {
         "floor: machine code": lambda count: loop(count, handle, address),
-        "floor: ctypes": times(lambda: function(handle, 1, 1, 1, threads, 1, 1, 0, 0, address, 0)),
-        "floor: ctypes, made": times(lambda: library(*one)),
+        "floor: ctypes": times(lambda: entry(handle, 1, 1, 1, threads, 1, 1, 0, 0, address, 0)),
+        "floor: ctypes, prebuilt arguments": times(lambda: library(*one)),
         "floor: cuda.bindings": times(
-            lambda keep=keep: bindings(made, 1, 1, 1, threads, 1, 1, 0, 0, address, 0)
+            lambda keep=keep: bindings(function, 1, 1, 1, threads, 1, 1, 0, 0, address, 0)
         ),
     }
 
@@ -291,10 +282,10 @@ def _has(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
 
 
-def shown(found: dict[str, Any]) -> str:
-    """The table, with what is above the floor."""
+def format_table(results: dict[str, Any]) -> str:
+    """The table, with the time above the floor."""
     lines = []
-    for name, ways in found.items():
+    for name, ways in results.items():
         floor = min((w["median"] for n, w in ways.items() if n.startswith("floor: c")), default=0.0)
         lines.append(f"{name}: microseconds per launch, median (least), above the floor")
         for way, taken in sorted(ways.items(), key=lambda item: item[1]["median"]):
@@ -307,15 +298,15 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--here", action="store_true")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     assert native_launcher.supported(), "this Python has no launcher in machine code"
-    found = here(options.rounds) if options.here else on_gpu(options.rounds)
-    sys.stdout.write(shown(found) + "\n")
+    results = here(options.repeats) if options.here else on_gpu(options.repeats)
+    sys.stdout.write(format_table(results) + "\n")
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(found, indent=1) + "\n")
+        options.out.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

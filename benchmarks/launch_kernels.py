@@ -1,5 +1,11 @@
 """Kernels of `launch_table.py`, for the imports of tileir's frontend or of Triton."""
 
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
 OURS = """\
 from tileir.frontends.triton import Config, autotune, heuristics, jit, language as tl
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
@@ -100,3 +106,15 @@ tuned_matmul = autotune(
 )(matmul)
 chosen_add = heuristics({"BLOCK": lambda values: 128 if values["n"] > 64 else 64})(add)
 '''
+
+
+def import_source(folder: Path, name: str, source: str) -> ModuleType:
+    """The module `name` of `source`, written to a file in `folder`: frontends read their kernels'
+    source from files."""
+    path = folder / f"{name}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from launch_kernels import OURS, SOURCE, TRITON
+from launch_kernels import OURS, SOURCE, TRITON, import_source
 
 CALLS, LIMIT, SIZE = 200, 180, 512
 TILE = {"M": 64, "N": 64, "K": 64}
@@ -117,17 +117,6 @@ class Tensors:
         return [*self.rows, *self.halves, self.square]
 
 
-def import_kernels(folder: Path, head: str, name: str) -> Any:
-    """The kernels as a module with its own file, as frontends require of their source."""
-    path = folder / f"{name}.py"
-    path.write_text(head + SOURCE)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def measure(kind: str, repeats: int) -> dict[str, Any]:
     """One row of the table."""
     import torch
@@ -139,7 +128,8 @@ def measure(kind: str, repeats: int) -> dict[str, Any]:
             if name == "triton" and importlib.util.find_spec("triton") is None:
                 continue
             tensors = Tensors()
-            calls[name] = KINDS[kind](import_kernels(Path(folder), head, f"launch_{name}"), tensors)
+            kernels = import_source(Path(folder), f"launch_{name}", head + SOURCE)
+            calls[name] = KINDS[kind](kernels, tensors)
             calls[name]()
             torch.cuda.synchronize()
             results[name] = [t.clone() for t in tensors.all]
@@ -171,7 +161,8 @@ def check() -> dict[str, Any]:
 
     row: dict[str, Any] = {"kind": "check"}
     with tempfile.TemporaryDirectory() as folder:
-        ours, r = import_kernels(Path(folder), OURS, "launch_ours"), random.Random(0)
+        ours = import_source(Path(folder), "launch_ours", OURS + SOURCE)
+        r = random.Random(0)
         wrong: list[Any] = []
         shapes = [(512, 512, 512), (256, 320, 128), (300, 304, 704), (300, 301, 700), (64, 64, 68)]
         for number in range(60):

@@ -1,11 +1,11 @@
 """The library itself against xDSL: reading, printing, verifying, building, start-up, size.
 
-    python benchmarks/library.py [--out FILE.json] [--rounds 5]
+    python benchmarks/library.py [--out FILE.json] [--repeats 5]
 
 Both sides do the same work in one run: a function of N elementwise ops on tiles, each on the two
-before it, in each library's own text. Variants are measured in random order in every round; a
-figure is the median of the rounds, a ratio the quotient of medians. Prints a row per task with
-what xDSL did, what tileir did, and the ratio; writes all rounds as JSON.
+before it, in each library's own text. Every repetition measures the variants in random
+order; a figure is the median of the repetitions, a ratio the quotient of medians. Prints a row per
+task with xDSL's figure, tileir's, and the ratio; writes all repetitions as JSON.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def xdsl_text(count: int) -> str:
     return "\n".join([*lines, f"  func.return %{names[-1]} : {kind}", "}", "}", ""])
 
 
-def timed(work: Callable[[], object]) -> float:
+def seconds_of(work: Callable[[], object]) -> float:
     """Seconds that `work` takes, without collections of garbage that others made."""
     gc.collect()
     start = perf_counter()
@@ -88,10 +88,10 @@ def tileir_tasks() -> dict[str, Task]:
         b.module()
 
     return {
-        "parse": lambda: timed(lambda: parse(text)) / OPS,
-        "print": lambda: timed(lambda: print_module(module)) / OPS,
-        "verify": lambda: timed(lambda: tileir.verify(module)) / OPS,
-        "build": lambda: timed(build) / OPS,
+        "parse": lambda: seconds_of(lambda: parse(text)) / OPS,
+        "print": lambda: seconds_of(lambda: print_module(module)) / OPS,
+        "verify": lambda: seconds_of(lambda: tileir.verify(module)) / OPS,
+        "build": lambda: seconds_of(build) / OPS,
     }
 
 
@@ -119,10 +119,10 @@ def xdsl_tasks() -> dict[str, Task]:
             before, last = last, builder.insert(classes[index % 4](last, before)).results[0]
 
     return {
-        "parse": lambda: timed(lambda: Parser(context, text).parse_module()) / OPS,
-        "print": lambda: timed(lambda: str(module)) / OPS,
-        "verify": lambda: timed(module.verify) / OPS,
-        "build": lambda: timed(build) / OPS,
+        "parse": lambda: seconds_of(lambda: Parser(context, text).parse_module()) / OPS,
+        "print": lambda: seconds_of(lambda: str(module)) / OPS,
+        "verify": lambda: seconds_of(module.verify) / OPS,
+        "build": lambda: seconds_of(build) / OPS,
     }
 
 
@@ -131,7 +131,7 @@ def start_up(folder: str, command: str, name: str, text: str) -> Task:
     path = Path(folder) / name
     path.write_text(text)
     words = [str(Path(sys.executable).parent / command), str(path)]
-    return lambda: timed(lambda: subprocess.run(words, check=True, capture_output=True))
+    return lambda: seconds_of(lambda: subprocess.run(words, check=True, capture_output=True))
 
 
 _LARGE_RUN = """
@@ -164,8 +164,8 @@ def large_kernel() -> dict[str, float]:
     return {"parse": parse, "verify": verify, "optimise": optimise, "total": total, "MB": size}
 
 
-def measure(rounds: int, folder: str) -> dict[str, dict[str, list[float]]]:
-    """Every round's figure by task and library, variants in random order."""
+def measure(repeats: int, folder: str) -> dict[str, dict[str, list[float]]]:
+    """The figures of all repetitions by task and library, variants in random order."""
     ours, theirs = tileir_tasks(), xdsl_tasks()
     ours["start-up"] = start_up(folder, "tileir-opt", "empty.tir", "tir 1.0\n")
     theirs["start-up"] = start_up(folder, "xdsl-opt", "empty.mlir", "builtin.module {}\n")
@@ -173,7 +173,7 @@ def measure(rounds: int, folder: str) -> dict[str, dict[str, list[float]]]:
     for name, task in ours.items():  # once unmeasured, so that both sides are warm
         task(), theirs[name]()
     chance = random.Random(0)
-    for _ in range(rounds):
+    for _ in range(repeats):
         variants = [(n, "tileir", t) for n, t in ours.items()]
         variants += [(n, "xdsl", t) for n, t in theirs.items()]
         chance.shuffle(variants)
@@ -205,10 +205,10 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/library.json")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        figures = measure(options.rounds, folder)
+        figures = measure(options.repeats, folder)
     large = large_kernel()
     show(figures, large)
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ PIPES = {
 }  # fmt: skip
 STALLS = {
     "barrier": "barrier", "branch_resolving": "branch resolving", "dispatch_stall": "dispatch",
-    "drain": "drain (stores at the end)", "gmma": "GMMA (products of warpgroups)",
+    "drain": "drain (stores at the end)", "gmma": "GMMA (warpgroup MMAs)",
     "imc_miss": "constant cache miss", "lg_throttle": "LG throttle (queue of global accesses)",
     "long_scoreboard": "long scoreboard (global memory)", "membar": "memory barrier",
     "math_pipe_throttle": "math pipe throttle", "misc": "misc",
@@ -37,8 +37,8 @@ READY = ("selected", "not_selected")
 
 class Facts(NamedTuple):
     """A launch: microseconds, percents of peaks, percent of processor time without work (`idle`),
-    the busiest pipe but for tensor cores, and reasons of stalls with the warps that each holds for
-    every instruction issued, most first. None is what was not measured."""
+    the busiest pipe but for tensor cores, and the reasons of stalls with the warps stalled per
+    instruction issued, most first. None: not measured."""
 
     us: float | None = None
     grid: float | None = None
@@ -63,7 +63,7 @@ class Facts(NamedTuple):
 
 
 def facts(metrics: Mapping[str, float]) -> Facts:
-    """What is used of a launch's metrics."""
+    """The facts that a launch's metrics give."""
     us = metrics.get("gpu__time_duration.sum")
     elapsed = _first(metrics, "sm__cycles_elapsed.max", "gpc__cycles_elapsed.max")
     active = metrics.get("sm__cycles_active.avg")
@@ -71,12 +71,12 @@ def facts(metrics: Mapping[str, float]) -> Facts:
     stalls = stalls or _matching(metrics, r"smsp__pcsamp_warps_issue_stalled_(\w+)")
     named = [
         (reason, x)
-        for reason, x in _sorted(stalls)
+        for reason, x in _by_value(stalls)
         if x > 0 and reason not in READY and not reason.endswith("_not_issued")
     ]
     pipes = _matching(metrics, rf"sm__inst_executed_pipe_([a-z0-9]+)\.avg\.{ACTIVE}")
     pipes |= _matching(metrics, rf"sm__pipe_([a-z0-9]+)_cycles_active\.avg\.{ACTIVE}")
-    others = _sorted({n: x for n, x in pipes.items() if n in PIPES})
+    others = _by_value({n: x for n, x in pipes.items() if n in PIPES})
     limits = _matching(metrics, r"launch__occupancy_limit_(\w+)")
     return Facts(
         us=us,
@@ -106,30 +106,30 @@ def facts(metrics: Mapping[str, float]) -> Facts:
     )
 
 
-def limiter(found: Facts, empty: float | None = None) -> str:
+def limiter(launch: Facts, empty: float | None = None) -> str:
     """The first rule that fits, in words; `empty` is the duration of an empty kernel."""
-    start = empty / found.us if empty and found.us else 0.0
+    start = empty / launch.us if empty and launch.us else 0.0
     if start and 1 / start <= LAUNCH:
         return "launch latency"
-    if _at_least(found.dram, MEMORY):
-        return f"memory bandwidth, {found.dram:.0f} %"
-    idle = found.idle if found.idle is not None else _last_wave(found.waves)
+    if _at_least(launch.dram, MEMORY):
+        return f"memory bandwidth, {launch.dram:.0f} %"
+    idle = launch.idle if launch.idle is not None else _last_wave(launch.waves)
     without = 0.0 if idle is None else max(0.0, idle - 100 * start)
-    if found.tensor is not None and _at_least(found.tensor * (1 - without / 100), TENSOR):
-        return f"tensor cores, {found.tensor:.0f} %"
+    if launch.tensor is not None and _at_least(launch.tensor * (1 - without / 100), TENSOR):
+        return f"tensor cores, {launch.tensor:.0f} %"
     if without >= IDLE:
-        few = found.waves is not None and found.waves < 1
+        few = launch.waves is not None and launch.waves < 1
         return f"{'too few blocks' if few else 'quantisation'}, {without:.0f} % of processors idle"
-    if _at_least(found.l2, LEVEL):
-        return f"L2 bandwidth, {found.l2:.0f} %"
-    if _at_least(found.l1, LEVEL):
-        return f"shared memory and L1 bandwidth, {found.l1:.0f} %"
-    if found.pipe and found.pipe[1] >= PIPE:
-        return f"{PIPES[found.pipe[0]]}, {found.pipe[1]:.0f} %"
-    if _at_least(found.issue, ISSUE):
-        return f"instruction issue, {found.issue:.0f} %"
-    if found.stalls:
-        return f"latency: {stall(found.stalls[0][0])}"
+    if _at_least(launch.l2, LEVEL):
+        return f"L2 bandwidth, {launch.l2:.0f} %"
+    if _at_least(launch.l1, LEVEL):
+        return f"shared memory and L1 bandwidth, {launch.l1:.0f} %"
+    if launch.pipe and launch.pipe[1] >= PIPE:
+        return f"{PIPES[launch.pipe[0]]}, {launch.pipe[1]:.0f} %"
+    if _at_least(launch.issue, ISSUE):
+        return f"instruction issue, {launch.issue:.0f} %"
+    if launch.stalls:
+        return f"latency: {stall(launch.stalls[0][0])}"
     return "not known"
 
 
@@ -164,9 +164,9 @@ def _most(metrics: Mapping[str, float], pattern: str) -> float | None:
 
 def _matching(metrics: Mapping[str, float], pattern: str) -> dict[str, float]:
     """Values by the first group of names that match."""
-    found = ((re.fullmatch(pattern, name), value) for name, value in metrics.items())
-    return {match[1]: value for match, value in found if match}
+    matches = ((re.fullmatch(pattern, name), value) for name, value in metrics.items())
+    return {match[1]: value for match, value in matches if match}
 
 
-def _sorted(values: Mapping[str, float]) -> list[tuple[str, float]]:
+def _by_value(values: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(values.items(), key=lambda item: -item[1])

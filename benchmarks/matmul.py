@@ -1,12 +1,10 @@
-"""Matrix products against cuBLAS (through torch) and Triton on one GPU, side by side in one run.
+"""Matmuls against cuBLAS (through torch) and Triton on one GPU, in one run.
 
-    python benchmarks/matmul.py [--out FILE.json] [--cubins FOLDER] [--types f16,f32] [--quick]
+    python benchmarks/matmul.py [--out FILE.json] [--cubins FOLDER] [--types f16,f32]
 
 Our kernels are ordinary programs of pointers, masks, a loop and a dot, compiled for `mma.sync`
 (`f32`: multiply-adds). Each is first checked at small sizes with every edge, then at each size.
-Variants run in random order in five rounds; a round's figure is the median of its launches, each
-with a cold L2; the result is the mean of the rounds. `--seconds` ends the run early, between
-rows, with what there is.
+`timing.py` says how variants are timed. After `--seconds` no further row begins.
 """
 
 from __future__ import annotations
@@ -39,8 +37,8 @@ GROUP = 8
 
 
 class Config(NamedTuple):
-    """Tile extents, warps, slots of the buffers, whether fragments are read a step ahead (None: as
-    the compiler chooses), and the most registers of a thread."""
+    """Tile extents, warps, stages of the buffers, whether operand fragments are prefetched (None:
+    the compiler's choice), and the most registers of a thread."""
 
     m: int
     n: int
@@ -57,9 +55,9 @@ class Config(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Types of factors, sums and result, and how f32 is multiplied."""
+    """Types of operands, accumulator and result, and the precision of f32 operands."""
 
-    factor: Any
+    element: Any
     total: Any
     result: Any
     precision: str
@@ -136,11 +134,11 @@ def triton_matmul(
 
 
 def tileir_matmul(case: Case, config: Config) -> Any:
-    """C [m, n] = A [m, k] B [k, n], tiles in groups of `GROUP` rows of them."""
+    """C [m, n] = A [m, k] B [k, n], with tiles in groups of `GROUP` rows of tiles."""
     bm, bn, bk = config[:3]
     b = Builder()
-    zero = 0 if case.factor.is_integer else 0.0
-    buffers = {x: arg(pointer(case.factor), aligned=16, readonly=True) for x in "ab"}
+    zero = 0 if case.element.is_integer else 0.0
+    buffers = {x: arg(pointer(case.element), aligned=16, readonly=True) for x in "ab"}
     buffers["c"] = arg(pointer(case.result), aligned=16)
     sizes = {x: arg(I32, multiple_of=16) for x in "mnk"}
     with b.kernel("matmul", **buffers, **sizes) as (x, y, z, m, n, k):
@@ -156,13 +154,13 @@ def tileir_matmul(case: Case, config: Config) -> Any:
             inside = depth < k - at
             low = (rows < m).broadcast_to(bm, bk) & inside[None, :].broadcast_to(bm, bk)
             high = (columns < n).broadcast_to(bk, bn) & inside[:, None].broadcast_to(bk, bn)
-            factors = left.get().load(low, zero), right.get().load(high, zero)
-            total.set(b.dot(*factors, total.get(), precision=case.precision))
+            operands = left.get().load(low, zero), right.get().load(high, zero)
+            total.set(b.dot(*operands, total.get(), precision=case.precision))
             left.set(left.get() + bk)
             right.set(right.get() + n * bk)
         mask = (rows < m).broadcast_to(bm, bn) & (columns < n).broadcast_to(bm, bn)
-        found = total.get()
-        result = found if case.result is case.total else found.to(case.result)
+        accumulator = total.get()
+        result = accumulator if case.result is case.total else accumulator.to(case.result)
         (z + (rows * n + columns)).store(result, mask)
     return b.module()
 
@@ -176,31 +174,31 @@ def _tile_of(b: Builder, tiles_m: Any, tiles_n: Any) -> tuple[Any, Any]:
     return first + within % size, within // size
 
 
-def compiled(kinds: list[str], cubins: str | None) -> dict[tuple[str, Config], Kernel]:
-    """Every kernel, with what it uses on the way."""
-    wanted = [(kind, config) for kind in kinds for config in CONFIGS[kind]]
+def compile_kernels(kinds: list[str], cubins: str | None) -> dict[tuple[str, Config], Kernel]:
+    """Every kernel; prints the resources that each uses."""
+    keys = [(kind, config) for kind in kinds for config in CONFIGS[kind]]
     target = gpu_target().removesuffix("a")
 
     def one(key: tuple[str, Config]) -> Any:
         module = tileir_matmul(CASES[key[0]], key[1])
-        found = tileir.backend.compile(module, target, options_of(key[1]))
-        return found, found.metadata
+        kernel = tileir.backend.compile(module, target, options_of(key[1]))
+        return kernel, kernel.metadata
 
     kernels: dict[tuple[str, Config], Kernel] = {}
     with ThreadPoolExecutor(16) as pool:
-        for key, (found, used) in zip(wanted, pool.map(one, wanted), strict=True):
-            kernels[key] = Kernel(found)
+        for key, (kernel, used) in zip(keys, pool.map(one, keys), strict=True):
+            kernels[key] = Kernel(kernel)
             print(f"{key[0]:5} {key[1]!s:20} {used.registers} registers {used.spills} spilled "
                   f"{used.shared} shared", flush=True)  # fmt: skip
             if cubins:
                 name = f"{key[0]}_{key[1]!s}".replace(" ", "_")
-                Path(cubins, f"{name}.cubin").write_bytes(found.cubin)
-                Path(cubins, f"{name}.ptx").write_text(found.ptx)
+                Path(cubins, f"{name}.cubin").write_bytes(kernel.cubin)
+                Path(cubins, f"{name}.ptx").write_text(kernel.ptx)
     return kernels
 
 
 def options_of(config: Config) -> Options:
-    """How a configuration is compiled."""
+    """The options of a configuration."""
     _, _, _, warps, stages, prefetch, registers = config
     return Options(
         num_warps=warps, num_stages=stages, prefetch_operands=prefetch, max_registers=registers
@@ -219,19 +217,19 @@ def variants(
 ) -> dict[str, Callable[..., None]]:
     """name -> a function of (a, b, c) that fills c and returns at once."""
     case, (m, n, k) = CASES[kind], size
-    found: dict[str, Callable[..., None]] = {}
+    calls: dict[str, Callable[..., None]] = {}
     for config in CONFIGS[kind]:
-        found[f"tileir {config}"] = ours(kernels[kind, config], config, size)
+        calls[f"tileir {config}"] = ours(kernels[kind, config], config, size)
     if not peers:
-        return found
+        return calls
     total = tl.int32 if case.total is I32 else tl.float32
     for config in TRITON[kind]:
         grid = (-(-m // config.m) * -(-n // config.n),)
-        found[f"triton {config}"] = lambda a, b, c, x=config, g=grid: triton_matmul[g](
+        calls[f"triton {config}"] = lambda a, b, c, x=config, g=grid: triton_matmul[g](
             a, b, c, m, n, k, M=x.m, N=x.n, K=x.k, GROUP=GROUP, TOTAL=total,
             PRECISION=case.precision, num_warps=x.warps, num_stages=x.stages,
         )  # fmt: skip
-    return found | {"cublas": cublas(kind)}
+    return calls | {"cublas": cublas(kind)}
 
 
 def cublas(kind: str) -> Callable[..., None]:
@@ -242,7 +240,7 @@ def cublas(kind: str) -> Callable[..., None]:
 
 
 def inputs(case: Case, size: tuple[int, int, int]) -> tuple[torch.Tensor, ...]:
-    """Random factors and a poisoned result."""
+    """Random operands and a poisoned result."""
     m, n, k = size
     if case.dtype is torch.int8:
         a, b = (torch.randint(-128, 128, s, device="cuda", dtype=torch.int8)
@@ -276,17 +274,17 @@ def wrong(call: Callable[..., None], case: Case, data: Any, expected: Any) -> st
     return checks.fault(c[rows][:, columns], exact, bound)
 
 
-def checked(kind: str, kernels: dict[tuple[str, Config], Kernel]) -> dict[str, str]:
+def small_size_faults(kind: str, kernels: dict[tuple[str, Config], Kernel]) -> dict[str, str]:
     """What is wrong with each of our kernels at small sizes."""
-    found: dict[str, str] = {}
+    faults: dict[str, str] = {}
     for size in ((16, 16, 16), (48, 80, 112), (272, 400, 144), (128, 256, 16), (400, 528, 720)):
         case = CASES[kind]
         data = inputs(case, size)
         expected = reference(kind, *data[:2])
         for name, call in variants(kind, size, kernels, peers=False).items():
             if (why := wrong(call, case, data, expected)) is not None:
-                found[name] = f"{size}: {why}"
-    return found
+                faults[name] = f"{size}: {why}"
+    return faults
 
 
 def row(kind: str, size: int, kernels: Any, bad: dict[str, str]) -> dict[str, Any]:
@@ -319,7 +317,7 @@ def _best(times: dict[str, float], who: str) -> tuple[str, float]:
 
 
 def versions() -> dict[str, str]:
-    """What was measured on what."""
+    """The GPU, the versions, the commit and the date."""
     head = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     )
@@ -355,11 +353,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=220, help="begin no row after that")
     options = parser.parse_args()
     began, kinds = time.monotonic(), options.types.split(",")
-    kernels = compiled(kinds, options.cubins)
+    kernels = compile_kernels(kinds, options.cubins)
     print(f"compiled in {time.monotonic() - began:.1f} s", flush=True)
-    bad = {kind: checked(kind, kernels) for kind in kinds}
-    for kind, found in bad.items():
-        print(f"{kind}: {found or 'every kernel right at small sizes'}", flush=True)
+    bad = {kind: small_size_faults(kind, kernels) for kind in kinds}
+    for kind, faults in bad.items():
+        print(f"{kind}: {faults or 'every kernel right at small sizes'}", flush=True)
     print(f"{'':11} {'tileir':>7} {'cublas':>7} {'triton':>7} {'/cublas':>8} {'/triton':>8}")
     lines: list[dict[str, Any]] = []
     for kind in kinds:

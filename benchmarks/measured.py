@@ -1,12 +1,12 @@
 """Rows of the benchmarks by name, as the results in `benchmarks/results` have them.
 
-products:KIND:NN|NT:MxNxK            products*.json
+matmul:KIND:NN|NT:MxNxK              matmul_shapes*.json
 matmul:f32:SIZE                      matmul.json, without tensor cores
 attention:KIND:D:full|causal:T[:G]   attention*.json; G heads of queries to one of keys
 backward:KIND:D:full|causal:T[:G]    attention_backward.json
 nhwc:TASK, nchw:TASK, single:TASK    workloads_*.json; `3by2`: task 3 with strides of 2
-shift:TASK[:separate|groups]         beside the product alone; beside a shift and a product;
-                                     where groups of channels share a shift
+shift:TASK[:separate|groups]         against the matmul alone; against a shift and a matmul;
+                                     groups of channels share a shift
 sparse:sdd|dsd|dds|softmax:BLOCK:SHARE OF ZEROS
 epilogue:KIND:MxNxK, quantised:KIND:MxNxK
 KERNEL:SHAPE[:bf16]                  memory.json: `dyt:16384`, `softmax:8192x4096:bf16`
@@ -27,9 +27,9 @@ Row: TypeAlias = dict[str, Any]
 
 
 class Record(NamedTuple):
-    """What is known of a row: our best variant (the kernels' where there are several), the
-    quickest peer, its time by ours, what that should be, and the share of a copy's bandwidth where
-    that matters."""
+    """A row of results: our best variant (one per kernel where there are several), the fastest
+    peer, `ratio` of the peer's time to ours, its `target`, and our share of a copy's bandwidth
+    where that has a target."""
 
     name: str
     best: tuple[str, ...]
@@ -40,32 +40,32 @@ class Record(NamedTuple):
 
     @property
     def short(self) -> bool:
-        """Whether the row is below what it should be."""
+        """Whether the row is below its target."""
         if self.of_copy is not None and self.of_copy < targets.OF_COPY:
             return True
         return self.target is not None and (self.ratio or 0.0) < self.target
 
     @property
     def distance(self) -> float:
-        """The ratio by what it should be: less is farther away."""
+        """The ratio in parts of its target: the least is farthest below."""
         return (self.ratio or 0.0) / self.target if self.target else 1.0
 
 
 def records(folder: Path = RESULTS) -> dict[str, Record]:
-    """Every row by name; of rows measured twice the first."""
-    found: dict[str, Record] = {}
+    """Every row by name; the first of rows with the same name."""
+    by_name: dict[str, Record] = {}
     for file, read in SOURCES.items():
         path = folder / f"{file}.json"
         if path.exists():
             content = json.loads(path.read_text())
             for record in read(content.get("rows", content.get("lines"))):
-                found.setdefault(record.name, record)
-    return found
+                by_name.setdefault(record.name, record)
+    return by_name
 
 
-def _products(rows: list[Row]) -> Iterator[Record]:
+def _matmuls(rows: list[Row]) -> Iterator[Record]:
     for row in rows:
-        name = ":".join(("products", *row["problem"].split(), "x".join(map(str, row["size"]))))
+        name = ":".join(("matmul", *row["problem"].split(), "x".join(map(str, row["size"]))))
         yield _record(name, row["best"], "cublas", row["ratio"])
 
 
@@ -90,16 +90,16 @@ def _attention(rows: list[Row], what: str = "attention") -> Iterator[Record]:
 def _memory(rows: list[Row]) -> Iterator[Record]:
     for row in rows:
         name = memory(row["name"], row["shape"], row["dtype"])
-        found = _record(name, row["best"], row["peer"], row["ratio_best"])
+        result = _record(name, row["best"], row["peer"], row["ratio_best"])
         square = row["shape"] == [16384, 16384]
-        yield found._replace(of_copy=row["of_copy"] if square else None)
+        yield result._replace(of_copy=row["of_copy"] if square else None)
 
 
 def _workloads(group: str) -> Callable[[list[Row]], Iterator[Record]]:
     def read(rows: list[Row]) -> Iterator[Record]:
         for row in rows:
-            found = _record(workload(group, row["name"]), row["best"], row["peer"], row["ratio"])
-            yield found._replace(target=row["wanted"])
+            result = _record(workload(group, row["name"]), row["best"], row["peer"], row["ratio"])
+            yield result._replace(target=row["target"])
 
     return read
 
@@ -132,8 +132,9 @@ def workload(group: str, name: str) -> str:
 
 
 WORKLOADS = ("nhwc", "nchw", "single", "shift", "sparse", "quantised", "epilogue")
+_SHAPES = ("matmul_shapes", "matmul_shapes_bf16", "matmul_shapes_others", "matmul_shapes_odd")
 SOURCES: dict[str, Callable[[list[Row]], Iterator[Record]]] = {
-    **dict.fromkeys(("products", "products_bf16", "products_others", "products_odd"), _products),
+    **dict.fromkeys(_SHAPES, _matmuls),
     "matmul": _singles,
     **dict.fromkeys(("attention", "attention_f16", "attention_f8", "attention_group"), _attention),
     "attention_backward": lambda rows: _attention(rows, "backward"),

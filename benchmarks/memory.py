@@ -2,14 +2,13 @@
 
     python benchmarks/memory.py [--out FILE.json] [--only NAME ...] [--tune] [--no-compile]
 
-`--only` takes names, or names with a shape: `softmax:128x65536`. Lines that `--out` has from before
-stay there, each with the commit it was measured on.
+`--only` takes names, or names with a shape: `softmax:128x65536`. Lines that are already in
+`--out` stay there, each with the commit it was measured on.
 
-Every variant runs in random order in five rounds; a round's figure is the median of its launches,
-each with a cold L2; the result is the mean of the rounds. A line is printed only after outputs,
-poisoned before, agreed with a float64 reference on fresh random inputs. `peer` is the fastest of
-the peers: above 1 we are faster. `of copy` is what share of a device-to-device copy's bandwidth
-was reached. `--tune` tries more configurations than the one the model names.
+Every result is checked against a float64 reference on fresh random inputs, with the output poisoned
+before; `timing.py` says how variants are timed. `peer` is the fastest of the peers: above 1 ours is
+faster. `of copy` is our share of the bandwidth of a device-to-device copy. `--tune` tries more
+configurations than the model's choice.
 """
 
 from __future__ import annotations
@@ -50,9 +49,9 @@ ELEMENTS = {torch.float32: F32, torch.bfloat16: BF16}
 
 @attrs.frozen
 class Config:
-    """How one instance of ours works: `size` rows or elements, `warps` per instance, at most
-    `registers` a thread; rows read and written with `policy`, and where `width` is not 0 by loops
-    over as many elements."""
+    """An instance of ours: `size` rows or elements, `warps`, at most `registers` a thread, the
+    eviction `policy` of loads and stores; a `width` that is not 0 is the elements of an iteration
+    of a loop over a row."""
 
     size: int
     warps: int
@@ -87,7 +86,7 @@ def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.randn(shape, device="cuda").to(dtype)
 
 
-# What is measured ---------------------------------------------------------------------------------
+# Rows of the table -------------------------------------------------------------------------------
 
 
 def table() -> Iterator[Row]:
@@ -237,16 +236,16 @@ def row_configs(rows: int, columns: int, size: int = 4, writes: bool = True) -> 
         policy = STREAMED
     elif columns >= 4096 and writes:
         policy = KEPT
-    found = [Config(block, block * warps, policy=policy), Config(block, block * warps)]
+    configs = [Config(block, block * warps, policy=policy), Config(block, block * warps)]
     for other in (2 * warps, warps // 2):
         if 1 <= other <= 32:
-            found.append(Config(1, other, policy=policy))
-    return list(dict.fromkeys(found))
+            configs.append(Config(1, other, policy=policy))
+    return list(dict.fromkeys(configs))
 
 
 def norm_configs(rows: int, columns: int, centred: bool) -> list[Config]:
-    """As `row_configs`; where there are many rows of 16384, one that needs one sum is read again
-    in loops, and one that needs two stays in registers, of as many threads as let two run."""
+    """As `row_configs`. Where there are many rows of 16384, a norm of one reduction loops over a
+    row twice, and a norm of two keeps the row in registers and leaves space for two instances."""
     if rows * 16 <= WAVE:
         return row_configs(rows, columns)
     limit = 64 if centred else None
@@ -256,32 +255,32 @@ def norm_configs(rows: int, columns: int, centred: bool) -> list[Config]:
     return whole + looped if centred else looped + whole
 
 
-# How it is measured -----------------------------------------------------------------------------
+# Measuring them --------------------------------------------------------------------------------
 
 
 def variants(row: Row, tune: bool, compiled: bool) -> dict[str, Callable[..., torch.Tensor]]:
     """name -> a function of (output, inputs) that returns the output it filled."""
-    found: dict[str, Callable[..., torch.Tensor]] = {}
+    calls: dict[str, Callable[..., torch.Tensor]] = {}
     for place, config in enumerate(row.configs if tune else row.configs[:1]):
         name = f"tileir {config}" if place else "tileir"
         try:
-            found[name] = mine(row, config)
+            calls[name] = mine(row, config)
         except tileir.TileirError as error:
             print(f"  {name} on {row.name}: {error}")
-    return found | others(row, compiled)
+    return calls | others(row, compiled)
 
 
 def others(row: Row, compiled: bool) -> dict[str, Callable[..., torch.Tensor]]:
     """The peers among `variants`."""
-    found: dict[str, Callable[..., torch.Tensor]] = {}
+    calls: dict[str, Callable[..., torch.Tensor]] = {}
     for name, call in row.triton.items():
-        found[name] = lambda y, *a, call=call: (call(y, *a, *row.numbers), y)[1]
-    found["torch"] = lambda y, *a: row.plain(*a, *row.numbers)
+        calls[name] = lambda y, *a, call=call: (call(y, *a, *row.numbers), y)[1]
+    calls["torch"] = lambda y, *a: row.plain(*a, *row.numbers)
     if compiled:
         torch._dynamo.reset()
-        made = torch.compile(row.plain, mode="max-autotune-no-cudagraphs", dynamic=False)
-        found["compile"] = lambda y, *a: made(*a, *row.numbers)
-    return found
+        function = torch.compile(row.plain, mode="max-autotune-no-cudagraphs", dynamic=False)
+        calls["compile"] = lambda y, *a: function(*a, *row.numbers)
+    return calls
 
 
 def mine(row: Row, config: Config) -> Callable[..., torch.Tensor]:
@@ -303,17 +302,17 @@ def wrong(row: Row, call: Callable[..., torch.Tensor]) -> str | None:
     inputs = row.inputs()
     poisoned = torch.full(row.output, float("nan"), device="cuda", dtype=row.dtype)
     try:
-        found = call(poisoned, *inputs)
+        result = call(poisoned, *inputs)
         torch.cuda.synchronize()
     except Exception as error:  # a peer may fail in its own ways
         return f"{type(error).__name__}: {str(error)[:120]}"
-    if not found.isfinite().all():
+    if not result.isfinite().all():
         return "elements are not written"
     rows = checks.sample(len(inputs[0]))
     part = [x[rows] if x.ndim == inputs[0].ndim else x for x in inputs]
     exact = checks.host(row.plain(*(x.double() for x in part), *row.numbers))
     relative = 2 * checks.UNITS["bf16"] if row.dtype is torch.bfloat16 else 2e-5
-    return checks.fault(found[rows], exact, relative * abs(exact) + 1e-6)
+    return checks.fault(result[rows], exact, relative * abs(exact) + 1e-6)
 
 
 def line(row: Row, copy: float, tune: bool, compiled: bool) -> dict[str, Any]:
@@ -346,7 +345,7 @@ def copy_bandwidth() -> float:
 
 
 def versions() -> dict[str, str]:
-    """What was measured on what."""
+    """The GPU, the versions, the commit and the date."""
     here = Path(__file__).parent
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True)
     return {
@@ -361,10 +360,10 @@ def key(name: str, shape: Sequence[int]) -> str:
 
 
 def write(path: Path, where: dict[str, Any], lines: list[dict[str, Any]]) -> None:
-    """`lines` to `path`, beside those it has from before."""
-    known = json.loads(path.read_text()) if path.exists() else {"lines": []}
-    found = merge.merged(known, {**where, "lines": lines}, where["commit"])
-    path.write_text(json.dumps(found, indent=1) + "\n")
+    """Merge `lines` into those of the file `path`."""
+    old = json.loads(path.read_text()) if path.exists() else {"lines": []}
+    content = merge.merge_rows(old, {**where, "lines": lines}, where["commit"])
+    path.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def main() -> int:
@@ -382,18 +381,19 @@ def main() -> int:
     for row in table():
         if options.only and not {row.name, key(row.name, row.shape)}.intersection(options.only):
             continue
-        found = line(row, copy, options.tune, not options.no_compile)
-        lines.append({**found, **{k: where[k] for k in ("commit", "copy")}})
-        shape = "x".join(map(str, row.shape)) + " " + found["dtype"].replace("float", "f")
+        entry = line(row, copy, options.tune, not options.no_compile)
+        lines.append({**entry, **{k: where[k] for k in ("commit", "copy")}})
+        shape = "x".join(map(str, row.shape)) + " " + entry["dtype"].replace("float", "f")
         print(
-            f"{row.name:10} {shape:>16} {found['microseconds'].get('tileir', float('nan')):8.2f} "
-            f"{found['terabytes_per_second']:5.2f} {found['of_copy']:7.3f} {found['ratio']:6.3f} "
-            f"{found['ratio_best']:6.3f} {found['best']} | {found['peer']} {found['wrong'] or ''}",
+            f"{row.name:10} {shape:>16} {entry['microseconds'].get('tileir', float('nan')):8.2f} "
+            f"{entry['terabytes_per_second']:5.2f} {entry['of_copy']:7.3f} {entry['ratio']:6.3f} "
+            f"{entry['ratio_best']:6.3f} {entry['best']} | {entry['peer']} "
+            f"{entry['wrong'] or ''}",
             flush=True,
         )
         if options.out:
             write(Path(options.out), where, lines)
-    return any(name.startswith("tileir") for found in lines for name in found["wrong"])
+    return any(name.startswith("tileir") for each in lines for name in each["wrong"])
 
 
 if __name__ == "__main__":

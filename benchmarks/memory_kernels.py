@@ -22,10 +22,10 @@ GELU = 2 * 0.7978845608028654
 def buffers(outputs: str, inputs: str, element: Any = F32) -> dict[str, Any]:
     """Parameters by name: what is written, then what is read."""
     kind = pointer(element)
-    found = {name: arg(kind, aligned=16, noalias=True) for name in outputs.split()}
+    parameters = {name: arg(kind, aligned=16, noalias=True) for name in outputs.split()}
     for name in inputs.split():
-        found[name] = arg(kind, aligned=16, noalias=True, readonly=True)
-    return found
+        parameters[name] = arg(kind, aligned=16, noalias=True, readonly=True)
+    return parameters
 
 
 # Element by element ----------------------------------------------------------------------------
@@ -82,8 +82,8 @@ def dyt(rows: int, columns: int, block: int, width: int) -> Module:
 
 @attrs.frozen
 class Policy:
-    """Which of the lines that rows come from and go to the caches give up first: `normal`, `first`
-    for what nobody needs again, `last`."""
+    """Eviction priority of the cache lines that rows are read from and written to: `normal`,
+    `first` (evicted first: not used again) or `last`."""
 
     read: str = "normal"
     write: str = "normal"
@@ -126,7 +126,7 @@ class Rows:
         return self.along(value.reduce(self.axis, "fmaxnum"))
 
     def along(self, value: Any) -> Any:
-        """A number per row again beside the elements."""
+        """A number per row, of the rank of the tile of elements."""
         return value[:, None] if self.axis else value
 
     def store(self, base: Any, value: Any) -> None:
@@ -181,8 +181,8 @@ def layer_norm(
 
 
 def norm_looped(rows: int, columns: int, width: int, centred: bool) -> Module:
-    """`layer_norm` if `centred`, else `rms_norm`, by loops over `width` elements that read a row
-    again, from the caches as far as they hold it. Grid: (rows,)."""
+    """`layer_norm` if `centred`, else `rms_norm`, by loops over `width` elements, of which the
+    second and third read the row from the caches. Grid: (rows,)."""
     b, epsilon = Builder(), 1e-5 if centred else 1e-6
     with b.kernel("norm", **buffers("y", "x w v" if centred else "x w")) as (y, x, w, *v):
         row, lane = b.program_id(axis=0) * columns, b.arange(width)
@@ -223,9 +223,9 @@ def kl_div(rows: int, columns: int, block: int, policy: Policy = USUAL) -> Modul
     b = Builder()
     with b.kernel("kl_div", **buffers("loss", "x t")) as (loss, x, t):
         r = Rows.of(b, rows, columns, block, policy)
-        found, true = r.load(x), r.load(t)
-        log = b.maximum(true, 1e-37).log(fast="approx")
-        r.store_each(loss, (true * (log - found)).sum(axis=r.axis))
+        log_probability, target = r.load(x), r.load(t)
+        log = b.maximum(target, 1e-37).log(fast="approx")
+        r.store_each(loss, (target * (log - log_probability)).sum(axis=r.axis))
     return b.module()
 
 

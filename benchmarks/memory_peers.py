@@ -1,4 +1,4 @@
-"""What `memory.py` compares with: the same functions in Triton and in torch."""
+"""The peers of `memory.py`: the same functions in Triton and in torch."""
 # ruff: noqa: ANN001, ANN201, ANN202
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def triton_dyt(y, x, w, v, alpha, columns, BLOCK: tl.constexpr):
     place = tl.program_id(1).to(tl.int64) * columns + column
     value = tl.load(x + place, mask=mask)
     bent = 2 * tl.sigmoid(2 * alpha * value) - 1
-    found = bent * tl.load(w + column, mask=mask) + tl.load(v + column, mask=mask)
-    tl.store(y + place, found, mask=mask)
+    result = bent * tl.load(w + column, mask=mask) + tl.load(v + column, mask=mask)
+    tl.store(y + place, result, mask=mask)
 
 
 @triton.jit
@@ -75,32 +75,32 @@ def triton_norm(y, x, w, v, columns, epsilon, CENTRED: tl.constexpr, BLOCK: tl.c
     if CENTRED:
         value = tl.where(mask, value - tl.sum(value, axis=0) / columns, 0.0)
     scale = tl.rsqrt(tl.sum(value * value, axis=0) / columns + epsilon)
-    found = value * scale * tl.load(w + column, mask=mask)
+    result = value * scale * tl.load(w + column, mask=mask)
     if CENTRED:
-        found += tl.load(v + column, mask=mask)
-    tl.store(y + start + column, found, mask=mask)
+        result += tl.load(v + column, mask=mask)
+    tl.store(y + start + column, result, mask=mask)
 
 
 @triton.jit
 def triton_norm_looped(y, x, w, v, columns, epsilon, CENTRED: tl.constexpr, BLOCK: tl.constexpr):
     start = tl.program_id(0).to(tl.int64) * columns
-    sums = tl.zeros((BLOCK,), tl.float32)
+    total = tl.zeros((BLOCK,), tl.float32)
     squares = tl.zeros((BLOCK,), tl.float32)
     for i in range(0, columns, BLOCK):
         column = i + tl.arange(0, BLOCK)
         value = tl.load(x + start + column, mask=column < columns, other=0.0)
-        sums += value
+        total += value
         squares += value * value
-    mean = tl.sum(sums, axis=0) / columns if CENTRED else 0.0
+    mean = tl.sum(total, axis=0) / columns if CENTRED else 0.0
     scale = tl.rsqrt(tl.sum(squares, axis=0) / columns - mean * mean + epsilon)
     for i in range(0, columns, BLOCK):
         column = i + tl.arange(0, BLOCK)
         mask = column < columns
-        found = (tl.load(x + start + column, mask=mask) - mean) * scale
-        found *= tl.load(w + column, mask=mask)
+        result = (tl.load(x + start + column, mask=mask) - mean) * scale
+        result *= tl.load(w + column, mask=mask)
         if CENTRED:
-            found += tl.load(v + column, mask=mask)
-        tl.store(y + start + column, found, mask=mask)
+            result += tl.load(v + column, mask=mask)
+        tl.store(y + start + column, result, mask=mask)
 
 
 @triton.jit
@@ -131,8 +131,8 @@ def triton_group_norm(
     value = tl.load(x + start + place)
     value -= tl.sum(tl.sum(value, axis=1), axis=0) / (EACH * AREA)
     scale = tl.rsqrt(tl.sum(tl.sum(value * value, axis=1), axis=0) / (EACH * AREA) + epsilon)
-    found = value * scale * tl.load(w + channel)[:, None] + tl.load(v + channel)[:, None]
-    tl.store(y + start + place, found)
+    result = value * scale * tl.load(w + channel)[:, None] + tl.load(v + channel)[:, None]
+    tl.store(y + start + place, result)
 
 
 # torch: each takes the inputs and returns the output; also the reference, on float64 ------------

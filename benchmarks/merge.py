@@ -1,9 +1,10 @@
-"""Rows measured elsewhere into `benchmarks/results`.
+"""Merge rows measured elsewhere into `benchmarks/results`.
 
     python benchmarks/merge.py COMMIT NEW.json ...
 
-Rows of NEW.json take the place of those of the same problem in `benchmarks/results/NEW.json`, new
-ones come behind; each says which COMMIT it was measured on. What stands beside the rows is NEW's.
+Rows of NEW.json replace those of the same problem in `benchmarks/results/NEW.json`, and rows of new
+problems are appended. Each row names the COMMIT that it was measured on. The other fields of the
+file are NEW's.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ PROBLEM = (
     "name", "shape", "sizes", "dtype", "type", "problem", "size", "kind", "d", "group", "causal",
     "t", "task", "row",
 )  # fmt: skip
-"""Fields that say what a row is about."""
+"""Fields that identify the problem of a row."""
 
 
-def merged(known: dict[str, Any], new: dict[str, Any], commit: str) -> dict[str, Any]:
-    """`known` with the rows of `new`, which were measured on `commit`."""
+def merge_rows(old: dict[str, Any], new: dict[str, Any], commit: str) -> dict[str, Any]:
+    """`old` with the rows of `new`, which were measured on `commit`."""
     rows = "rows" if "rows" in new else "lines"
-    found = {problem(row): row for row in known[rows]}
-    before = known.get("commit") or known.get("device", {}).get("commit")
-    for row in found.values():
+    by_problem = {problem(row): row for row in old[rows]}
+    before = old.get("commit") or old.get("device", {}).get("commit")
+    for row in by_problem.values():
         row.setdefault("commit", before)
-    found |= {problem(row): {**row, "commit": commit} for row in new[rows]}
-    return {**new, "commit": commit, rows: list(found.values())}
+    by_problem |= {problem(row): {**row, "commit": commit} for row in new[rows]}
+    return {**new, "commit": commit, rows: list(by_problem.values())}
 
 
 def problem(row: dict[str, Any]) -> str:
-    """What a row is about."""
+    """The problem of a row, as text."""
     return json.dumps({field: row[field] for field in PROBLEM if field in row})
 
 
@@ -46,8 +47,8 @@ def main() -> int:
     options = parser.parse_args()
     for file in options.files:
         path, new = RESULTS / file.name, json.loads(file.read_text())
-        known = json.loads(path.read_text()) if path.exists() else {**new, "rows": [], "lines": []}
-        path.write_text(json.dumps(merged(known, new, options.commit), indent=1) + "\n")
+        old = json.loads(path.read_text()) if path.exists() else {**new, "rows": [], "lines": []}
+        path.write_text(json.dumps(merge_rows(old, new, options.commit), indent=1) + "\n")
         print(f"{file.name}: {len(new.get('rows', new.get('lines')))} rows")
     return 0
 

@@ -32,7 +32,7 @@ UNITS = {
     "nsecond": 1e-3, "ns": 1e-3, "usecond": 1.0, "us": 1.0, "msecond": 1e3, "ms": 1e3,
     "second": 1e6, "s": 1e6, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
 }  # fmt: skip
-"""Times are given in microseconds, sizes in bytes, whatever the unit of a column."""
+"""What a unit is in microseconds and to bytes."""
 
 
 class Kernel(NamedTuple):
@@ -72,7 +72,7 @@ def run(
         log = Path(folder) / "ncu.csv"
         # ncu lets one process of those with the same TMPDIR profile at a time.
         words = command(ncu, log, program, left_out)
-        status, printed = _finished(words, {**environment, "TMPDIR": folder}, seconds)
+        status, printed = _communicate(words, {**environment, "TMPDIR": folder}, seconds)
         text = log.read_text(errors="replace") if log.exists() else ""
     kernels = parse(text)
     missing = unknown_metrics(text + printed) - left_out
@@ -83,7 +83,7 @@ def run(
     return Outcome(kernels, printed, failed)
 
 
-def _finished(words: list[str], environment: dict[str, str], seconds: float) -> tuple[int, str]:
+def _communicate(words: list[str], environment: dict[str, str], seconds: float) -> tuple[int, str]:
     """The exit status and all output of a process, ended with its children once time is over."""
     try:
         process = subprocess.Popen(
@@ -104,8 +104,10 @@ def _finished(words: list[str], environment: dict[str, str], seconds: float) -> 
 
 def _reason(status: int, text: str, printed: str) -> str:
     """What `ncu` complains of, and how the program's output ended."""
-    said = [line for line in text.splitlines() if line.startswith(("==ERROR==", "==WARNING=="))]
-    return "\n".join((f"exit status {status}", *said[:10], *printed.splitlines()[-12:]))
+    complaints = [
+        line for line in text.splitlines() if line.startswith(("==ERROR==", "==WARNING=="))
+    ]
+    return "\n".join((f"exit status {status}", *complaints[:10], *printed.splitlines()[-12:]))
 
 
 def unknown_metrics(text: str) -> set[str]:
@@ -131,23 +133,23 @@ def parse(text: str) -> list[Kernel]:
 
 def _wide(rows: list[dict[str, str]]) -> list[Kernel]:
     units: dict[str, str] = {}
-    found: list[Kernel] = []
+    kernels: list[Kernel] = []
     for row in rows:
         if not row["ID"]:
             units = row
             continue
         pairs = ((name, _number(value, units.get(name))) for name, value in row.items())
-        found.append(Kernel(row["Kernel Name"], _present(pairs)))
-    return found
+        kernels.append(Kernel(row["Kernel Name"], _present(pairs)))
+    return kernels
 
 
 def _long(rows: list[dict[str, str]]) -> list[Kernel]:
-    found: dict[str, Kernel] = {}
+    kernels: dict[str, Kernel] = {}
     for row in rows:
-        kernel = found.setdefault(row["ID"], Kernel(row["Kernel Name"], {}))
+        kernel = kernels.setdefault(row["ID"], Kernel(row["Kernel Name"], {}))
         value = _number(row["Metric Value"], row["Metric Unit"])
         kernel.metrics.update(_present([(row["Metric Name"], value)]))
-    return list(found.values())
+    return list(kernels.values())
 
 
 def _present(pairs: Iterable[tuple[str, float | None]]) -> dict[str, float]:

@@ -1,9 +1,9 @@
-"""Pictures of what was measured: `benchmarks/results/*.json` to `docs/pictures/*.svg`.
+"""Plots of the results: `benchmarks/results/*.json` to `docs/pictures/*.svg`.
 
     python benchmarks/pictures.py
 
-Rates beside those of peers, under the roof of an H200: 990 TFLOP/s of 16-bit products, 67 of f32
-without tensor cores, 4.8 TB/s of memory (NVIDIA H200 data sheet).
+Rates of our kernels and of peers, under the roofline of an H200: 990 TFLOP/s of 16-bit MMAs, 67 of
+f32 without tensor cores, 4.8 TB/s of memory (NVIDIA H200 data sheet).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def roof(flops: float, moved: float) -> float:
     return min(PEAK, flops / moved * MEMORY)
 
 
-def products(rows: list[dict[str, Any]]) -> Iterator[Problem]:
-    """Rows of `products.json`."""
+def matmul_shapes(rows: list[dict[str, Any]]) -> Iterator[Problem]:
+    """Rows of `matmul_shapes.json`."""
     for row in rows:
         m, n, k = row["size"]
         flops = 2.0 * m * n * k
@@ -78,9 +78,9 @@ def singles(rows: list[dict[str, Any]]) -> Iterator[Problem]:
         if row["type"] == "f32":
             us = _best(row["microseconds"])
             flops = 2.0 * row["size"] ** 3
-            found = {who: flops / time / 1e6 for who, time in us.items()}
+            rate_of = {who: flops / time / 1e6 for who, time in us.items()}
             moved = 12.0 * row["size"] ** 2
-            yield Problem(f"{row['size']}³", found, min(SINGLE, flops / moved * MEMORY))
+            yield Problem(f"{row['size']}³", rate_of, min(SINGLE, flops / moved * MEMORY))
 
 
 def workloads(rows: list[dict[str, Any]]) -> Iterator[Problem]:
@@ -90,27 +90,27 @@ def workloads(rows: list[dict[str, Any]]) -> Iterator[Problem]:
             continue
         us = {who: time for who, time in row["us"].items() if who not in row["ours"]}
         us["tileir"] = row["us"][row["best"]]
-        found = {who: row["flops"] / time / 1e6 for who, time in us.items()}
-        yield Problem(row["name"], found, SINGLE if row["name"].startswith("single") else PEAK)
+        rate_of = {who: row["flops"] / time / 1e6 for who, time in us.items()}
+        yield Problem(row["name"], rate_of, SINGLE if row["name"].startswith("single") else PEAK)
 
 
 def _best(us: dict[str, float]) -> dict[str, float]:
     """The least time of every program, whose variants' names begin with its own."""
-    found: dict[str, float] = {}
+    least: dict[str, float] = {}
     for variant, time in us.items():
         name = variant.split(" ")[0]
         name = {"cublas": "cuBLAS", "compile": "torch.compile"}.get(name, name)
-        found[name] = min(time, found.get(name, math.inf))
-    return found
+        least[name] = min(time, least.get(name, math.inf))
+    return least
 
 
 def _problem(name: str, us: dict[str, float], flops: float, moved: float) -> Problem:
-    found = {who: flops / time / 1e6 for who, time in us.items() if math.isfinite(time)}
-    return Problem(name, found, roof(flops, moved))
+    rate_of = {who: flops / time / 1e6 for who, time in us.items() if math.isfinite(time)}
+    return Problem(name, rate_of, roof(flops, moved))
 
 
 PICTURES: tuple[tuple[str, str, str, str, Any], ...] = (
-    ("products", "products", "Products, f16, m n k", "TFLOP/s", products),
+    ("matmul_shapes", "matmul_shapes", "Matmul, f16, m n k", "TFLOP/s", matmul_shapes),
     ("attention", "attention", "Attention forward, bf16, head and length", "TFLOP/s", attention),
     (
         "convolutions", "convolutions",
@@ -118,7 +118,7 @@ PICTURES: tuple[tuple[str, str, str, str, Any], ...] = (
     ),
     ("rows", "memory", "Kernels of rows and elements", "TB/s", memory),
     ("softmax", "memory", "Softmax of rows", "TB/s", memory),
-    ("singles", "matmul", "Products of f32 without tensor cores", "TFLOP/s", singles),
+    ("singles", "matmul", "Matmul, f32 without tensor cores", "TFLOP/s", singles),
     *(
         (group, f"workloads_{group}", title, "TFLOP/s", workloads)
         for group, title in (
@@ -126,8 +126,8 @@ PICTURES: tuple[tuple[str, str, str, str, Any], ...] = (
             ("nchw", "Convolutions, f16, channels first"),
             ("single", "Convolutions, f32 without TF32"),
             ("shift", "Shifted channels (Tillet et al. 2019, Figure 11)"),
-            ("sparse", "Products of matrices of blocks"),
-            ("quantised", "Products of 8 and 4 bits"), ("epilogue", "Products and what follows"),
+            ("sparse", "Matmul of block-sparse matrices"),
+            ("quantised", "Matmul of 8 and 4 bits"), ("epilogue", "Matmul with epilogue"),
         )
     ),
 )  # fmt: skip
@@ -140,15 +140,15 @@ def main() -> None:
         path = ROOT / f"benchmarks/results/{results}.json"
         if not path.exists():
             continue
-        found = json.loads(path.read_text())
-        rows = [row for row in found.get("rows", found.get("lines")) if _shown(name, row)]
+        content = json.loads(path.read_text())
+        rows = [row for row in content.get("rows", content.get("lines")) if _has_row(name, row)]
         problems = list({p.name: p for p in read(rows)}.values())
         (ROOT / f"docs/pictures/{name}.svg").write_text(rates(title, unit, problems))
 
 
-def _shown(picture: str, row: dict[str, Any]) -> bool:
+def _has_row(picture: str, row: dict[str, Any]) -> bool:
     """Whether a picture has this row."""
-    if picture == "products":
+    if picture == "matmul_shapes":
         return bool(row["problem"] == "f16 NN")
     large = row.get("shape") in ([16384, 16384], [128, 65536], [32, 256, 4096])
     return {"rows": large, "softmax": not large}.get(picture, True)

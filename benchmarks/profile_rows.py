@@ -10,10 +10,10 @@ import attention
 import attention_backward as backward
 import attrs
 import matmul
+import matmul_shapes
+import matmul_tiles
 import measured
 import memory
-import product_tiles
-import products
 import timing
 import torch
 import workloads
@@ -37,40 +37,41 @@ class Pair(NamedTuple):
 
 
 def profile(name: str) -> dict[str, Any]:
-    """Call both once with the profiler on, an empty kernel of torch before each, which tells where
-    their launches begin; what was profiled, and where. Raises ValueError for a name that no
-    benchmark has."""
+    """Call both once with the profiler on, an empty kernel of torch before each, which marks where
+    its launches begin. Returns the names of both and the device. Raises ValueError for a name that
+    no benchmark has."""
     torch.manual_seed(0)
-    with timing.unchecked():
-        found = pair(name, measured.records().get(name))
-        for call in (found.ours, found.peer) * WARM:
-            call()
+    with timing.without_checks():
+        calls = pair(name, measured.records().get(name))
+        for run in (calls.ours, calls.peer) * WARM:
+            run()
         torch.cuda.synchronize()
         torch.cuda.profiler.start()
-        for call in (found.ours, found.peer):
+        for run in (calls.ours, calls.peer):
             torch.cuda._sleep(0)
-            call()
+            run()
         torch.cuda.synchronize()
         torch.cuda.profiler.stop()
-    return {"ours": found.variant, "peer": found.other, "device": products.device()}
+    return {"ours": calls.variant, "peer": calls.other, "device": matmul_shapes.device()}
 
 
 def pair(name: str, record: measured.Record | None) -> Pair:
-    """The calls of a row: our best variant by its record, or else what is chosen unmeasured."""
+    """The calls of a row: our best variant by its record, or the one chosen without measuring."""
     group, *words = name.split(":")
     best, peer = (record.best, record.peer) if record else ((), None)
     if group in measured.WORKLOADS:
         return _workload(group, name, best, peer)
     setups: dict[str, Callable[..., Pair]] = {
-        "products": _products, "matmul": _single, "attention": _attention, "backward": _backward,
+        "matmul": _matmul_shapes if len(words) == 3 else _single, "attention": _attention,
+        "backward": _backward,
     }  # fmt: skip
     if group in setups:
         return setups[group](words, best, peer)
     return _memory(name, best, peer)
 
 
-def _named(every: Sequence[Any], best: tuple[str, ...], what: str = "") -> Any:
-    """The variant whose text, behind `what`, is in `best`; None where there is none."""
+def _find_variant(every: Sequence[Any], best: tuple[str, ...], what: str = "") -> Any:
+    """The variant whose text with the prefix `what` is in `best`; None where there is none."""
     return next((each for each in every if f"{what}{each}" in best), None)
 
 
@@ -78,61 +79,61 @@ def _on(call: Callable[..., Any], *data: Any) -> Call:
     return lambda: call(*data)
 
 
-def _products(words: list[str], best: tuple[str, ...], _: str | None) -> Pair:
+def _matmul_shapes(words: list[str], best: tuple[str, ...], _: str | None) -> Pair:
     kind, way, extents = words
-    problem = product_tiles.Problem(kind, way == "NT")
+    problem = matmul_tiles.Problem(kind, way == "NT")
     m, n, k = map(int, extents.split("x"))
-    tiles = product_tiles.tiles_of(kind)
-    tile = _named((*tiles, *product_tiles.ODD), best)
-    tile = tile or min(tiles, key=lambda t: product_tiles.predicted(problem, t, (m, n, k)))
-    kernels = products.compiled(problem, [tile], False)
-    products.compile_non_tma_variants(problem, kernels, (m, n, k))
-    data = products.inputs(problem, (m, n, k))
-    call = products.ours(kernels[tile], tile, (m, n, k))
-    return Pair(_on(call, *data), _on(products.peer(problem), *data), str(tile), "cuBLAS")
+    tiles = matmul_tiles.tiles_of(kind)
+    tile = _find_variant((*tiles, *matmul_tiles.ODD), best)
+    tile = tile or min(tiles, key=lambda t: matmul_tiles.predicted_seconds(problem, t, (m, n, k)))
+    kernels = matmul_shapes.compile_tiles(problem, [tile], False)
+    matmul_shapes.compile_non_tma_variants(problem, kernels, (m, n, k))
+    data = matmul_shapes.inputs(problem, (m, n, k))
+    call = matmul_shapes.ours(kernels[tile], tile, (m, n, k))
+    return Pair(_on(call, *data), _on(matmul_shapes.peer(problem), *data), str(tile), "cuBLAS")
 
 
 def _single(words: list[str], best: tuple[str, ...], _: str | None) -> Pair:
     kind, extent = words
     size = (int(extent), int(extent), int(extent))
-    config = _named(matmul.CONFIGS[kind], best) or matmul.CONFIGS[kind][0]
+    config = _find_variant(matmul.CONFIGS[kind], best) or matmul.CONFIGS[kind][0]
     module = matmul.tileir_matmul(matmul.CASES[kind], config)
-    made = tileir.backend.compile(module, gpu_target(), matmul.options_of(config))
+    compiled = tileir.backend.compile(module, gpu_target(), matmul.options_of(config))
     data = matmul.inputs(matmul.CASES[kind], size)
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
-    call = matmul.ours(Kernel(made), config, size)
+    call = matmul.ours(Kernel(compiled), config, size)
     return Pair(_on(call, *data), _on(matmul.cublas(kind), *data), str(config), "cuBLAS")
 
 
 def _attention(words: list[str], best: tuple[str, ...], peer: str | None) -> Pair:
     kind, d, t, causal, group = _heads(words)
     blocks = attention.blocks_of(kind, d)
-    block = _named(blocks, best) or blocks[0]
+    block = _find_variant(blocks, best) or blocks[0]
     kernel = attention.kernels(kind, d, causal, group, (block,))[block]
-    data, factors = attention.tensors(kind, attention.shape_of(d, t, group), group)
-    call = attention.ours(kernel, block, causal, group, factors)
+    data, operands = attention.tensors(kind, attention.shape_of(d, t, group), group)
+    call = attention.ours(kernel, block, causal, group, operands)
     other = peer or "cudnn"
-    theirs = attention.timed(attention.PEERS[other], causal, group)
+    theirs = attention.torch_attention(attention.PEERS[other], causal, group)
     return Pair(_on(call, *data), _on(theirs, *data), str(block), other)
 
 
 def _backward(words: list[str], best: tuple[str, ...], peer: str | None) -> Pair:
     kind, d, t, causal, group = _heads(words)
-    first = _named(backward.KEYS[d], best, "keys ") or backward.KEYS[d][0]
-    second = _named(backward.QUERIES[d], best, "queries ") or backward.QUERIES[d][0]
-    whole = _named(backward.FUSED[d], best, "fused ")
-    apart, fused = ((), (whole,)) if whole else ((first, second), ())
-    made = backward.kernels(kind, d, causal, apart[:1], apart[1:], fused)
+    first = _find_variant(backward.KEYS[d], best, "keys ") or backward.KEYS[d][0]
+    second = _find_variant(backward.QUERIES[d], best, "queries ") or backward.QUERIES[d][0]
+    whole = _find_variant(backward.FUSED[d], best, "fused ")
+    separate, fused = ((), (whole,)) if whole else ((first, second), ())
+    kernels = backward.kernels(kind, d, causal, separate[:1], separate[1:], fused)
     data = backward.inputs(kind, d, t, group)
-    backward.forward(made, data)
+    backward.forward(kernels, data)
     if whole:
-        ours, variant = backward.fused(made, whole, data), f"fused {whole}"
+        ours, variant = backward.fused_gradients(kernels, whole, data), f"fused {whole}"
     else:
         parts = (
-            backward.keys(made.keys[first], first, data),
-            backward.queries(made.queries[second], second, data),
+            backward.keys(kernels.keys[first], first, data),
+            backward.queries(kernels.queries[second], second, data),
         )
-        ours = backward.sequence([backward.delta(made, data), *parts])
+        ours = backward.sequence([backward.delta(kernels, data), *parts])
         variant = f"keys {first}, queries {second}"
     other = peer or "cudnn"
     theirs = backward.peer(backward.PEERS[other], data, causal)
@@ -140,7 +141,7 @@ def _backward(words: list[str], best: tuple[str, ...], peer: str | None) -> Pair
 
 
 def _heads(words: list[str]) -> tuple[str, int, int, bool, int]:
-    """The type, size of heads, length, whether causal, and heads that share keys."""
+    """The type, head size, length, whether causal, and heads of queries per head of keys."""
     kind, d, way, t, *group = words
     return kind, int(d), int(t), way == "causal", int(group[0]) if group else 1
 
@@ -151,9 +152,9 @@ def _workload(group: str, name: str, best: tuple[str, ...], peer: str | None) ->
             break
     else:
         raise ValueError(f"no row of {group} has the name {name}")
-    variant = _named([*case.ours], best) or next(iter(case.ours))
+    variant = _find_variant([*case.ours], best) or next(iter(case.ours))
     other = peer if peer in case.peers else next(iter(case.peers))
-    calls = workloads.compiled(attrs.evolve(case, ours={variant: case.ours[variant]}))
+    calls = workloads.compile_variants(attrs.evolve(case, ours={variant: case.ours[variant]}))
     data = case.data()
     return Pair(_on(calls[variant], *data), _on(case.peers[other], *data), variant, other)
 
@@ -164,7 +165,7 @@ def _memory(name: str, best: tuple[str, ...], peer: str | None) -> Pair:
             break
     else:
         raise ValueError(f"no benchmark has a row of the name {name}")
-    config = _named(row.configs, best, "tileir ") or row.configs[0]
+    config = _find_variant(row.configs, best, "tileir ") or row.configs[0]
     theirs = memory.others(row, compiled=peer == "compile")
     other = peer if peer in theirs else next(iter(theirs))
     y = torch.empty(row.output, device="cuda", dtype=row.dtype)

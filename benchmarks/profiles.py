@@ -9,8 +9,8 @@ process of its own, on as many GPUs at once as `--gpus` says; rows that `--out` 
 there. `--list` names rows and their ratios, `--show` prints what was measured, `--docs` writes it
 into docs/reference/profiles.md. Our variant is the best of the committed results.
 
-The profiler empties the caches before every kernel, and times kernels alone: what lies between
-those of one call is not counted, so that times differ from the benchmarks'. `ratio` is theirs.
+The profiler empties the caches before every kernel and times kernels alone. Gaps between the
+kernels of one call are not counted, so times differ from the benchmarks'. `ratio` is theirs.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ HEADINGS = (
 
 def row(name: str, record: measured.Record | None, outcome: ncu.Outcome) -> dict[str, Any]:
     """What was profiled of a row, or why it could not be."""
-    found: dict[str, Any] = {"row": name}
+    result: dict[str, Any] = {"row": name}
     if record:
-        found |= {"ratio": record.ratio, "target": record.target}
+        result |= {"ratio": record.ratio, "target": record.target}
     marked = [line for line in outcome.printed.splitlines() if line.startswith(MARKED)]
     sides = parts(outcome.kernels)
     if not marked or len(sides) != 2 or not all(sides):
         launched = [kernel.name for kernel in outcome.kernels]
-        return {**found, "error": outcome.error or f"launched, in this order: {launched}"}
+        return {**result, "error": outcome.error or f"launched, in this order: {launched}"}
     if outcome.error:
-        found["complaint"] = outcome.error
+        result["complaint"] = outcome.error
     what = json.loads(marked[-1].removeprefix(MARKED))
     times = [facts(k.metrics).us for k in outcome.kernels if EMPTY in k.name]
     empty = min((us for us in times if us is not None), default=None)
@@ -71,26 +71,26 @@ def row(name: str, record: measured.Record | None, outcome: ncu.Outcome) -> dict
         side(what[who], kernels, empty)
         for who, kernels in zip(("ours", "peer"), sides, strict=True)
     )
-    return {**found, "device": what["device"], "empty_us": empty, "ours": ours, "peer": peer}
+    return {**result, "device": what["device"], "empty_us": empty, "ours": ours, "peer": peer}
 
 
 def parts(kernels: list[ncu.Kernel]) -> list[list[ncu.Kernel]]:
     """What follows each of the empty kernels, up to the next."""
-    found: list[list[ncu.Kernel]] = []
+    sides: list[list[ncu.Kernel]] = []
     for kernel in kernels:
         if EMPTY in kernel.name:
-            found.append([])
-        elif found:
-            found[-1].append(kernel)
-    return found
+            sides.append([])
+        elif sides:
+            sides[-1].append(kernel)
+    return sides
 
 
 def side(variant: str, kernels: list[ncu.Kernel], empty: float | None) -> dict[str, Any]:
     """The launches of one call, and what limits the longest of them."""
     every: list[dict[str, Any]] = []
     for kernel in kernels:
-        found = facts(kernel.metrics)
-        every.append({"name": kernel.name, **found._asdict(), "limiter": limiter(found, empty)})
+        metrics = facts(kernel.metrics)
+        every.append({"name": kernel.name, **metrics._asdict(), "limiter": limiter(metrics, empty)})
     total = sum(each["us"] or 0.0 for each in every)
     longest = max(every, key=lambda each: each["us"] or 0.0)
     share = (longest["us"] or 0.0) / total if total else 1.0
@@ -102,11 +102,11 @@ def side(variant: str, kernels: list[ncu.Kernel], empty: float | None) -> dict[s
 # Many rows ----------------------------------------------------------------------------------------
 
 
-def profiled(
+def profile_all(
     names: list[str], options: argparse.Namespace, gpus: list[str]
 ) -> Iterator[dict[str, Any]]:
     """Rows in the order in which they are done; none begins after `--budget` seconds."""
-    known, end = measured.records(), time.monotonic() + options.budget
+    records, end = measured.records(), time.monotonic() + options.budget
     free: queue.Queue[str] = queue.Queue()
     for gpu in gpus:
         free.put(gpu)
@@ -117,8 +117,8 @@ def profiled(
         gpu = free.get()
         try:
             if (begun := time.monotonic()) < end:
-                found = row(name, known.get(name), _run(name, gpu, options, unknown))
-                done.put({**found, "seconds": round(time.monotonic() - begun, 1)})
+                result = row(name, records.get(name), _run(name, gpu, options, unknown))
+                done.put({**result, "seconds": round(time.monotonic() - begun, 1)})
         except Exception as error:
             done.put({"row": name, "error": f"{type(error).__name__}: {error}"})
         finally:
@@ -130,8 +130,8 @@ def profiled(
         done.put(None)
 
     threading.Thread(target=every, daemon=True).start()
-    while (found := done.get()) is not None:
-        yield found
+    while (result := done.get()) is not None:
+        yield result
 
 
 def _run(name: str, gpu: str, options: argparse.Namespace, unknown: set[str]) -> ncu.Outcome:
@@ -152,8 +152,8 @@ def visible(count: int | None) -> list[str]:
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    """`rows` to `path`, in place of those of the same names or behind; a row that failed leaves
-    what was profiled before."""
+    """Merge `rows` into the file `path` by name. A row that failed does not replace one that was
+    profiled before."""
     old = json.loads(path.read_text())["rows"] if path.exists() else []
     every = {each["row"]: each for each in old}
     for each in rows:
@@ -165,14 +165,14 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 # What is shown ------------------------------------------------------------------------------------
 
 
-def lines(found: dict[str, Any]) -> list[tuple[str, ...]]:
+def lines(result: dict[str, Any]) -> list[tuple[str, ...]]:
     """Two lines of the table, ours and the peer's; one with the last words of an error."""
-    ratio, target = (_figure(found.get(key), "", "{:.3f}") for key in ("ratio", "target"))
-    head = (found["row"], f"{ratio}, {target}" if target else ratio)
-    if "error" in found:
-        last = (found["error"].strip().splitlines() or ["failed"])[-1]
+    ratio, target = (_figure(result.get(key), "", "{:.3f}") for key in ("ratio", "target"))
+    head = (result["row"], f"{ratio}, {target}" if target else ratio)
+    if "error" in result:
+        last = (result["error"].strip().splitlines() or ["failed"])[-1]
         return [(*head, "", *("",) * (len(HEADINGS) - 4), f"not profiled: {last[:80]}")]
-    ours, peer = (_line(found[who]) for who in ("ours", "peer"))
+    ours, peer = (_line(result[who]) for who in ("ours", "peer"))
     return [(*head, *ours), ("", "", *peer)]
 
 
@@ -197,26 +197,26 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     return tables.markdown([HEADINGS, *(line for each in rows for line in lines(each))])
 
 
-def documented(text: str, rows: list[dict[str, Any]]) -> str:
+def with_table(text: str, rows: list[dict[str, Any]]) -> str:
     """`text` with the table of `rows` between its marks; nothing there where there are none."""
-    return tables.replaced(text, BEGIN, END, markdown(rows) if rows else "")
+    return tables.replace_between(text, BEGIN, END, markdown(rows) if rows else "")
 
 
-def show(found: dict[str, Any]) -> None:
+def show(result: dict[str, Any]) -> None:
     """The lines of a row."""
-    for line in lines(found):
+    for line in lines(result):
         print(" | ".join(line), flush=True)
 
 
 # The command --------------------------------------------------------------------------------------
 
 
-def chosen(options: argparse.Namespace) -> list[str]:
+def requested_rows(options: argparse.Namespace) -> list[str]:
     """The rows asked for, without those whose names lack `--only`."""
-    known = measured.records()
+    records = measured.records()
     names = [name for text in options.rows for name in _names(text)]
     if options.short or (options.list and not names):
-        rows = [record for record in known.values() if record.short or not options.short]
+        rows = [record for record in records.values() if record.short or not options.short]
         names += [record.name for record in sorted(rows, key=lambda record: record.distance)]
     names = [name for name in dict.fromkeys(names) if options.only in name]
     return names[: options.most]
@@ -263,21 +263,21 @@ def main() -> int:
         for each in rows if options.show else ():
             show(each)
         if options.docs:
-            DOCS.write_text(documented(DOCS.read_text(), rows))
+            DOCS.write_text(with_table(DOCS.read_text(), rows))
         return 0
-    names = chosen(options)
+    names = requested_rows(options)
     if options.list:
-        known = measured.records()
+        records = measured.records()
         for name in names:
-            record = known.get(name)
+            record = records.get(name)
             print(name, record and record.ratio, record and record.target)
         return 0
     begun, rows = time.monotonic(), []
     print(" | ".join(HEADINGS), flush=True)
-    for found in profiled(names, options, visible(options.gpus)):
-        rows.append(found)
+    for result in profile_all(names, options, visible(options.gpus)):
+        rows.append(result)
         write(options.out, rows)
-        show(found)
+        show(result)
     print(f"{len(rows)} of {len(names)} rows, {time.monotonic() - begun:.0f} s")
     return int(any("error" in each for each in rows))
 

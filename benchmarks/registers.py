@@ -1,9 +1,9 @@
-"""Registers of a thread, ours beside Triton's, of the same kernels through the same assemblers.
+"""Registers of a thread, ours and Triton's, for the same kernels and the same assemblers.
 
     python benchmarks/registers.py [--out FILE.json]
 
 Needs Triton, but no GPU. Both compilers' PTX goes through Triton's `ptxas` and through nvJitLink,
-for sm_90a; `n` is known to be a multiple of 16 by both. A line `regs/spilled bytes`.
+for sm_90a; both compilers know that `n` is a multiple of 16. A cell is `registers/spilled bytes`.
 """
 # ruff: noqa: ANN001, ANN201
 
@@ -57,8 +57,8 @@ def triton_layer_norm(y, x, w, v, n, epsilon, BLOCK: tl.constexpr):
     value = tl.load(x + place, mask=mask, other=0.0)
     centred = tl.where(mask, value - tl.sum(value, axis=0) / n, 0.0)
     scale = tl.rsqrt(tl.sum(centred * centred, axis=0) / n + epsilon)
-    found = centred * scale * tl.load(w + column, mask=mask) + tl.load(v + column, mask=mask)
-    tl.store(y + place, found, mask=mask)
+    result = centred * scale * tl.load(w + column, mask=mask) + tl.load(v + column, mask=mask)
+    tl.store(y + place, result, mask=mask)
 
 
 @triton.jit
@@ -108,8 +108,8 @@ def layer_norm(block: int) -> Module:
         centred = b.select(mask, value - mean, 0.0)
         variance = b.fdiv((centred * centred).sum(axis=0), count, fast="approx")
         scale = (variance + epsilon).rsqrt(fast="approx")
-        found = centred * scale * (w + column).load(mask) + (v + column).load(mask)
-        (y + place).store(found, mask)
+        result = centred * scale * (w + column).load(mask) + (v + column).load(mask)
+        (y + place).store(result, mask)
     return b.module()
 
 
@@ -174,23 +174,23 @@ def by_ptxas(ptx: str) -> tuple[int, int]:
         command = [PTXAS, "-v", "-arch=sm_90a", file.name, "-o", "/dev/null"]
         log = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     counts = (re.search(p, log) for p in (r"Used (\d+) registers", r"(\d+) bytes spill stores"))
-    used, spilled = (0 if found is None else int(found[1]) for found in counts)
+    used, spilled = (0 if match is None else int(match[1]) for match in counts)
     return used, spilled
 
 
 def by_nvjitlink(ptx: str) -> tuple[int, int]:
     """The same as ours has it."""
-    found = assemble(ptx, "kernel", target("sm_90a"))
-    return found.registers, found.spills
+    assembled = assemble(ptx, "kernel", target("sm_90a"))
+    return assembled.registers, assembled.spills
 
 
 def line(case: Case) -> dict[str, Any]:
     compiled = tileir.backend.compile(case.ours(case.block), options={"num_warps": case.warps})
     texts = {"tileir": compiled.ptx, "triton": triton_ptx(case)}
-    found: dict[str, Any] = {"name": case.name, "block": case.block, "warps": case.warps}
+    result: dict[str, Any] = {"name": case.name, "block": case.block, "warps": case.warps}
     for who, ptx in texts.items():
-        found[who] = {"ptxas": by_ptxas(ptx), "nvjitlink": by_nvjitlink(ptx)}
-    return found
+        result[who] = {"ptxas": by_ptxas(ptx), "nvjitlink": by_nvjitlink(ptx)}
+    return result
 
 
 def main() -> None:

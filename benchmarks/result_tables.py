@@ -43,7 +43,7 @@ def _cube(size: list[int]) -> bool:
 def summary() -> Lines:
     """A line per group: how many problems, the geometric mean of our ratios, their range."""
     yield ("group", "peer", "problems", "ratio: mean", "range")
-    matmuls = rows("products")
+    matmuls = rows("matmul_shapes")
     groups: tuple[tuple[str, str, list[float]], ...] = (
         ("matmul f16, square", "cuBLAS", [r["ratio"] for r in matmuls if _cube(r["size"])]),
         ("matmul f16, other shapes", "cuBLAS",
@@ -56,10 +56,10 @@ def summary() -> Lines:
         ("memory-bound kernels", "torch.compile, Triton", ratios("memory")),
         ("CPU, 2 cores", "numpy", [r["ratio"] for r in load("cpu")["rows"].values()]),
     )  # fmt: skip
-    for name, peer, found in groups:
-        mean = math.exp(math.fsum(map(math.log, found)) / len(found))
-        span = f"{min(found):.2f} to {max(found):.2f}"
-        yield (name, peer, str(len(found)), f"{mean:.2f}", span)
+    for name, peer, values in groups:
+        mean = math.exp(math.fsum(map(math.log, values)) / len(values))
+        span = f"{min(values):.2f} to {max(values):.2f}"
+        yield (name, peer, str(len(values)), f"{mean:.2f}", span)
 
 
 # The library, compiling, launching ----------------------------------------------------------------
@@ -135,27 +135,27 @@ def tuning() -> Lines:
 
 
 def matmul_types() -> Lines:
-    """Ratios of square products of other types, whose operands are contiguous along K."""
+    """Ratios of square matmuls of other types, whose operands are contiguous along K."""
     yield ("size", "bf16", "e4m3", "int8", "tf32")
-    found = {(r["problem"].split()[0], r["size"][0]): r["ratio"]
-             for name in ("products_bf16", "products_others") for r in rows(name)
+    by_size = {(r["problem"].split()[0], r["size"][0]): r["ratio"]
+             for name in ("matmul_shapes_bf16", "matmul_shapes_others") for r in rows(name)
              if r["problem"].endswith("NT") and _cube(r["size"])}  # fmt: skip
-    for size in sorted({size for kind, size in found if kind == "f8"}):
-        cells = (found.get((kind, size)) for kind in ("bf16", "f8", "i8", "tf32"))
+    for size in sorted({size for kind, size in by_size if kind == "f8"}):
+        cells = (by_size.get((kind, size)) for kind in ("bf16", "f8", "i8", "tf32"))
         yield (f"{size}³", *(f"{c:.3f}" if c else "" for c in cells))
 
 
 def matmul_odd() -> Lines:
-    """Ratios of f16 products whose extents no tile divides, or that no tensor map describes."""
+    """Ratios of f16 matmuls whose extents no tile divides, or that no tensor map describes."""
     yield ("m x n x k", "NN", "NT")
-    found = {(r["problem"], tuple(r["size"])): r["ratio"] for r in rows("products_odd")}
-    for size in dict.fromkeys(size for _, size in found):
-        cells = (found.get((f"f16 {way}", size)) for way in ("NN", "NT"))
+    by_size = {(r["problem"], tuple(r["size"])): r["ratio"] for r in rows("matmul_shapes_odd")}
+    for size in dict.fromkeys(size for _, size in by_size):
+        cells = (by_size.get((f"f16 {way}", size)) for way in ("NN", "NT"))
         yield ("x".join(map(str, size)), *(f"{c:.3f}" if c else "" for c in cells))
 
 
 def matmul() -> Lines:
-    """Products of rows by rows through `mma.sync` and multiply-adds."""
+    """Matmuls of row-major operands through `mma.sync` and FMA."""
     yield ("type", "size", "TFLOP/s", "/cuBLAS", "/Triton", "variant")
     for row in rows("matmul"):
         variant = row["best"]["tileir"][0].removeprefix("tileir ")
@@ -170,15 +170,14 @@ def workload(group: str) -> Callable[[], Lines]:
     def lines() -> Lines:
         yield ("problem", "peer", "tile", "ratio")
         for row in rows(f"workloads_{group}"):
-            name = row["name"].replace("beside the product", "against the matmul")
-            yield (name, row["peer"], row["best"], f"{row['ratio']:.2f}")
+            yield (row["name"], row["peer"], row["best"], f"{row['ratio']:.2f}")
 
     return lines
 
 
 def thesis() -> Lines:
-    """Kernels of Decoupled Triton, by schedules made by hand and found by the search."""
-    yield ("kernel", "sizes", "peer", "ratio", "ratio, found schedule")
+    """Kernels of Decoupled Triton, with schedules by hand and by the autoscheduler."""
+    yield ("kernel", "sizes", "peer", "ratio", "ratio, auto schedule")
     for row in rows("thesis"):
         sizes = "x".join(map(str, row["sizes"].values()))
         figures = (row.get(key) for key in ("ratio", "ratio_auto"))

@@ -2,7 +2,7 @@
 
     python benchmarks/schedules.py KERNEL.dt 'softmax = x:{1|2|4|8}/0 y:/{256|0} w{4|8}' \\
         x=4096 y=512 [--on gpu|cpu|interpreter|simt] [--type NAME=float16 ...] \\
-        [--out FILE.json] [--picture FILE.svg] [--rounds 5] [--auto N]
+        [--out FILE.json] [--picture FILE.svg] [--repeats 5] [--auto N]
 
 KERNEL.dt is a kernel definition, of which one Func is compiled; sizes are by dimension. Tensors are
 random, f32 (`--inputs float16` for another type). `--auto N` adds the first N schedules that the
@@ -26,18 +26,18 @@ from tileir.frontends.decoupled.explore import Exploration, explore, wall_clock
 from tileir.tools.view.schedules import schedules
 
 
-def gpu_clock(plan: Plan, given: Mapping[str, Any]) -> float:
+def gpu_clock(plan: Plan, inputs: Mapping[str, Any]) -> float:
     """Seconds of a plan's launches on the GPU."""
     import timing
     import torch
     from thesis import ours
 
-    call = ours(plan, dict(given))
+    call = ours(plan, dict(inputs))
     y = torch.empty(plan.result.shape, dtype=getattr(torch, plan.result.dtype.name), device="cuda")
-    return timing.median(call, (y, *given.values())) / 1e6
+    return timing.median(call, (y, *inputs.values())) / 1e6
 
 
-def explored(program: Program, options: argparse.Namespace) -> Exploration:
+def time_schedules(program: Program, options: argparse.Namespace) -> Exploration:
     """Every schedule, timed."""
     sizes = {name: int(n) for name, n in (text.split("=") for text in options.sizes)}
     rng = np.random.default_rng(0)
@@ -55,7 +55,7 @@ def explored(program: Program, options: argparse.Namespace) -> Exploration:
         best = autoschedule(program, arrays, types=types, count=options.auto, **sizes)
         for one in best:
             print(f"{one.seconds * 1e6:9.2f} us estimated  {one.schedule}")
-    return explore(program, template, arrays, clock, rounds=options.rounds, types=types)
+    return explore(program, template, arrays, clock, repeats=options.repeats, types=types)
 
 
 def main() -> int:
@@ -67,17 +67,17 @@ def main() -> int:
     parser.add_argument("--on", default="gpu")
     parser.add_argument("--inputs", default="float32", help="elements of the tensors")
     parser.add_argument("--type", action="append", default=[], help="elements of a Func")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--auto", type=int, default=0)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
-    found = explored(parse(options.kernel.read_text(), str(options.kernel)), options)
-    for timing in found.timings[:5]:
+    exploration = time_schedules(parse(options.kernel.read_text(), str(options.kernel)), options)
+    for timing in exploration.timings[:5]:
         print(f"{timing.seconds * 1e6:9.2f} us  {timing.schedule}")
-    print(f"{len(found.timings)} schedules, {len(found.illegal)} not legal, "
-          f"competitive: {found.competitive():.2f}")  # fmt: skip
-    timings = [(t.schedule, t.seconds) for t in found.timings]
+    print(f"{len(exploration.timings)} schedules, {len(exploration.illegal)} not legal, "
+          f"competitive: {exploration.competitive():.2f}")  # fmt: skip
+    timings = [(t.schedule, t.seconds) for t in exploration.timings]
     if options.out:
         options.out.write_text(json.dumps(dict(timings), indent=1) + "\n")
     if options.picture:

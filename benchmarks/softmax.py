@@ -1,11 +1,10 @@
-"""Softmax against Triton and torch on one GPU, side by side in one run.
+"""Softmax against Triton and torch on one GPU, in one run.
 
     python benchmarks/softmax.py [--out FILE.json] [--quick]
 
-Prints speed ratios per shape and writes every figure as JSON. Each variant runs in random order
-in five rounds; a round's figure is the median of its launches, each with a cold L2; the result is
-the mean of the rounds. A row is printed only after its output, poisoned before, agreed with a
-float64 softmax on fresh random inputs.
+Prints speed ratios per shape and writes every figure as JSON. Every result is checked against a
+float64 softmax on fresh random inputs, with the output poisoned before; `timing.py` says how
+variants are timed.
 """
 
 from __future__ import annotations
@@ -60,13 +59,13 @@ def tileir_softmax(rows: int, columns: int, element: Any, block: int) -> Any:
             mask = (row < rows).broadcast_to(block, columns) if rows % block else None
         value = (x + offsets).load(mask).to(F32)
         top = b.exp(value - _along(value.max(axis=axis), value, axis), fast="approx")
-        found = b.fdiv(top, _along(top.sum(axis=axis), top, axis), fast="approx")
-        (y + offsets).store(found.to(element), mask)
+        result = b.fdiv(top, _along(top.sum(axis=axis), top, axis), fast="approx")
+        (y + offsets).store(result.to(element), mask)
     return b.module()
 
 
 def _along(value: Any, like: Any, axis: int) -> Any:
-    """A reduced value again at the shape of what was reduced."""
+    """A reduced value, broadcast to the shape of the tile `like` that was reduced."""
     if not axis:
         return value.builder.splat(value, to=like.type)
     return value[:, None].broadcast_to(*like.type.shape)
@@ -74,13 +73,13 @@ def _along(value: Any, like: Any, axis: int) -> Any:
 
 def candidates(columns: int) -> list[tuple[int, int]]:
     """(rows per instance, warps) worth trying: 4 to 64 elements a thread, a warp a row or more."""
-    found = []
+    result = []
     for block in (1, 2, 4, 8):
         for warps in WARPS:
             per_thread = block * columns / (32 * warps)
             if 4 <= per_thread <= 64 and (block == 1 or block <= warps):
-                found.append((block, warps))
-    return found
+                result.append((block, warps))
+    return result
 
 
 def model(rows: int, columns: int) -> tuple[int, int]:
@@ -95,22 +94,22 @@ def model(rows: int, columns: int) -> tuple[int, int]:
 def variants(rows: int, columns: int, dtype: torch.dtype, quick: bool) -> dict[str, Any]:
     """name -> a function of (x, y) that fills y and returns at once."""
     element = {torch.float32: F32, torch.bfloat16: BF16}[dtype]
-    found: dict[str, Callable[[torch.Tensor, torch.Tensor], None]] = {}
+    calls: dict[str, Callable[[torch.Tensor, torch.Tensor], None]] = {}
     default = model(rows, columns)
     for block, warps in dict.fromkeys([default, *([] if quick else candidates(columns))]):
         module = tileir_softmax(rows, columns, element, block)
         compiled = tileir.backend.compile(module, options=Options(num_warps=warps))
         kernel = Kernel(compiled)[-(-rows // block)]
         name = "tileir" if (block, warps) == default else f"tileir r{block} w{warps}"
-        found[name] = lambda x, y, k=kernel: k(x, y, stream=torch.cuda.current_stream().cuda_stream)
+        calls[name] = lambda x, y, k=kernel: k(x, y, stream=torch.cuda.current_stream().cuda_stream)
     block = triton.next_power_of_2(columns)
     for warps in (4, 8) if quick else (1, 2, 4, 8, 16, 32):
         if block >= 32 * warps:
-            found[f"triton w{warps}"] = lambda x, y, w=warps: triton_softmax[(rows,)](
+            calls[f"triton w{warps}"] = lambda x, y, w=warps: triton_softmax[(rows,)](
                 y, x, columns, columns, columns, BLOCK=block, num_warps=w
             )
-    found["torch"] = lambda x, y: torch.softmax(x, 1, out=y)
-    return found
+    calls["torch"] = lambda x, y: torch.softmax(x, 1, out=y)
+    return calls
 
 
 def wrong(call: Callable[..., None], rows: int, columns: int, dtype: torch.dtype) -> str | None:

@@ -1,9 +1,9 @@
 """Tables of docs/reference/performance.md and README, from `benchmarks/results/*.json`.
 
-    python benchmarks/tables.py [products attention ...]        all, where none is named
+    python benchmarks/tables.py [matmul_shapes attention ...]        all, where none is named
 
-Each stands between marks that name it. `chosen` of products asks the cost model about every problem
-anew, which takes a minute.
+Each table is between marks that name it. The column `chosen` of `matmul_shapes` runs the cost model
+on every problem, which takes a minute.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def markdown(lines: Lines) -> str:
     return "\n".join(f"| {' | '.join(cell or ' ' for cell in line)} |" for line in every)
 
 
-def replaced(text: str, begin: str, end: str, table: str) -> str:
+def replace_between(text: str, begin: str, end: str, table: str) -> str:
     """`text` with `table`, if any, between two marks. Raises ValueError where one is missing."""
     before, first, rest = text.partition(begin)
     _, last, after = rest.partition(end)
@@ -45,26 +45,26 @@ def replaced(text: str, begin: str, end: str, table: str) -> str:
 
 def rows(file: str) -> list[dict[str, Any]]:
     """The rows of a file of results."""
-    found = json.loads((HERE / "results" / file).read_text())
-    return found["rows"] if "rows" in found else found["lines"]
+    content = json.loads((HERE / "results" / file).read_text())
+    return content["rows"] if "rows" in content else content["lines"]
 
 
-# Products -----------------------------------------------------------------------------------------
+# Matmul -----------------------------------------------------------------------------------------
 
 
-def products() -> Iterator[tuple[str, ...]]:
-    """A line for each size: cuBLAS' time, our ratio, tile, and that of the tile chosen unmeasured,
-    for both orders of the second factor."""
-    from product_tiles import favourite
+def matmul_shapes() -> Iterator[tuple[str, ...]]:
+    """A line for each size: cuBLAS' time, our ratio, our tile, and the ratio of the tile that the
+    cost model ranks first, for both layouts of B."""
+    from matmul_tiles import favourite
 
     ways = ("f16 NN", "f16 NT")
     headings = ("ratio", "tile", "chosen")
     yield ("m x n x k", *(t for way in ways for t in (f"{way}: cuBLAS, us", *headings)))
-    known = {(row["problem"], tuple(row["size"])): row for row in rows("products.json")}
-    for size in dict.fromkeys(size for _, size in known):
+    by_size = {(row["problem"], tuple(row["size"])): row for row in rows("matmul_shapes.json")}
+    for size in dict.fromkeys(size for _, size in by_size):
         cells: list[str] = []
         for way in ways:
-            if row := known.get((way, size)):
+            if row := by_size.get((way, size)):
                 chosen = row["ratio"] / favourite(row).regret
                 cells += [f"{row['us']['cublas']:.1f}", f"{row['ratio']:.3f}"]
                 cells += [short(row["best"]), f"{chosen:.3f}"]
@@ -74,14 +74,14 @@ def products() -> Iterator[tuple[str, ...]]:
 
 
 def extents(size: tuple[int, ...]) -> str:
-    """`512³` for a cube, else factors."""
+    """`512³` for a cube, else `m x n x k`."""
     return f"{size[0]}³" if len(set(size)) == 1 else "x".join(map(str, size))
 
 
 def short(tile: str) -> str:
     """A tile's name without the compiler's own choices: `w0 s2` are two stages."""
     words = [word for word in tile.split() if word != "s0" and word[0] != "w"]
-    words = ["ping-pong" if word == "turns" else word for word in words]
+    words = ["ping-pong" if word == "pingpong" else word for word in words]
     return " ".join(f"{w[1:]} stages" if w[0] == "s" and w[1:].isdigit() else w for w in words)
 
 
@@ -89,7 +89,7 @@ def short(tile: str) -> str:
 
 
 def attention(file: str = "attention.json") -> Iterator[tuple[str, ...]]:
-    """TFLOP/s of the better peer and our ratio, by size of heads and length."""
+    """TFLOP/s of the better peer and our ratio, by head size and length."""
     yield ("d", f"t {LENGTHS[0]}", *map(str, LENGTHS[1:]))
     yield from by_length(rows(file), lambda row: f"{rate(row):.0f}, {row['ratio']:.3f}")
 
@@ -104,23 +104,23 @@ def rate(row: dict[str, Any]) -> float:
 
 
 def gradients() -> Iterator[tuple[str, ...]]:
-    """Our ratio, and whether one kernel finds all gradients."""
+    """Our ratio, and whether the fused kernel is the faster one."""
     yield ("d", f"t {LENGTHS[0]}", *map(str, LENGTHS[1:]))
 
     def cell(row: dict[str, Any]) -> str:
-        fused = row["us"].get("fused", float("inf")) < row["us"]["apart"]
+        fused = row["us"].get("fused", float("inf")) < row["us"]["separate"]
         return f"{row['ratio']:.3f}{' fused' if fused else ''}"
 
     yield from by_length(rows("attention_backward.json"), cell)
 
 
 def by_length(
-    found: list[dict[str, Any]], cell: Callable[[dict[str, Any]], str]
+    lines: list[dict[str, Any]], cell: Callable[[dict[str, Any]], str]
 ) -> Iterator[tuple[str, ...]]:
-    """A line for each size of heads, full and causal, a column for each length."""
-    known = {(row["d"], row["causal"], row["t"]): row for row in found}
-    for d, causal in dict.fromkeys((d, causal) for d, causal, _ in known):
-        cells = (known.get((d, causal, t)) for t in LENGTHS)
+    """A line for each head size, full and causal, a column for each length."""
+    by_problem = {(row["d"], row["causal"], row["t"]): row for row in lines}
+    for d, causal in dict.fromkeys((d, causal) for d, causal, _ in by_problem):
+        cells = (by_problem.get((d, causal, t)) for t in LENGTHS)
         name = f"{d} {'causal' if causal else 'full'}"
         yield (name, *(cell(row) if row else "" for row in cells))
 
@@ -132,15 +132,18 @@ def convolutions() -> Iterator[tuple[str, ...]]:
     """Ratios of the paper's tasks, in three layouts and types."""
     groups = ("nhwc", "nchw", "single")
     yield ("task", "channels last", "channels first", "f32")
-    found = (row for group in groups for row in rows(f"workloads_{group}.json"))
-    known = {row["name"]: row["ratio"] for row in found}
-    tasks = dict.fromkeys(name.split(" ", 1)[1] for name in known)
+    lines = (row for group in groups for row in rows(f"workloads_{group}.json"))
+    ratios = {row["name"]: row["ratio"] for row in lines}
+    tasks = dict.fromkeys(name.split(" ", 1)[1] for name in ratios)
     for task in tasks:
-        yield (task, *(f"{known[n]:.3f}" if (n := f"{g} {task}") in known else "" for g in groups))
+        yield (
+            task,
+            *(f"{ratios[n]:.3f}" if (n := f"{g} {task}") in ratios else "" for g in groups),
+        )
 
 
 def memory() -> Iterator[tuple[str, ...]]:
-    """What moves memory, as `memory.py` measures it."""
+    """Memory-bound kernels, as `memory.py` measures them."""
     yield ("kernel", "shape", "type", "us", "TB/s", "of copy", "/peer", "best")
     for row in rows("memory.json"):
         short_type = {"float32": "f32", "bfloat16": "bf16"}[row["dtype"]]
@@ -153,7 +156,7 @@ def memory() -> Iterator[tuple[str, ...]]:
 
 
 TABLES: dict[str, Callable[[], Lines]] = {
-    "products": products, "attention": attention,
+    "matmul_shapes": matmul_shapes, "attention": attention,
     "attention_f8": lambda: attention("attention_f8.json"), "gradients": gradients,
     "convolutions": convolutions, "memory": memory, **result_tables.TABLES,
 }  # fmt: skip
@@ -168,13 +171,13 @@ def main() -> int:
         text = page.read_text()
         for name in names:
             if page is DOCS or mark(name) in text:
-                text = replaced(text, mark(name), END, markdown(TABLES[name]()))
+                text = replace_between(text, mark(name), END, markdown(TABLES[name]()))
         page.write_text(text)
     return 0
 
 
 def mark(name: str) -> str:
-    """What stands before the table `name`."""
+    """The mark before the table `name`."""
     return f"<!-- table: {name} -->"
 
 

@@ -1,20 +1,20 @@
-"""What rows of the benchmarks should reach: the best peer's time by ours, at least.
+"""Targets of rows of the benchmarks: the least ratio of the best peer's time to ours.
 
-Rows are named as in `measured.py`. Rows of `workloads_*.json` say themselves what is `wanted`.
+Rows are named as in `measured.py`. Rows of `workloads_*.json` have a `target` of their own.
 """
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-PRODUCTS: dict[str, float] = {
+MATMULS: dict[str, float] = {
     "16384x16384x16384": 1.02, "8192x8192x8192": 1.05, "4096x4096x4096": 1.01,
     "2048x2048x2048": 1.02, "1024x1024x1024": 1.07, "512x512x512": 1.02,
     "1760x16x1760": 1.15, "1760x32x1760": 1.15, "1760x64x1760": 1.15, "1760x*x1760": 0.95,
     "2560x*x2560": 1.0, "2048x7000x2048": 1.0, "35x8457x4096": 1.0, "5124x700x2560": 1.0,
     "2048x512x512": 1.0, "512x512x2048": 1.0, "64x64x16384": 1.0,
 }  # fmt: skip
-"""Of factors of 16 bits, either way around."""
+"""Of operands of 16 bits, NN and NT."""
 
 ATTENTION: dict[str, tuple[float, float, float, float]] = {
     "128:full": (1.02, 1.08, 1.10, 1.10), "128:causal": (1.02, 1.18, 1.18, 1.20),
@@ -23,10 +23,10 @@ ATTENTION: dict[str, tuple[float, float, float, float]] = {
 """Of bf16 at lengths of 512, 2048, 8192 and 16384."""
 
 RATIOS: tuple[tuple[str, float], ...] = (
-    *((f"products:{kind}:*:{size}", x) for kind in ("f16", "bf16") for size, x in PRODUCTS.items()),
-    ("products:f8:NT:4096x4096x4096", 1.05), ("products:f8:NT:8192x8192x8192", 1.02),
-    ("products:i8:NT:4096x4096x4096", 1.65), ("products:i8:NT:8192x8192x8192", 1.65),
-    ("products:tf32:NT:*", 1.0),
+    *((f"matmul:{kind}:*:{size}", x) for kind in ("f16", "bf16") for size, x in MATMULS.items()),
+    ("matmul:f8:NT:4096x4096x4096", 1.05), ("matmul:f8:NT:8192x8192x8192", 1.02),
+    ("matmul:i8:NT:4096x4096x4096", 1.65), ("matmul:i8:NT:8192x8192x8192", 1.65),
+    ("matmul:tf32:NT:*", 1.0),
     ("matmul:f32:512", 1.0), ("matmul:f32:1024", 1.0), ("matmul:f32:*", 0.97),
     *(
         (f"attention:bf16:{way}:{t}", x)

@@ -3,13 +3,12 @@
     python benchmarks/tensor_languages.py [--out FILE.json]
     python benchmarks/tensor_languages.py --write
 
-A product of f16 matrices, 4096 each way, rows by rows and (as in the paper's Listing 2) rows by
-transposed rows; and a 3x3 convolution of f16 images by rows of channels, zeros around: task 2 of
-Table 1 (MAPL 2019), 4 images of 56x56 with 128 channels to 256. The kernels are what the frontends
-give without a schedule; `--write` makes them, into `benchmarks/tensor_languages_modules`, where the
-measurement finds them, so that it needs no grammar. Each result is checked against f32 first, with
-the output poisoned; variants run in random order in five rounds; a round's figure is the median of
-its launches, each with a cold L2; the result is the mean of the rounds.
+A matmul of 4096³ in f16, NN and (as in the paper's Listing 2) NT, and a 3x3 convolution of f16
+images with channels last and zero padding: task 2 of Table 1 (MAPL 2019), 4 images of 56x56 with
+128 channels to 256. The kernels are what the frontends generate without a schedule. `--write`
+writes them to `benchmarks/tensor_languages_modules`, from which the measurement reads them, so that
+it needs no parser of the languages. Every result is checked with the output poisoned before;
+`timing.py` says how variants are timed.
 """
 
 from __future__ import annotations
@@ -73,13 +72,13 @@ def programs() -> dict[str, Any]:
     from tileir.builder import F16
     from tileir.frontends import tensor_comprehensions, tile
 
-    found: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
     comprehensions = tensor_comprehensions.parse(COMPREHENSIONS)
     for task, (a, b, _) in SHAPES.items():
-        found[f"tile_{task}"] = tile.parse(TILE[task]).compile((F16, a), (F16, b))
-        found[f"tc_{task}"] = comprehensions[task].compile((F16, a), (F16, b))
-        found[f"te_{task}"] = expression(task)
-    return found
+        functions[f"tile_{task}"] = tile.parse(TILE[task]).compile((F16, a), (F16, b))
+        functions[f"tc_{task}"] = comprehensions[task].compile((F16, a), (F16, b))
+        functions[f"te_{task}"] = expression(task)
+    return functions
 
 
 def expression(task: str) -> Any:
@@ -113,22 +112,22 @@ def texts() -> dict[str, str]:
     """The modules of all programs, and how their kernels are launched, by file name."""
     from tileir.textual.printer import print_module
 
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     launches: dict[str, Any] = {}
     for name, function in programs().items():
         (launch,) = function.program.launches
         text = print_module(function.module)
-        found[f"{name}.tir"] = re.sub(r' loc\("[^"]*":\d+:\d+\)', "", text)
+        results[f"{name}.tir"] = re.sub(r' loc\("[^"]*":\d+:\d+\)', "", text)
         launches[name] = {"kernel": launch.kernel, "grid": launch.grid}
-    found["launches.json"] = json.dumps(launches, indent=1, sort_keys=True) + "\n"
-    return found
+    results["launches.json"] = json.dumps(launches, indent=1, sort_keys=True) + "\n"
+    return results
 
 
 # Measurement ------------------------------------------------------------------------------------
 
 
 def ours(task: str) -> dict[str, Callable[..., Any]]:
-    """Functions of two factors and an output that launch our kernels, by language."""
+    """Functions of two operands and an output that launch our kernels, by language."""
     import torch
 
     import tileir.backend
@@ -136,7 +135,7 @@ def ours(task: str) -> dict[str, Callable[..., Any]]:
     from tileir.backend.executors import gpu_target
     from tileir.textual import parse
 
-    launches, found = json.loads((FOLDER / "launches.json").read_text()), {}
+    launches, results = json.loads((FOLDER / "launches.json").read_text()), {}
     stream = torch.cuda.current_stream().cuda_stream
     for language in ("tile", "tc", "te"):
         name = f"{language}_{task}"
@@ -145,8 +144,8 @@ def ours(task: str) -> dict[str, Callable[..., Any]]:
         used = compiled.metadata
         print(f"{name:15} {used.registers} registers {used.spills} spilled {used.shared} shared")
         launch = Kernel(compiled)[(launches[name]["grid"],)]
-        found[language] = lambda a, b, c, go=launch, on=stream: go(a, b, c, stream=on)
-    return found
+        results[language] = lambda a, b, c, go=launch, on=stream: go(a, b, c, stream=on)
+    return results
 
 
 def peer(task: str) -> Callable[..., Any]:
@@ -158,16 +157,16 @@ def peer(task: str) -> Callable[..., Any]:
     if task == "matmul_nt":
         return lambda a, b, c: torch.mm(a, b.T, out=c)
     torch.backends.cudnn.benchmark = True
-    kept: dict[int, Any] = {}
+    cached: dict[int, Any] = {}
 
     def convolve(a: Any, b: Any, c: Any) -> None:
-        if id(b) not in kept:  # the weights' layout is not what is measured
+        if id(b) not in cached:  # the weights' layout is not what is measured
             weights = b.permute(3, 2, 0, 1)
-            kept[id(b)] = weights.contiguous(memory_format=torch.channels_last)
-        found = torch.nn.functional.conv2d(a.permute(0, 3, 1, 2), kept[id(b)], padding=1)
-        kept["out"] = found.permute(0, 2, 3, 1)  # type: ignore[index]
+            cached[id(b)] = weights.contiguous(memory_format=torch.channels_last)
+        output = torch.nn.functional.conv2d(a.permute(0, 3, 1, 2), cached[id(b)], padding=1)
+        cached["out"] = output.permute(0, 2, 3, 1)  # type: ignore[index]
 
-    convolve.out = kept  # type: ignore[attr-defined]
+    convolve.out = cached  # type: ignore[attr-defined]
     return convolve
 
 
@@ -239,8 +238,9 @@ def main() -> int:
 
         head = ("git", "rev-parse", "--short", "HEAD")
         commit = subprocess.run(head, capture_output=True, text=True, check=False).stdout.strip()
-        made = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "commit": commit}
-        Path(options.out).write_text(json.dumps({**made, "rows": rows}, indent=1) + "\n")
+        versions = {"torch": torch.__version__, "commit": commit}
+        content = {"gpu": torch.cuda.get_device_name(), **versions, "rows": rows}
+        Path(options.out).write_text(json.dumps(content, indent=1) + "\n")
     return int(any(n != "torch" for line in rows for n in line["wrong"]))
 
 

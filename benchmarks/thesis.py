@@ -1,19 +1,19 @@
-"""Kernels of Decoupled Triton beside torch, torch.compile and Liger on one GPU, in one run.
+"""Kernels of Decoupled Triton against torch, torch.compile and Liger on one GPU, in one run.
 
     python benchmarks/thesis.py [--out FILE.json] [--only NAME ...] [--top N] [--no-compile]
                                 [--seconds 500] [--jobs N] [--search] [--pictures FOLDER]
 
 Needs lark; where it is not installed: `pip install --target build/site lark`, and
 PYTHONPATH=build/site. `tileir hand` is a schedule by hand (`tileir hand1` and so on are others),
-`tileir auto` what the autoscheduler names first; `--top N` measures its first N, `--results
-FILE.json ...` what was chosen and by hand in files written before, and `best` is the fastest of
-all of ours. `auto/best` at 1.05 and below is what the autoscheduler is to reach. `--search`
-measures the lines that have a template of schedules (`thesis_algorithms.SEARCHED`), and all
-schedules of it beside; `--pictures` draws them as the thesis' Figures 4.2 to 4.15 are, with their
-competitive-to-total ratio. Schedules are found and kernels compiled first, in `--jobs` processes.
-Variants run in random order in five rounds with a cold L2 (`timing.py`), after their outputs,
-poisoned before, agreed with f64 on other inputs. Beside FlashAttention stands the kernel that
-`attention.py` measures, as `builder`: 0.95 and above of it is the aim.
+and `tileir auto` the first one of the autoscheduler; `--top N` measures its first N. `--results
+FILE.json ...` also measures the schedules by hand and by the autoscheduler of earlier runs. `best`
+is the fastest of all of ours; the target of `auto/best` is 1.05. `--search` measures only the lines
+with a template of schedules (`thesis_algorithms.SEARCHED`), and all schedules of the template;
+`--pictures` draws them as in Figures 4.2 to 4.15 of the thesis, with their competitive-to-total
+ratio. Schedules are searched and kernels compiled first, in `--jobs` processes. Outputs, poisoned
+before, are checked against f64 on other inputs; `timing.py` says how variants are timed. Lines of
+FlashAttention also have the kernel that `attention.py` measures, as `builder`: the target is 0.95
+of its speed.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from tileir.tools.view.schedules import schedules as picture
 
 TARGET = "sm_90a"
 BUILT = "builder"
-"""The same kernel written with `tileir.builder`, of FlashAttention."""
+"""The variant of FlashAttention that is written with `tileir.builder`."""
 ROWS = 1 << 26
 """Elements of results that are compared at a time."""
 
 
-# Before anything is measured ----------------------------------------------------------------------
+# Schedules and compilation -----------------------------------------------------------------------
 
 
 def programs(algorithm: Algorithm, schedules: dict[str, str]) -> dict[str, Wrapper]:
-    """Functions of schedules in short, by their names."""
+    """Compiled functions of schedules in shorthand, by their names."""
     target = algorithm.target
     bare = parse(algorithm.source, algorithm.name)
     bare = bare.scheduled(f"{target}.compile(); {target}.math(approx);")
@@ -70,11 +70,11 @@ def plan_of(algorithm: Algorithm, function: Wrapper) -> Plan:
     return function.plan(*algorithm.inputs, types=algorithm.types)
 
 
-def prepared(
+def find_schedules(
     key: str, top: int, search: bool, before: dict[str, str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Schedules in short by hand, found and from `before`, whose kernels are in the cache then; and
-    what is wrong with others. Runs where no GPU is touched."""
+    """Schedules in shorthand: by hand, by the autoscheduler, and from `before`; their kernels are
+    then in the cache. Also the errors of schedules that are left out. Needs no GPU."""
     algorithm, problems = next(a for a in algorithms() if a.key == key), list[str]()
     schedules = {f"tileir hand{i or ''}": text for i, text in enumerate(algorithm.schedules)}
     bare = parse(algorithm.source, algorithm.name)
@@ -96,41 +96,41 @@ def prepared(
         try:
             plan = plan_of(algorithm, function)
             for launch in plan.launches:
-                made = Cache.usual().compile(plan.module, TARGET, None, launch.kernel).metadata
-                if made.spills:
-                    problems.append(f"{key} {name}: {made.spills} bytes spilled")
+                metadata = Cache.usual().compile(plan.module, TARGET, None, launch.kernel).metadata
+                if metadata.spills:
+                    problems.append(f"{key} {name}: {metadata.spills} bytes spilled")
         except (TileirError, AssertionError) as error:
             problems.append(f"{key} {name} ({schedules.pop(name)}): {str(error)[:300]}")
     return schedules, problems
 
 
-def all_prepared(
+def find_all_schedules(
     keys: list[str], options: argparse.Namespace, before: dict[str, dict[str, str]]
 ) -> Iterator[tuple[dict[str, str], list[str]]]:
-    """`prepared` for each of the lines."""
+    """`find_schedules` for each of the lines."""
     each = [(key, options.top, options.search, before.get(key, {})) for key in keys]
     if options.jobs == 1:
-        yield from (prepared(*given) for given in each)
+        yield from (find_schedules(*arguments) for arguments in each)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
-        for one in [pool.submit(prepared, *given) for given in each]:
+        for one in [pool.submit(find_schedules, *arguments) for arguments in each]:
             yield one.result()
 
 
 def schedules_of(files: list[str]) -> dict[str, dict[str, str]]:
-    """By line, what was chosen and by hand in files written before: of a search, not all."""
-    found: dict[str, dict[str, str]] = {}
+    """By line, the schedules by hand and by the autoscheduler in files of earlier runs."""
+    by_line: dict[str, dict[str, str]] = {}
     for file in files:
         for line in json.loads(Path(file).read_text())["lines"]:
             names = ("tileir hand", "tileir auto")
-            known = {n: line["schedules"][n] for n in names if n in line["schedules"]}
+            chosen = {n: line["schedules"][n] for n in names if n in line["schedules"]}
             key = f"{line['name']}:{'x'.join(map(str, line['sizes'].values()))}"
-            found.setdefault(key, {}).update(known)
-    return found
+            by_line.setdefault(key, {}).update(chosen)
+    return by_line
 
 
-# What is measured ---------------------------------------------------------------------------------
+# Measurement -------------------------------------------------------------------------------------
 
 
 def ours(plan: Plan, arguments: dict[str, Any]) -> Callable[..., torch.Tensor]:
@@ -143,14 +143,14 @@ def ours(plan: Plan, arguments: dict[str, Any]) -> Callable[..., torch.Tensor]:
     kernels = []
     for launch in plan.launches:
         compiled = Cache.usual().compile(plan.module, TARGET, None, launch.kernel)
-        kernels.append((Kernel(compiled)[launch.instances], launch.given))
+        kernels.append((Kernel(compiled)[launch.instances], launch.arguments))
     names = list(arguments)
 
     def call(y: torch.Tensor, *inputs: Any) -> torch.Tensor:
         values = {**scratch, plan.name: y, **dict(zip(names, inputs, strict=True))}
         stream = torch.cuda.current_stream().cuda_stream
-        for kernel, given in kernels:
-            kernel(*(values[n] for n in given), stream=stream)
+        for kernel, parameters in kernels:
+            kernel(*(values[n] for n in parameters), stream=stream)
         return y
 
     return call
@@ -181,13 +181,13 @@ def variants(
     """Functions of (output, inputs) by name."""
     calls: dict[str, Callable[..., torch.Tensor]] = {}
     for name, function in programs(case.algorithm, schedules).items():
-        given = dict(zip((*function.tensors, *function.scalars), inputs, strict=True))
-        calls[name] = ours(plan_of(case.algorithm, function), given)
+        arguments = dict(zip((*function.tensors, *function.scalars), inputs, strict=True))
+        calls[name] = ours(plan_of(case.algorithm, function), arguments)
     calls["torch"] = lambda y, *a: case.plain(*a)
     if compiled:
         torch._dynamo.reset()
-        made = torch.compile(case.plain, mode="max-autotune-no-cudagraphs", dynamic=False)
-        calls["compile"] = lambda y, *a: made(*a)
+        function = torch.compile(case.plain, mode="max-autotune-no-cudagraphs", dynamic=False)
+        calls["compile"] = lambda y, *a: function(*a)
     if case.algorithm.name.startswith("flash"):
         calls[BUILT] = built_attention(case)
     liger = thesis_liger.peer(case.algorithm.name)
@@ -202,36 +202,36 @@ def wrong(case: Case, calls: dict[str, Callable[..., torch.Tensor]]) -> dict[str
     exact = [x.double() if hasattr(x, "double") else x for x in inputs]
     expected = case.plain(*exact)
     scale = magnitude(case, exact)
-    found = dict[str, str]()
+    faults = dict[str, str]()
     for name, call in calls.items():
         poisoned = torch.full(expected.shape, float("nan"), dtype=case.dtype, device="cuda")
         try:
             y = call(poisoned, *inputs)
             torch.cuda.synchronize()
         except Exception as error:  # a peer may fail in its own ways
-            found[name] = f"{type(error).__name__}: {str(error)[:160]}"
+            faults[name] = f"{type(error).__name__}: {str(error)[:160]}"
             continue
         if why := fault(y, expected.sum() if y.ndim == 0 else expected, scale, case.tolerance):
-            found[name] = why
-    return found
+            faults[name] = why
+    return faults
 
 
 def magnitude(case: Case, exact: list[Any]) -> torch.Tensor | None:
-    """What an error may be relative to, beside the result itself, if not the mean magnitude: of
-    attention, whose first rows see few keys, what the weights make of the values' magnitudes."""
+    """What errors are relative to besides the result; None for the mean magnitude. Of attention,
+    whose first rows have few keys, it is the attention of the values' magnitudes."""
     if case.algorithm.name.startswith("flash"):
         return case.plain(*exact[:2], exact[2].abs())
     return None
 
 
 def fault(
-    found: torch.Tensor, expected: torch.Tensor, scale: torch.Tensor | None, tolerance: float
+    result: torch.Tensor, expected: torch.Tensor, scale: torch.Tensor | None, tolerance: float
 ) -> str | None:
     """What is wrong with a result; None where nothing is."""
-    if not found.isfinite().all():
+    if not result.isfinite().all():
         return "elements are not written"
     size = (expected.abs().mean() if scale is None else scale).expand(expected.shape)
-    mine, exact, sizes = checks.some_rows(found, expected, size)
+    mine, exact, sizes = checks.some_rows(result, expected, size)
     return checks.fault(mine, *checks.near(exact, tolerance, sizes))
 
 
@@ -259,14 +259,14 @@ def line(case: Case, schedules: dict[str, str], compiled: bool) -> dict[str, Any
     }  # fmt: skip
 
 
-def draw(folder: Path, found: dict[str, Any]) -> None:
-    """A picture of a line's schedules beside its peers."""
+def draw(folder: Path, result: dict[str, Any]) -> None:
+    """Plot a line's schedules and its peers."""
     folder.mkdir(parents=True, exist_ok=True)
-    sizes = "x".join(map(str, found["sizes"].values()))
-    seconds = {name: t / 1e6 for name, t in found["microseconds"].items()}
-    mine = [(text, seconds[n]) for n, text in found["schedules"].items() if n in seconds]
-    peers = {n: t for n, t in seconds.items() if n not in found["schedules"]}
-    name = f"{found['name']} {sizes}"
+    sizes = "x".join(map(str, result["sizes"].values()))
+    seconds = {name: t / 1e6 for name, t in result["microseconds"].items()}
+    mine = [(text, seconds[n]) for n, text in result["schedules"].items() if n in seconds]
+    peers = {n: t for n, t in seconds.items() if n not in result["schedules"]}
+    name = f"{result['name']} {sizes}"
     (folder / f"{name.replace(' ', '_')}.svg").write_text(picture(name, mine, peers))
 
 
@@ -275,10 +275,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", help="write every figure there, as JSON")
     parser.add_argument("--only", nargs="*", help="names, or names with sizes as they are printed")
-    parser.add_argument("--top", type=int, default=1, help="schedules found that are measured")
+    parser.add_argument("--top", type=int, default=1, help="schedules of the autoscheduler")
     parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
-    parser.add_argument("--search", action="store_true", help="all schedules of templates")
-    parser.add_argument("--results", nargs="*", help="files: what they chose is measured beside")
+    parser.add_argument("--search", action="store_true", help="measure all schedules of templates")
+    parser.add_argument("--results", nargs="*", help="measure the schedules of these files too")
     parser.add_argument("--pictures", type=Path, help="draw the schedules there")
     parser.add_argument("--seconds", type=float, default=500, help="begin no line after so long")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -295,30 +295,31 @@ def main() -> int:
     ]  # fmt: skip
     schedules = list[dict[str, str]]()
     before = schedules_of(options.results or [])
-    for found, problems in all_prepared([c.algorithm.key for c in table], options, before):
-        schedules.append(found)
+    for one, problems in find_all_schedules([c.algorithm.key for c in table], options, before):
+        schedules.append(one)
         print("".join(f"  {text}\n" for text in problems), end="", flush=True)
     print(f"{'':36} {'us':>9} {'/peer':>6} {'auto':>6} {'auto/best':>9}")
     for case, mine in zip(table, schedules, strict=True):
         if time.monotonic() > end:
             break
-        found = line(case, mine, not options.no_compile)
-        lines.append(found)
-        taken = found["microseconds"].get(found["best"], float("nan"))
+        figures = line(case, mine, not options.no_compile)
+        lines.append(figures)
+        taken = figures["microseconds"].get(figures["best"], float("nan"))
         print(
-            f"{case.algorithm.key:36} {taken:9.2f} {found['ratio']:6.3f} "
-            f"{found['ratio_auto']:6.3f} {found['auto_of_best']:9.3f} {found['best']} "
-            f"| {found['peer']} {found['schedules'].get(found['best'], '')} {found['wrong'] or ''}"
-            + (f" {BUILT}: {found['built_of_best']:.3f}" if "built_of_best" in found else ""),
+            f"{case.algorithm.key:36} {taken:9.2f} {figures['ratio']:6.3f} "
+            f"{figures['ratio_auto']:6.3f} {figures['auto_of_best']:9.3f} {figures['best']} "
+            f"| {figures['peer']} {figures['schedules'].get(figures['best'], '')} "
+            f"{figures['wrong'] or ''}"
+            + (f" {BUILT}: {figures['built_of_best']:.3f}" if "built_of_best" in figures else ""),
             flush=True,
         )
         if options.out:
             content = {**versions(), "lines": lines}
             Path(options.out).write_text(json.dumps(content, indent=1) + "\n")
         if options.pictures:
-            draw(options.pictures, found)
+            draw(options.pictures, figures)
         torch.cuda.empty_cache()
-    return any(name.startswith("tileir") for found in lines for name in found["wrong"])
+    return any(name.startswith("tileir") for each in lines for name in each["wrong"])
 
 
 if __name__ == "__main__":

@@ -60,12 +60,12 @@ SEARCHED = {
     "matmul:4096x4096x4096": "mm = m:{64|128}/0 n:{128|256}/0 k:/{32|64} "
         "map(n:ni/8, m, ni) w{4|8} s4",
     "matmul:32768x32768x32": "mm = k:/0 map({n:ni/8, m, ni|m, n}) s4 "
-        "{m:128/0 n:256/0 w8|m:128/0 n:128/0 w8|m:128/0 n:128/0 w4 persistent(turns)"
+        "{m:128/0 n:256/0 w8|m:128/0 n:128/0 w8|m:128/0 n:128/0 w4 persistent(pingpong)"
         "|m:64/0 n:128/0 w4 persistent(off)|m:64/0 n:128/0 w4 roles(off)}",
     "mmsigmoid:512x1024x32": "mms = m:{64|128}/0 n:{32|64|128}/0 k:/0 w{4|8} "
         "{|roles(off)|persistent(off)}",
     "mmsigmoid:16384x16384x64": "mms = k:/0 map({n:ni/8, m, ni|m, n}) s4 "
-        "{m:128/0 n:256/0 w8|m:128/0 n:128/0 w8|m:128/0 n:128/0 w4 persistent(turns)"
+        "{m:128/0 n:256/0 w8|m:128/0 n:128/0 w8|m:128/0 n:128/0 w4 persistent(pingpong)"
         "|m:64/0 n:128/0 w4 persistent(off)|m:64/0 n:128/0 w4 roles(off)}",
     "mmsigmoid:8192x8192x128": "mms = m:{64|128}/0 n:{128|256}/0 k:/{64|0} "
         "map(n:ni/8, m, ni) w{4|8} s4",
@@ -92,9 +92,9 @@ def algorithms() -> Iterator[Algorithm]:
                     (8192, 8192, 128), (4096,) * 3):  # fmt: skip
         yield mmsigmoid(m, n, k)
     for m in (128, 256, 512, 1024):
-        yield two_products(m, m, 64, 64, inner=True)
+        yield two_matmuls(m, m, 64, 64, inner=True)
     for m, n in ((64, 128), (128, 256), (256, 512), (512, 1024)):
-        yield two_products(m, n, 32, 32, inner=False)
+        yield two_matmuls(m, n, 32, 32, inner=False)
     for size in (64, 128, 256):
         yield attention(size)
     for positions in (512, 2048, 8192):
@@ -113,7 +113,7 @@ def half(*shape: int) -> Tensor:
     return row_major(F16, shape)
 
 
-def transposed(*shape: int) -> Tensor:
+def column_major(*shape: int) -> Tensor:
     """Of f16, its last two dimensions in the order of columns."""
     rows, columns = shape[-2:]
     outer = row_major(F16, (*shape[:-2], columns, rows)).strides[:-2]
@@ -181,25 +181,25 @@ def softmax(sizes: dict[str, int]) -> Algorithm:
          "_e @ _softmax.y; _top @ _softmax.x",), (single(x, y),))  # fmt: skip
 
 
-# Products -----------------------------------------------------------------------------------------
+# Matmul -------------------------------------------------------------------------------------------
 
 
 def matmul(m: int, n: int, k: int) -> Algorithm:
     return Algorithm("matmul", {"m": m, "n": n, "k": k}, """Func mm; In A, B; Var m, n; RVar k;
-        mm[m, n] = rdot(A[m, k], B[k, n], k);""", tuple(_tiled("mm", m, n, k)),
+        mm[m, n] = rdot(A[m, k], B[k, n], k);""", tuple(_tile_schedules("mm", m, n, k)),
         (half(m, k), half(k, n)), F16)  # fmt: skip
 
 
 def mmsigmoid(m: int, n: int, k: int) -> Algorithm:
     return Algorithm("mmsigmoid", {"m": m, "n": n, "k": k},
         """Func mms; In A, B; Var m, n; RVar k;
-        mms[m, n] = sigmoid(rdot(A[m, k], B[k, n], k));""", tuple(_tiled("mms", m, n, k)),
+        mms[m, n] = sigmoid(rdot(A[m, k], B[k, n], k));""", tuple(_tile_schedules("mms", m, n, k)),
         (half(m, k), half(k, n)), F16)  # fmt: skip
 
 
-def _tiled(name: str, m: int, n: int, k: int) -> Iterator[str]:
-    """Large products in groups of columns, the shallow ones, whose results are most of what moves,
-    row by row of tiles; small ones without a loop over instances, or without roles."""
+def _tile_schedules(name: str, m: int, n: int, k: int) -> Iterator[str]:
+    """Large matmuls with tiles in groups of columns; those of small K, whose traffic is mostly the
+    result, also in row-major order. Small ones not persistent, or not warp-specialized."""
     depth = f"k:/{min(64, k)}"
     if k > 128:
         width = 256 if m * n >= 1 << 22 else 64
@@ -209,7 +209,7 @@ def _tiled(name: str, m: int, n: int, k: int) -> Iterator[str]:
         yield f"{name} = m:128/0 n:256/0 {depth} map(n:ni/8, m, ni) w8 s4"
         yield f"{name} = m:128/0 n:128/0 {depth} map(m, n) w8 s4"
         if k > 64:
-            yield f"{name} = m:128/0 n:128/0 {depth} map(m, n) w4 s4 persistent(turns)"
+            yield f"{name} = m:128/0 n:128/0 {depth} map(m, n) w4 s4 persistent(pingpong)"
     else:
         for tile in ("m:64/0 n:64/0", "m:64/0 n:32/0", "m:32/0 n:64/0"):
             yield f"{name} = {tile} k:/0 map(m, n) w4 roles(off)"
@@ -217,7 +217,7 @@ def _tiled(name: str, m: int, n: int, k: int) -> Iterator[str]:
             yield f"{name} = {tile} k:/0 map(m, n) w4 persistent(off)"
 
 
-def two_products(m: int, n: int, k: int, l: int, inner: bool) -> Algorithm:  # noqa: E741
+def two_matmuls(m: int, n: int, k: int, l: int, inner: bool) -> Algorithm:  # noqa: E741
     separate = """Func _2mm, mm; In A, B, C; Var m, n; RVar k, l;
         mm[m, l] = rdot(A[m, k], B[k, l], k); _2mm[m, n] = rdot(mm[m, l], C[l, n], l);"""
     nested = """Func _2mm; In A, B, C; Var m, n; RVar k, l;
@@ -246,7 +246,7 @@ def attention(size: int) -> Algorithm:
     tile = "m:16/0 n:/0 k:/0 l:/0 w4" if size <= 128 else "m:64/0 n:64/0 k:/64 l:/0 map(n, m) w4 s3"
     schedule = (f"attention = {tile}; mm @ e.l; dvsr @ sm.m; sm @ attention.m; "
                 "e @ attention.m")  # fmt: skip
-    inputs = half(size, size), transposed(size, size), half(size, size)
+    inputs = half(size, size), column_major(size, size), half(size, size)
     return Algorithm("attention", dict.fromkeys("mnkl", size), source, (schedule,), inputs, F16)
 
 
@@ -268,5 +268,5 @@ def flash(heads: int, positions: int, width: int, causal: bool = False) -> Algor
     )
     sizes = {"h": heads, "m": positions, "n": width, "k": width, "l": positions}
     query = half(heads, positions, width)
-    inputs = query, transposed(heads, width, positions), query
+    inputs = query, column_major(heads, width, positions), query
     return Algorithm("flash causal" if causal else "flash", sizes, source, schedules, inputs, F16)

@@ -32,14 +32,14 @@ class Case:
 
     def inputs(self) -> list[Any]:
         """New ones, on the GPU."""
-        return [self._made(x) if isinstance(x, Tensor) else x for x in self.algorithm.inputs]
+        return [self._random(x) if isinstance(x, Tensor) else x for x in self.algorithm.inputs]
 
-    def _made(self, tensor: Tensor) -> torch.Tensor:
+    def _random(self, tensor: Tensor) -> torch.Tensor:
         """Of the shape and strides of a `Tensor`."""
         order = sorted(range(len(tensor.shape)), key=lambda i: -tensor.strides[i])
         shape = tuple(tensor.shape[i] for i in order)
-        made = self.make(shape, getattr(torch, str(tensor.dtype)))
-        return made.permute(*(order.index(i) for i in range(len(order))))
+        values = self.make(shape, getattr(torch, str(tensor.dtype)))
+        return values.permute(*(order.index(i) for i in range(len(order))))
 
 
 def cases() -> Iterator[Case]:
@@ -57,11 +57,11 @@ def chances(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 
 
 def small(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Of which products of depths like its extents are about one."""
+    """Scaled so that a matmul with such an extent as K has results of magnitude one."""
     return normal(shape, dtype) * min(shape) ** -0.25
 
 
-def layered(x: Any, w: Any, v: Any, alpha: float) -> torch.Tensor:
+def dynamic_tanh(x: Any, w: Any, v: Any, alpha: float) -> torch.Tensor:
     return torch.tanh(alpha * x) * w + v
 
 
@@ -88,7 +88,7 @@ def flash(causal: bool) -> Callable[..., torch.Tensor]:
 _PEERS: dict[str, tuple[Callable[..., torch.Tensor], float, Maker]] = {
     "geglu": (lambda a, b: nn.gelu(a, approximate="tanh") * b, 2e-5, normal),
     "swiglu": (lambda a, b: nn.silu(a) * b, 2e-5, normal),
-    "dyt": (layered, 2e-5, normal),
+    "dyt": (dynamic_tanh, 2e-5, normal),
     "tvd": (lambda p, q: 0.5 * (p - q).abs().sum(-1), 2e-5, chances),
     "kl": (kl, 2e-5, chances),
     "rms_norm": (rms_norm, 2e-5, normal),

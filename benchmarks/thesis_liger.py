@@ -1,4 +1,4 @@
-"""Kernels of Liger beside those of the thesis, where Liger is installed."""
+"""Kernels of Liger for the cases of the thesis, where Liger is installed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """What a GPU takes for calls, as every benchmark here measures it.
 
-Variants run in random order in rounds. A round's figure is the median of its launches, each
-between two events and with a cold second cache; the result is the mean of the rounds. Before the
-first event the GPU spins while the host gets the call ready, so that nothing but the work lies
-between the two.
+Variants run in random order, several repetitions each. A repetition gives the median of its
+launches, each between two events and with a cold L2; the result is the mean of the repetitions.
+Before the first event the GPU spins while the host prepares the call, so that only the call's own
+work runs between the two events.
 """
 
 from __future__ import annotations
@@ -18,58 +18,58 @@ from typing import Any
 
 import torch
 
-ROUNDS, LAUNCHES = 5, 20
-"""Rounds, and launches of one at most."""
-ROUND_SECONDS = 0.02
-"""Work of a round, at most where one launch is less."""
+REPETITIONS, LAUNCHES = 5, 20
+"""Repetitions, and the most launches of one."""
+REPETITION_SECONDS = 0.02
+"""Seconds of launches in a repetition, unless three launches take longer."""
 SPIN = 150_000
 """Cycles for which the GPU waits for the host: 75 microseconds."""
 FLUSHED = 256 << 20
-"""Bytes that are written to empty the second cache."""
+"""Bytes that are written to empty the L2."""
 
 
-_UNCHECKED: ContextVar[bool] = ContextVar("unchecked", default=False)
+_WITHOUT_CHECKS: ContextVar[bool] = ContextVar("without_checks", default=False)
 
 
-def checked() -> bool:
-    """Whether results are looked at: peers that compute something else give what is expected where
-    they are, and where launches are timed or profiled do nothing but what is measured."""
-    return not _UNCHECKED.get()
+def checks_results() -> bool:
+    """Whether the results of calls are checked now. A peer that computes something else returns the
+    expected result while they are, and does only its own work while it is timed or profiled."""
+    return not _WITHOUT_CHECKS.get()
 
 
 @contextmanager
-def unchecked() -> Generator[None]:
-    """Nobody looks at results meanwhile."""
-    before = _UNCHECKED.set(True)
+def without_checks() -> Generator[None]:
+    """Within this context results are not checked."""
+    before = _WITHOUT_CHECKS.set(True)
     try:
         yield
     finally:
-        _UNCHECKED.reset(before)
+        _WITHOUT_CHECKS.reset(before)
 
 
 def measure(calls: Mapping[str, Callable[..., Any]], data: Sequence[Any]) -> dict[str, float]:
-    """Microseconds of every variant for `data`, `unchecked`."""
-    rounds: dict[str, list[float]] = {name: [] for name in calls}
+    """Microseconds of every variant for `data`, `without_checks`."""
+    repetitions: dict[str, list[float]] = {name: [] for name in calls}
     counts: dict[str, int] = {}
-    for _ in range(ROUNDS):
+    for _ in range(REPETITIONS):
         names = list(calls)
         random.shuffle(names)
         for name in names:
             if name not in counts:
                 first = median(calls[name], data, 2)
-                counts[name] = max(3, min(LAUNCHES, int(ROUND_SECONDS * 1e6 / first)))
-            rounds[name].append(median(calls[name], data, counts[name]))
-    return {name: statistics.mean(times) for name, times in rounds.items()}
+                counts[name] = max(3, min(LAUNCHES, int(REPETITION_SECONDS * 1e6 / first)))
+            repetitions[name].append(median(calls[name], data, counts[name]))
+    return {name: statistics.mean(times) for name, times in repetitions.items()}
 
 
-@unchecked()
+@without_checks()
 def median(call: Callable[..., Any], data: Sequence[Any], count: int = LAUNCHES) -> float:
-    """Microseconds of the median of `count` launches, `unchecked`."""
-    flushed = _flushed()
+    """Microseconds of the median of `count` launches, `without_checks`."""
+    buffer = _flush_buffer()
     events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
     call(*data)
     for start, end in events:
-        flushed.zero_()
+        buffer.zero_()
         torch.cuda._sleep(SPIN)
         start.record()
         call(*data)
@@ -79,5 +79,5 @@ def median(call: Callable[..., Any], data: Sequence[Any], count: int = LAUNCHES)
 
 
 @functools.cache
-def _flushed() -> torch.Tensor:
+def _flush_buffer() -> torch.Tensor:
     return torch.empty(FLUSHED, dtype=torch.uint8, device="cuda")

@@ -44,12 +44,12 @@ def main() -> int:
     if options.child:
         _measure(options)
         return 0
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for compiler in ("tileir", "triton") if options.device != "cpu" else ("tileir",):
-            found[compiler] = _child(compiler, Path(folder), options)
-    Path(options.out).write_text(json.dumps(found, indent=1) + "\n")
-    return _shown(found)
+            results[compiler] = _child(compiler, Path(folder), options)
+    Path(options.out).write_text(json.dumps(results, indent=1) + "\n")
+    return _print_table(results)
 
 
 def _child(compiler: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -68,8 +68,8 @@ def _child(compiler: str, folder: Path, options: argparse.Namespace) -> dict[str
     command += ["--device", options.device, "--only", options.only]
     command += ["--seconds", str(options.seconds / (1 if options.device == "cpu" else 2))]
     done = subprocess.run(command, env=environment, check=False)
-    found = json.loads(results.read_text()) if results.exists() else {}
-    return {**found, "exit_status": done.returncode}
+    results = json.loads(results.read_text()) if results.exists() else {}
+    return {**results, "exit_status": done.returncode}
 
 
 def _importable(tree: Path) -> Path:
@@ -98,16 +98,16 @@ def _measure(options: argparse.Namespace) -> None:
     import tileir.frontends.triton_backend as backend
 
     end = time.monotonic() + options.seconds
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "torch": torch.__version__, "triton": triton.__version__, "cases": {},
         "device": torch.cuda.get_device_name() if options.device == "cuda" else options.device,
     }  # fmt: skip
-    wanted = set(filter(None, options.only.split(",")))
+    only = set(filter(None, options.only.split(",")))
     for name, run in _cases(options.device):
-        if wanted and name not in wanted:
+        if only and name not in only:
             continue
         if time.monotonic() > end:
-            found["cases"][name] = {"right": None, "error": "no time was left"}
+            results["cases"][name] = {"right": None, "error": "no time was left"}
             continue
         before = len(backend.report())
         row = _row(run)
@@ -116,8 +116,8 @@ def _measure(options: argparse.Namespace) -> None:
             {"kernel": r.kernel, "compiler": r.compiler, "reason": r.reason[:300],
              "milliseconds": round(r.milliseconds, 1)} for r in records
         ]  # fmt: skip
-        found["cases"][name] = row
-        Path(options.out).write_text(json.dumps(found))
+        results["cases"][name] = row
+        Path(options.out).write_text(json.dumps(results))
 
 
 def _row(run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -178,15 +178,15 @@ def _program(make: Any, device: str) -> dict[str, Any]:
     torch.manual_seed(0)
     torch._dynamo.reset()
     function, arguments = make(device)
-    wanted, compiled = function(*arguments), torch.compile(function)
+    expected, compiled = function(*arguments), torch.compile(function)
     begin = time.perf_counter()
-    found = compiled(*arguments)
+    result = compiled(*arguments)
     _wait(device)
     first = time.perf_counter() - begin
-    several = (tuple, list)
-    pairs = zip(found, wanted, strict=True) if isinstance(wanted, several) else [(found, wanted)]
-    for f, w in pairs:
-        torch.testing.assert_close(f.float(), w.float(), rtol=2e-2, atol=2e-2)
+    if not isinstance(expected, (tuple, list)):
+        result, expected = [result], [expected]
+    for mine, exact in zip(result, expected, strict=True):
+        torch.testing.assert_close(mine.float(), exact.float(), rtol=2e-2, atol=2e-2)
     return {
         "first_call_s": round(first, 3),
         "ms": _milliseconds(lambda: compiled(*arguments)),
@@ -206,10 +206,10 @@ def _wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def _shown(found: dict[str, Any]) -> int:
+def _print_table(results: dict[str, Any]) -> int:
     """Print the table; 1 where tileir is wrong and Triton is not."""
-    ours = found["tileir"].get("cases", {})
-    theirs = found.get("triton", {}).get("cases", {})
+    ours = results["tileir"].get("cases", {})
+    theirs = results.get("triton", {}).get("cases", {})
     bad, kernels = [], [k for row in ours.values() for k in row.get("kernels", [])]
     titles = ("right", "tileir ms", "triton ms", "first s", "first s")
     print(f"{'case':34} " + " ".join(f"{t:>10}" for t in titles))
@@ -226,7 +226,7 @@ def _shown(found: dict[str, Any]) -> int:
                 print(f"    {k['kernel']} by Triton: {k['reason'][:200]}")
     by_tileir = sum(k["compiler"] == "tileir" for k in kernels)
     print(f"kernels built: {len(kernels)}, by tileir: {by_tileir}; wrong: {bad or 'none'}")
-    return 1 if bad or found["tileir"]["exit_status"] else 0
+    return 1 if bad or results["tileir"]["exit_status"] else 0
 
 
 if __name__ == "__main__":

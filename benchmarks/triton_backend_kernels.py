@@ -23,8 +23,8 @@ def case(make: Case) -> Case:
     return make
 
 
-def close(found, wanted, rtol=1e-4, atol=1e-4):
-    torch.testing.assert_close(found.float(), wanted.float(), rtol=rtol, atol=atol)
+def close(result, expected, rtol=1e-4, atol=1e-4):
+    torch.testing.assert_close(result.float(), expected.float(), rtol=rtol, atol=atol)
 
 
 @triton.jit
@@ -173,10 +173,10 @@ def attention_kernel(q, k, v, out, n, scale, M: tl.constexpr, N: tl.constexpr, D
         s = tl.dot(queries, tl.load(k + head + j[None] * D + d[:, None])) * scale
         s = tl.where(i[:, None] >= j[None], s, -float("inf"))
         higher = tl.maximum(top, tl.max(s, 1))
-        p, factor = tl.exp2(s - higher[:, None]), tl.exp2(top - higher)
+        p, rescale = tl.exp2(s - higher[:, None]), tl.exp2(top - higher)
         values = tl.load(v + head + j[:, None] * D + d[None])
-        acc = tl.dot(p.to(values.dtype), values, acc * factor[:, None])
-        total, top = total * factor + tl.sum(p, 1), higher
+        acc = tl.dot(p.to(values.dtype), values, acc * rescale[:, None])
+        total, top = total * rescale + tl.sum(p, 1), higher
     tl.store(out + head + i[:, None] * D + d[None], (acc / total[:, None]).to(out.dtype.element_ty))
 
 
@@ -189,10 +189,10 @@ def attention(device, large):
 
     def check():
         part = slice(0, 2)
-        wanted = torch.nn.functional.scaled_dot_product_attention(
+        expected = torch.nn.functional.scaled_dot_product_attention(
             q[part].float(), k[part].float(), v[part].float(), is_causal=True
         )
-        close(out[part], wanted, 1e-2, 1e-2)
+        close(out[part], expected, 1e-2, 1e-2)
 
     return lambda: attention_kernel[grid](
         q, k, v, out, n, scale * 1.4426950408889634, **block
@@ -279,8 +279,8 @@ def cross_entropy_kernel(logits, target, loss, n, B: tl.constexpr):
         higher = tl.maximum(top, tl.max(v, 0))
         total = total * tl.exp(top - higher) + tl.sum(tl.exp(v - higher), 0)
         top = higher
-    wanted = tl.load(logits + row * n + tl.load(target + row)).to(tl.float32)
-    tl.store(loss + row, tl.log(total) + top - wanted)
+    chosen = tl.load(logits + row * n + tl.load(target + row)).to(tl.float32)
+    tl.store(loss + row, tl.log(total) + top - chosen)
 
 
 @case
@@ -288,10 +288,10 @@ def cross_entropy(device, large):
     m, n = (4096, 32000) if large else (4, 3000)
     logits, target = torch.randn(m, n, device=device), torch.randint(n, (m,), device=device)
     loss = logits.new_empty(m)
-    wanted = torch.nn.functional.cross_entropy
+    reference = torch.nn.functional.cross_entropy
     return (
         lambda: cross_entropy_kernel[(m,)](logits, target, loss, n, B=2048, num_warps=8),
-        lambda: close(loss, wanted(logits, target, reduction="none"), 1e-3, 1e-3),
+        lambda: close(loss, reference(logits, target, reduction="none"), 1e-3, 1e-3),
     )
 
 
@@ -336,8 +336,8 @@ def quantize_fp8(device, large):
 @triton.jit
 def histogram_kernel(x, counts, n, B: tl.constexpr, BINS: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
-    found = tl.histogram(tl.load(x + i), BINS)
-    tl.atomic_add(counts + tl.arange(0, BINS), found)
+    bins = tl.histogram(tl.load(x + i), BINS)
+    tl.atomic_add(counts + tl.arange(0, BINS), bins)
 
 
 @case

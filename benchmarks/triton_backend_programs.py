@@ -18,78 +18,78 @@ def program(make):
     return make
 
 
-def drawn(device, *shape, dtype=torch.float32):
+def randn(device, *shape, dtype=torch.float32):
     return torch.randn(*shape, device=device).to(dtype)
 
 
 @program
 def rms_norm(device):
     return lambda x: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6), (
-        drawn(device, 512, 1000),
+        randn(device, 512, 1000),
     )
 
 
 @program
 def layer_norm_gelu(device):
-    return lambda x: F.gelu(F.layer_norm(x, x.shape[-1:])), (drawn(device, 512, 768),)
+    return lambda x: F.gelu(F.layer_norm(x, x.shape[-1:])), (randn(device, 512, 768),)
 
 
 @program
 def softmax_scaled(device):
-    return lambda x: torch.softmax(x * 0.3, -1), (drawn(device, 512, 1000),)
+    return lambda x: torch.softmax(x * 0.3, -1), (randn(device, 512, 1000),)
 
 
 @program
 def cross_entropy(device):
     target = torch.randint(1000, (256,), device=device)
-    return lambda x: F.cross_entropy(x, target), (drawn(device, 256, 1000),)
+    return lambda x: F.cross_entropy(x, target), (randn(device, 256, 1000),)
 
 
 @program
 def argmax_min(device):
-    return lambda x: (x.argmax(-1), x.min(0).values), (drawn(device, 257, 513),)
+    return lambda x: (x.argmax(-1), x.min(0).values), (randn(device, 257, 513),)
 
 
 @program
 def cumsum(device):
-    return lambda x: x.cumsum(-1), (drawn(device, 64, 700),)
+    return lambda x: x.cumsum(-1), (randn(device, 64, 700),)
 
 
 @program
 def variance(device):
-    return lambda x: (x.var(-1), x.std(0), torch.logsumexp(x, -1)), (drawn(device, 257, 513),)
+    return lambda x: (x.var(-1), x.std(0), torch.logsumexp(x, -1)), (randn(device, 257, 513),)
 
 
 @program
 def special_functions(device):
     return (
         lambda x: (torch.erf(x), torch.tanh(x), x.abs().log1p(), torch.atan2(x, x + 1), x.expm1()),
-        (drawn(device, 5000),),
+        (randn(device, 5000),),
     )
 
 
 @program
 def gather_rows(device):
     index = torch.randint(100, (300,), device=device)
-    return lambda x: x[index] * 2 + 1, (drawn(device, 100, 333),)
+    return lambda x: x[index] * 2 + 1, (randn(device, 100, 333),)
 
 
 @program
 def scatter_add(device):
     index = torch.randint(64, (5000,), device=device)
-    return lambda x: torch.zeros(64, device=device).scatter_add(0, index, x), (drawn(device, 5000),)
+    return lambda x: torch.zeros(64, device=device).scatter_add(0, index, x), (randn(device, 5000),)
 
 
 @program
 def transpose_cat(device):
     return lambda x, y: torch.cat([x.t(), y.t()], 1).contiguous() * 2, (
-        drawn(device, 200, 300), drawn(device, 100, 300))  # fmt: skip
+        randn(device, 200, 300), randn(device, 100, 300))  # fmt: skip
 
 
 @program
 def half_precision(device):
     return lambda x: (x.float() * 3).bfloat16() + x.sigmoid(), (
-        drawn(device, 4097, dtype=torch.bfloat16),)  # fmt: skip
+        randn(device, 4097, dtype=torch.bfloat16),)  # fmt: skip
 
 
 @program
@@ -100,13 +100,13 @@ def integers(device):
 
 @program
 def max_pool(device):
-    return lambda x: F.max_pool2d(x, 3, 2), (drawn(device, 2, 4, 65, 65),)
+    return lambda x: F.max_pool2d(x, 3, 2), (randn(device, 2, 4, 65, 65),)
 
 
 @program
 def upsample(device):
     return lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (
-        drawn(device, 2, 3, 33, 33),
+        randn(device, 2, 3, 33, 33),
     )
 
 
@@ -123,4 +123,4 @@ def training_step(device):
         loss = (model(x) - x).square().mean()
         return torch.autograd.grad(loss, list(model.parameters()))
 
-    return gradients, (drawn(device, 64, width),)
+    return gradients, (randn(device, 64, width),)

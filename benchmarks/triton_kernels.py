@@ -21,13 +21,13 @@ def matmul_kernel(  # noqa: ANN201
     x, y, z, m, n, k,  # noqa: ANN001
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """One block of the product per program, programs in groups that share columns."""
-    across, down = tl.cdiv(n, COLUMNS), tl.cdiv(m, ROWS)
+    """One tile of the result per program, programs in groups that share columns."""
+    tiles_n, tiles_m = tl.cdiv(n, COLUMNS), tl.cdiv(m, ROWS)
     number = tl.program_id(0)
-    first = number // (across * GROUP) * GROUP
-    height = min(down - first, GROUP)
+    first = number // (tiles_n * GROUP) * GROUP
+    height = min(tiles_m - first, GROUP)
     i = (first + number % height) * ROWS + tl.arange(0, ROWS)
-    j = number % (across * GROUP) // height * COLUMNS + tl.arange(0, COLUMNS)
+    j = number % (tiles_n * GROUP) // height * COLUMNS + tl.arange(0, COLUMNS)
     step = tl.arange(0, DEPTH)
     acc = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for start in range(0, k, DEPTH):

@@ -1,12 +1,12 @@
-"""Tuning a matrix product over 250 candidates: ours against Triton's autotuner, on one GPU.
+"""Tuning a matmul over 250 candidates: ours against Triton's autotuner, on one GPU.
 
     python benchmarks/tuning.py [--size 4096] [--processes 16] [--peer-seconds 330] [--out FILE]
 
 Both tune the same source (`tuning_kernel.py`) over the same points of tile extents, warps and
-stages. Triton compiles and measures one after the other, into an empty cache; where it is not done
-in `--peer-seconds` it is stopped, and its time extrapolated to all points (said so). Ours: every
-point, nothing ruled out (`everything`); as `tileir tune` does it (`usual`: the model rules out,
-successive halving); and one that is killed half-way, and goes on (`resumed`).
+stages. Triton compiles and measures one point after the other, with an empty cache. After
+`--peer-seconds` it is stopped, its time is extrapolated to all points, and the table says so. Ours:
+every point (`everything`); as `tileir tune` does it, with pruning by the model and successive
+halving (`usual`); and a run that is killed half-way and resumed (`resumed`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def problem(size: int) -> Any:
-    """What is tuned."""
+    """The tuning problem."""
     import tuning_kernel as kernel
 
     from tileir.backend.tuning import Parameter, Problem, Role, Space, content_of
@@ -44,7 +44,7 @@ def problem(size: int) -> Any:
     return Problem(
         kernel.make, space, partial(_grid, size), partial(kernel.inputs, size),
         content_of(HERE.joinpath("tuning_kernel.py").read_text()), "matmul",
-        expected=kernel.expected,
+        expected=kernel.reference,
     )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def _grid(size: int, point: Any) -> int:
     return -(-size // point["M"]) * -(-size // point["N"])
 
 
-def tuned(size: int, processes: int, way: str, path: str = ":memory:") -> Any:
+def run_tuner(size: int, processes: int, way: str, path: str = ":memory:") -> Any:
     """A run of our tuner."""
     from tileir.backend.tuning import Database, Exhaustive, GpuMeter, Halving, Pruning, tune
 
@@ -67,29 +67,29 @@ def tuned(size: int, processes: int, way: str, path: str = ":memory:") -> Any:
 
 def ours(size: int, processes: int) -> dict[str, Any]:
     """Seconds, choices and reports of our tuner."""
-    from tileir.backend.tuning.report import explained, ranks_agree
+    from tileir.backend.tuning.report import explained, rank_correlation
 
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for way in ("usual", "everything"):
         start = time.perf_counter()
-        result = tuned(size, processes, way)
+        result = run_tuner(size, processes, way)
         seconds = time.perf_counter() - start
-        found[way] = {
+        results[way] = {
             "seconds": seconds, "best": dict(result.best.point),
             "microseconds": (result.best.seconds or 0) * 1e6, "measured": len(result.measured),
             "failed": [
                 f"{o.name}: {o.code} {o.message}"[:200] for o in result.outcomes if not o.good
             ],
             "left_out": len(result.left_out), "compiling": result.spent.compiling,
-            "survey": result.spent.survey, "agreement": ranks_agree(result),
+            "survey": result.spent.survey, "agreement": rank_correlation(result),
             "times": {o.name: (o.seconds or 0) * 1e6 for o in result.measured},
             "predicted": {o.name: (o.predicted or 0) * 1e6 for o in result.measured},
         }  # fmt: skip
         print(f"--- {way}: {seconds:.1f} s\n{explained(result)}", flush=True)
-    return found
+    return results
 
 
-def resumed(size: int, processes: int) -> dict[str, Any]:
+def resume_killed_run(size: int, processes: int) -> dict[str, Any]:
     """A run that is killed once half of the candidates are measured, and the one after it."""
     import tuning_kernel as kernel
 
@@ -103,7 +103,7 @@ def resumed(size: int, processes: int) -> dict[str, Any]:
         child.send_signal(signal.SIGKILL)
         child.wait()
         kept, start = _rows(path), time.perf_counter()
-        result = tuned(size, processes, "everything", str(path))
+        result = run_tuner(size, processes, "everything", str(path))
         return {
             "killed_after": kept, "reused": result.reused, "outcomes": len(result.outcomes),
             "seconds": time.perf_counter() - start, "best": dict(result.best.point),
@@ -132,14 +132,14 @@ def peer(size: int, seconds: float) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def triton_tuned(size: int, seconds: float) -> dict[str, Any]:
-    """What Triton's autotuner takes and chooses: chunks of 16 points each, so that it can stop."""
+def run_triton_autotuner(size: int, seconds: float) -> dict[str, Any]:
+    """Seconds and choice of Triton's autotuner, run on 16 points at a time so that it can stop."""
     import torch
     import triton
     import tuning_kernel as kernel
 
-    given = kernel.inputs(size)
-    a, b, c = (torch.from_numpy(given[x]).cuda() for x in "abc")
+    inputs = kernel.inputs(size)
+    a, b, c = (torch.from_numpy(inputs[x]).cuda() for x in "abc")
     every = list(kernel.points())
     random.Random(0).shuffle(every)
     spent, done, times = 0.0, 0, dict[str, float]()
@@ -157,11 +157,11 @@ def triton_tuned(size: int, seconds: float) -> dict[str, Any]:
         torch.cuda.synchronize()
         spent += time.perf_counter() - start
         done += len(chunk)
-        for config, found in tuner.configs_timings.items():
-            time_ = found[0] if isinstance(found, (list, tuple)) else found
+        for config, timed in tuner.configs_timings.items():
+            milliseconds = timed[0] if isinstance(timed, (list, tuple)) else timed
             point = {**{x: config.kwargs[x] for x in "MNK"}, "num_warps": config.num_warps,
                      "num_stages": config.num_stages}  # fmt: skip
-            times[",".join(f"{k}={point[k]}" for k in sorted(point))] = time_ * 1e3
+            times[",".join(f"{k}={point[k]}" for k in sorted(point))] = milliseconds * 1e3
     best = min(times, key=lambda n: times[n])
     return {
         "seconds": spent, "candidates": done, "of": len(every), "best": best,
@@ -171,27 +171,28 @@ def triton_tuned(size: int, seconds: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def show(found: dict[str, Any]) -> None:
+def show(results: dict[str, Any]) -> None:
     """The table."""
-    other = found["triton"]
+    other = results["triton"]
     whole = other.get("extrapolated")
     if whole:
         note = "" if other["candidates"] == other["of"] else ", extrapolated"
         print(f"triton's autotuner: {whole:.1f} s for {other['of']} candidates{note} "
               f"({other['candidates']} tried in {other['seconds']:.1f} s); "
               f"best {other['best']}: {other['microseconds']:.1f} us")  # fmt: skip
-    least = found["everything"]["microseconds"]
+    least = results["everything"]["microseconds"]
     for way in ("everything", "usual"):
-        mine = found[way]
+        mine = results[way]
         point = ",".join(f"{k}={mine['best'][k]}" for k in sorted(mine["best"]))
-        again = found["everything"]["times"].get(point, float("nan"))
-        ratio = f", {whole / mine['seconds']:.2f} times sooner" if whole else ""
+        remeasured = results["everything"]["times"].get(point, float("nan"))
+        ratio = f", {whole / mine['seconds']:.2f} times faster" if whole else ""
         print(f"tileir {way}: {mine['seconds']:.1f} s{ratio}; {mine['measured']} measured, "
               f"{mine['left_out']} left out, {len(mine['failed'])} failed; compiling one by one "
               f"{mine['compiling']:.1f} s; best {point}: {mine['microseconds']:.1f} us, "
-              f"{again / least:.3f} of the best; model's order {mine['agreement']}")  # fmt: skip
-    if "resumed" in found:
-        print(f"killed and resumed: {json.dumps(found['resumed'])}")
+              f"{remeasured / least:.3f} of the best; rank correlation "
+              f"{mine['agreement']}")  # fmt: skip
+    if "resumed" in results:
+        print(f"killed and resumed: {json.dumps(results['resumed'])}")
 
 
 def main() -> int:
@@ -205,19 +206,19 @@ def main() -> int:
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peer:
-        print(json.dumps(triton_tuned(options.size, options.peer_seconds)))
+        print(json.dumps(run_triton_autotuner(options.size, options.peer_seconds)))
         return 0
     if options.child:
-        tuned(options.size, options.processes, "everything", options.child)
+        run_tuner(options.size, options.processes, "everything", options.child)
         return 0
-    found: dict[str, Any] = {"size": options.size, "processes": options.processes}
-    found |= ours(options.size, options.processes)
-    found["resumed"] = resumed(options.size, options.processes)
-    found["triton"] = peer(options.size, options.peer_seconds) if options.peer_seconds else {}
-    show(found)
+    results: dict[str, Any] = {"size": options.size, "processes": options.processes}
+    results |= ours(options.size, options.processes)
+    results["resumed"] = resume_killed_run(options.size, options.processes)
+    results["triton"] = peer(options.size, options.peer_seconds) if options.peer_seconds else {}
+    show(results)
     if options.out:
-        Path(options.out).write_text(json.dumps(found, indent=1))
-    return any("TIR1107" in text for text in found["everything"]["failed"])
+        Path(options.out).write_text(json.dumps(results, indent=1))
+    return any("TIR1107" in text for text in results["everything"]["failed"])
 
 
 if __name__ == "__main__":

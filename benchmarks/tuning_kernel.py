@@ -1,4 +1,4 @@
-"""A matrix product in Triton's language, for Triton and for our frontend alike, and its space.
+"""A matmul in Triton's language, for Triton and for our frontend, and its tuning space.
 
 With TUNING_PEER set `triton` is Triton, else it is ours; nothing else differs.
 """
@@ -55,7 +55,7 @@ def matmul(
 
 
 def fits(point: Mapping[str, Any]) -> bool:
-    """Whether the buffers of all stages have room in shared memory."""
+    """Whether the buffers of all stages fit in shared memory."""
     bytes_ = 2 * point["K"] * (point["M"] + point["N"]) * point["num_stages"]
     return bytes_ <= SHARED
 
@@ -79,13 +79,13 @@ def make(**tiles: int) -> Any:
 
 @cache
 def inputs(size: int) -> dict[str, Any]:
-    """Random factors, a result of zeros."""
-    drawn = np.random.default_rng(size)
-    a, b = (drawn.standard_normal((size, size), np.float32).astype(np.float16) for _ in "ab")
+    """Random operands, a result of zeros."""
+    random = np.random.default_rng(size)
+    a, b = (random.standard_normal((size, size), np.float32).astype(np.float16) for _ in "ab")
     return {"a": a, "b": b, "c": np.zeros((size, size), np.float16), **dict.fromkeys("mnk", size)}
 
 
-def expected(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The product, summed in f32 by numpy."""
-    exact = given["a"].astype(np.float32) @ given["b"].astype(np.float32)
+def reference(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of numpy, accumulated in f32."""
+    exact = arguments["a"].astype(np.float32) @ arguments["b"].astype(np.float32)
     return {"c": exact.astype(np.float16)}

@@ -55,18 +55,18 @@ def case(name: str, group: str, size: tuple[int, ...], filter: Filter) -> Case:
     h, w, c, b, k = size
     oh, ow = filter.output(h, w)
     last, dtype = group == "nhwc", torch.float32 if group == "single" else torch.float16
-    kept = torch.channels_last if last else torch.contiguous_format
+    layout = torch.channels_last if last else torch.contiguous_format
     scale = 1 / math.sqrt(filter.taps * c)
 
     def data() -> tuple[Any, ...]:
         """x, filters as we and as cuDNN want them, and y."""
-        x = torch.randn(b, c, h, w, device="cuda").to(dtype, memory_format=kept)
+        x = torch.randn(b, c, h, w, device="cuda").to(dtype, memory_format=layout)
         taps = (torch.randn(filter.rows, filter.columns, c, k, device="cuda") * scale).to(dtype)
-        theirs = taps.permute(3, 2, 0, 1).contiguous(memory_format=kept)
+        theirs = taps.permute(3, 2, 0, 1).contiguous(memory_format=layout)
         y = torch.empty(b, k, oh, ow, device="cuda", dtype=dtype)
-        return x, taps, theirs, y.contiguous(memory_format=kept)
+        return x, taps, theirs, y.contiguous(memory_format=layout)
 
-    def expected(x: Any, taps: Any, theirs: Any, y: Any) -> torch.Tensor:
+    def reference(x: Any, taps: Any, theirs: Any, y: Any) -> torch.Tensor:
         torch.backends.cudnn.allow_tf32 = False
         return conv2d(x.float(), theirs.float(), None, filter.stride, filter.padding)
 
@@ -78,7 +78,7 @@ def case(name: str, group: str, size: tuple[int, ...], filter: Filter) -> Case:
     ours = dict(variants(group, size, filter))
     flops = 2.0 * b * oh * ow * c * k * filter.taps
     off = 1e-4 if group == "single" else 4e-3
-    return Case(name, data, expected, off, ours, {"cudnn": cudnn}, 1.0, flops)
+    return Case(name, data, reference, off, ours, {"cudnn": cudnn}, 1.0, flops)
 
 
 def variants(
@@ -88,13 +88,13 @@ def variants(
     h, w, c, _, k = size
     sizes = [h, w, *filter.output(h, w), c, k]
     if c == 1:
-        yield from _tabled(group, size, filter)
+        yield from _table_tiles(group, size, filter)
     elif group == "nhwc":
         yield from _boxes(size, filter, sizes)
     else:
-        yield from _gathered(group, size, filter, sizes)
+        yield from _gather_tiles(group, size, filter, sizes)
     if c > 1 and group == "nchw":
-        yield from _turned(size, filter, sizes)
+        yield from _channels_last_boxes(size, filter, sizes)
 
 
 def _plain(sizes: list[int]) -> Callable[..., list[Any]]:
@@ -119,7 +119,7 @@ def _boxes(
             )  # fmt: skip
 
 
-def _turned(
+def _channels_last_boxes(
     size: tuple[int, ...], filter: Filter, sizes: list[int]
 ) -> Iterator[tuple[str, Variant]]:
     """Boxes of pixels of the image with its channels last, which another kernel makes before."""
@@ -136,7 +136,7 @@ def _turned(
         yield f"turned {name}", attrs.evolve(variant, arguments=arguments, before=before)
 
 
-def _gathered(
+def _gather_tiles(
     group: str, size: tuple[int, ...], filter: Filter, sizes: list[int]
 ) -> Iterator[tuple[str, Variant]]:
     b, k = size[3:]
@@ -147,21 +147,21 @@ def _gathered(
         tiles = ((128, 32, 32, 0), (64, 32, 32, 0), (192, 32, 32, 0))
     for bm, bn, bk, warps in tiles:
         grid = (-(-pixels // bm), -(-k // bn), b)
-        made = {"num_warps": warps} if warps else {"persistent": False}
+        options = {"num_warps": warps} if warps else {"persistent": False}
         yield f"{bm}x{bn}x{bk} w{warps}", Variant(
             lambda bm=bm, bn=bn, bk=bk: convolution.implicit_gemm(bm, bn, bk, filter, element),
-            grid, _plain(sizes), made,
+            grid, _plain(sizes), options,
         )  # fmt: skip
 
 
-def _tabled(
+def _table_tiles(
     group: str, size: tuple[int, ...], filter: Filter
 ) -> Iterator[tuple[str, Variant]]:  # fmt: skip
     h, w, c, b, k = size
     oh, ow = filter.output(h, w)
     last, element = group == "nhwc", F32 if group == "single" else F16
-    depth, found = filter.taps * c, Increments.of(filter.rows, filter.columns, (c, h, w), last=last)
-    padded = found.pad_to(32)
+    depth = filter.taps * c
+    padded = Increments.of(filter.rows, filter.columns, (c, h, w), last=last).pad_to(32)
     tables = [torch.from_numpy(t).cuda() for t in (padded.increments, padded.sides)]
     numbers = [h, w, oh, ow, c * h * w, depth, k]
     for bm, bn, bk, warps in TABLED:

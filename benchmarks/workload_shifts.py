@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from timing import checked
+from timing import checks_results
 from torch.nn.functional import pad
 from workload_convolutions import BOXES, RUNS, TASKS
 from workloads import Case, Variant
@@ -20,12 +20,12 @@ from tileir.backend.driver.launch import Kernel
 from tileir.testing.workloads import shifts, tables
 
 ALONE = 1 / 1.05
-"""What is wanted beside the product alone: at most 1.05 times as long."""
+"""Target against the matmul alone: at most 1.05 times its time."""
 WIDTH = 1024
 SPLIT = ((64, 64, 64, 2), (64, 64, 64, 4), (64, 128, 64, 4))
-"""Tiles whose depth blocks of a cluster share, for few pixels."""
+"""Tiles and blocks of split-K, for few pixels."""
 THREADS = ((64, 128, 32, 4), (64, 64, 64, 4), (128, 128, 32, 8), (128, 64, 32, 4))
-"""Tiles, and warps, of blocks small enough for several beside one another."""
+"""Tiles, and warps, of blocks of which several fit on an SM."""
 
 
 def cases(group: str) -> Iterator[Case]:
@@ -38,16 +38,16 @@ def cases(group: str) -> Iterator[Case]:
 
 def distances(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """The nine shifts in turn."""
-    found = np.arange(count) % 9
-    return (found // 3 - 1).astype(np.int32), (found % 3 - 1).astype(np.int32)
+    number = np.arange(count) % 9
+    return (number // 3 - 1).astype(np.int32), (number % 3 - 1).astype(np.int32)
 
 
 def first(task: int, size: tuple[int, ...]) -> Iterator[Case]:
-    """Beside a shift and a product, and beside the product alone."""
+    """Against a shift and a matmul, and against the matmul alone."""
     h, w, c, b, k = size
     rows, columns = distances(c)
     table = tables.shifts(rows, columns, h, w).pad_to(128)
-    given = [torch.from_numpy(t).cuda() for t in (table.increments, table.sides)]
+    shared = [torch.from_numpy(t).cuda() for t in (table.increments, table.sides)]
     moves = [torch.from_numpy(d).cuda() for d in (rows, columns)]
     scratch = torch.empty(b, c, h, w, device="cuda", dtype=torch.float16)
 
@@ -56,8 +56,8 @@ def first(task: int, size: tuple[int, ...]) -> Iterator[Case]:
         weights = (torch.randn(c, k, device="cuda") / math.sqrt(c)).half()
         return x, weights, torch.empty(b, k, h, w, device="cuda", dtype=torch.float16)
 
-    def expected(x: Any, weights: Any, y: Any) -> torch.Tensor:
-        moved = shifted(x.float(), rows, columns)
+    def reference(x: Any, weights: Any, y: Any) -> torch.Tensor:
+        moved = shift_channels(x.float(), rows, columns)
         return torch.einsum("bchw,ck->bkhw", moved, weights.float())
 
     def separate(x: Any, weights: Any, y: Any) -> None:
@@ -72,32 +72,32 @@ def first(task: int, size: tuple[int, ...]) -> Iterator[Case]:
             ours[name] = Variant(
                 lambda bm=bm, bn=bn, bk=bk: shifts.shift_convolution(bm, bn, bk),
                 (-(-h * w // bm), -(-k // bn), b),
-                lambda x, weights, y: [x, weights, y, *given, h, w, c, k],
+                lambda x, weights, y: [x, weights, y, *shared, h, w, c, k],
                 {"persistent": persistent},
             )
     for bm, bn, bk, warps in THREADS:
         ours[f"{bm}x{bn}x{bk} w{warps} threads"] = Variant(
             lambda bm=bm, bn=bn, bk=bk: shifts.shift_convolution(bm, bn, bk),
             (-(-h * w // bm), -(-k // bn), b),
-            lambda x, weights, y: [x, weights, y, *given, h, w, c, k],
+            lambda x, weights, y: [x, weights, y, *shared, h, w, c, k],
             {"warp_specialize": False, "num_warps": warps},
         )  # fmt: skip
     for bm, bn, bk, ranks in SPLIT if h * w < 256 else ():
         ours[f"{bm}x{bn}x{bk} split {ranks}"] = Variant(
             lambda bm=bm, bn=bn, bk=bk: shifts.shift_convolution(bm, bn, bk),
             (-(-h * w // bm), -(-k // bn), b),
-            lambda x, weights, y: [x, weights, y, *given, h, w, c, k], {"split_k": ranks},
+            lambda x, weights, y: [x, weights, y, *shared, h, w, c, k], {"split_k": ranks},
         )  # fmt: skip
     flops = 2.0 * b * h * w * c * k
     name = f"shift task {task}"
-    yield Case(name, data, expected, 4e-3, ours, {"shift + cuBLAS": separate}, 1.0, flops)
+    yield Case(name, data, reference, 4e-3, ours, {"shift + cuBLAS": separate}, 1.0, flops)
 
     def alone(x: Any, weights: Any, y: Any) -> None:
         torch.matmul(weights.T, x.view(b, c, h * w), out=y.view(b, k, h * w))
 
     yield Case(
-        f"{name} beside the product alone", data, expected, 4e-3, ours,
-        {"cuBLAS alone": unchecked(alone, expected)}, ALONE, flops,
+        f"{name} against the matmul alone", data, reference, 4e-3, ours,
+        {"cuBLAS alone": without_result(alone, reference)}, ALONE, flops,
     )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def last(task: int, size: tuple[int, ...]) -> Iterator[Case]:
     each = 16 * max(1, c // 9 // 16)
     each = 1 << (each.bit_length() - 1)
     rows, columns = distances(c // each)
-    given = [torch.from_numpy(d).cuda() for d in (rows, columns)]
+    shared = [torch.from_numpy(d).cuda() for d in (rows, columns)]
     spread = [np.repeat(d, each) for d in (rows, columns)]
 
     def data() -> tuple[Any, ...]:
@@ -115,8 +115,8 @@ def last(task: int, size: tuple[int, ...]) -> Iterator[Case]:
         weights = (torch.randn(c, k, device="cuda") / math.sqrt(c)).half()
         return x, weights, torch.empty(b, h, w, k, device="cuda", dtype=torch.float16)
 
-    def expected(x: Any, weights: Any, y: Any) -> torch.Tensor:
-        moved = shifted(x.float().permute(0, 3, 1, 2), *spread)
+    def reference(x: Any, weights: Any, y: Any) -> torch.Tensor:
+        moved = shift_channels(x.float().permute(0, 3, 1, 2), *spread)
         return torch.einsum("bchw,ck->bhwk", moved, weights.float())
 
     def alone(x: Any, weights: Any, y: Any) -> None:
@@ -129,27 +129,27 @@ def last(task: int, size: tuple[int, ...]) -> Iterator[Case]:
             ours[name] = Variant(
                 lambda th=th, tw=tw, bn=bn: shifts.uniform_shift_convolution(th, tw, bn, each),
                 (-(-h // th) * -(-w // tw), -(-k // bn), b),
-                lambda x, weights, y: [x, weights, y, *given, h, w, c, k],
+                lambda x, weights, y: [x, weights, y, *shared, h, w, c, k],
                 {"persistent": persistent},
             )
     yield Case(
-        f"shift by groups of {each}, task {task}, beside the product alone", data, expected, 4e-3,
-        ours, {"cuBLAS alone": unchecked(alone, expected)}, ALONE, 2.0 * b * h * w * c * k,
+        f"shift by groups of {each}, task {task}, against the matmul alone", data, reference, 4e-3,
+        ours, {"cuBLAS alone": without_result(alone, reference)}, ALONE, 2.0 * b * h * w * c * k,
     )  # fmt: skip
 
 
-def unchecked(call: Callable[..., Any], expected: Callable[..., Any]) -> Callable[..., Any]:
-    """A peer that computes something else, which takes the time asked about: its result is what is
-    expected where results are looked at."""
+def without_result(call: Callable[..., Any], reference: Callable[..., Any]) -> Callable[..., Any]:
+    """A peer that computes something else, of which only the time counts: while results are checked
+    it returns the expected one."""
 
     def run(*data: Any) -> Any:
         call(*data)
-        return expected(*data) if checked() else None
+        return reference(*data) if checks_results() else None
 
     return run
 
 
-def shifted(x: torch.Tensor, rows: Any, columns: Any) -> torch.Tensor:
+def shift_channels(x: torch.Tensor, rows: Any, columns: Any) -> torch.Tensor:
     """x [b, c, h, w] with every channel shifted."""
     h, w = x.shape[2:]
     wide, out = pad(x, (1, 1, 1, 1)), torch.empty_like(x)

@@ -1,4 +1,4 @@
-"""Matrices of blocks for `workloads.py`: products and softmax at 50, 75 and 90 % sparsity."""
+"""Block-sparse matrices for `workloads.py`: matmul and softmax at 50, 75 and 90 % sparsity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from timing import checked
+from timing import checks_results
 from workloads import Case, Variant
 
 from tileir.testing.workloads import sparse
@@ -18,19 +18,19 @@ SIZE = 4096
 DENSITIES = (0.5, 0.25, 0.1)
 BLOCKS = (128, 64)
 GOOD = 0.8
-"""Of the speed that the share of blocks that are there would give."""
+"""Target, in parts of the speedup that skipping the empty blocks could give."""
 
 
 def cases(group: str) -> Iterator[Case]:
-    """Every product and softmax, beside the dense one."""
+    """Every matmul and softmax, against the dense one."""
     for size in BLOCKS:
         for density in DENSITIES:
             random = np.random.default_rng(size)
             count = SIZE // size
             blocks = Blocks(random.random((count, count)) < density)
-            wanted = GOOD / (blocks.count / count**2)
+            target = GOOD / (blocks.count / count**2)
             for make in (sdd, dsd, dds, softmax):
-                yield make(f"{make.__name__} {size} {1 - density:.0%}", size, blocks, wanted)
+                yield make(f"{make.__name__} {size} {1 - density:.0%}", size, blocks, target)
 
 
 def dense_of(blocks: Blocks, values: torch.Tensor, fill: float = 0.0) -> torch.Tensor:
@@ -57,8 +57,8 @@ def on_gpu(*tables: Any) -> list[torch.Tensor]:
     return [torch.from_numpy(np.ascontiguousarray(t)).cuda() for t in tables]
 
 
-def sdd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
-    """Blocks of a product of dense matrices; the peer computes all of them."""
+def sdd(name: str, size: int, blocks: Blocks, target: float) -> Case:
+    """Some blocks of a matmul of dense matrices; the peer computes all of them."""
     tables, count = on_gpu(*blocks.places), blocks.count
     dense = torch.empty(SIZE, SIZE, device="cuda", dtype=torch.float16)
 
@@ -66,12 +66,12 @@ def sdd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
         z = torch.empty(count, size, size, device="cuda", dtype=torch.float16)
         return normal(SIZE, SIZE), normal(SIZE, SIZE), z
 
-    def expected(x: Any, y: Any, z: Any) -> torch.Tensor:
+    def reference(x: Any, y: Any, z: Any) -> torch.Tensor:
         return blocks_of(blocks, x.float() @ y.float(), size)
 
     def cublas(x: Any, y: Any, z: Any) -> Any:
         torch.mm(x, y, out=dense)
-        return blocks_of(blocks, dense, size) if checked() else None
+        return blocks_of(blocks, dense, size) if checks_results() else None
 
     ours = {
         f"{bk}{'' if persistent else ' once'}": Variant(
@@ -91,11 +91,11 @@ def sdd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
             for persistent in (False, True)
         }  # fmt: skip
     flops = 2.0 * count * size * size * SIZE
-    return Case(name, data, expected, 4e-3, ours, {"cuBLAS, dense": cublas}, wanted, flops)
+    return Case(name, data, reference, 4e-3, ours, {"cuBLAS, dense": cublas}, target, flops)
 
 
-def dsd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
-    """A matrix of blocks times a dense one."""
+def dsd(name: str, size: int, blocks: Blocks, target: float) -> Case:
+    """A block-sparse matrix times a dense one."""
     tables = on_gpu(blocks.longest[0], *blocks.by_row)
 
     def data() -> tuple[Any, ...]:
@@ -103,7 +103,7 @@ def dsd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
         z = torch.empty(SIZE, SIZE, device="cuda", dtype=torch.float16)
         return x, normal(SIZE, SIZE), dense_of(blocks, x), z
 
-    def expected(x: Any, y: Any, whole: Any, z: Any) -> torch.Tensor:
+    def reference(x: Any, y: Any, whole: Any, z: Any) -> torch.Tensor:
         return whole.float() @ y.float()
 
     ours = {
@@ -115,11 +115,11 @@ def dsd(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
     }  # fmt: skip
     flops = 2.0 * blocks.count * size * size * SIZE
     peers = {"cuBLAS, dense": lambda x, y, whole, z: torch.mm(whole, y, out=z)}
-    return Case(name, data, expected, 4e-3, ours, peers, wanted, flops)
+    return Case(name, data, reference, 4e-3, ours, peers, target, flops)
 
 
-def dds(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
-    """A dense matrix times one of blocks."""
+def dds(name: str, size: int, blocks: Blocks, target: float) -> Case:
+    """A dense matrix times a block-sparse one."""
     tables = on_gpu(blocks.longest[1], *blocks.by_column)
 
     def data() -> tuple[Any, ...]:
@@ -127,7 +127,7 @@ def dds(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
         z = torch.empty(SIZE, SIZE, device="cuda", dtype=torch.float16)
         return normal(SIZE, SIZE), y, dense_of(blocks, y), z
 
-    def expected(x: Any, y: Any, whole: Any, z: Any) -> torch.Tensor:
+    def reference(x: Any, y: Any, whole: Any, z: Any) -> torch.Tensor:
         return x.float() @ whole.float()
 
     ours = {
@@ -140,23 +140,23 @@ def dds(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
     }  # fmt: skip
     flops = 2.0 * blocks.count * size * size * SIZE
     peers = {"cuBLAS, dense": lambda x, y, whole, z: torch.mm(x, whole, out=z)}
-    return Case(name, data, expected, 4e-3, ours, peers, wanted, flops)
+    return Case(name, data, reference, 4e-3, ours, peers, target, flops)
 
 
-def softmax(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
-    """Along the rows of a matrix of blocks, beside torch on the whole one."""
+def softmax(name: str, size: int, blocks: Blocks, target: float) -> Case:
+    """Along the rows of a block-sparse matrix, against torch on the dense one."""
     starts, scale = on_gpu(blocks.by_row[0])[0], 0.125
 
     def data() -> tuple[Any, ...]:
         x = torch.randn(blocks.count, size, size, device="cuda").half()
         return x, dense_of(blocks, x, -math.inf), torch.empty_like(x)
 
-    def expected(x: Any, whole: Any, y: Any) -> torch.Tensor:
+    def reference(x: Any, whole: Any, y: Any) -> torch.Tensor:
         return blocks_of(blocks, torch.softmax(whole.float() * scale, -1).nan_to_num(), size)
 
     def dense(x: Any, whole: Any, y: Any) -> Any:
-        found = torch.softmax(whole * scale, -1)
-        return blocks_of(blocks, found.nan_to_num(), size) if checked() else None
+        weights = torch.softmax(whole * scale, -1)
+        return blocks_of(blocks, weights.nan_to_num(), size) if checks_results() else None
 
     ours = {
         f"{rows} rows w{warps}": Variant(
@@ -166,4 +166,4 @@ def softmax(name: str, size: int, blocks: Blocks, wanted: float) -> Case:
         )
         for rows in (1, 2, 4) for warps in (2, 4, 8)
     }  # fmt: skip
-    return Case(name, data, expected, 2e-3, ours, {"torch, dense": dense}, wanted)
+    return Case(name, data, reference, 2e-3, ours, {"torch, dense": dense}, target)

@@ -1,17 +1,18 @@
-"""The programs of `tileir.testing.workloads` beside their peers on one GPU, in one run.
+"""The programs of `tileir.testing.workloads` against their peers on one GPU, in one run.
 
     python benchmarks/workloads.py GROUP ... [--out FILE.json] [--only TEXT] [--seconds 540]
 
 `--out benchmarks/results/workloads_GROUP.json` for one group is what `pictures.py` reads.
 
 Groups: `nhwc`, `nchw` and `single` (convolutions of Table 1 of Tillet et al., MAPL 2019 against
-cuDNN: f16 with channels last and first, f32 without TF32), `shift` (shifted channels beside a shift
-and a product, and the product alone), `sparse` (matrices of blocks beside dense cuBLAS),
-`quantised` (8 and 4 bits, scaled dots) and `epilogue` (bias and activations, parts of matrices).
+cuDNN: f16 with channels last and first, f32 without TF32), `shift` (shifted channels against a
+shift and a matmul, and against the matmul alone), `sparse` (block-sparse matrices against dense
+cuBLAS), `quantised` (8 and 4 bits, scaled dots) and `epilogue` (bias and activations, parts of
+matrices).
 
 Every variant's result is checked against f32 on fresh random inputs, its output poisoned before;
-what is wrong is named and not measured (`timing.py` says how). `ratio` is the quickest peer by our
-quickest; `wanted` what it should be at least.
+wrong variants are printed and not timed (`timing.py` says how others are). `ratio` is the time of
+the fastest peer in parts of our fastest; `target` is its least acceptable value.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any, TypeAlias
 
 import attrs
 import checks
-import products
+import matmul_shapes
 import timing
 import torch
 
@@ -41,7 +42,7 @@ from tileir.ir import Module
 GROUPS = {
     "nhwc": "workload_convolutions", "nchw": "workload_convolutions",
     "single": "workload_convolutions", "shift": "workload_shifts", "sparse": "workload_sparse",
-    "quantised": "workload_products", "epilogue": "workload_products",
+    "quantised": "workload_matmuls", "epilogue": "workload_matmuls",
 }  # fmt: skip
 """The file that has `cases(group)`."""
 
@@ -50,8 +51,8 @@ Call: TypeAlias = Callable[..., Any]
 
 @attrs.frozen(eq=False)
 class Variant:
-    """One of our kernels: its module, grid, what it is launched with of a case's data, options; and
-    the kernel that is launched `before` it, if any."""
+    """One of our kernels: its module, grid, `arguments` from a case's data, options, and the kernel
+    that is launched `before` it, if any."""
 
     module: Callable[[], Module]
     grid: tuple[int, ...]
@@ -60,15 +61,15 @@ class Variant:
     before: Variant | None = None
 
     def kernels(self) -> list[Variant]:
-        """Itself behind what comes before."""
+        """The kernels in the order of their launches, this one last."""
         return [*(self.before.kernels() if self.before else ()), self]
 
 
 @attrs.frozen(eq=False)
 class Case:
-    """One line: `data()` are fresh random inputs, the output last; `expected` the output of them,
-    up to `off` of its elements and of their root mean square. `peers` are functions of the data;
-    `wanted` the ratio asked for, `flops` what the case computes."""
+    """One line: `data()` gives fresh random inputs, the output last. `expected` is their output, up
+    to `off` of its elements and of their root mean square. `peers` are functions of the data,
+    `target` is the target of the ratio, `flops` the number of operations."""
 
     name: str
     data: Callable[[], tuple[Any, ...]]
@@ -76,38 +77,38 @@ class Case:
     off: float
     ours: dict[str, Variant]
     peers: dict[str, Call]
-    wanted: float = 1.0
+    target: float = 1.0
     flops: float = 0.0
 
 
-def compiled(case: Case) -> dict[str, Call]:
-    """Functions of the data by name, each kernel compiled once for all lines; what does not compile
-    is said and left out."""
+def compile_variants(case: Case) -> dict[str, Call]:
+    """Functions of the data by name, each kernel compiled once for all lines. Variants that do not
+    compile are printed and left out."""
     cache = Cache.usual()
 
     def one(item: tuple[str, Variant]) -> tuple[str, Any, str]:
         name, variant = item
         try:
-            made = [
+            kernels = [
                 cache.compile(part.module(), "sm_90a", Options(**part.options))
                 for part in variant.kernels()
             ]
-            used = made[-1].metadata
+            used = kernels[-1].metadata
         except Exception as error:
             return name, None, f"{type(error).__name__}: {error}"[:200]
-        way = "roles" if made[-1].host is not None else "threads"
-        return name, made, f"{way}, {used.registers} registers, {used.spills} spilled"
+        way = "warp-specialized" if kernels[-1].host is not None else "threads"
+        return name, kernels, f"{way}, {used.registers} registers, {used.spills} spilled"
 
     calls: dict[str, Call] = {}
     with ThreadPoolExecutor(8) as pool:
-        for name, made, text in pool.map(one, case.ours.items()):
+        for name, kernels, text in pool.map(one, case.ours.items()):
             print(f"  {name}: {text}", flush=True)
-            if made is not None:
-                calls[name] = launched(map(Kernel, made), case.ours[name])
+            if kernels is not None:
+                calls[name] = launch_all(map(Kernel, kernels), case.ours[name])
     return calls
 
 
-def launched(kernels: Iterable[Kernel], variant: Variant) -> Call:
+def launch_all(kernels: Iterable[Kernel], variant: Variant) -> Call:
     parts = variant.kernels()
     launches = [k[part.grid] for k, part in zip(kernels, parts, strict=True)]
 
@@ -125,26 +126,26 @@ def wrong(case: Case, call: Call) -> str | None:
     expected = case.expected(*data)
     poison(data[-1])
     try:
-        found = call(*data)
+        result = call(*data)
         torch.cuda.synchronize()
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:200]
-    found = data[-1] if found is None else found
-    if not found.isfinite().all():
+    result = data[-1] if result is None else result
+    if not result.isfinite().all():
         return "elements are not written"
-    some, right = checks.some_rows(found, expected)
-    return checks.fault(some, *checks.near(right, case.off))
+    some, exact = checks.some_rows(result, expected)
+    return checks.fault(some, *checks.near(exact, case.off))
 
 
 def poison(output: torch.Tensor) -> None:
-    """Nothing that a kernel leaves out may look right."""
+    """Fill an output, so that elements that a kernel does not write are wrong."""
     output.fill_(math.nan if output.is_floating_point() else -77)
 
 
 def line(case: Case) -> dict[str, Any]:
     """Microseconds of every variant that is right, and the ratio."""
     print(case.name, flush=True)
-    mine = compiled(case)
+    mine = compile_variants(case)
     calls = {**mine, **case.peers}
     failed = {name: why for name, call in calls.items() if (why := wrong(case, call))}
     right = {name: call for name, call in calls.items() if name not in failed}
@@ -155,14 +156,14 @@ def line(case: Case) -> dict[str, Any]:
     ratio = peers[peer] / ours[best] if best and peer else None
     rate = case.flops / ours[best] / 1e6 if best else 0.0
     others = ", ".join(f"{n} {t:.1f}" for n, t in peers.items())
-    shown = f"{ratio:.3f} (wanted {case.wanted:.3f})" if ratio else "-"
+    shown = f"{ratio:.3f} (target {case.target:.3f})" if ratio else "-"
     taken = f"{ours[best]:.1f} us by {best}, {rate:.0f} TFLOP/s" if best else "none right"
     print(f"= {case.name}: {shown}, ours {taken}; {others}", flush=True)
     for name, why in failed.items():
         print(f"  wrong: {name}: {why}", flush=True)
     return {
         "name": case.name, "us": times, "best": best, "peer": peer, "ratio": ratio,
-        "wanted": case.wanted, "flops": case.flops, "wrong": failed, "ours": sorted(mine),
+        "target": case.target, "flops": case.flops, "wrong": failed, "ours": sorted(mine),
     }  # fmt: skip
 
 
@@ -188,7 +189,7 @@ def main() -> int:
             rows.append(line(case))
             torch.cuda.empty_cache()
         if options.out:
-            text = json.dumps({"device": products.device(), "rows": rows}, indent=1)
+            text = json.dumps({"device": matmul_shapes.device(), "rows": rows}, indent=1)
             Path(options.out).write_text(text)
     return int(any(name in row["ours"] for row in rows for name in row["wrong"]))
 

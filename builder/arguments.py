@@ -62,7 +62,7 @@ class MethodSignature:
         self, builder: Builder, arguments: tuple[Any, ...], named: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Values for the fields of `kind`. Raises BuildError."""
-        by_name = self._given(arguments, named)
+        by_name = self._by_name(arguments, named)
         values = {
             field.name: _field_value(builder, self, field, by_name[field.name])
             for field in self.kind.schema
@@ -91,7 +91,7 @@ class MethodSignature:
         is_word = isinstance(value, str) and kind is not None and kind.enum is not None
         return word(cast(Any, kind).enum, value) if is_word else value
 
-    def _given(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _by_name(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by field name, each given once, none missing."""
         if len(arguments) > len(self.positional):
             most = len(self.positional)
@@ -126,9 +126,9 @@ class MethodSignature:
                     pattern.match(item_type, bound)
         for field in self.kind.schema:
             if field.kind in READING and field.name in values:
-                values[field.name] = self._typed(field, values[field.name], bound)
+                values[field.name] = self._typed_value(field, values[field.name], bound)
 
-    def _typed(self, field: Field, value: Any, bound: dict[str, Type]) -> Any:
+    def _typed_value(self, field: Field, value: Any, bound: dict[str, Type]) -> Any:
         if isinstance(value, tuple):
             items = cast(tuple[Any, ...], value)
             return tuple([self._literal(field, i, v, bound) for i, v in enumerate(items)])
@@ -293,7 +293,7 @@ def _bare(item: Any) -> Any:
     return item.value if isinstance(item, Wrapped) else item
 
 
-def typed(value: Any, what: str) -> Type:
+def check_type(value: Any, what: str) -> Type:
     """`given`, which is the type of `what`. Raises BuildError where it is no type."""
     if not isinstance(value, TYPES):
         raise mistake("TIR0803", f"{what} needs a type, as F32, not {value!r}")

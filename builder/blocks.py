@@ -55,7 +55,7 @@ def target_of(destination: BlockRef | Target) -> tuple[OpenBlock, tuple[Operand,
         raise mistake("TIR0806", message)
     operands: list[Operand] = []
     for number, (parameter, item) in enumerate(zip(target.to.parameters, result, strict=True)):
-        operand = _fitted(parameter, item)
+        operand = _convert_number(parameter, item)
         if operand.type is not parameter.type:
             found_type = f"not {operand.type}"
             message = f"argument {number} of {block.label} must be {parameter.type}, {found_type}"
@@ -64,7 +64,7 @@ def target_of(destination: BlockRef | Target) -> tuple[OpenBlock, tuple[Operand,
     return block, tuple(operands)
 
 
-def _fitted(parameter: Expr, item: Operand | float) -> Operand:
+def _convert_number(parameter: Expr, item: Operand | float) -> Operand:
     if not isinstance(item, (int, float)):
         return item
     return convert(parameter.builder, item, element_of(parameter.type))  # type: ignore[arg-type]

@@ -8,14 +8,14 @@ from enum import Enum
 from typing import Any, cast
 
 from tileir.builder import arithmetic, tiles
-from tileir.builder.arguments import as_number, literal, typed
+from tileir.builder.arguments import as_number, check_type, literal
 from tileir.builder.blocks import BlockRef, Target, known_block, target_of
 from tileir.builder.control import Else, For, If, While, condition_of, leave_loop
 from tileir.builder.core import Core
-from tileir.builder.errors import blamed, mistake
+from tileir.builder.errors import at_caller, mistake
 from tileir.builder.expr import Expr
 from tileir.builder.functions import Argument, parameters_of
-from tileir.builder.ops import DerivedOps, wrapped
+from tileir.builder.ops import DerivedOps, wrap_results
 from tileir.builder.promotion import operand_of
 from tileir.builder.variables import Var, variable
 from tileir.errors import TileirError
@@ -141,14 +141,14 @@ class Builder(Core, DerivedOps):
             function = std.function(name, required, [str(v.value.type) for v in values])
         except TileirError as error:
             raise mistake(error.code, error.diagnostics[0].message) from None
-        return self.call(self._declared(function), *values)
+        return self.call(self._declare(function), *values)
 
     def _library_value(self, expr: Any) -> Expr:
         if isinstance(expr, Expr):
             return expr
         return self.constant(I1 if isinstance(expr, bool) else I32, expr)
 
-    def _declared(self, function: Function) -> str:
+    def _declare(self, function: Function) -> str:
         """The name under which a function of the library is declared at these types."""
         kinds = [p.type for p in function.parameters]
         number, name, header_names = 0, function.name, {f.header.name for f in self._open}
@@ -214,7 +214,7 @@ class Builder(Core, DerivedOps):
     def ret(self, *values: Any) -> None:
         """Leave the function with one value per result."""
         results = self.current.header.results
-        result = self._fitted("results of the function", values, results)
+        result = self._operands_of_types("results of the function", values, results)
         self.end_block(Return, {"values": result}, {}, None)
 
     def unreachable(self) -> None:
@@ -229,14 +229,14 @@ class Builder(Core, DerivedOps):
         types = _types(results)
         if target is not None:
             types = target.results
-            result = self._fitted(
+            result = self._operands_of_types(
                 f"arguments of @{callee}", arguments, [p.type for p in target.parameters]
             )
         operands = tuple(_operand(item) for item in result)
-        call_op = self._made(lambda: Call(types, callee, operands, location=self.here()))
-        return wrapped(self, self.emit(call_op).results)
+        call_op = self._make(lambda: Call(types, callee, operands, location=self.here()))
+        return wrap_results(self, self.emit(call_op).results)
 
-    def _fitted(
+    def _operands_of_types(
         self, what: str, values: Sequence[Any], types: Sequence[Type]
     ) -> tuple[Operand, ...]:
         """`given` as operands of `types`. Raises BuildError."""
@@ -254,7 +254,7 @@ class Builder(Core, DerivedOps):
 
     def block(self, label: str, *parameters: Type) -> BlockRef:
         """A new block, to be entered by `b.enter` and reached by `b.br` and `b.cond_br`."""
-        values = tuple([Value(typed(t, "a block's parameter")) for t in parameters])
+        values = tuple([Value(check_type(t, "a block's parameter")) for t in parameters])
         result = self.current.new_block(label, values)
         return BlockRef(result, tuple(self.wrap(v) for v in values))
 
@@ -290,11 +290,11 @@ class Builder(Core, DerivedOps):
         result = as_number(number)
         if result is None:
             raise mistake("TIR0802", f"a literal is made of a number, not {number!r}")
-        return self.wrap(literal(typed(type, "a literal"), result))
+        return self.wrap(literal(check_type(type, "a literal"), result))
 
     def undef(self, type: Type) -> Expr:
         """A value about which nothing is promised."""
-        return self.wrap(Undef(typed(type, "an undefined value")))
+        return self.wrap(Undef(check_type(type, "an undefined value")))
 
     def arange(self, start: int, stop: int | None = None) -> Expr:
         """i32 tile `start ... stop - 1`, from 0 where only one bound is given."""
@@ -332,20 +332,20 @@ class Builder(Core, DerivedOps):
                 raise mistake(
                     "TIR0803", f"a loop has no option {name}; there are: {', '.join(names)}"
                 )
-        self._made(lambda: Branch(Successor(""), **options, location=self.caller()))
+        self._make(lambda: Branch(Successor(""), **options, location=self.caller()))
 
-    def _made(self, make: Callable[[], Any]) -> Any:
+    def _make(self, make: Callable[[], Any]) -> Any:
         try:
             return make()
         except TileirError as error:
-            raise blamed(error, self.caller()) from None
+            raise at_caller(error, self.caller()) from None
 
 
 def _types(types: Type | Sequence[Type] | None) -> tuple[Type, ...]:
     if types is None or types is VOID:
         return ()
     items: Sequence[Any] = types if isinstance(types, (tuple, list)) else (types,)
-    return tuple([typed(item, "a result") for item in items])
+    return tuple([check_type(item, "a result") for item in items])
 
 
 def _member(kind: type[Enum], enum: Enum | str | None) -> Enum | None:

@@ -19,7 +19,7 @@ _INSIDE = ("tileir.builder", "contextlib")
 class Places:
     """Finds the caller's location; remembers it per instruction, so a repeat costs a look-up."""
 
-    _known: dict[tuple[int, int], tuple[CodeType, Location]] = attrs.field(
+    _locations: dict[tuple[int, int], tuple[CodeType, Location]] = attrs.field(
         factory=dict[tuple[int, int], tuple[CodeType, Location]]
     )
 
@@ -29,7 +29,7 @@ class Places:
         thread begins with, which stands for its own caller."""
         if frame is None:
             return self.caller()
-        cached = self._known.get((id(frame.f_code), frame.f_lasti))
+        cached = self._locations.get((id(frame.f_code), frame.f_lasti))
         return cached[1] if cached is not None else self.caller()
 
     def caller(self) -> Location:
@@ -40,9 +40,9 @@ class Places:
                 break
             frame = frame.f_back
         key = (id(frame.f_code), frame.f_lasti)
-        cached = self._known.get(key)
+        cached = self._locations.get(key)
         if cached is None:
-            cached = self._known[key] = (frame.f_code, _location(frame))
+            cached = self._locations[key] = (frame.f_code, _location(frame))
         return cached[1]
 
 

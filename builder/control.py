@@ -181,9 +181,9 @@ def leave_loop(builder: Builder, continues: bool) -> None:
     if not continues:
         builder.jump(loop.exit)
         return
-    if loop.again is None:
-        loop.again = f.new_block("latch")
-    builder.jump(loop.again)
+    if loop.latch is None:
+        loop.latch = f.new_block("latch")
+    builder.jump(loop.latch)
 
 
 def condition_of(value: Any) -> Operand:
@@ -220,12 +220,12 @@ def _to_latch(
     builder: Builder, function: OpenFunction, loop: Loop, location: Location | None
 ) -> None:
     """Go on in the block that `continue_` jumps to, where there is one."""
-    if loop.again is None:
+    if loop.latch is None:
         return
     if function.block is not None:
-        builder.jump(loop.again, location=location)
-    function.graph.seal(loop.again)
-    builder.enter_block(loop.again)
+        builder.jump(loop.latch, location=location)
+    function.graph.seal(loop.latch)
+    builder.enter_block(loop.latch)
 
 
 def _leave(builder: Builder, function: OpenFunction, header: OpenBlock, done: OpenBlock) -> None:

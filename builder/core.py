@@ -10,7 +10,7 @@ import attrs
 
 from tileir.builder.arguments import MethodSignature, plan_of
 from tileir.builder.caller_location import Places
-from tileir.builder.errors import blamed, known_place, mistake
+from tileir.builder.errors import at_caller, known_place, mistake
 from tileir.builder.expr import Expr
 from tileir.builder.functions import Argument, OpenFunction, parameters_of
 from tileir.builder.ops import insert_fields
@@ -62,7 +62,7 @@ class Core:
         return self.fixed or self.places.caller()
 
     @contextmanager
-    def located(self, location: Location) -> Generator[None]:
+    def at_location(self, location: Location) -> Generator[None]:
         """Give every op made inside this location: that of a frontend's own source."""
         before = self.tracking, self.fixed
         self.tracking, self.fixed = False, known_place(location)
@@ -185,16 +185,16 @@ class Core:
         self.enter_block(entry)
         try:
             yield tuple([self.wrap(p.value) for p in result])
-            self._functions[header.name] = self._closed(function)
+            self._functions[header.name] = self._close(function)
         finally:
             self._open.pop()
             self.insertion = before
 
-    def _closed(self, function: OpenFunction) -> Function:
+    def _close(self, function: OpenFunction) -> Function:
         try:
             return function.close()
         except VerifyError as error:
-            raise blamed(error, self.caller()) from None
+            raise at_caller(error, self.caller()) from None
 
     def claim(self, name: str) -> None:
         """Refuse a name that is taken."""

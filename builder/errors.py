@@ -19,7 +19,7 @@ def known_place(location: object) -> Location:
     return location
 
 
-def blamed(error: TileirError, place: Location) -> BuildError:
+def at_caller(error: TileirError, place: Location) -> BuildError:
     """`error`, raised while an op was made, as a BuildError at `place`."""
     result = (Diagnostic(d.code, d.message, place, d.severity, d.notes) for d in error.diagnostics)
     return BuildError(*result)

@@ -1,7 +1,7 @@
 """Operator sugar: an Expr is a value that computes with Python's operators.
 
-The ops themselves are strict. Operators broadcast, convert to a common element type and turn
-Python numbers into literals, by the rules of `tileir.builder.promotion`; integers are signed
+The ops themselves are strict. Operators broadcast, convert to a common element type and make
+Python numbers literals, by the rules of `tileir.builder.promotion`; integers are signed
 unless the name of the method says otherwise.
 """
 
@@ -48,7 +48,7 @@ class Expr(Wrapped):
         return self._binary(other, "mul", "fmul")
 
     def __rmul__(self, other: Any) -> Expr:
-        return self._reversed(other, "mul", "fmul")
+        return self._binary_reflected(other, "mul", "fmul")
 
     def __truediv__(self, other: Any) -> Expr:
         return rules.divide(self.builder, self, other)
@@ -60,19 +60,19 @@ class Expr(Wrapped):
         return self._binary(other, "sdiv", None, rounding="floor")
 
     def __rfloordiv__(self, other: Any) -> Expr:
-        return self._reversed(other, "sdiv", None, rounding="floor")
+        return self._binary_reflected(other, "sdiv", None, rounding="floor")
 
     def __mod__(self, other: Any) -> Expr:
         return self._binary(other, "srem", None, rounding="floor")
 
     def __rmod__(self, other: Any) -> Expr:
-        return self._reversed(other, "srem", None, rounding="floor")
+        return self._binary_reflected(other, "srem", None, rounding="floor")
 
     def __pow__(self, other: Any) -> Expr:
         return self._binary(other, None, "pow")
 
     def __rpow__(self, other: Any) -> Expr:
-        return self._reversed(other, None, "pow")
+        return self._binary_reflected(other, None, "pow")
 
     def __matmul__(self, other: Expr) -> Expr:
         return tiles.dot(self.builder, self, other)
@@ -92,31 +92,31 @@ class Expr(Wrapped):
         return self._binary(other, "and", None)
 
     def __rand__(self, other: Any) -> Expr:
-        return self._reversed(other, "and", None)
+        return self._binary_reflected(other, "and", None)
 
     def __or__(self, other: Any) -> Expr:
         return self._binary(other, "or", None)
 
     def __ror__(self, other: Any) -> Expr:
-        return self._reversed(other, "or", None)
+        return self._binary_reflected(other, "or", None)
 
     def __xor__(self, other: Any) -> Expr:
         return self._binary(other, "xor", None)
 
     def __rxor__(self, other: Any) -> Expr:
-        return self._reversed(other, "xor", None)
+        return self._binary_reflected(other, "xor", None)
 
     def __lshift__(self, other: Any) -> Expr:
         return self._binary(other, "shl", None)
 
     def __rlshift__(self, other: Any) -> Expr:
-        return self._reversed(other, "shl", None)
+        return self._binary_reflected(other, "shl", None)
 
     def __rshift__(self, other: Any) -> Expr:
         return self._binary(other, "ashr", None)
 
     def __rrshift__(self, other: Any) -> Expr:
-        return self._reversed(other, "ashr", None)
+        return self._binary_reflected(other, "ashr", None)
 
     def __invert__(self) -> Expr:
         return rules.invert(self.builder, self.value)
@@ -304,5 +304,7 @@ class Expr(Wrapped):
     def _binary(self, other: Any, integer: str | None, floating: str | None, **more: Any) -> Expr:
         return rules.binary(self.builder, self, other, integer, floating, **more)
 
-    def _reversed(self, other: Any, integer: str | None, floating: str | None, **more: Any) -> Expr:
+    def _binary_reflected(
+        self, other: Any, integer: str | None, floating: str | None, **more: Any
+    ) -> Expr:
         return rules.binary(self.builder, other, self, integer, floating, **more)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tileir.builder.arguments import typed
+from tileir.builder.arguments import check_type
 from tileir.builder.errors import mistake
 from tileir.builder.ssa import Edge, Ending, Graph, OpenBlock, reachable
 from tileir.errors import Location
@@ -48,7 +48,7 @@ class Loop:
     """A loop around the insertion point: where `break_` and `continue_` go."""
 
     exit: OpenBlock
-    again: OpenBlock | None
+    latch: OpenBlock | None
 
 
 @attrs.define(eq=False)
@@ -155,6 +155,6 @@ def parameters_of(types: Mapping[str, Type | Argument], location: Location | Non
     parameters: list[Parameter] = []
     for name, what in types.items():
         spec = what if isinstance(what, Argument) else Argument(what)
-        type_ = typed(spec.type, f"parameter {name}")
+        type_ = check_type(spec.type, f"parameter {name}")
         parameters.append(Parameter(Value(type_, name), spec.attributes, location))
     return tuple(parameters)

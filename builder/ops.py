@@ -19,7 +19,7 @@ import attrs
 
 from tileir.builder.arguments import MethodSignature, plan_of
 from tileir.builder.builder_value import Wrapped
-from tileir.builder.errors import blamed, known_place, mistake
+from tileir.builder.errors import at_caller, known_place, mistake
 from tileir.builder.expr import Expr
 from tileir.effects import Effects
 from tileir.errors import TileirError
@@ -125,10 +125,10 @@ def _of_any(kind: type[Op], plan: MethodSignature) -> Callable[..., Any]:
         try:
             result = make(*[a.value for a in arguments], location=location)
         except TileirError as error:
-            raise blamed(error, location or self.caller()) from None
+            raise at_caller(error, location or self.caller()) from None
         ops.append(result)
         results = result.results
-        return Expr(self, results[0]) if len(results) == 1 else wrapped(self, results)
+        return Expr(self, results[0]) if len(results) == 1 else wrap_results(self, results)
 
     return method
 
@@ -148,10 +148,10 @@ def _of_two(kind: type[Op], plan: MethodSignature) -> Callable[..., Any]:
         try:
             result = make(lhs.value, rhs.value, location=location)
         except TileirError as error:
-            raise blamed(error, location or self.caller()) from None
+            raise at_caller(error, location or self.caller()) from None
         ops.append(result)
         results = result.results
-        return Expr(self, results[0]) if len(results) == 1 else wrapped(self, results)
+        return Expr(self, results[0]) if len(results) == 1 else wrap_results(self, results)
 
     return method
 
@@ -182,7 +182,9 @@ def insert(
     when = extras.get("when")
     if when is not None:
         fields["predicate"] = _predicate(plan, when)
-    return wrapped(builder, insert_fields(builder, plan.kind, fields, location, extras).results)
+    return wrap_results(
+        builder, insert_fields(builder, plan.kind, fields, location, extras).results
+    )
 
 
 def _predicate(plan: MethodSignature, when: Any) -> Operand:
@@ -208,20 +210,20 @@ def insert_fields(
     try:
         result = kind(**fields, location=location)
     except TileirError as error:
-        raise blamed(error, location or builder.caller()) from None
+        raise at_caller(error, location or builder.caller()) from None
     if "result" in extras:
-        result = _named(result, extras["result"])
+        result = _name_results(result, extras["result"])
     return builder.emit(result)
 
 
-def wrapped(builder: Builder, results: tuple[Value, ...]) -> Any:
+def wrap_results(builder: Builder, results: tuple[Value, ...]) -> Any:
     """What a method returns for `results`."""
     if len(results) == 1:
         return Expr(builder, results[0])
     return tuple([Expr(builder, value) for value in results]) if results else None
 
 
-def _named(op: Op, names: Any) -> Op:
+def _name_results(op: Op, names: Any) -> Op:
     """`op` with its results named."""
     result_names = (names,) if isinstance(names, str) else tuple(names)
     if len(result_names) != len(op.results):

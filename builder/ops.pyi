@@ -102,7 +102,7 @@ def insert(
 def insert_fields(
     builder: Builder, kind: type[Op], fields: dict[str, Any], location: Any, extras: dict[str, Any]
 ) -> Op: ...
-def wrapped(builder: Builder, results: tuple[Value, ...]) -> Any: ...
+def wrap_results(builder: Builder, results: tuple[Value, ...]) -> Any: ...
 
 class DerivedOps:
     def acos(
@@ -556,10 +556,10 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """`a` times `b` plus `c`: [M, K] by [K, N] onto [M, N], or batches of such in a leading
-        dimension. Products are formed and added at the accumulator's precision or better, in
+        dimension. Elements are multiplied and accumulated at the precision of `c` or better, in
         any order. The error is at most (K + 1) half-ulps of |a| |b| + |c|, for operands rounded
         as `precision` says. Integers are signed or not per side and wrap. `max_imprecise` lets
-        8-bit float products be added at reduced precision for that many steps of K."""
+        the hardware accumulate 8-bit floats at reduced precision for that many steps of K."""
 
     def dot_scaled(
         self,
@@ -1019,14 +1019,14 @@ class DerivedOps:
         self,
         pointer: Item,
         buffer: Item,
-        slot: Item,
+        stage: Item,
         mask: Item | None = None,
         *,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Start an asynchronous copy from `pointer` to stage `slot` of `buffer`, with zeros
+        """Start an asynchronous copy from `pointer` to stage `stage` of `buffer`, with zeros
         where `mask` is false. The data is visible after a wait for the group (PTX ISA,
         cp.async)."""
 
@@ -1078,7 +1078,7 @@ class DerivedOps:
     def gpu_cluster_load(
         self,
         buffer: Item,
-        slot: Item,
+        stage: Item,
         rank: Item,
         row: Item,
         type: Type,
@@ -1087,8 +1087,9 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Load, from the shared memory of block `rank` of the cluster, the part of stage `slot`
-        of `buffer` that begins in row `row` and column 0. That block must not have exited."""
+        """Load, from the shared memory of block `rank` of the cluster, the part of stage
+        `stage` of `buffer` that begins in row `row` and column 0. That block must not have
+        exited."""
 
     def gpu_cluster_mbarrier_arrive(
         self,
@@ -1128,7 +1129,7 @@ class DerivedOps:
         self,
         value: Item,
         buffer: Item,
-        slot: Item,
+        stage: Item,
         barrier: Item,
         index: Item,
         *,
@@ -1138,7 +1139,7 @@ class DerivedOps:
         location: Location | None = None,
     ) -> None:
         """Start asynchronous stores that scatter the rows of `value` over the `blocks` of the
-        cluster: block r receives n rows from row r n on, in stage `slot` of its `buffer`. The
+        cluster: block r receives n rows from row r n on, in stage `stage` of its `buffer`. The
         bytes are counted at barrier `index` of that block, and are visible after a wait for the
         phase (PTX ISA, "st.async")."""
 
@@ -1217,7 +1218,7 @@ class DerivedOps:
     def gpu_local_gather(
         self,
         buffer: Item,
-        slot: Item,
+        stage: Item,
         row: Item,
         column: Item,
         type: Type,
@@ -1228,14 +1229,14 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Gather a tile from stage `slot` of `buffer`. The elements need be neither adjacent
+        """Gather a tile from stage `stage` of `buffer`. The elements need be neither adjacent
         nor distinct: element (i, j, ...) is that in row `row` + i `rows[0]` + j `rows[1]` + ...
         and column `column` + i `columns[0]` + j `columns[1]` + ...."""
 
     def gpu_local_load(
         self,
         buffer: Item,
-        slot: Item,
+        stage: Item,
         type: Type,
         *,
         offsets: Sequence[int] = ...,
@@ -1243,13 +1244,13 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Load the part of stage `slot` of `buffer` that begins at `offsets`."""
+        """Load the part of stage `stage` of `buffer` that begins at `offsets`."""
 
     def gpu_local_store(
         self,
         value: Item,
         buffer: Item,
-        slot: Item,
+        stage: Item,
         *,
         offsets: Sequence[int] = ...,
         columns: Sequence[int] = ...,
@@ -1257,7 +1258,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Store `value` to the part of stage `slot` of `buffer` that begins at `offsets`.
+        """Store `value` to the part of stage `stage` of `buffer` that begins at `offsets`.
         `columns` = [first, count] restricts the store to these columns of `value`."""
 
     def gpu_mbarrier_alloc(
@@ -1279,7 +1280,7 @@ class DerivedOps:
         self,
         barrier: Item,
         index: Item,
-        held: Item | None = None,
+        condition: Item | None = None,
         *,
         cluster: bool = ...,
         result: Names = None,
@@ -1288,9 +1289,9 @@ class DerivedOps:
     ) -> None:
         """Arrive once per warp at barrier `index`, after all lanes of the warp reach the op.
         Earlier accesses of the warp are visible to threads that wait for the phase. The op does
-        nothing where `held` is false. With `cluster` the warp arrives at the barrier of every
-        block of the cluster. This orders its reads before the copies of the other blocks, which
-        may then overwrite the buffer; it does not make its writes visible to them."""
+        nothing where `condition` is false. With `cluster` the warp arrives at the barrier of
+        every block of the cluster. This orders its reads before the copies of the other blocks,
+        which may then overwrite the buffer; it does not make its writes visible to them."""
 
     def gpu_mbarrier_expect(
         self,
@@ -1354,25 +1355,25 @@ class DerivedOps:
     def gpu_private_load(
         self,
         buffer: Item,
-        slot: Item,
+        index: Item,
         *,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> Expr:
-        """Tile number `slot` of a private buffer."""
+        """Tile number `index` of a private buffer."""
 
     def gpu_private_store(
         self,
         buffer: Item,
-        slot: Item,
+        index: Item,
         value: Item,
         *,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Write `value` as tile number `slot` of a private buffer."""
+        """Write `value` as tile number `index` of a private buffer."""
 
     def gpu_role(
         self,
@@ -1443,7 +1444,7 @@ class DerivedOps:
         self,
         descriptor: Item,
         buffer: Item,
-        slot: Item,
+        stage: Item,
         barrier: Item,
         index: Item,
         indices: Sequence[Item] | Item = ...,
@@ -1454,7 +1455,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Start a TMA copy of the block at `indices` to stage `slot` of `buffer`. Elements
+        """Start a TMA copy of the block at `indices` to stage `stage` of `buffer`. Elements
         outside the tensor are padded. All dimensions but the last are rows. The bytes,
         including padding, are counted at barrier `index`. One thread issues the copy."""
 
@@ -1462,7 +1463,7 @@ class DerivedOps:
         self,
         descriptor: Item,
         buffer: Item,
-        slot: Item,
+        stage: Item,
         indices: Sequence[Item] | Item = ...,
         *,
         axis: int = ...,
@@ -1472,7 +1473,7 @@ class DerivedOps:
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Start a TMA copy of stage `slot` of `buffer` to the block at `indices`. Elements
+        """Start a TMA copy of stage `stage` of `buffer` to the block at `indices`. Elements
         outside the tensor are not written. A stage with n times the rows is copied to n
         consecutive blocks along `axis`. One thread issues the copy; with `warpgroup`, one
         thread of each warpgroup issues the copies of the blocks that are assigned to it round-
@@ -1497,9 +1498,9 @@ class DerivedOps:
     def gpu_wgmma(
         self,
         a: Item,
-        a_slot: Item,
+        a_stage: Item,
         b: Item,
-        b_slot: Item,
+        b_stage: Item,
         c: Item,
         *,
         trans_a: bool = ...,

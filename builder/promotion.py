@@ -72,20 +72,20 @@ def at(builder: Builder, value: Operand, shape: tuple[int, ...]) -> Operand:
         required = f"the shape {_text(shape)}" if shape else "a scalar"
         raise mistake("TIR0807", f"a value of shape {_text(old)} does not fit {required}")
     if isinstance(value, Constant):
-        return Constant(shaped(element, shape), value.bits)
+        return Constant(type_of_shape(element, shape), value.bits)
     if isinstance(value, Undef):
-        return Undef(shaped(element, shape))
+        return Undef(type_of_shape(element, shape))
     if not old:
-        return builder.insert("splat", value, type=shaped(element, shape)).value
+        return builder.insert("splat", value, type=type_of_shape(element, shape)).value
     padded = (1,) * (len(shape) - len(old)) + old
     if padded != old:
         value = builder.insert("reshape", value, type=tile(element, padded)).value
     if padded == shape:
         return value
-    return builder.insert("broadcast", value, type=shaped(element, shape)).value
+    return builder.insert("broadcast", value, type=type_of_shape(element, shape)).value
 
 
-def shaped(element: Element, shape: tuple[int, ...]) -> Type:
+def type_of_shape(element: Element, shape: tuple[int, ...]) -> Type:
     """`element` at `shape`. Raises BuildError where an extent is not positive."""
     try:
         return tile(element, shape)
@@ -110,10 +110,10 @@ def common_element(left: Operand | float, right: Operand | float) -> Element:
         return _number_like(right, left)
     if isinstance(right, (int, float)):
         return _number_like(left, right)
-    return meet(_element(left), _element(right))
+    return common_scalar(_element(left), _element(right))
 
 
-def meet(a: Element, b: Element) -> Element:
+def common_scalar(a: Element, b: Element) -> Element:
     """The element type values of `a` and `b` are both converted to. Raises BuildError."""
     if a is b:
         return a
@@ -199,8 +199,8 @@ def index_of(value: Operand | float, shape_like: Type) -> Operand:
 def _number_like(value: Operand | float, number: float) -> Element:
     """The element type of an operation between `value` and a Python number."""
     if isinstance(value, (int, float)):
-        said = f"nothing here says the type of {number} and {value}"
-        raise mistake("TIR0802", f"{said}; write one as b.constant(type, {number})")
+        reason = f"nothing here says the type of {number} and {value}"
+        raise mistake("TIR0802", f"{reason}; write one as b.constant(type, {number})")
     element = _element(value)
     whole = not isinstance(number, float)
     return element if whole or element.is_float else F32

@@ -119,7 +119,7 @@ class Graph:
         kept = reachable(self.entry)
         self._forget_edges_from_others(kept)
         env = {phi: self.resolve(phi) for phi in self._replaced}
-        return {b.label: self._closed(b, env) for b in self.blocks if b in kept}
+        return {b.label: self._close(b, env) for b in self.blocks if b in kept}
 
     # Finding a definition -----------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class Graph:
                 changed.extend(block.phis)
         self._simplify(changed)
 
-    def _closed(self, block: OpenBlock, env: dict[Value, Operand]) -> Block:
+    def _close(self, block: OpenBlock, env: dict[Value, Operand]) -> Block:
         ops = [op.remap(env) for op in block.ops] if env else list(block.ops)
         if block.end is not None:
             ops.append(self._terminator(block.end, env))

@@ -46,7 +46,7 @@ def insert(
 def insert_fields(
     builder: Builder, kind: type[Op], fields: dict[str, Any], location: Any, extras: dict[str, Any]
 ) -> Op: ...
-def wrapped(builder: Builder, results: tuple[Value, ...]) -> Any: ...
+def wrap_results(builder: Builder, results: tuple[Value, ...]) -> Any: ...
 
 class DerivedOps:
 """
@@ -68,18 +68,20 @@ _WIDTH = 100
 
 def stub() -> str:
     """The text of `ops.pyi`."""
-    methods = "\n".join(_method(kind) for kind in derived())
+    methods = "\n".join(_method(kind) for kind in derived_ops())
     return "".join((_IMPORTS, *_aliases(), _FUNCTIONS, methods))
 
 
-def derived() -> Iterable[type[Op]]:
+def derived_ops() -> Iterable[type[Op]]:
     """The ops a builder has a derived method for: all but those that end blocks."""
     return (k for k in all_ops() if Effects.CONTROL not in k.effects_ and k.mnemonic != "call")
 
 
 def _aliases() -> Iterable[str]:
     """A definition for the words of each enum that is an attribute."""
-    attributes = (f.attribute for kind in derived() for f in kind.schema if f.attribute is not None)
+    attributes = (
+        f.attribute for kind in derived_ops() for f in kind.schema if f.attribute is not None
+    )
     enums = {a.enum.__name__: a.enum for a in attributes if a.enum is not None}
     for name, enum in sorted(enums.items()):
         words = [f'"{member.value}"' for member in enum]
@@ -104,7 +106,7 @@ def _method(kind: type[Op]) -> str:
         "        result: Names = None,",
         "        when: Expr | Value | None = None,",
         "        location: Location | None = None,",
-        f"    ) -> {_returned(kind)}:",
+        f"    ) -> {_return_type(kind)}:",
     ]
     return "\n".join((*lines, _documentation(kind), ""))
 
@@ -134,7 +136,7 @@ def _default(field: Field) -> str:
     return " = ..." if field.default is not None else " = None"
 
 
-def _returned(kind: type[Op]) -> str:
+def _return_type(kind: type[Op]) -> str:
     """What the method returns; Any where the number of results is the call's."""
     count = len(kind.results_)
     if kind.infer is not Op.infer:

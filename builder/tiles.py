@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tileir.builder.arithmetic import binary, is_float, is_pointer, like
 from tileir.builder.errors import mistake
-from tileir.builder.promotion import at, broadcast_shape, common, operand_of, shaped, to_element
+from tileir.builder.promotion import (
+    at,
+    broadcast_shape,
+    common,
+    operand_of,
+    to_element,
+    type_of_shape,
+)
 from tileir.types import (
     F32,
     F64,
@@ -69,7 +76,7 @@ def extents_of(shape: Iterable[Any]) -> tuple[int, ...]:
 
 def reshape(x: Expr, shape: tuple[int, ...]) -> Expr:
     """`x` at `shape`; a scalar is spread, one extent of -1 is computed."""
-    shape = _inferred(shape, math.prod(x.shape))
+    shape = _infer_extent(shape, math.prod(x.shape))
     if shape == x.shape:
         return x
     element = cast(Element, element_of(x.type))
@@ -77,10 +84,12 @@ def reshape(x: Expr, shape: tuple[int, ...]) -> Expr:
         raise mistake("TIR0807", f"{x.type} cannot be reshaped to {shape}")
     if not shape:
         return x.builder.insert("unsplat", x)
-    return x.builder.insert("reshape" if x.shape else "splat", x, type=shaped(element, shape))
+    return x.builder.insert(
+        "reshape" if x.shape else "splat", x, type=type_of_shape(element, shape)
+    )
 
 
-def _inferred(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+def _infer_extent(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     if shape.count(-1) != 1:
         return shape
     known_size = -math.prod(shape)
@@ -105,7 +114,7 @@ def full(builder: Builder, shape: tuple[int, ...] | int, value: Any, element: El
     extents = extents_of(shape if isinstance(shape, Iterable) else (shape,))
     operand = operand_of(value)
     if isinstance(operand, (int, float)):
-        return like(builder, operand, builder.undef(shaped(element, extents)).value)
+        return like(builder, operand, builder.undef(type_of_shape(element, extents)).value)
     return at(builder, to_element(builder, operand, element), extents)
 
 
@@ -201,7 +210,7 @@ def _accumulator(a: Expr) -> Element:
 def load(pointer: Expr, mask: Any, other: Any, attributes: dict[str, Any]) -> Expr:
     """Load with `mask` and `other` broadcast to the pointers."""
     builder, pointee = pointer.builder, _pointee(pointer)
-    pointer, mask = _masked(pointer, mask)
+    pointer, mask = _broadcast_mask(pointer, mask)
     if other is not None and not isinstance(other, (bool, int, float)):
         other = to_element(builder, cast(Operand, operand_of(other)), pointee)
     filler = None if other is None else like(builder, other, pointer.value, pointee)
@@ -210,19 +219,19 @@ def load(pointer: Expr, mask: Any, other: Any, attributes: dict[str, Any]) -> Ex
 
 def store(pointer: Expr, value: Any, mask: Any, attributes: dict[str, Any]) -> None:
     """Store with `value` and `mask` broadcast to the pointers."""
-    pointer, mask = _masked(pointer, mask)
+    pointer, mask = _broadcast_mask(pointer, mask)
     written = _for_pointer(pointer, value)
     pointer.builder.insert_all("store", pointer, written, mask, **attributes)
 
 
 def atomic(pointer: Expr, op: str, value: Any, mask: Any, attributes: dict[str, Any]) -> Expr:
     """Atomic read-modify-write with `value` and `mask` broadcast to the pointers."""
-    pointer, mask = _masked(pointer, mask)
+    pointer, mask = _broadcast_mask(pointer, mask)
     written = _for_pointer(pointer, value)
     return pointer.builder.insert("atomic_rmw", pointer, written, mask, op=op, **attributes)
 
 
-def _masked(pointer: Expr, mask: Any) -> tuple[Expr, Operand | None]:
+def _broadcast_mask(pointer: Expr, mask: Any) -> tuple[Expr, Operand | None]:
     """Pointers and mask broadcast to one shape."""
     builder = pointer.builder
     if mask is None:

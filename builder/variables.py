@@ -63,45 +63,45 @@ class Var(Expr):
             raise mistake("TIR0805", "this variable belongs to another function")
         return self._function
 
-    def _updated(self, value: Any) -> Var:
+    def _update(self, value: Any) -> Var:
         self.set(value)
         return self
 
     def __iadd__(self, other: Any) -> Var:
-        return self._updated(self + other)
+        return self._update(self + other)
 
     def __isub__(self, other: Any) -> Var:
-        return self._updated(self - other)
+        return self._update(self - other)
 
     def __imul__(self, other: Any) -> Var:
-        return self._updated(self * other)
+        return self._update(self * other)
 
     def __itruediv__(self, other: Any) -> Var:
-        return self._updated(self / other)
+        return self._update(self / other)
 
     def __ifloordiv__(self, other: Any) -> Var:
-        return self._updated(self // other)
+        return self._update(self // other)
 
     def __imod__(self, other: Any) -> Var:
-        return self._updated(self % other)
+        return self._update(self % other)
 
     def __iand__(self, other: Any) -> Var:
-        return self._updated(self & other)
+        return self._update(self & other)
 
     def __ior__(self, other: Any) -> Var:
-        return self._updated(self | other)
+        return self._update(self | other)
 
     def __ixor__(self, other: Any) -> Var:
-        return self._updated(self ^ other)
+        return self._update(self ^ other)
 
     def __ilshift__(self, other: Any) -> Var:
-        return self._updated(self << other)
+        return self._update(self << other)
 
     def __irshift__(self, other: Any) -> Var:
-        return self._updated(self >> other)
+        return self._update(self >> other)
 
     def __ipow__(self, other: Any) -> Var:  # type: ignore[override, misc]
-        return self._updated(self**other)
+        return self._update(self**other)
 
 
 def variable(builder: Builder, initial: Any, type: Type | None, name: str | None) -> Var:

@@ -6,7 +6,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_site"))
 
-import generate  # noqa: E402  (beside this file, which Sphinx does not put on the path)
+import generate  # noqa: E402  (next to this file, which Sphinx does not put on the path)
 
 project = "tileir"
 author = "The tileir authors"
@@ -36,10 +36,10 @@ generate.write(HERE / "reference")
 def setup(app):  # noqa: ANN001, ANN201  (Sphinx is no dependency of the checks of types)
     """Decision records are linked from the pages that they concern, and are in no menu."""
 
-    def unlisted(app, _):  # noqa: ANN001, ANN202
+    def leave_out_of_menu(app, _):  # noqa: ANN001, ANN202
         name = app.env.current_document.docname
         if name.startswith("decisions/"):
             app.env.metadata[name]["orphan"] = True
 
-    app.connect("doctree-read", unlisted)
+    app.connect("doctree-read", leave_out_of_menu)
     return {"parallel_read_safe": True}

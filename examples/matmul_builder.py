@@ -18,12 +18,12 @@ def matmul(rows: int, columns: int, depth: int, *, group: int = 8) -> Module:
     out = arg(pointer(F32), aligned=16)
     with b.kernel("matmul", a=data, b=data, c=out, m=I32, n=I32, k=I32) as (x, y, z, m, n, k):
         b.configure(num_warps=4)
-        across, down = b.cdiv(n, columns), b.cdiv(m, rows)
+        column_tiles, row_tiles = b.cdiv(n, columns), b.cdiv(m, rows)
         number = b.program_id(axis=0)
-        first = number // (across * group) * group
-        height = b.minimum(down - first, group)
+        first = number // (column_tiles * group) * group
+        height = b.minimum(row_tiles - first, group)
         i = (first + number % height) * rows + b.arange(rows)
-        j = number % (across * group) // height * columns + b.arange(columns)
+        j = number % (column_tiles * group) // height * columns + b.arange(columns)
         step = b.arange(depth)
 
         acc = b.var(b.zeros((rows, columns)), name="acc")

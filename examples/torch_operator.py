@@ -24,8 +24,8 @@ def squared_relu(backward: bool) -> Module:
         at = b.program_id(axis=0) * BLOCK + b.arange(BLOCK)
         inside = at < n
         positive = b.maximum((x + at).load(inside, 0.0), 0.0)
-        factor = 2.0 * (rest[0] + at).load(inside, 0.0) if rest else positive
-        (y + at).store(positive * factor, inside)
+        multiplier = 2.0 * (rest[0] + at).load(inside, 0.0) if rest else positive
+        (y + at).store(positive * multiplier, inside)
     return b.module()
 
 
@@ -35,7 +35,7 @@ def operator():  # noqa: ANN201 - torch is imported here
 
     forward, backward = jit(squared_relu(False)), jit(squared_relu(True))
 
-    def launched(kernel: Jit, *inputs: torch.Tensor) -> torch.Tensor:
+    def launch(kernel: Jit, *inputs: torch.Tensor) -> torch.Tensor:
         inputs = tuple(t.contiguous() for t in inputs)
         y = torch.empty_like(inputs[0])
         if y.numel():
@@ -43,20 +43,22 @@ def operator():  # noqa: ANN201 - torch is imported here
         return y
 
     @torch.library.custom_op("tileir::squared_relu", mutates_args=(), device_types="cuda")
-    def squared(x: torch.Tensor) -> torch.Tensor:
-        return launched(forward, x)
+    def squared_relu_op(x: torch.Tensor) -> torch.Tensor:
+        return launch(forward, x)
 
     @torch.library.custom_op("tileir::squared_relu_backward", mutates_args=(), device_types="cuda")
     def gradient(x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
-        return launched(backward, x, g)
+        return launch(backward, x, g)
 
-    squared.register_fake(lambda x: torch.empty_like(x, memory_format=torch.contiguous_format))
+    squared_relu_op.register_fake(
+        lambda x: torch.empty_like(x, memory_format=torch.contiguous_format)
+    )
     gradient.register_fake(lambda x, g: torch.empty_like(x, memory_format=torch.contiguous_format))
-    squared.register_autograd(
+    squared_relu_op.register_autograd(
         lambda context, g: gradient(context.saved_tensors[0], g),
         setup_context=lambda context, inputs, output: context.save_for_backward(*inputs),
     )
-    return squared
+    return squared_relu_op
 
 
 def main() -> None:
@@ -65,15 +67,15 @@ def main() -> None:
 
     if not torch.cuda.is_available():
         sys.exit("this example needs a GPU")
-    squared = operator()
+    squared_relu_op = operator()
     x = torch.randn(1000, 77, device="cuda", requires_grad=True)
-    y = squared(x)
+    y = squared_relu_op(x)
     expected = torch.relu(x) ** 2
     torch.testing.assert_close(y, expected)
-    (found,) = torch.autograd.grad(y.sum(), x)
-    (wanted,) = torch.autograd.grad(expected.sum(), x)
-    torch.testing.assert_close(found, wanted)
-    torch.library.opcheck(squared, (x,))
+    (result,) = torch.autograd.grad(y.sum(), x)
+    (expected_gradient,) = torch.autograd.grad(expected.sum(), x)
+    torch.testing.assert_close(result, expected_gradient)
+    torch.library.opcheck(squared_relu_op, (x,))
     sys.stdout.write("squared_relu agrees with torch, forwards and backwards\n")
 
 

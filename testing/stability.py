@@ -28,7 +28,7 @@ from tileir.op import all_ops
 from tileir.ops.matrix import cells
 from tileir.testing.matrix_kernels import UNSEEN, Case
 from tileir.testing.schema import schema
-from tileir.textual import parse, parse_many, print_module
+from tileir.textual import parse, print_module
 from tileir.types import Pointer, Scalar
 
 Array = np.ndarray[Any, Any]
@@ -67,14 +67,16 @@ def programs() -> Iterator[Case]:
 
 
 def check(folder: Path, stride: int = 1) -> list[str]:
-    """Differences between this release and the one that wrote `folder`. All programs are read and
-    printed, every `stride`th is run."""
+    """What this release does differently from the one that wrote `folder`; of the programs every
+    `stride`th is read, printed and run."""
     results = json.loads(_read(folder / "results.json.gz"))
-    text = programs_of(folder)
-    modules = parse_many(text)
-    wrong = print_differences(modules, text)
-    programs = list(enumerate(zip(modules, results["programs"], strict=True)))
-    for number, (module, runs) in programs[::stride]:
+    texts = programs_of(folder).split(SEPARATOR)
+    wrong: list[str] = []
+    programs = list(enumerate(zip(texts, results["programs"], strict=True)))
+    for number, (text, runs) in programs[::stride]:
+        module = parse(text)
+        if print_module(module) != text:
+            wrong.append(f"program {number} is printed differently")
         wrong += [f"program {number}: {w}" for run in runs for w in differences(module, run)]
     language = (folder / "language.tir").read_text()
     module = parse(language)
@@ -92,14 +94,6 @@ def programs_of(folder: Path) -> str:
 def schema_of(folder: Path) -> dict[str, Any]:
     """The schema recorded in `folder`."""
     return json.loads((folder / "schema.json").read_text())
-
-
-def print_differences(modules: Sequence[Module], text: str) -> list[str]:
-    """The modules of `text` that are printed differently."""
-    texts = text.split(SEPARATOR)
-    pairs = zip(modules, texts, strict=True)
-    return [f"printed otherwise: program {n}" for n, (m, t) in enumerate(pairs)
-            if print_module(m) != t]  # fmt: skip
 
 
 def record_language(folder: Path) -> list[Record]:

@@ -43,10 +43,12 @@ def pytest_collection_finish():
 
 def _not_drawn(items):
     """The cases of tests marked `sampled(count, by)` but for `count` of each value of the parameter
-    `by`. Cases are drawn by their own names, so that others may come and go."""
+    `by`. Cases are drawn by their own names, so that others may come and go, among those that are
+    not slow by themselves."""
     families = defaultdict(list)
     for item in items:
-        if mark := item.get_closest_marker("sampled"):
+        mark = item.get_closest_marker("sampled")
+        if mark and not item.get_closest_marker("slow"):
             by = mark.kwargs.get("by")
             value = repr(item.callspec.params[by]) if by else None
             families[item.nodeid.split("[")[0], value, mark.args[0]].append(item)

@@ -1,7 +1,10 @@
-"""How much of a large test the default run does."""
+"""How much of a large test the default run does, and cases that are too small to be tests."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -10,3 +13,31 @@ import pytest
 def few_or_all(few: Any, everything: Any) -> list[Any]:
     """Values of a parameter: `few` by default, `everything` among the slow tests."""
     return [few, pytest.param(everything, marks=pytest.mark.slow)]
+
+
+def for_each(name: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Any]:
+    """One test that calls the function with each of `values` as its parameter `name`, and stops at
+    the first failure, which says the value.
+
+    It stands for `pytest.mark.parametrize` where a case takes no longer than pytest takes to start
+    it, about 5 ms. Fixtures are those of the one test."""
+    kept = tuple(values)
+    assert kept, "a test without values checks nothing"
+
+    def wrap(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def test(**others: Any) -> None:
+            for value in kept:
+                try:
+                    function(**{name: value}, **others)
+                except BaseException as error:
+                    error.add_note(f"{name} = {value}")
+                    raise
+
+        signature = inspect.signature(function)
+        others = [p for p in signature.parameters.values() if p.name != name]
+        assert len(others) < len(signature.parameters), f"no parameter {name}"
+        test.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
+        return test
+
+    return wrap

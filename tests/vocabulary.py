@@ -113,15 +113,17 @@ class Allowed(NamedTuple):
 ALLOWED = (
     Allowed("product", "*", r"^product$", "itertools.product"),
     Allowed("product", "*", r"^scaled_dot_product_attention$", "a function of torch"),
+    Allowed("factor", "*", r"^scale_factor$", "a parameter of torch"),
     Allowed("sum", "*", r"^(cum)?sum$", "the built-in function, the reduction"),
+    Allowed("sum", "*", r"^reduce_sum$", "a function of TileLang"),
     Allowed("round", "*", r"^round$", "the built-in function"),
     Allowed(
         "round",
         "*",
-        r"(?i)rounds? (to|up|down|half|toward|away|once|twice|every|each|the)"
+        r"(?i)rounds? (to|up|down|half|ties|toward|away|once|twice|every|each|the)"
         r"|round_(up|down|to|half)"
-        r"|\.rnd|round-?_?\s?trips?|round[ -]robin|_round_f|numpy.round|round_(tf32|magnitude)"
-        r"|FRound|_rounds_down|rounds operands",
+        r"|\.rnd|`round`|round-?_?\s?trips?|round[ -]robin|_round_f|numpy.round"
+        r"|round_(tf32|magnitude)|FRound|_rounds_down|rounds operands",
         "rounding of numbers; round trips",
     ),
     Allowed("factor", "*", r"(?i)(scale|scaling|split|unroll\w*|time|by a) factors?", "a number"),
@@ -135,6 +137,7 @@ ALLOWED = (
     Allowed("slot", "tileir/interp/closures.py", ".", "slots of a frame of the interpreter"),
     Allowed("slot", "tileir/interp/execute.py", ".", "slots of a frame of the interpreter"),
     Allowed("slot", "tileir/interp/lanes.py", ".", "slots of a frame of the interpreter"),
+    Allowed("product", "builder/contraction/*.py", "`(sum )?product[ `]", "a kind of reduction"),
     Allowed("meet", "tileir/analysis/alignment*.py", "^meet$", "the meet of a lattice"),
     Allowed("product", "tileir/layout*.py", ".", "the algebra of layouts"),
     Allowed("product", "tileir/analysis/polynomial.py", ".", "products of symbols"),
@@ -143,6 +146,8 @@ ALLOWED = (
     Allowed("product", "tileir/ops/arith.py", ".", "products of numbers"),
     Allowed("product", "tileir/ops/floats.py", ".", "products of numbers"),
     Allowed("product", "tileir/ops/math.py", ".", "products of numbers"),
+    Allowed("slot", "*", "stack slots?", "stack slots of LLVM's register allocator"),
+    Allowed("product", "*", "product-loop", "a statement of the generated programs"),
     Allowed("slot", "*", r"__slots__|^slots$|slots=(True|False)|weakref_slot", "slots of a class"),
     Allowed("factor", "tileir/analysis/polynomial.py", ".", "coefficients of a polynomial"),
     Allowed("factor", "tileir/ops/warpgroup.py", ".", "the multiplier of an accumulator"),
@@ -153,6 +158,10 @@ ALLOWED = (
     Allowed("product", "*", r"^two_product$", "an error-free transformation (Dekker)"),
     Allowed("product", "tileir/machine/matmul.py", ".", "exact products of numbers"),
     Allowed("sums", "tileir/machine/*.py", ".", "sums of numbers"),
+    Allowed("sums", "backend/codegen/libm/*.py", ".", "sums of numbers"),
+    Allowed("product", "backend/codegen/libm/*.py", ".", "products of numbers"),
+    Allowed("sums", "backend/*", "correctly rounded sums", "the title of a paper"),
+    Allowed("across", "*", r"across_(threads|lanes|warps)$", "reductions across lanes and warps"),
 )
 
 

@@ -10,9 +10,9 @@ from tileir.op import Op
 from tileir.textual.module import (
     ModuleReader,
     read_module,
-    shifted,
+    shift_lines,
     split,
-    verified,
+    verify_module,
 )
 
 __all__ = [
@@ -42,11 +42,11 @@ def parse_with_remarks(
     text: str, file: str = "<string>", *, dialect: str = "tir", verify: bool = True
 ) -> tuple[Module, tuple[Diagnostic, ...]]:
     """`parse`, and what the reader did that the text does not say: blocks it dropped."""
-    canonical, reader = _chosen(text, file, dialect)
+    canonical, reader = _reader_of(text, file, dialect)
     try:
         with collector_paused():
             module, remarks = read_module(canonical, file, reader)
-            return (verified(module) if verify else module), remarks
+            return (verify_module(module) if verify else module), remarks
     except TileirError as error:
         if dialect != "triton1":
             raise
@@ -62,11 +62,11 @@ def parse_many(text: str, file: str = "<string>", *, verify: bool = True) -> lis
         try:
             modules.append(parse(part, file, verify=verify))
         except TileirError as error:
-            raise shifted(error, lines) from None
+            raise shift_lines(error, lines) from None
     return modules
 
 
-def _chosen(text: str, file: str, dialect: str) -> tuple[str, type[ModuleReader]]:
+def _reader_of(text: str, file: str, dialect: str) -> tuple[str, type[ModuleReader]]:
     """The reader of `dialect`, and the text as that reader takes it."""
     if dialect == "tir":
         return text, ModuleReader

@@ -56,24 +56,24 @@ def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[
 def read_string(cursor: Cursor) -> str:
     """A string in double quotes, with the escapes of C, `\\uXXXX` and `\\UXXXXXXXX`."""
     token = cursor.take("string", "a string")
-    return unquoted(cursor, token, token.text)
+    return unquote(cursor, token, token.text)
 
 
 def read_symbol(cursor: Cursor, what: str) -> str:
     """The name that a symbol, called `what` in the error, stands for."""
     token = cursor.take("symbol", what)
-    return unquoted(cursor, token, token.text[1:])
+    return unquote(cursor, token, token.text[1:])
 
 
 def read_label(cursor: Cursor, what: str) -> str:
     """The label of a block, called `what` in the error."""
     if cursor.token.kind not in ("string", "word", "number"):
-        cursor.expected(what)
+        cursor.fail_expected(what)
     token = cursor.next()
-    return unquoted(cursor, token, token.text)
+    return unquote(cursor, token, token.text)
 
 
-def unquoted(cursor: Cursor, token: Token, text: str) -> str:
+def unquote(cursor: Cursor, token: Token, text: str) -> str:
     """What `text`, a part of `token`, stands for: itself where it is not quoted."""
     if not text.startswith('"'):
         return text
@@ -115,7 +115,7 @@ def _read_form(cursor: Cursor, field: Field, layouts: dict[str, object]) -> Any:
 def _read_word(cursor: Cursor, kind: AttributeKind) -> Enum:
     members = {str(m.value): m for m in kind.enum or ()}
     if cursor.token.kind not in ("word", "number") or not members:
-        cursor.expected("a symbol" if not members else "one of " + ", ".join(members))
+        cursor.fail_expected("a symbol" if not members else "one of " + ", ".join(members))
     token = cursor.token
     if token.text not in members:
         near = suggestion(token.text, list(members))
@@ -126,7 +126,7 @@ def _read_word(cursor: Cursor, kind: AttributeKind) -> Enum:
 
 def _read_bool(cursor: Cursor) -> bool:
     if cursor.token.text not in ("true", "false"):
-        cursor.expected("true or false")
+        cursor.fail_expected("true or false")
     return cursor.next().text == "true"
 
 
@@ -199,10 +199,10 @@ def format_string(text: str) -> str:
     for code, character in _ESCAPES.items():
         if code not in '"\\':
             shown = shown.replace(character, f"\\{code}")
-    return f'"{"".join(map(_shown, shown))}"'
+    return f'"{"".join(map(_escape, shown))}"'
 
 
-def _shown(character: str) -> str:
+def _escape(character: str) -> str:
     if character.isprintable():
         return character
     number = ord(character)

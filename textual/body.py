@@ -9,7 +9,7 @@ import attrs
 
 from tileir.errors import Diagnostic, Location, ParseError
 from tileir.op import Op
-from tileir.textual.attributes import read_label, unquoted
+from tileir.textual.attributes import read_label, unquote
 from tileir.textual.fast_reader import LABEL_LINE, LINE, FastReader
 from tileir.textual.lexer import MAX_ERRORS, NAME, STRING, Cursor, ErrorLimitError
 from tileir.textual.literals import is_literal, read_literal
@@ -136,7 +136,7 @@ class BodyReader:
             return False
         label = LABEL.match(cursor.text, token.start)
         if label is not None:
-            self._open_block(unquoted(cursor, token, label[1]))
+            self._open_block(unquote(cursor, token, label[1]))
             return True
         if self.block is None:
             cursor.fail("TIR0020", "an op stands before the first label", token)
@@ -165,7 +165,7 @@ class BodyReader:
             cursor.fail("TIR0014", f"block {label} is defined twice", token, (note,))
         self.blocks[label] = self.block
         if cursor.token.kind not in ("newline", "end"):
-            cursor.expected("the end of the line")
+            cursor.fail_expected("the end of the line")
 
     def _close(self) -> None:
         """Take `}`; comments before it go to the last op."""
@@ -195,7 +195,7 @@ class BodyReader:
                 break
         block.comments += cursor.take_comments()
         if cursor.token.kind not in ("newline", "end"):
-            cursor.expected("the end of the line")
+            cursor.fail_expected("the end of the line")
 
     def _phi_type(self) -> Type:
         return read_type(self.cursor, self.scope.layouts)

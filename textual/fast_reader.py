@@ -97,15 +97,15 @@ class FastReader:
         results = self._results(shape, names, scope)
         if results is None:
             return None
-        held = None
+        guard = None
         if predicate is not None:
-            held = scope.values.get(predicate[1:])
-            if held is None or held is POISON:
+            guard = scope.values.get(predicate[1:])
+            if guard is None or guard is POISON:
                 return None
-        at = Location(self.file, line, 3, False) if place[0] is None else _written(place)
+        at = Location(self.file, line, 3, False) if place[0] is None else _location(place)
         try:
             result = shape.op(
-                *arguments, **attributes, results=results, predicate=held, comments=comments,
+                *arguments, **attributes, results=results, predicate=guard, comments=comments,
                 location=at,
             )  # fmt: skip
         except TileirError:
@@ -168,10 +168,10 @@ class FastReader:
                 return None
             return (Value(types[0], hint(name) if name else None),)
         parts = names.split(", ")
-        known = [p for p in parts if p != "_"]
-        if len(parts) != len(types) or len(set(known)) != len(known):
+        named = [p for p in parts if p != "_"]
+        if len(parts) != len(types) or len(set(named)) != len(named):
             return None
-        if any(p[1:] in values for p in known):
+        if any(p[1:] in values for p in named):
             return None
         return tuple([Value(t, hint(p[1:]) or None) for p, t in zip(parts, types, strict=True)])
 
@@ -182,7 +182,7 @@ class FastReader:
         if not shape.required <= len(parts) <= shape.most:
             return None
         if not shape.plain:
-            return self._mixed(shape, parts, scope)
+            return self._mixed_arguments(shape, parts, scope)
         values = self._values(shape, parts, scope)
         if values is not None and shape.stated_at >= 0:
             values.insert(shape.stated_at, shape.types[0])
@@ -204,21 +204,21 @@ class FastReader:
                 result.append(value)
         return self._with_literals(shape, result) if literals else result
 
-    def _with_literals(self, shape: _Shape, found: list[Any]) -> list[Any] | None:
-        key = tuple([v.type if type(v) is Value else None for v in found])
+    def _with_literals(self, shape: _Shape, items: list[Any]) -> list[Any] | None:
+        key = tuple([v.type if type(v) is Value else None for v in items])
         types = shape.literal_types.get(key)
         if types is None:
             types = shape.literal_types[key] = _literal_types(shape, key)
-        for index, item in enumerate(found):
+        for index, item in enumerate(items):
             if type(item) is str:
                 type_ = types[index]
                 literal = None if type_ is None else self.literal(item, type_)
                 if literal is None:
                     return None
-                found[index] = literal
-        return found
+                items[index] = literal
+        return items
 
-    def _mixed(self, shape: _Shape, parts: list[str], scope: Scope) -> list[Any] | None:
+    def _mixed_arguments(self, shape: _Shape, parts: list[str], scope: Scope) -> list[Any] | None:
         """The constructor's arguments where symbols, labels or several operands are among them."""
         named: dict[str, Any] = {}
         texts = parts
@@ -235,7 +235,7 @@ class FastReader:
         if shape.slots and shape.slots[-1].kind is FieldKind.PAIRS and not _unbracket(texts):
             return None
         values = self._values(shape, texts, scope)
-        return None if values is None else _assembled(shape, named, values)
+        return None if values is None else _constructor_arguments(shape, named, values)
 
     # Attributes, shapes ---------------------------------------------------------------------------
 
@@ -291,18 +291,20 @@ class FastReader:
         return types if cursor.token.kind == "end" else None
 
 
-def _literal_types(shape: _Shape, known: tuple[Type | None, ...]) -> tuple[Type | None, ...]:
+def _literal_types(
+    shape: _Shape, operand_types: tuple[Type | None, ...]
+) -> tuple[Type | None, ...]:
     operands = [f for f in shape.slots if f.kind in OPERAND_KINDS]
     last = len(operands) - 1
-    places = [(operands[min(i, last)], max(0, i - last)) for i in range(len(known))]
+    places = [(operands[min(i, last)], max(0, i - last)) for i in range(len(operand_types))]
     types = LiteralTypes(shape.op, shape.types)
-    for place, type_ in zip(places, known, strict=True):
+    for place, type_ in zip(places, operand_types, strict=True):
         if type_ is not None:
             types.learn(*place, type_)
     return tuple([types.of(*place) for place in places])
 
 
-def _assembled(shape: _Shape, named: dict[str, Any], found: list[Any]) -> list[Any]:
+def _constructor_arguments(shape: _Shape, named: dict[str, Any], items: list[Any]) -> list[Any]:
     arguments: list[Any] = []
     at = 0
     for field in shape.fields:
@@ -311,9 +313,9 @@ def _assembled(shape: _Shape, named: dict[str, Any], found: list[Any]) -> list[A
         elif field.name in named:
             arguments.append(named[field.name])
         elif field.kind in SEVERAL:
-            arguments.append(tuple(found[at:]))
+            arguments.append(tuple(items[at:]))
         else:
-            arguments.append(found[at] if at < len(found) else None)
+            arguments.append(items[at] if at < len(items) else None)
             at += 1
     return arguments
 
@@ -329,5 +331,5 @@ def _unbracket(texts: list[str]) -> bool:
     return len(texts) % 2 == 0
 
 
-def _written(place: list[str | Any]) -> Location:
+def _location(place: list[str | Any]) -> Location:
     return Location(place[0], int(place[1]), int(place[2]))

@@ -149,7 +149,7 @@ class FunctionReader:
         cursor = self.cursor
         cursor.expect("{", f"the header of @{name}")
         if cursor.token.kind not in ("newline", "end"):
-            cursor.expected("the end of the line")
+            cursor.fail_expected("the end of the line")
         start, line = cursor.token.start + 1, cursor.location().line + 1
         return self._blocks(name, min(start, len(cursor.text)), line)
 
@@ -164,14 +164,14 @@ class FunctionReader:
             at = cursor.location()
             self.findings.append(Diagnostic("TIR0020", f"@{name} has no blocks", at))
             return None
-        return self._assembled(raw)
+        return self._assemble(raw)
 
     def _body_reader(self) -> BodyReader:
         return BodyReader(self.cursor, self.scope, self.fast, self.findings)
 
     # Phis to parameters --------------------------------------------------------------------------
 
-    def _assembled(self, raw: dict[str, RawBlock]) -> dict[str, Block] | None:
+    def _assemble(self, raw: dict[str, RawBlock]) -> dict[str, Block] | None:
         live = self._reachable(raw)
         sources = predecessors([raw[label] for label in live])
         before = len(self.findings)
@@ -227,10 +227,10 @@ class FunctionReader:
 
 def _with_arguments(raw: dict[str, RawBlock], block: RawBlock) -> list[Op]:
     """The ops of `block`, its terminator's edges carrying what the targets' phis say."""
-    return [op if not op.successors else _filled(raw, block.label, op) for op in block.ops]
+    return [op if not op.successors else _fill_edges(raw, block.label, op) for op in block.ops]
 
 
-def _filled(raw: dict[str, RawBlock], label: str, op: Op) -> Op:
+def _fill_edges(raw: dict[str, RawBlock], label: str, op: Op) -> Op:
     changes: dict[str, Any] = {}
     for field in op.fields(FieldKind.SUCCESSOR):
         edge: Successor = getattr(op, field.name)

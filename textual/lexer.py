@@ -130,16 +130,16 @@ class Cursor:
     def expect(self, text: str, after: str) -> Token:
         """Take the mark `text`, which must come after `after`."""
         if not self.at(text):
-            self.expected(f"`{text}` after {after}")
+            self.fail_expected(f"`{text}` after {after}")
         return self.next()
 
     def take(self, kind: str, what: str) -> Token:
         """Take a token of `kind`, called `what` in the error."""
         if self.token.kind != kind:
-            self.expected(what)
+            self.fail_expected(what)
         return self.next()
 
-    def expected(self, what: str) -> NoReturn:
+    def fail_expected(self, what: str) -> NoReturn:
         """Raise: `what` should stand where the current token does."""
         if self.token.text == '"':
             self.fail("TIR0016", 'the string is not closed: expected `"` on its line')
@@ -171,7 +171,7 @@ def describe(token: Token) -> str:
     return f"`{shown}`"
 
 
-def suggestion(word: str, known: Sequence[str]) -> str:
+def suggestion(word: str, words: Sequence[str]) -> str:
     """`; did you mean ...?` where a known word is near, else nothing."""
-    near = get_close_matches(word[:60], known, n=1)
+    near = get_close_matches(word[:60], words, n=1)
     return f"; did you mean `{near[0]}`?" if near else ""

@@ -26,9 +26,11 @@ def read_literal(cursor: Cursor, token: Token, type: Type) -> Operand:
     if operand is not None:
         return operand
     element = element_of(type)
-    known = isinstance(element, (Scalar, Pointer))
+    has_literals = isinstance(element, (Scalar, Pointer))
     message = (
-        f"`{token.text[:40]}` is no literal of {element}" if known else f"{type} has no literals"
+        f"`{token.text[:40]}` is no literal of {element}"
+        if has_literals
+        else f"{type} has no literals"
     )
     return cursor.fail("TIR0007", message, token)
 
@@ -95,11 +97,11 @@ def _shortest(element: Scalar, value: float, bits: int) -> str:
     tried = _USUAL_DIGITS.get(element.name, 1)
     if math.frexp(value)[0] in (0.5, -0.5):  # where the next number below is nearer than above
         tried = 1
-    while tried < 18 and _rounded(element, value, tried, bits) is None:
+    while tried < 18 and _shortest_text(element, value, tried, bits) is None:
         tried += 1
-    while tried > 1 and _rounded(element, value, tried - 1, bits) is not None:
+    while tried > 1 and _shortest_text(element, value, tried - 1, bits) is not None:
         tried -= 1
-    return _rounded(element, value, tried, bits) or hex(bits)
+    return _shortest_text(element, value, tried, bits) or hex(bits)
 
 
 _USUAL_DIGITS = {"f32": 6, "bf16": 3, "f16": 3}
@@ -116,7 +118,7 @@ def _digits(text: str) -> int:
     return len(mantissa.strip("0")) or 1
 
 
-def _rounded(element: Scalar, value: float, digits: int, bits: int) -> str | None:
+def _shortest_text(element: Scalar, value: float, digits: int, bits: int) -> str | None:
     """`value` with that many digits, if they stand for the same bits."""
     text = f"{value:.{digits}g}"
     return text if encode(element, float(text)) == bits else None

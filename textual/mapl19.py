@@ -72,8 +72,8 @@ class PaperFunction(FunctionReader):
         **PROMISES, "restrict": "noalias", "read_only": "readonly", "write_only": "writeonly"
     }  # fmt: skip
 
-    def __init__(self, known: Mapping[str, Function], *reading: Any) -> None:
-        self.known, self.fragment = known, False
+    def __init__(self, functions: Mapping[str, Function], *reading: Any) -> None:
+        self.functions, self.fragment = functions, False
         super().__init__(*reading)
 
     def read_fragment(self) -> Function | None:
@@ -86,7 +86,7 @@ class PaperFunction(FunctionReader):
 
     def _scope(self) -> PaperScope:
         text, start = self.cursor.text, self.cursor.token.start
-        return PaperScope(self.layouts, text, text.rfind("\n", 0, start) + 1, self.known)
+        return PaperScope(self.layouts, text, text.rfind("\n", 0, start) + 1, self.functions)
 
     def _body_reader(self) -> BodyReader:
         paper_body = PaperBody(self.cursor, self.scope, self.fast, self.findings)

@@ -18,7 +18,7 @@ from tileir.ir import Function
 from tileir.op import Op, all_ops, lookup
 from tileir.ops.compare import FloatPredicate, IntegerPredicate
 from tileir.ops.control import Call
-from tileir.textual.attributes import unquoted
+from tileir.textual.attributes import unquote
 from tileir.textual.lexer import NAME, Cursor, Token, suggestion
 from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.scope import POISON, Scope, hint
@@ -47,10 +47,10 @@ class PaperScope(Scope):
     """Names of one function, and the signatures that its calls may use."""
 
     def __init__(
-        self, layouts: dict[str, object], text: str, start: int, known: Mapping[str, Function]
+        self, layouts: dict[str, object], text: str, start: int, functions: Mapping[str, Function]
     ) -> None:
         super().__init__(layouts, text, start)
-        self.known = known
+        self.functions = functions
 
     def type(self, name: str) -> Type | None:
         """The type of the value `%name`, void of one in error; None where it is not known yet."""
@@ -64,7 +64,7 @@ class PaperScope(Scope):
             self.values[name] = self._ahead[name] = Value(type, hint(name))
         return self.value(cursor, token)
 
-    def expected(self, name: str | None) -> Type | None:
+    def expected_type(self, name: str | None) -> Type | None:
         """The type `%name` was taken to have by what reads it above its definition."""
         result = self._ahead.get(name) if name is not None else None
         return None if result is None or result.type is VOID else result.type
@@ -75,7 +75,7 @@ class PaperScope(Scope):
 
     def _forward(self, cursor: Cursor, token: Token, name: str) -> Value:
         result = self._definition(name)
-        if result is not None and self._stated(cursor, result.types, result.index) is None:
+        if result is not None and self._stated_type(cursor, result.types, result.index) is None:
             message = f"the type of {token.text}, which is defined below, is not written there"
             cursor.fail("TIR0008", message, token)
         return super()._forward(cursor, token, name)
@@ -120,7 +120,7 @@ class PaperStatement(Statement):
         attributes = self._attributes(cls)
         location = self._written_location() or self.location
         if not self._at_end():
-            cursor.expected("the end of the line")
+            cursor.fail_expected("the end of the line")
         if self.poisoned:
             return None
         if token.text == "broadcast" and predicate is None and self._is_alias(arguments):
@@ -194,7 +194,7 @@ class PaperStatement(Statement):
     def _operand(self) -> Pending:
         cursor, token = self.cursor, self.cursor.token
         if cursor.at("call"):
-            return self._nested()
+            return self._nested_call()
         if not starts_type(token):
             return super()._operand()
         type_ = read_type(cursor, self.scope.layouts)
@@ -223,15 +223,15 @@ class PaperStatement(Statement):
         self._state(comparing=False)
         token = cursor.token
         if token.kind not in ("symbol", "word"):
-            cursor.expected("the name of a function")
-        callee = unquoted(cursor, token, token.text.removeprefix("@"))
+            cursor.fail_expected("the name of a function")
+        callee = unquote(cursor, token, token.text.removeprefix("@"))
         self.tokens["callee"] = cursor.next()
-        known = self.scope.known.get(callee)
-        types = self.stated if known is None or self.stated else known.results
+        function = self.scope.functions.get(callee)
+        types = self.stated if function is None or self.stated else function.results
         types = tuple(t for t in types if t is not VOID)
         if not types and (nested or self.results.names):
             cursor.fail("TIR0013", f"the type of what @{callee} gives is not known here", token)
-        parameters = () if known is None else [p.type for p in known.parameters]
+        parameters = () if function is None else [p.type for p in function.parameters]
         return [types, callee, self._call_arguments(parameters)]
 
     def _call_arguments(self, types: Sequence[Type]) -> tuple[Operand, ...]:
@@ -252,7 +252,7 @@ class PaperStatement(Statement):
             cursor.expect(")", "the arguments")
         return tuple(call_arguments)
 
-    def _nested(self) -> Pending:
+    def _nested_call(self) -> Pending:
         cursor, token = self.cursor, self.cursor.next()
         if self.depth == MAX_CALLS:
             cursor.fail("TIR0017", f"more than {MAX_CALLS} nested calls", token)
@@ -289,7 +289,7 @@ class PaperStatement(Statement):
         value, stated = arguments[0], self.results
         if not isinstance(value, Value) or stated.types != (value.type,):
             return False
-        if self.scope.expected(stated.names[0]) is not None:
+        if self.scope.expected_type(stated.names[0]) is not None:
             return False
         self.alias = True
         if stated.names[0] is not None:
@@ -305,15 +305,15 @@ class PaperStatement(Statement):
         self._complete(tuple(v.type for v in result.results))
         return super()._construct(cls, arguments, settings)
 
-    def _check_stated(self, made: Op) -> None:
-        results = tuple(v.type for v in made.results)
+    def _check_stated(self, op: Op) -> None:
+        results = tuple(v.type for v in op.results)
         if not self.stated or self.stated == results:
             return
-        inputs = tuple(v.type for v in made.inputs)
+        inputs = tuple(v.type for v in op.inputs)
         takes = self.relation is not None or not results
         if takes and (set(self.stated) <= set(inputs) or (self.stated, inputs) == ((VOID,), ())):
             return
-        if isinstance(made, Call) and self.stated == (VOID,):
+        if isinstance(op, Call) and self.stated == (VOID,):
             return
         shown = ", ".join(map(str, results or inputs)) or "void"
         message = f"the type is {shown}, not {', '.join(map(str, self.stated))}"
@@ -333,7 +333,7 @@ class PaperStatement(Statement):
             message = f"{len(names)} names for {len(types)} results"
             self.cursor.fail("TIR0013", message, self.tokens["mnemonic"])
         for name, token, type_ in zip(names, tokens, types, strict=True):
-            expected = self.scope.expected(name)
+            expected = self.scope.expected_type(name)
             if expected not in (None, type_):
                 message = f"{token.text} is {type_}, and {expected} in the phi that reads it"
                 self.cursor.fail("TIR0015", message, token)

@@ -137,7 +137,7 @@ class ModuleReader:
 
     def _end_of_line(self) -> None:
         if self.cursor.token.kind not in ("newline", "end"):
-            self.cursor.expected("the end of the line")
+            self.cursor.fail_expected("the end of the line")
 
     def _item(self) -> None:
         """One thing at module level; after an error, go on at the next."""
@@ -175,7 +175,7 @@ class ModuleReader:
         elif token.kind == "word" and token.text in STARTS:
             self._global()
         else:
-            cursor.expected("define, declare, global, constant or metadata")
+            cursor.fail_expected("define, declare, global, constant or metadata")
         self._end_of_line()
 
     def _begins_function(self) -> bool:
@@ -189,7 +189,7 @@ class ModuleReader:
         if token.text in self.layouts:
             self.cursor.fail("TIR0011", f"{token.text} is defined twice", token)
         if not self.cursor.at("layout"):
-            self.cursor.expected("a layout")
+            self.cursor.fail_expected("a layout")
         self.layouts[token.text] = read_layout(self.cursor, self.layouts)
 
     def _metadata(self) -> None:
@@ -227,7 +227,7 @@ class ModuleReader:
         comments = cursor.take_comments()
         settings = read_modifiers(cursor, _GLOBAL_WORDS)
         if not cursor.at("global") and not cursor.at("constant"):
-            cursor.expected("global or constant")
+            cursor.fail_expected("global or constant")
         constant = cursor.next().text == "constant"
         if cursor.at("addrspace"):
             settings["space"] = read_space(cursor)
@@ -268,14 +268,14 @@ class ModuleReader:
     def _literal(self, element: Type) -> Constant:
         cursor, token = self.cursor, self.cursor.token
         if not is_literal(token) or token.text == "undef":
-            cursor.expected("a literal")
+            cursor.fail_expected("a literal")
         literal = read_literal(cursor, token, element)
         cursor.next()
         assert isinstance(literal, Constant)
         return literal
 
 
-def verified(module: Module) -> Module:
+def verify_module(module: Module) -> Module:
     """`module`, once the verifier has passed it; errors without a place get the file's start."""
     from tileir.verify import verify
 
@@ -299,7 +299,7 @@ def split(text: str) -> list[tuple[int, str]]:
     return [*parts, (begin, "\n".join(lines[begin:]))]
 
 
-def shifted(error: TileirError, lines: int) -> TileirError:
+def shift_lines(error: TileirError, lines: int) -> TileirError:
     """The same error, `lines` further down."""
 
     def move(d: Diagnostic) -> Diagnostic:

@@ -256,18 +256,18 @@ class _FunctionPrinter:
         """The text of a type, its layout by alias where there is one."""
         type_text = self._type_texts.get(type_)
         if type_text is None:
-            type_text = self._type_texts[type_] = self._spelled(type_)
+            type_text = self._type_texts[type_] = self._type_text(type_)
         return type_text
 
-    def _spelled(self, type_: Type) -> str:
+    def _type_text(self, type_: Type) -> str:
         if isinstance(type_, Tile) and type_.layout in self.layouts:
             dims = ", ".join(map(str, type_.shape))
             return f"{type_.element}<{dims}, {self.layouts[type_.layout]}>"
         if isinstance(type_, Descriptor):
-            return f"tensor_desc<{self._spelled(type_.block)}>"
+            return f"tensor_desc<{self._type_text(type_.block)}>"
         if isinstance(type_, Buffer):
             times = "" if type_.count == 1 else f", {type_.count}"
-            return f"{type_.space}<{self._spelled(type_.tile)}{times}>"
+            return f"{type_.space}<{self._type_text(type_.tile)}{times}>"
         return str(type_)
 
     def _operand(self, operand: Operand, bare: Type | None) -> str:

@@ -45,7 +45,7 @@ class Scope:
         self._places: dict[str, Location] = {}
         self._ahead: dict[str, Value] = {}
         self._text, self._start = text, start
-        self._known: dict[str, _Definition] | None = None
+        self._definitions_by_name: dict[str, _Definition] | None = None
 
     def value(self, cursor: Cursor, token: Token) -> Value:
         """The value `token` names. Raises TIR0005 where the function defines none."""
@@ -73,9 +73,9 @@ class Scope:
         return value
 
     def _definition(self, name: str) -> _Definition | None:
-        if self._known is None:
-            self._known = _definitions(self._text, self._start)
-        return self._known.get(name)
+        if self._definitions_by_name is None:
+            self._definitions_by_name = _definitions(self._text, self._start)
+        return self._definitions_by_name.get(name)
 
     def _first_place(self, cursor: Cursor, name: str) -> Location | None:
         result = self._definition(name)
@@ -91,12 +91,12 @@ class Scope:
             names = list(islice(self.values, _MOST_NAMES))
             near = suggestion(token.text, [f"%{n}" for n in names])
             cursor.fail("TIR0005", f"{token.text} is not defined{near}", token)
-        made = self._stated(cursor, result.types, result.index)
-        value = POISON if made is None else Value(made, hint(name))
+        type_ = self._stated_type(cursor, result.types, result.index)
+        value = POISON if type_ is None else Value(type_, hint(name))
         self.values[name] = self._ahead[name] = value
         return value
 
-    def _stated(self, cursor: Cursor, offset: int, index: int) -> Type | None:
+    def _stated_type(self, cursor: Cursor, offset: int, index: int) -> Type | None:
         try:
             types = read_types(Cursor(self._text, cursor.file, offset), self.layouts)
         except ParseError:

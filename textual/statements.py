@@ -89,7 +89,7 @@ class Statement:
         if self.cursor.accept("("):
             type_ = read_type(self.cursor, self.scope.layouts)
             if not is_literal(self.cursor.token):
-                self.cursor.expected("a literal after its type")
+                self.cursor.fail_expected("a literal after its type")
             literal = read_literal(self.cursor, self.cursor.next(), type_)
             self.cursor.expect(")", "the predicate")
             return literal
@@ -112,7 +112,7 @@ class Statement:
         attributes = self._attributes(cls)
         location = self._written_location() or self.location
         if cursor.token.kind not in ("newline", "end"):
-            cursor.expected("the end of the line")
+            cursor.fail_expected("the end of the line")
         if self.poisoned:
             return None
         return self._construct(
@@ -146,7 +146,7 @@ class Statement:
             read.append((field, self._field(field) if present else self._absent(field)))
         if self._more(first):
             self.cursor.fail("TIR0012", f"{cls.mnemonic} takes no more operands")
-        return self._typed(cls, read)
+        return self._typed_arguments(cls, read)
 
     def _more(self, first: bool) -> bool:
         """Whether another operand follows; the comma before it is taken."""
@@ -201,10 +201,10 @@ class Statement:
             cursor.next()
             return Pending(token, None)
         if not starts_type(token):
-            cursor.expected("an operand")
+            cursor.fail_expected("an operand")
         type_ = read_type(cursor, self.scope.layouts)
         if not is_literal(cursor.token):
-            cursor.expected("a literal after its type")
+            cursor.fail_expected("a literal after its type")
         literal = read_literal(cursor, cursor.next(), type_)
         return Pending(token, literal, written=True)
 
@@ -213,7 +213,7 @@ class Statement:
         self.poisoned |= value is POISON
         return value
 
-    def _typed(self, cls: type[Op], read: list[tuple[Field, Any]]) -> list[Any]:
+    def _typed_arguments(self, cls: type[Op], read: list[tuple[Field, Any]]) -> list[Any]:
         """The constructor's arguments: bare literals get the types that follow from the rest."""
         if self.poisoned:
             return []
@@ -291,13 +291,13 @@ def read_results(cursor: Cursor) -> Results:
     """`%a, _ =`, or nothing."""
     names: list[str | None] = []
     tokens: list[Token] = []
-    known: set[str] = set()
+    defined: set[str] = set()
     while cursor.token.kind == "value" or cursor.at("_"):
         token = cursor.next()
-        if token.text in known:
+        if token.text in defined:
             cursor.fail("TIR0006", f"{token.text} is defined twice", token)
         if token.text != "_":
-            known.add(token.text)
+            defined.add(token.text)
         names.append(None if token.text == "_" else token.text[1:])
         tokens.append(token)
         if not cursor.accept(","):
@@ -313,15 +313,15 @@ def attribute_schema(cls: type[Op]) -> dict[str, Field]:
     return {f.spelling: f for f in (*cls.fields(FieldKind.ATTRIBUTE), SHARED_RANGE)}
 
 
-def _pending(field: Field, found: Any) -> list[Pending]:
-    if field.kind not in OPERAND_KINDS or found is None:
+def _pending(field: Field, item: Any) -> list[Pending]:
+    if field.kind not in OPERAND_KINDS or item is None:
         return []
-    return found if isinstance(found, list) else [found]
+    return item if isinstance(item, list) else [item]
 
 
-def _argument(field: Field, found: Any) -> Any:
+def _argument(field: Field, item: Any) -> Any:
     if field.kind is FieldKind.SUCCESSOR:
-        return Successor(found)
-    if field.kind not in OPERAND_KINDS or found is None:
-        return found
-    return tuple(p.operand for p in found) if isinstance(found, list) else found.operand
+        return Successor(item)
+    if field.kind not in OPERAND_KINDS or item is None:
+        return item
+    return tuple(p.operand for p in item) if isinstance(item, list) else item.operand

@@ -34,7 +34,7 @@ def read_type(cursor: Cursor, layouts: dict[str, object]) -> Type:
     """The type at the cursor. `layouts` are the aliases defined so far."""
     token = cursor.token
     if token.kind != "word":
-        cursor.expected("a type")
+        cursor.fail_expected("a type")
     if token.text in OPAQUES:
         return OPAQUES[cursor.next().text]
     if token.text == "tensor_desc":
@@ -129,7 +129,7 @@ def read_layout(cursor: Cursor, layouts: dict[str, object]) -> object:
         if depth == 0:
             break
     else:
-        cursor.expected("`)`")
+        cursor.fail_expected("`)`")
     try:
         return parse_layout(cursor.text[start : end.start + 1])
     except ParseError as error:
@@ -171,7 +171,7 @@ def read_integer(cursor: Cursor, what: str) -> int:
     digits = token.text.removeprefix("-")
     hexadecimal = digits.startswith("0x")
     if token.kind != "number" or not (hexadecimal or (digits.isascii() and digits.isdigit())):
-        cursor.expected(what)
+        cursor.fail_expected(what)
     if len(digits) > 40:
         cursor.fail("TIR0007", f"{digits[:20]}... has more than 40 digits")
     cursor.next()

@@ -150,6 +150,14 @@ class Layout:
         lower bits do not: threads in which one is set hold what others hold."""
         return self._free[axis]
 
+    @property
+    def is_replicated(self) -> bool:
+        """Whether several threads of a block hold one element."""
+        axes = ("lane", "warp")
+        return any(self._free[axis] for axis in axes) or any(
+            not any(digit.step) for axis in axes for digit in self.digits(axis)
+        )
+
     @cached_property
     def _free(self) -> Mapping[str, int]:
         span, result = Span(), dict[str, int]()

@@ -1,4 +1,4 @@
-"""tileir as the compiler behind Triton's CUDA backend: the only module that replaces what is
+"""tileir as the compiler of Triton's CUDA backend: the only module that replaces what is
 Triton's.
 
 Four stages of `CUDABackend` are replaced (TTIR text in, cubin out), and `hash`, which Triton's and
@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tileir_triton.settings import Settings, asked
+from tileir_triton.settings import Settings, settings_from_environment
 
 OLDEST, NEWEST = (3, 3), (3, 9)
 """The releases whose stages are known (read in their wheels)."""
@@ -43,7 +43,7 @@ class _Hook:
 _installed: _Hook | None = None
 
 
-def installed() -> Settings | None:
+def installed_settings() -> Settings | None:
     """The settings with which tileir compiles for Triton; None where it does not."""
     return None if _installed is None else _installed.settings
 
@@ -51,7 +51,7 @@ def installed() -> Settings | None:
 def install_where_asked() -> None:
     """`install` where TILEIR_IN_TRITON says so. Raises nothing: Triton is being imported."""
     try:
-        settings = asked()
+        settings = settings_from_environment()
         if settings.enabled:
             install(settings)
     except Exception as error:
@@ -110,9 +110,9 @@ def _cuda_backend() -> Any:
     """The class of kernels for NVIDIA's GPUs: as Triton found it, or as it is about to find it."""
     from triton import backends
 
-    found = getattr(backends, "backends", {}).get("nvidia")
-    if found is not None:  # 3.3 loads modules of backends by their files, not by their names
-        return found.compiler
+    nvidia = getattr(backends, "backends", {}).get("nvidia")
+    if nvidia is not None:  # 3.3 loads modules of backends by their files, not by their names
+        return nvidia.compiler
     from triton.backends.nvidia.compiler import CUDABackend
 
     return CUDABackend
@@ -130,8 +130,8 @@ def _methods(hook: _Hook) -> dict[str, Any]:
     own = hook.own
 
     def make_ttgir(mod: Any, metadata: Any, opt: Any, capability: Any) -> Any:
-        found = _compiled(hook, mod, metadata, opt, capability)
-        return own["make_ttgir"](mod, metadata, opt, capability) if found is None else found
+        result = _compile(hook, mod, metadata, opt, capability)
+        return own["make_ttgir"](mod, metadata, opt, capability) if result is None else result
 
     def make_llir(self: Any, src: Any, metadata: Any, options: Any, capability: Any) -> Any:
         if _is_ours(src):
@@ -156,7 +156,7 @@ def _methods(hook: _Hook) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _compiled(hook: _Hook, mod: Any, metadata: Any, opt: Any, capability: Any) -> Any:
+def _compile(hook: _Hook, mod: Any, metadata: Any, opt: Any, capability: Any) -> Any:
     """The kernel as tileir compiled it; None for Triton to compile it."""
     instrumented = bool(getattr(hook.backend, "instrumentation", None))
     try:

@@ -30,8 +30,10 @@ class Settings:
         words = [word.strip() for word in text.split(",")]
         if all(word.lower() in _OFF for word in words):
             return Settings(False)
-        known = (*_ON, *_OFF, "strict")
-        patterns = tuple(w.removeprefix("pattern:") for w in words if w.lower() not in known)
+        words_of_switches = (*_ON, *_OFF, "strict")
+        patterns = tuple(
+            w.removeprefix("pattern:") for w in words if w.lower() not in words_of_switches
+        )
         return Settings(True, any(w.lower() == "strict" for w in words), patterns)
 
     def covers(self, kernel: str) -> bool:
@@ -44,7 +46,7 @@ class Settings:
         return ",".join(words or ["1"]) if self.enabled else "0"
 
 
-def asked() -> Settings:
+def settings_from_environment() -> Settings:
     """What TILEIR_IN_TRITON says."""
     return Settings.of(os.environ.get("TILEIR_IN_TRITON", ""))
 

@@ -27,9 +27,9 @@ def key() -> str:
     for name in _OTHERS:
         digest.update(f"{name} {_version(name)}\n".encode())
     spec = find_spec("tileir")
-    home = os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
-    beside = "" if os.path.isdir(os.path.join(home, "backend")) else os.path.dirname(home)
-    folders = [home, *(os.path.join(beside, p) for p in _PARTS if beside)]
+    package = os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
+    checkout = "" if os.path.isdir(os.path.join(package, "backend")) else os.path.dirname(package)
+    folders = [package, *(os.path.join(checkout, p) for p in _PARTS if checkout)]
     for folder in (f for f in folders if f and os.path.isdir(f)):
         for line in sorted(_sources(folder)):
             digest.update(line.encode())
@@ -40,8 +40,8 @@ def _sources(folder: str) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith((".py", ".tir")):
-                found = entry.stat()
-                yield f"{entry.path} {found.st_size} {found.st_mtime_ns}\n"
+                status = entry.stat()
+                yield f"{entry.path} {status.st_size} {status.st_mtime_ns}\n"
             elif entry.is_dir() and not entry.name.startswith(("_", ".")):
                 yield from _sources(entry.path)
 

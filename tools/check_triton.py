@@ -40,9 +40,9 @@ def execute(options: argparse.Namespace) -> int:
         path = Path(folder) / "findings"
         status = _run(options.words, options.mode, path)
         lines = path.read_text().splitlines() if path.exists() else []
-    findings = grouped([json.loads(line) for line in lines])
+    findings = group_findings([json.loads(line) for line in lines])
     if options.json != "-":
-        sys.stdout.write(described(findings) + "\n")
+        sys.stdout.write(findings_text(findings) + "\n")
     write_json(options.json, [attrs.asdict(finding) for finding in findings])
     return 1 if findings else status
 
@@ -74,7 +74,7 @@ class Finding:
     times: int
 
 
-def grouped(lines: Sequence[Mapping[str, Any]]) -> list[Finding]:
+def group_findings(lines: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """One finding for all launches that came upon the same at the same place."""
     together: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for line in lines:
@@ -89,7 +89,7 @@ def grouped(lines: Sequence[Mapping[str, Any]]) -> list[Finding]:
     ]  # fmt: skip
 
 
-def described(findings: Sequence[Finding]) -> str:
+def findings_text(findings: Sequence[Finding]) -> str:
     """The findings as a text."""
     if not findings:
         return "check-triton: no launch did anything wrong"

@@ -19,7 +19,7 @@ def is_coloured(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR")
 
 
-def guarded(command: Callable[[], int]) -> int:
+def exit_status(command: Callable[[], int]) -> int:
     """The exit status of `command`; 1 where it raises a `TileirError`, which is printed, where
     standard output cannot be written, or where its reader is gone, which is no error; 130, as
     shells have it, where it is interrupted."""

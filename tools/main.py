@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol, cast
 
-from tileir.tools.error_exit import guarded
+from tileir.tools.error_exit import exit_status
 
 COMMANDS = {
     "run": "run a kernel on the inputs its module describes and check the result",
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = parser(words).parse_args(words)
-    return guarded(lambda: _execute(options))
+    return exit_status(lambda: _execute(options))
 
 
 def _execute(options: argparse.Namespace) -> int:

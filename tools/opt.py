@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tileir.tools.error_exit import guarded
+from tileir.tools.error_exit import exit_status
 
 if TYPE_CHECKING:
     import argparse
@@ -24,11 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["bisect"]:
-        return guarded(lambda: _bisect(words[1:]))
+        return exit_status(lambda: _bisect(words[1:]))
     from tileir.tools.opt_options import parser
 
     options = parser().parse_args(words)
-    return guarded(lambda: _safely(options))
+    return exit_status(lambda: _safely(options))
 
 
 def _bisect(words: Sequence[str]) -> int:
@@ -85,7 +85,7 @@ def split(text: str) -> list[str]:
     return parts
 
 
-def transformed(text: str, options: argparse.Namespace) -> tuple[Module, list[object]]:
+def run_pipeline(text: str, options: argparse.Namespace) -> tuple[Module, list[object]]:
     """The module in `text` after the pipeline asked for, and all warnings and remarks."""
     from tileir import textual
 
@@ -104,14 +104,14 @@ def transformed(text: str, options: argparse.Namespace) -> tuple[Module, list[ob
 
 
 def _process(text: str, options: argparse.Namespace) -> bytes:
-    module, _ = transformed(text, options)
+    module, _ = run_pipeline(text, options)
     if options.emit == "tir":
         from tileir.textual import print_module
 
         return print_module(module).encode()
-    from tileir.tools.opt_emit import emitted
+    from tileir.tools.opt_emit import emit
 
-    return emitted(module, options)
+    return emit(module, options)
 
 
 def _join(outputs: list[bytes], emit: str) -> list[bytes]:

@@ -9,10 +9,10 @@ from typing import Any
 from tileir import backend
 from tileir.ir import Module
 from tileir.tools.executors import target_of
-from tileir.tools.remarks import rendered
+from tileir.tools.remarks import render_remarks
 
 
-def emitted(module: Module, options: argparse.Namespace) -> bytes:
+def emit(module: Module, options: argparse.Namespace) -> bytes:
     """`module` compiled for `options.target`, as `options.emit`, with what the command line asks
     to be printed about the passes of the backend on standard error. Raises CompileError."""
     recorder = _recorder(options)
@@ -25,7 +25,7 @@ def emitted(module: Module, options: argparse.Namespace) -> bytes:
 
         report(recorder.records, options)
     if options.remarks:
-        sys.stderr.write(rendered(compiled.remarks))
+        sys.stderr.write(render_remarks(compiled.remarks))
     code = getattr(compiled, options.emit)
     return code if isinstance(code, bytes) else str(code).encode()
 

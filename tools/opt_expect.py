@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import attrs
 
 from tileir.errors import Diagnostic, TileirError
-from tileir.tools.opt import split, transformed
+from tileir.tools.opt import run_pipeline, split
 
 _EXPECTED = re.compile(r";\s*expected-(error|warning|remark)(@\?|@above|@[+-]\d+)?\s*\{\{(.*?)\}\}")
 
@@ -78,7 +78,7 @@ def _diagnostics(text: str, options: argparse.Namespace) -> Sequence[Diagnostic]
     from tileir import verify
 
     try:
-        module, remarks = transformed(text, options)
+        module, remarks = run_pipeline(text, options)
         return [*verify(module), *remarks]  # type: ignore[list-item]
     except TileirError as error:
         return error.diagnostics

@@ -15,7 +15,7 @@ from tileir.passmanager.reproducer import Reproducing
 from tileir.textual import print_module
 from tileir.tools.files import write_file
 from tileir.tools.json_output import write_json
-from tileir.tools.remarks import rendered
+from tileir.tools.remarks import render_remarks
 
 
 def run_pipeline(
@@ -32,7 +32,7 @@ def run_pipeline(
         raise
     report(result.records, options)
     if options.remarks:
-        sys.stderr.write(rendered(result.remarks))
+        sys.stderr.write(render_remarks(result.remarks))
     return result.module, list(result.remarks)
 
 

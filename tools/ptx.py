@@ -40,4 +40,4 @@ def cache_folder() -> Path:
     if stated:
         return Path(stated) / "tileir"
     parts = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)
-    return Path.home().joinpath(*parts, "tileir")
+    return Path("~", *parts, "tileir").expanduser()

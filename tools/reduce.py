@@ -83,7 +83,7 @@ def _question(
 
     if options.predicate:
         holds = by_command(options.predicate, timeout=options.timeout, quiet=True)
-        return module, holds, lambda found: found
+        return module, holds, lambda module: module
     reproducer = reproducer_of(module)
     return reproducer.module, reproducer.fails, reproducer.around
 

@@ -9,7 +9,7 @@ from tileir.errors import Diagnostic
 from tileir.tools.error_exit import is_coloured
 
 
-def rendered(remarks: Iterable[Diagnostic]) -> str:
+def render_remarks(remarks: Iterable[Diagnostic]) -> str:
     """All of `remarks`, in colour on a terminal; they go to standard error."""
     from tileir.render import render  # for those who ask
     from tileir.tools.files import SOURCES

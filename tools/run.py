@@ -21,7 +21,7 @@ from tileir.tools.inputs import Recipe, draw, recipe
 from tileir.tools.json_output import add_json, write_json
 from tileir.tools.numbers import amount, natural
 from tileir.tools.ptx import compiled_for, usual_path
-from tileir.tools.remarks import rendered
+from tileir.tools.remarks import render_remarks
 from tileir.tools.report import HEADS, rows
 from tileir.tools.safety import add_safety
 from tileir.tools.table import Row, Table
@@ -158,7 +158,7 @@ def _ptx_line(module: Module, plan: Recipe, options: argparse.Namespace) -> str:
             return f"PTX: none, as the backend refused the module: {error}"
         raise
     if options.remarks:
-        sys.stderr.write(rendered(compiled.remarks))
+        sys.stderr.write(render_remarks(compiled.remarks))
     return _write_ptx(compiled, options.ptx)
 
 

@@ -239,7 +239,7 @@ def _merge(database: Database, path: str) -> None:
 def _list(database: Database, options: argparse.Namespace) -> None:
     records: list[dict[str, Any]] = []
     for family in database.families():
-        outcomes = database.known(family)
+        outcomes = database.outcomes(family)
         best = min((o for o in outcomes if o.good), key=lambda o: o.seconds or 0.0, default=None)
         result = "nothing measured" if best is None else f"{duration(best.seconds)}  {best.name}"
         head = f"@{family.kernel} {family.shape} on {family.device}, driver {family.driver}"

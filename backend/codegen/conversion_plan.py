@@ -24,14 +24,14 @@ def convert(
     lowering: Lowering, op: Op, fragment: Fragment, source: Tile, target: Layout
 ) -> Fragment:
     """The handles of `fragment`, a tile of type `source`, in layout `target`."""
-    from tileir.backend.codegen.emit.conversion import pass_through, shuffled
+    from tileir.backend.codegen.emit.conversion import pass_through, shuffle_tile
     from tileir.backend.codegen.warp_shuffles import ShufflePlan
 
     plan = conversion(source, target)
     if isinstance(plan, tuple):
         return [fragment[r] for r in plan]
     if isinstance(plan, ShufflePlan):
-        return shuffled(lowering, fragment, source.element, plan, _blocks(source.layout))
+        return shuffle_tile(lowering, fragment, source.element, plan, _blocks(source.layout))
     near = within_warps(source, target)
     return pass_through(lowering, fragment, source.element, plan, lowering.scratch[op], near)
 
@@ -70,7 +70,11 @@ def within_warps(source: Tile, target: Layout) -> bool:
     from tileir.layout_algebra import flat_columns
 
     plan, source_layout = conversion(source, target), source.layout
-    if not isinstance(plan, Staging) or plan.rounds > 1 or source_layout.repeats != target.repeats:
+    if (
+        not isinstance(plan, Staging)
+        or plan.iterations > 1
+        or source_layout.repeats != target.repeats
+    ):
         return False
     if source_layout.atom_extents != target.atom_extents or any(
         r.axis != "register" for r in source_layout.repeats

@@ -17,7 +17,6 @@ import attrs
 from tileir.analysis.cfg import cfg
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.nvptx.phis import PhiBuilder
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
@@ -103,7 +102,7 @@ class Lowering:
         if moving is None:
             return self.thread.integer(fixed)
         if _overlap(layout, dim):
-            return _swizzled(self.thread, layout, register, dim)
+            return _swizzled_coordinate(self.thread, layout, register, dim)
         if not fixed:
             return moving
         key = f"coordinate {moving} {fixed}"
@@ -137,8 +136,9 @@ class Lowering:
         replicated. Every thread owns a scalar."""
         return _compute_first_owner(self, layout)
 
-    def chosen(self) -> str | None:
-        """Whether this thread does what one thread does: an i1, None where there is one."""
+    def is_elected(self) -> str | None:
+        """Whether this thread is the one that executes ops for the whole block or role: an i1,
+        None where there is one thread."""
         return None if self.alone else _compute_first_owner(self, None)
 
     def origin(self, operand: Operand) -> Op | None:
@@ -156,9 +156,17 @@ class Lowering:
 
     def body(self) -> None:
         """Lower every block of the function in reverse post-order."""
-        blocks, joins = _ordered(self.function), PhiBuilder(self.thread)
+        blocks = _blocks_in_order(self.function)
         for index, block in enumerate(blocks):
             self._labels[block.label] = f"{self.thread.labels}bb{index}"
+        if not any(block.parameters for block in blocks):
+            for block in blocks:
+                self._block(block)
+            return
+        from tileir.backend.nvptx.phis import PhiBuilder  # many kernels have no loops
+
+        joins = PhiBuilder(self.thread)
+        for block in blocks:
             for parameter in block.parameters:
                 kind, count = scalar_of(parameter.type), registers(parameter.type)
                 self.values[parameter] = joins.add_parameter(block.label, kind, count)
@@ -196,7 +204,7 @@ class Lowering:
         return f"label %{self._labels[successor.label]}"
 
 
-def _ordered(function: Function) -> list[Block]:
+def _blocks_in_order(function: Function) -> list[Block]:
     return [function.blocks[label] for label in cfg(function).order]
 
 
@@ -287,7 +295,7 @@ def thread_span(layout: Layout, dim: int) -> int:
     return total + sum((d.count - 1) * d.step[dim] for d in digits)
 
 
-def _swizzled(thread: LlvmThread, layout: Layout, register: int, dim: int) -> str:
+def _swizzled_coordinate(thread: LlvmThread, layout: Layout, register: int, dim: int) -> str:
     """A coordinate by exclusive or of all bits, repetitions added."""
     count = 1 << len(layout.register)
     low = layout.coordinate(register % count)[dim]

@@ -66,8 +66,8 @@ class Number:
     unsigned: bool = False
 
     @property
-    def widened(self) -> str:
-        """The conversion to a wider integer that keeps what is shown."""
+    def extension(self) -> str:
+        """The conversion to a wider integer that keeps the printed value."""
         return "zext" if self.hexadecimal or self.unsigned or self.element.bits == 1 else "sext"
 
 
@@ -104,7 +104,7 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         """`a` with its sign bit flipped."""
         ...
 
-    def scaled(self, element: Element, a: Handle, power: Handle) -> Handle | None:
+    def scale_by_power(self, element: Element, a: Handle, power: Handle) -> Handle | None:
         """`a` times 2 to the power of an integer of its size, rounded once; None where no one
         instruction does that."""
         ...

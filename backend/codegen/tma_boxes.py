@@ -1,8 +1,8 @@
 """How the block of a tensor map is cut into boxes, each copied by one instruction.
 
 A box is as wide as a panel, 16 << swizzle bytes, and has at most 256 elements along a dimension
-(CUDA driver API, "Tensor Map"). The rows of a block lie one behind the other in each panel, so that
-the rows of a box do, too.
+(CUDA driver API, "Tensor Map"). The rows of a block are contiguous in each panel, and so are the
+rows of a box.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ def box_of(block: Sequence[int], size: int, swizzle: int) -> Shape:
     panel = panel_of(block, size, swizzle)
     if panel > _MOST or block[-1] % panel:
         raise ValueError(f"rows of {block[-1]} elements are no panels of {min(panel, _MOST)}")
-    found = list(block[:-1])
-    for dim in reversed(range(len(found))):
-        if found[dim] > _MOST:
-            found[dim] = max(n for n in range(1, _MOST + 1) if found[dim] % n == 0)
-            found[:dim] = [1] * dim
-    return (*found, panel)
+    extents = list(block[:-1])
+    for dim in reversed(range(len(extents))):
+        if extents[dim] > _MOST:
+            extents[dim] = max(n for n in range(1, _MOST + 1) if extents[dim] % n == 0)
+            extents[:dim] = [1] * dim
+    return (*extents, panel)
 
 
-def pieces(
+def boxes_of(
     block: Sequence[int], size: int, swizzle: int, rows: int = 0
 ) -> Iterator[tuple[Shape, int]]:
-    """The boxes of a block: the index of the first element, and the byte where the box begins of a
-    slot of `rows` rows, 0 for those of the block."""
+    """The boxes of a block: the index of the first element, and the first byte of the box within a
+    stage of `rows` rows (0 for the rows of the block)."""
     box = box_of(block, size, swizzle)
     rows, row = rows or prod(block[:-1]), box[-1] * size
     counts = (range(0, n, step) for n, step in zip(block, box, strict=True))

@@ -37,7 +37,7 @@ class Swap:
 class ShufflePlan:
     """One plan, for the registers of one repetition. `packed` registers, a power of two, move in
     one word: `source` and `target` list registers word by word, in the order in which words are
-    numbered. `before` acts on source words. Step `j` sends word `given[j]` of lane `lanes(lane) ^
+    numbered. `before` acts on source words. Step `j` sends word `words[j]` of lane `lanes(lane) ^
     masks[j]`; `after` acts on the received words, by step."""
 
     packed: int
@@ -45,7 +45,7 @@ class ShufflePlan:
     target: tuple[tuple[int, ...], ...]
     before: tuple[Swap, ...]
     after: tuple[Swap, ...]
-    given: tuple[int, ...]
+    words: tuple[int, ...]
     lanes: tuple[int, ...]
     masks: tuple[int, ...]
 
@@ -80,15 +80,15 @@ def exchange(source: Layout, target: Layout, most_packed: int = 1) -> ShufflePla
     lanes, target_lanes = (list(flat_columns(it, ("lane",))) for it in (source, target))
     if kernel(mine) or kernel(theirs):
         return None
-    for vectors in _shared(mine, theirs, lanes, target_lanes, most_packed):
+    for vectors in _common_vectors(mine, theirs, lanes, target_lanes, most_packed):
         here, there = _word_basis(mine, vectors), _word_basis(theirs, vectors)
-        plan = _planned(_Sides(vectors, here, there, lanes, target_lanes))
+        plan = _plan_of(_Sides(vectors, here, there, lanes, target_lanes))
         if plan is not None:
             return plan
     return None
 
 
-def _shared(
+def _common_vectors(
     mine: list[int], theirs: list[int], lanes: list[int], target_lanes: list[int], most: int
 ) -> list[list[int]]:
     """Vectors that registers of both sides own, to be packed: as many as fit a word, then none."""
@@ -125,11 +125,11 @@ class _Sides:
     source: _Basis
     target: _Basis
     lanes: list[int]
-    wanted: list[int]
+    target_lanes: list[int]
 
 
-def _planned(sides: _Sides) -> ShufflePlan | None:
-    """The plan, or None where the map is none."""
+def _plan_of(sides: _Sides) -> ShufflePlan | None:
+    """The plan for `sides`; None where no shuffles map one to the other."""
     split = _relation(sides)
     if split is None:
         return None
@@ -162,7 +162,7 @@ def _relation(
     start = len(sides.packed)
     count = len(sides.source.words)
     relation: list[tuple[list[int], list[int]]] = []
-    for vectors in (sides.target.vectors, sides.wanted):
+    for vectors in (sides.target.vectors, sides.target_lanes):
         registers, lanes = list[int](), list[int]()
         for v in vectors:
             mask = solve(columns, v)
@@ -214,7 +214,7 @@ def _spread(c: Sequence[int], d: Sequence[int]) -> list[int]:
 
 
 def _through(bits: list[int], lanes: list[int]) -> list[int]:
-    """The sent word as a function of the sending lane; zero for lanes that nobody reads."""
+    """The sent word as a function of the sending lane; zero for lanes that no lane reads."""
     kept = independent(lanes)
     basis = [*kept, *complement(kept, len(lanes))]
     images = [bits[lanes.index(v)] if i < len(kept) else 0 for i, v in enumerate(basis)]

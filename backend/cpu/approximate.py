@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from math import factorial, log
 
 from tileir.backend.codegen.libm import exponential32, trigonometric32
-from tileir.backend.codegen.libm.expression import Term, horner, where
+from tileir.backend.codegen.libm.expression import Term, horner, ldexp, where
 
 _EXP2 = [log(2) ** k / factorial(k) for k in range(8)]
 _LOG2 = [2 / log(2) / k for k in (1, 3, 5, 7, 9, 11)]
@@ -21,7 +21,7 @@ def exp2(x: Term) -> Term:
     clamped = x.call("maximumnum", -252.0).call("minimumnum", 252.0)
     whole = clamped.call("rint")
     value = horner(clamped - whole, _EXP2)
-    return where(x.compare("uno", x), x, exponential32.scaled(value, whole.whole()))
+    return where(x.compare("uno", x), x, ldexp(value, whole.whole()))
 
 
 def log2(x: Term) -> Term:

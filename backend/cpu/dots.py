@@ -12,7 +12,7 @@ import attrs
 
 from tileir.backend.codegen.lowering import Fragment, Rule, scalar_of
 from tileir.backend.codegen.rules.cast import float_to_float
-from tileir.backend.codegen.rules.memory import loaded
+from tileir.backend.codegen.rules.memory import load_groups
 from tileir.backend.cpu.buffer_assignment import (
     CPU_DOT,
     SLICE,
@@ -124,7 +124,7 @@ def _load(lowering: Any, op: Any) -> list[Fragment]:
     """Load as everywhere else. Results in buffers are stored register by register, to limit
     register pressure."""
     values: Fragment = []
-    for group, parts in loaded(lowering, op):
+    for group, parts in load_groups(lowering, op):
         for register, x in zip(group, parts, strict=True):
             lowering.settle(op.result, register, x)
         values += parts

@@ -254,7 +254,7 @@ def _as_64_bits(thread: Numbers, part: Number) -> tuple[Element, Lanes]:
         return element, part.handle
     if element is I64:
         return I64, part.handle
-    return I64, thread.convert(part.widened, element, I64, part.handle)
+    return I64, thread.convert(part.extension, element, I64, part.handle)
 
 
 def _line(texts: Sequence[str | tuple[bool, bool]], inputs: list[Array], lane: int) -> str:

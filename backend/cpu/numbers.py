@@ -60,7 +60,7 @@ class Numbers(Integers):
         result = self.emit(f"{word}{kind} @llvm.{name}.{suffix}({arguments})")
         return result if single else VectorValue(result)
 
-    def scaled(self, element: Element, a: Lanes, power: Lanes) -> Lanes | None:
+    def scale_by_power(self, element: Element, a: Lanes, power: Lanes) -> Lanes | None:
         """`a` times 2 to `power`, by `vscalef` of AVX-512; None without AVX-512, where LLVM would
         emit a call per lane."""
         if registers().bytes < 64:

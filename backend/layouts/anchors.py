@@ -1,16 +1,15 @@
-"""Layouts that memory accesses ask for."""
+"""Layouts that memory accesses ask for, and what dots ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
 from tileir.analysis.loops import loops
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.layouts.hierarchical_tiling import Nesting, nesting_of
 from tileir.backend.target import VECTOR_BYTES
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -18,6 +17,11 @@ from tileir.layout import Layout, Vector
 from tileir.layout_tilings import blocked_layout, nested_layout
 from tileir.op import Op
 from tileir.types import Pointer, Scalar, Tile, shape_of
+from tileir.values import Value
+
+if TYPE_CHECKING:
+    from tileir.backend.layouts.dot_layouts import DotLayouts
+    from tileir.backend.layouts.hierarchical_tiling import Nesting
 
 _LANES = 32
 _LINE_BYTES = 128
@@ -47,6 +51,28 @@ class _Access:
         return self.frequency * (1 + lines + rewritten) / width
 
 
+@attrs.frozen
+class DotLayoutMap:
+    """What the dots of a function ask for: the layouts of each, and of values that accumulate."""
+
+    dots: Mapping[Op, DotLayouts]
+    in_registers: Mapping[Op, bool]
+    """Whether a dot takes A and B in registers."""
+    values: Mapping[Value, Layout]
+    grouped: Mapping[tuple[Op, int], Layout] = attrs.field(factory=dict)
+    """The operand layouts of wgmma, by operand number."""
+
+    def operand(self, op: Op, index: int) -> Layout | None:
+        """The layout that a dot requires of its operand `index`; None for other ops, and for
+        operands that the dot reads from shared memory."""
+        layouts = self.dots.get(op)
+        if (op, index) in self.grouped:
+            return self.grouped[op, index]
+        if layouts is None or index > 2 or (index < 2 and not self.in_registers[op]):
+            return None
+        return (layouts.a, layouts.b, layouts.c)[index]
+
+
 @attrs.define
 class AnchorLayouts:
     """The layouts that accesses of one function ask for.
@@ -68,7 +94,10 @@ class AnchorLayouts:
     _nesting: Nesting | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
-        if all(op.mnemonic != "dot" for op in self.function.ops):
+        stated = self.function.attributes.keys() & {"micro", "nano"}
+        if stated and all(op.mnemonic != "dot" for op in self.function.ops):
+            from tileir.backend.layouts.hierarchical_tiling import nesting_of
+
             self._nesting = nesting_of(self.function)
         self._reduced |= {
             shape_of(op.inputs[0].type) for op in self.function.ops if op.mnemonic == "reduce"

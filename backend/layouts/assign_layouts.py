@@ -16,11 +16,14 @@ import attrs
 
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loops, loops
-from tileir.backend.layouts.anchors import AnchorLayouts
+from tileir.backend.layouts.anchors import AnchorLayouts, DotLayoutMap
 from tileir.backend.layouts.cost_model import PRIVATE, ComponentLayouts
-from tileir.backend.layouts.dot_layouts import DotLayoutMap, dot_layouts_of
-from tileir.backend.layouts.join_split import HALVES, operand_layout_of
-from tileir.backend.layouts.layout_only_ops import is_layout_only, operand_layout
+from tileir.backend.layouts.shape_ops import (
+    HALVES,
+    is_layout_only,
+    operand_layout,
+    operand_layout_of,
+)
 from tileir.effects import Effects
 from tileir.field import FieldKind, Successor
 from tileir.ir import Block, Function
@@ -62,7 +65,7 @@ class _Assignment:
         for op in self.function.ops:
             for edge in op.successors:
                 self.edges.setdefault(edge.label, []).append(edge)
-        self.dots = dot_layouts_of(self.function, self.anchors.num_warps)
+        self.dots = _dot_layouts_of(self.function, self.anchors.num_warps)
         blocks = [self.function.blocks[label] for label in self.order]
         for block in blocks:
             for op in block.ops:
@@ -304,6 +307,14 @@ class _Assignment:
         if isinstance(operand, Constant):
             return Constant(kind, operand.bits)
         return Undef(kind)
+
+
+def _dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
+    if not any(op.mnemonic in ("dot", "gpu.wgmma_wait") for op in function.ops):
+        return DotLayoutMap({}, {}, {})
+    from tileir.backend.layouts.dot_layouts import dot_layouts_of
+
+    return dot_layouts_of(function, num_warps)
 
 
 def _follows(name: str, index: int) -> bool:

@@ -17,10 +17,14 @@ import attrs
 
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import uses
-from tileir.backend.layouts.anchors import AnchorLayouts, free_loads
-from tileir.backend.layouts.dot_layouts import DotLayoutMap
-from tileir.backend.layouts.join_split import HALVES, operand_layout_of, result_layout
-from tileir.backend.layouts.layout_only_ops import is_layout_only, operand_layout
+from tileir.backend.layouts.anchors import AnchorLayouts, DotLayoutMap, free_loads
+from tileir.backend.layouts.shape_ops import (
+    HALVES,
+    is_layout_only,
+    operand_layout,
+    operand_layout_of,
+    result_layout,
+)
 from tileir.field import Successor
 from tileir.ir import Function
 from tileir.layout import Layout

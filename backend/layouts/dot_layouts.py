@@ -13,6 +13,7 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.uses import definitions
+from tileir.backend.layouts.anchors import DotLayoutMap
 from tileir.backend.layouts.hierarchical_tiling import Nesting, nesting_of
 from tileir.backend.layouts.mma import MmaInstruction, instruction
 from tileir.ir import Function
@@ -161,28 +162,6 @@ def _warp_layout(
         steps.append(Repeat("register", -(-shape.batch // shape.warps[0]), 0))
     registers, lanes = (tuple((0,) * first + v for v in vectors) for vectors in atom)
     return layout(first + 2, registers, lanes, repeats=tuple(steps))
-
-
-@attrs.frozen
-class DotLayoutMap:
-    """What the dots of a function ask for: the layouts of each, and of values that accumulate."""
-
-    dots: Mapping[Op, DotLayouts]
-    in_registers: Mapping[Op, bool]
-    """Whether a dot takes A and B in registers."""
-    values: Mapping[Value, Layout]
-    grouped: Mapping[tuple[Op, int], Layout] = attrs.field(factory=dict)
-    """The operand layouts of wgmma, by operand number."""
-
-    def operand(self, op: Op, index: int) -> Layout | None:
-        """The layout that a dot requires of its operand `index`; None for other ops, and for
-        operands that the dot reads from shared memory."""
-        layouts = self.dots.get(op)
-        if (op, index) in self.grouped:
-            return self.grouped[op, index]
-        if layouts is None or index > 2 or (index < 2 and not self.in_registers[op]):
-            return None
-        return (layouts.a, layouts.b, layouts.c)[index]
 
 
 def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:

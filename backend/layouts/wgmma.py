@@ -205,14 +205,23 @@ def swizzle_of(rows: int, row: int) -> int:
     return next((bits for bits, span in _SWIZZLES if row % span == 0), 0)
 
 
+def why_not_elements(dot: Dot) -> Refusal | None:
+    """Why warpgroups cannot multiply elements of A's type into those of C, whatever the shapes;
+    None where they can."""
+    a, c = (cast(Element, element_of(x.type)) for x in (dot.a, dot.c))
+    if c not in _ADDED.get(a, ()) or (a is F32 and dot.precision is not Precision.TF32):
+        return Refusal(f"no product of {a} at precision {dot.precision.value} in {c}")
+    return None
+
+
 def why_not_wgmma(dot: Dot) -> Refusal | None:
     """Why `dot` is no product by warpgroups; None where it is one."""
     (m, n), k = shape_of(dot.c.type)[-2:], shape_of(dot.a.type)[-1]
-    a, b, c = (cast(Element, element_of(x.type)) for x in (dot.a, dot.b, dot.c))
+    a, b = (cast(Element, element_of(x.type)) for x in (dot.a, dot.b))
     if len(shape_of(dot.c.type)) != 2:
         return Refusal("it has batches")
-    if c not in _ADDED.get(a, ()) or (a is F32 and dot.precision is not Precision.TF32):
-        return Refusal(f"no product of {a} at precision {dot.precision.value} in {c}")
+    if (why := why_not_elements(dot)) is not None:
+        return why
     if a.bits != b.bits or (a is I8 and b is not I8):
         return Refusal(f"no product of {a} and {b}")
     step = 16 if a is I8 and n > 32 else COLUMNS

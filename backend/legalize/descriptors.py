@@ -3,7 +3,7 @@ masked pointer accesses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
@@ -119,11 +119,10 @@ class _Expansion:
             return self._expand_make(op)
         if op.is_terminator:
             return [self._expand_edges(op)]
-        rule = _ACCESSES.get(op.mnemonic)
-        if rule is None:
+        if op.mnemonic not in _ACCESSES:
             return [op]
         builder = OpBuilder(op)
-        rule(builder, op, self.expansions[op.descriptor])
+        _access(builder, op, self.expansions[op.descriptor])
         return builder.ops
 
     def _expand_make(self, op: Any) -> list[Op]:
@@ -184,25 +183,31 @@ def _extent(builder: OpBuilder, n: Operand) -> Operand:
 # Accesses -------------------------------------------------------------------------------------
 
 
-def _block_positions(builder: OpBuilder, op: Any) -> list[tuple[Operand, int]]:
-    """Positions in the tensor along every dimension, each an i64 tile of one dimension."""
+Positions: TypeAlias = list[tuple[Operand, int]]
+"""i64 tiles of one dimension: positions in the tensor along its dimension of that number."""
+
+
+def _block_positions(builder: OpBuilder, op: Any) -> tuple[Positions, Tile]:
+    """Positions of a block of the tensor, and its type."""
     positions: list[tuple[Operand, int]] = []
     for dim, (index, extent) in enumerate(zip(op.indices, op.block().shape, strict=True)):
         start = builder.splat(builder.to_i64(index), (extent,))
         positions.append((builder.add(Add(start, builder.range(extent))), dim))
-    return positions
+    return positions, op.block()
 
 
-def _row_positions(builder: OpBuilder, op: Any) -> list[tuple[Operand, int]]:
+def _row_positions(builder: OpBuilder, op: Any) -> tuple[Positions, Tile]:
+    """Positions of rows of the tensor at indices, and the type of the rows."""
     width = op.block().shape[1]
     start = builder.splat(builder.to_i64(op.column), (width,))
-    return [(builder.to_i64(op.index), 0), (builder.add(Add(start, builder.range(width))), 1)]
+    columns = builder.add(Add(start, builder.range(width)))
+    return [(builder.to_i64(op.index), 0), (columns, 1)], op.rows()
 
 
 def _pointers_and_mask(
     builder: OpBuilder,
     expansion: ExpandedDescriptor,
-    positions: list[tuple[Operand, int]],
+    positions: Positions,
     whole: Tile,
 ) -> tuple[Value, Mask]:
     """Pointers to the elements of a tile of type `whole`, and the mask of those in bounds."""
@@ -230,43 +235,25 @@ def _padding(whole: Tile, word: str) -> Operand:
     return constant(whole, float("nan"))
 
 
-def _load(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
-    whole = op.block()
-    pointers, inside = _pointers_and_mask(builder, expansion, _block_positions(builder, op), whole)
-    builder.add_final(Load(pointers, inside, _padding(whole, expansion.padding)))
+def _access(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
+    """The load, store or atomic op on pointers for an access through a descriptor."""
+    find_positions, kind = _ACCESSES[op.mnemonic]
+    positions, whole = find_positions(builder, op)
+    pointers, inside = _pointers_and_mask(builder, expansion, positions, whole)
+    if kind is Load:
+        builder.add_final(Load(pointers, inside, _padding(whole, expansion.padding)))
+    elif kind is Store:
+        builder.add_final(Store(pointers, op.value, inside))
+    else:
+        rmw = AtomicRMW(pointers, op.value, inside, op=op.op, sem=op.sem, scope=op.scope)
+        builder.add_final(rmw)
 
 
-def _store(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
-    pointers, inside = _pointers_and_mask(
-        builder, expansion, _block_positions(builder, op), op.block()
-    )
-    builder.add_final(Store(pointers, op.value, inside))
-
-
-def _reduce(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
-    pointers, inside = _pointers_and_mask(
-        builder, expansion, _block_positions(builder, op), op.block()
-    )
-    builder.add_final(AtomicRMW(pointers, op.value, inside, op=op.op, sem=op.sem, scope=op.scope))
-
-
-def _gather(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
-    whole = op.rows()
-    pointers, inside = _pointers_and_mask(builder, expansion, _row_positions(builder, op), whole)
-    builder.add_final(Load(pointers, inside, _padding(whole, expansion.padding)))
-
-
-def _scatter(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
-    pointers, inside = _pointers_and_mask(
-        builder, expansion, _row_positions(builder, op), op.rows()
-    )
-    builder.add_final(Store(pointers, op.value, inside))
-
-
-_ACCESSES: dict[str, Any] = {
-    "descriptor_load": _load,
-    "descriptor_store": _store,
-    "descriptor_reduce": _reduce,
-    "descriptor_gather": _gather,
-    "descriptor_scatter": _scatter,
+_ACCESSES: dict[str, tuple[Callable[[OpBuilder, Any], tuple[Positions, Tile]], type[Op]]] = {
+    "descriptor_load": (_block_positions, Load),
+    "descriptor_store": (_block_positions, Store),
+    "descriptor_reduce": (_block_positions, AtomicRMW),
+    "descriptor_gather": (_row_positions, Load),
+    "descriptor_scatter": (_row_positions, Store),
 }
+"""Where an access reads or writes, and the op that replaces it."""

@@ -6,14 +6,9 @@ It runs before layouts are assigned; later stages never see these ops.
 
 from __future__ import annotations
 
+from tileir.backend.legal import may_be_expanded
 from tileir.ir import Function, Module
 from tileir.types import Descriptor
-
-EXPANDED_OPS = frozenset(
-    {"make_descriptor", "descriptor_load", "descriptor_store", "descriptor_reduce",
-     "descriptor_gather", "descriptor_scatter", "dot_scaled"}
-)  # fmt: skip
-"""Ops that are always decomposed; `scan` is decomposed only if it is predicated."""
 
 
 def expand(module: Module, kernel: str) -> Module:
@@ -21,7 +16,7 @@ def expand(module: Module, kernel: str) -> Module:
     base, extents and strides; `module` itself where there are none."""
     function = module.functions[kernel]
     has_descriptors = any(isinstance(p.type, Descriptor) for p in function.parameters)
-    if not has_descriptors and not any(_may_be_expanded(op.mnemonic) for op in function.ops):
+    if not has_descriptors and not any(may_be_expanded(op.mnemonic) for op in function.ops):
         return module
     from tileir.backend.legalize.descriptors import expand_descriptors  # as below
 
@@ -33,7 +28,7 @@ def expand_role(module: Module, name: str) -> Module:
     """As `expand`, for a function that a kernel starts as a role. Its descriptor parameters stay:
     they are tensor maps."""
     function = module.functions[name]
-    if not any(_may_be_expanded(op.mnemonic) for op in function.ops):
+    if not any(may_be_expanded(op.mnemonic) for op in function.ops):
         return module
     from tileir.backend.legalize.descriptors import expand_descriptors  # as below
 
@@ -54,12 +49,8 @@ def _expand_scaled_and_scans(module: Module, function: Function) -> Module:
 
 def _with_defined_predicates(function: Function) -> Function:
     """`function` with the predicates of ops to be decomposed false wherever they are undefined."""
-    if not any(op.predicate is not None and _may_be_expanded(op.mnemonic) for op in function.ops):
+    if not any(op.predicate is not None and may_be_expanded(op.mnemonic) for op in function.ops):
         return function
     from tileir.passes.defined_lanes import define_predicates
 
-    return define_predicates(function, lambda op: _may_be_expanded(op.mnemonic))
-
-
-def _may_be_expanded(mnemonic: str) -> bool:
-    return mnemonic in EXPANDED_OPS or mnemonic == "scan"
+    return define_predicates(function, lambda op: may_be_expanded(op.mnemonic))

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from tileir.backend.legal import has_tiles
 from tileir.backend.legalize.expand import expand, expand_role
 from tileir.calls import check_call_depth
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.op import Op
-from tileir.types import Tile
 
 
 def legalize(module: Module, kernel: str) -> Module:
@@ -75,12 +75,6 @@ def _remove_tiles_from_combiners(module: Module) -> Module:
             message = f"@{name} is a combiner of scalars: it must not compute with tiles"
             raise CompileError(Diagnostic("TIR0706", message, op.location))
     return module.with_functions({**module.functions, **without_tiles})
-
-
-def has_tiles(function: Function) -> bool:
-    """Whether a parameter or a result of an op is a tile."""
-    results = (v.type for op in function.ops for v in op.results)
-    return any(isinstance(t, Tile) for t in (*(p.type for p in function.parameters), *results))
 
 
 def _lower_predicates(module: Module) -> Module:

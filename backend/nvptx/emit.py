@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -13,9 +14,7 @@ from tileir.analysis.clusters import ranks
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.codegen.rules import rules
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.legal import is_zero, within
-from tileir.backend.legalize.link_inline import has_tiles
-from tileir.backend.nvptx.debug_lines import LineTable, merge_line_tables
+from tileir.backend.legal import has_tiles, is_zero, within
 from tileir.backend.nvptx.text import (
     global_name,
     kernel_name,
@@ -30,9 +29,11 @@ from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.gc_pause import collector_paused
 from tileir.ir import Function, Global, Inline, Module, Parameter
-from tileir.passes.inline import callees_first
 from tileir.types import Pointer, Scalar
 from tileir.values import Constant
+
+if TYPE_CHECKING:
+    from tileir.backend.nvptx.debug_lines import LineTable
 
 _ATTRIBUTES = """attributes #1 = { nounwind }
 attributes #2 = { nounwind memory(none) }
@@ -95,7 +96,7 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
         *(global_text(g, scope) for g in within(module, unit.kernel).globals.values()),
     ]
     declarations: dict[str, None] = {}
-    table = LineTable(index) if unit.line_info else None
+    table = _line_table(index) if unit.line_info else None
     threads, cluster = unit.num_warps * target.lanes, _cluster(module, function, target)
     whole = [function, *reachable_functions(module, function)]
     calls = expanded_size(whole) > limits.current().operations
@@ -121,6 +122,12 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
         bounds += f' "nvvm.cluster_dim"="{cluster}"'
     definitions.append(f"attributes #{_FIRST + index} = {{ nounwind {bounds} }}")
     return KernelText(tuple(declarations), tuple(definitions), table)
+
+
+def _line_table(index: int) -> LineTable:
+    from tileir.backend.nvptx.debug_lines import LineTable  # for profilers and sanitizers
+
+    return LineTable(index)
 
 
 def _cluster(module: Module, function: Function, target: Target) -> int:
@@ -158,7 +165,11 @@ def join_kernels(parts: Sequence[KernelText]) -> str:
     declarations = dict.fromkeys(d for part in parts for d in part.declarations)
     definitions = (d for part in parts for d in part.definitions)
     triple = 'target triple = "nvptx64-nvidia-cuda"'
-    places = merge_line_tables([part.table for part in parts if part.table is not None])
+    tables, places = [part.table for part in parts if part.table is not None], list[str]()
+    if tables:
+        from tileir.backend.nvptx.debug_lines import merge_line_tables
+
+        places = merge_line_tables(tables)
     return "\n".join((triple, *declarations, *definitions, _ATTRIBUTES, *places, ""))
 
 
@@ -170,6 +181,10 @@ def expanded_size(functions: Sequence[Function]) -> int:
 
     def size(function: Function) -> int:
         return sum(sizes.get(getattr(op, "callee", ""), 1) for op in function.ops)
+
+    if len(functions) == 1:
+        return size(functions[0])
+    from tileir.passes.inline import callees_first  # most kernels call nothing
 
     for name in callees_first(by_name):
         sizes[name] = size(by_name[name])

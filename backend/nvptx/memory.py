@@ -10,9 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileir.backend.codegen.thread_interface import Access
-from tileir.backend.nvptx.ptx_qualifiers import has_cache_hint, operators, pointer_class
 from tileir.backend.nvptx.register_packing import PackedRegisters
-from tileir.backend.nvptx.text import llvm_type, memory_type
+from tileir.backend.nvptx.text import (
+    has_cache_hint,
+    llvm_type,
+    memory_type,
+    operators,
+    pointer_class,
+)
 from tileir.backend.target import VECTOR_BYTES
 from tileir.types import I8, I16, I32, I64, Element
 

@@ -48,7 +48,7 @@ class LlvmOutside(LlvmMemory):
         long = "ll" if element is I64 else ""
         kind = "i64" if element is I64 else "i32"
         if element not in (I32, I64):
-            x = self.emit(f"{part.widened} {llvm_type(element)} {x} to i32")
+            x = self.emit(f"{part.extension} {llvm_type(element)} {x} to i32")
         letter = "x" if part.hexadecimal else "u" if part.unsigned else "d"
         return f"{'0x' if part.hexadecimal else ''}%{long}{letter}", kind, x
 

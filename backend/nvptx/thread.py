@@ -42,7 +42,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
     def negate(self, element: Element, a: Handle) -> Handle:
         return self.pure(f"fneg {llvm_type(element)} {a}")
 
-    def scaled(self, element: Element, a: Handle, power: Handle) -> Handle | None:
+    def scale_by_power(self, element: Element, a: Handle, power: Handle) -> Handle | None:
         return None
 
     def compare(self, predicate: str, element: Element, a: Handle, b: Handle) -> Handle:

@@ -19,11 +19,9 @@ import attrs
 
 from tileir.backend.codegen.tma_boxes import box_of
 from tileir.backend.runtime.launcher.program import MAPS, ROWS
+from tileir.backend.runtime.launcher.structures import DIMENSIONS, Map, Op
 from tileir.backend.tma.host_expressions import HostOp, Operand
 from tileir.backend.tma.host_plan import HostPlan, MapRecipe
-
-DIMENSIONS = 5
-"""The most that a tensor map has."""
 
 ELEMENT_TYPES: Mapping[str, int] = {
     "i8": 0, "f8e4m3": 0, "f8e5m2": 0, "i16": 1, "i32": 3, "i64": 5, "f16": 6, "f32": 7, "f64": 8,
@@ -143,23 +141,6 @@ class Code(IntEnum):
     SET_WORD = 30
 
 
-class _Op(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_int32) for name in ("code", "result", "a", "b")),
-        ("immediate", ctypes.c_int64),
-    ]  # fmt: skip
-
-
-class _Map(ctypes.Structure):
-    _fields_ = [
-        ("base", ctypes.c_int32), ("extents", ctypes.c_int32 * DIMENSIONS),
-        ("strides", ctypes.c_int32 * DIMENSIONS),
-        *((name, ctypes.c_int32) for name in ("rank", "size", "type", "swizzle", "fill")),
-        ("box", ctypes.c_int32 * DIMENSIONS), ("padding", ctypes.c_int32),
-        ("table", ctypes.c_void_p),
-    ]  # fmt: skip
-
-
 @lru_cache(256)
 def assemble(program: LaunchProgram, words: tuple[str, ...]) -> ProgramCode | None:
     """The code of `program` for a kernel that is passed `words`, their types; None where it exceeds
@@ -178,7 +159,7 @@ class _Assembly:
     """Instructions as they are appended."""
 
     words: tuple[str, ...]
-    ops: list[_Op] = attrs.field(factory=list)
+    ops: list[Op] = attrs.field(factory=list)
     registers: int = 1
     constants: dict[int, int] = attrs.field(factory=dict)
     owned: list[Any] = attrs.field(factory=list)
@@ -202,7 +183,7 @@ class _Assembly:
             if blocks > 1:
                 self.set_grid(axis, self.op(Code.MUL, self.extent(axis), self.constant(blocks)))
         self.effect(Code.END)
-        ops = (_Op * len(self.ops))(*self.ops)
+        ops = (Op * len(self.ops))(*self.ops)
         return ProgramCode(
             ctypes.addressof(ops),
             max(self.registers, self.positions) + 1,  # operands that are no registers are read too
@@ -216,14 +197,14 @@ class _Assembly:
     def op(self, code: Code, a: int = 0, b: int = 0, immediate: int = 0) -> int:
         """The register of a result."""
         self.registers += 1
-        self.ops.append(_Op(code, self.registers - 1, a, b, immediate))
+        self.ops.append(Op(code, self.registers - 1, a, b, immediate))
         return self.registers - 1
 
     def effect(
         self, code: Code, a: int = 0, b: int = 0, immediate: int = 0, result: int = 0
     ) -> None:
         """An instruction without a result of its own."""
-        self.ops.append(_Op(code, result, a, b, immediate))
+        self.ops.append(Op(code, result, a, b, immediate))
 
     def constant(self, number: int) -> int:
         """The register of a number."""
@@ -379,7 +360,7 @@ class _Assembly:
     def _map(self, recipe: MapRecipe, named: Mapping[str, int], *, table: bool) -> int:
         """The address of a recipe's structure; with a table where maps are made of it."""
         rank = len(recipe.block)
-        record = _Map(base=self._operand(recipe.base, named), rank=rank, size=recipe.size)
+        record = Map(base=self._operand(recipe.base, named), rank=rank, size=recipe.size)
         record.extents[:rank] = [self._operand(n, named) for n in recipe.extents]
         record.strides[:rank] = [self._operand(n, named) for n in recipe.strides]
         if table:

@@ -21,6 +21,7 @@ import attrs
 
 from tileir.backend.nvptx.llvm_codegen import llvm_binding
 from tileir.backend.runtime.launch_program import ProgramCode
+from tileir.backend.runtime.launcher import structures
 from tileir.backend.runtime.launcher.dispatch import SLOTS, WHOLE
 from tileir.backend.runtime.launcher.program import PROGRAM
 
@@ -125,35 +126,6 @@ class Entry:
     includes the words that it adds."""
 
 
-class _Arg(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_int32) for name in ("kind", "divisor", "flags", "offset")),
-        ("low", ctypes.c_int64), ("high", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("type", "object", "reader", "name", "dtype")),
-        ("device", ctypes.c_int64), ("parts", ctypes.c_void_p), ("count", ctypes.c_int64),
-    ]  # fmt: skip
-
-
-class _Part(ctypes.Structure):
-    _fields_ = [("access", ctypes.c_int64), ("member", ctypes.c_void_p), ("arg", ctypes.c_void_p)]
-
-
-class _Entry(ctypes.Structure):
-    _fields_ = [
-        ("next", ctypes.c_void_p), ("names", ctypes.c_void_p), ("positional", ctypes.c_int64),
-        ("count", ctypes.c_int64), ("args", ctypes.c_void_p), ("words", ctypes.c_int64),
-        ("template", ctypes.c_void_p), ("function", ctypes.c_void_p),
-        ("getter", ctypes.c_void_p), ("whose", ctypes.c_void_p), ("stream", ctypes.c_int64),
-        ("threads", ctypes.c_int32), ("shared", ctypes.c_int32), ("meta", ctypes.c_void_p),
-        ("result", ctypes.c_void_p), ("program", ctypes.c_void_p),
-        ("registers", ctypes.c_int64), ("maps", ctypes.c_int64), ("execute", ctypes.c_void_p),
-    ]  # fmt: skip
-
-
-class _State(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_void_p) for name in ("first", "slow", "launch", "encode")]
-
-
 class _Method(ctypes.Structure):
     _fields_ = [
         ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
@@ -171,8 +143,8 @@ class Launcher:
 
     def __init__(self, slow: Callable[..., Any], launch: int, encode: int = 0) -> None:
         self._references: list[Any] = [slow]
-        self._entries: list[_Entry] = []
-        self._state = _State(None, id(slow), launch, encode)
+        self._entries: list[structures.Entry] = []
+        self._state = structures.State(None, id(slow), launch, encode)
         new = ctypes.pythonapi.PyCFunction_NewEx
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, *[ctypes.py_object] * 2]
         self.function: Callable[..., Any] = new(_method(), ctypes.addressof(self._state), self)
@@ -197,14 +169,16 @@ class Launcher:
         self._state.first = ctypes.addressof(entry)
 
 
-def _entry(entry: Entry) -> tuple[_Entry, list[Any]]:
+def _entry(entry: Entry) -> tuple[structures.Entry, list[Any]]:
     """The structure, and what it points to."""
     names = tuple(map(sys.intern, entry.names))
     references: list[Any] = []
-    args = (_Arg * max(1, len(entry.args)))(*(_arg(arg, references) for arg in entry.args))
+    args = (structures.Arg * max(1, len(entry.args)))(
+        *(_arg(arg, references) for arg in entry.args)
+    )
     template = (ctypes.c_uint64 * max(1, len(entry.template)))(*entry.template)
     getter, program = entry.stream_of, entry.program
-    struct = _Entry(
+    struct = structures.Entry(
         None, id(names) if names else None, entry.positional, len(entry.args),
         ctypes.addressof(args), len(entry.template), ctypes.addressof(template), entry.function,
         None if getter is None else id(getter), id(entry.whose), entry.stream, entry.threads,
@@ -215,28 +189,30 @@ def _entry(entry: Entry) -> tuple[_Entry, list[Any]]:
     return struct, [names, args, template, *references]
 
 
-def _arg(arg: Arg, references: list[Any]) -> _Arg:
+def _arg(arg: Arg, references: list[Any]) -> structures.Arg:
     """The structure; what it points to is added to `references`."""
 
     def of(value: Any) -> int | None:
         return None if value is None else id(value)
 
     constant = arg.kind in (Kind.CONSTANT, Kind.EQUAL)
-    parts = (_Part * max(1, len(arg.parts)))(*(_part(part, references) for part in arg.parts))
+    parts = (structures.Part * max(1, len(arg.parts)))(
+        *(_part(part, references) for part in arg.parts)
+    )
     references.append(parts)
-    return _Arg(
+    return structures.Arg(
         arg.kind, arg.divisor, arg.flags, arg.offset, arg.low, arg.high, of(arg.type),
         id(arg.object) if constant else of(arg.object), of(arg.reader), of(arg.name),
         id(arg.dtype), arg.device, ctypes.addressof(parts), len(arg.parts),
     )  # fmt: skip
 
 
-def _part(part: Part, references: list[Any]) -> _Part:
+def _part(part: Part, references: list[Any]) -> structures.Part:
     arg = _arg(part.arg, references)
     member = sys.intern(part.member) if isinstance(part.member, str) else part.member
     references += [arg, member]
     number = member if part.access is Access.ITEM else id(member)
-    return _Part(part.access, number, ctypes.addressof(arg))
+    return structures.Part(part.access, number, ctypes.addressof(arg))
 
 
 @cache

@@ -64,7 +64,7 @@ class Staging:
     target: Side
 
     @property
-    def rounds(self) -> int:
+    def iterations(self) -> int:
         """Passes over the shared memory."""
         return -(-self.bytes // _ITERATION_BYTES)
 

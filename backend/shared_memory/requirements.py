@@ -5,15 +5,15 @@ The pass `allocate-shared` (`tileir.backend.shared_memory.allocate`) chooses the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from tileir.analysis.shared_buffers import ALLOT
-from tileir.backend.layouts.join_split import stays
+from tileir.backend.layouts.shape_ops import stays
 from tileir.errors import CompileError, Diagnostic
-from tileir.ir import Function
+from tileir.ir import Function, Module
 from tileir.layout import differs_in_units
 from tileir.op import Op
 from tileir.types import Tile, element_of
@@ -48,6 +48,14 @@ class SharedMemoryPlan:
         total = function.attributes.get("shared", 0)
         offsets, sizes = ({op: byte_range[i] for op, byte_range in ranges.items()} for i in (0, 1))
         return SharedMemoryPlan(offsets, sizes, total if isinstance(total, int) else 0)
+
+    @staticmethod
+    def with_roles(module: Module, kernel: str, roles: Sequence[str]) -> SharedMemoryPlan:
+        """The ranges of `kernel` and of `roles`, as the functions state them."""
+        plans = [SharedMemoryPlan.of(module.functions[name]) for name in (kernel, *roles)]
+        offsets = {op: at for plan in plans for op, at in plan.offsets.items()}
+        sizes = {op: size for plan in plans for op, size in plan.sizes.items()}
+        return SharedMemoryPlan(offsets, sizes, plans[0].size)
 
     @property
     def alignment(self) -> int:
@@ -146,10 +154,7 @@ def _atomic(op: Any) -> int:
     kind = op.result.type
     if not isinstance(kind, Tile):
         return element_of(kind).bytes  # type: ignore[union-attr]
-    layout = kind.layout
-    free = layout.free_bits("lane") or layout.free_bits("warp")
-    idle = any(not any(d.step) for axis in ("lane", "warp") for d in layout.digits(axis))
-    return _placement_bytes(kind) if free or idle else 0
+    return _placement_bytes(kind) if kind.layout.is_replicated else 0
 
 
 def _volatile(op: Any) -> int:

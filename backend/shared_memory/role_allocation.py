@@ -36,14 +36,6 @@ def allocate_with_roles(module: Module, kernel: str, roles: Sequence[str], limit
     return module.with_functions({**module.functions, kernel: allocated, **functions})
 
 
-def plan_with_roles(module: Module, kernel: str, roles: Sequence[str]) -> SharedMemoryPlan:
-    """The ranges of all, as the functions state them."""
-    plans = [SharedMemoryPlan.of(module.functions[name]) for name in (kernel, *roles)]
-    offsets = {op: at for plan in plans for op, at in plan.offsets.items()}
-    sizes = {op: size for plan in plans for op, size in plan.sizes.items()}
-    return SharedMemoryPlan(offsets, sizes, plans[0].size)
-
-
 def _offset_ranges(function: Function, first: int, end: int) -> Function:
     """`function` with its ranges from byte `first` on."""
     blocks = {

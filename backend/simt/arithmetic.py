@@ -183,7 +183,7 @@ class Numbers:
     def negate(self, element: Element, a: Any) -> Any:
         return self.as_handle(-a.array, element)
 
-    def scaled(self, element: Element, a: Any, power: Any) -> Any:
+    def scale_by_power(self, element: Element, a: Any, power: Any) -> Any:
         return None
 
     def compare(self, predicate: str, element: Element, a: Any, b: Any) -> Any:

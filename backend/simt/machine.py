@@ -67,6 +67,7 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
         self.active = np.ones(threads, bool)
         self.call_function: Callable[..., list[ThreadValues]] | None = None
         self._once: dict[str, Any] = {}
+        self._constants: dict[tuple[Element, int], ThreadValues] = {}
         self.handle = ThreadValues
         self.barriers, self.ended = 0, False
         self.op: Op | None = None
@@ -79,13 +80,18 @@ class SimtThread(Accesses, Private, Matrices, Copies, SimtAsyncUnits, SimtCluste
 
     def as_handle(self, array: Any, element: Element) -> ThreadValues:
         """A handle for `array`, one number or one per thread."""
-        whole = np.broadcast_to(np.asarray(array), (self.threads,))
-        return ThreadValues(whole.astype(self.dtype(element), copy=False))
+        whole = np.asarray(array).astype(self.dtype(element), copy=False)
+        if whole.shape != (self.threads,):
+            whole = np.broadcast_to(whole, (self.threads,))
+        return ThreadValues(whole)
 
     def constant(self, element: Element, bits: int) -> ThreadValues:
-        size = 1 if element.bits <= 8 else element.bits // 8
-        raw = np.frombuffer(bits.to_bytes(size, "little"), self.dtype(element))
-        return self.as_handle(raw[0], element)
+        handle = self._constants.get((element, bits))
+        if handle is None:
+            size = 1 if element.bits <= 8 else element.bits // 8
+            raw = np.frombuffer(bits.to_bytes(size, "little"), self.dtype(element))
+            handle = self._constants[element, bits] = self.as_handle(raw[0], element)
+        return handle
 
     def integer(self, number: int) -> ThreadValues:
         return self.constant(I32, number & 0xFFFFFFFF)

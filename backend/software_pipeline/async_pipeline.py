@@ -41,15 +41,16 @@ def async_pipeline(
     module: Module, *, num_stages: int = 0, shared: int = 98304, prefetch_operands: bool = True,
     warpgroups: int = 0,
 ) -> PassResult:  # fmt: skip
-    """Let copies into shared memory run `stages - 1` iterations ahead of the dots that need them.
+    """Copy operands to shared memory `stages - 1` iterations ahead of the dots that read them.
 
-    A load in a loop that only feeds dots becomes a buffer of `num_stages` stages: before the loop the
-    first slots are filled, and every iteration waits for its own, passes one barrier, begins to
-    fill the slot that the iteration before has read, and takes fragments from its own slot, a
-    step of K at a time. `num_stages` 0 is as many as `shared` bytes hold, 4 at most. `stages` of a
-    latch's branch wins over the option; with 1 the loop stays as it is. With `prefetch_operands`, where a
-    loop has one dot, by `mma`, of several steps, each step's fragments are taken from shared
-    memory before the step before is computed, those of the first step in the iteration before.
+    A load in a loop that only feeds dots becomes a circular buffer of `num_stages` stages. The
+    first stages are filled before the loop. Every iteration waits for its stage, passes one
+    barrier, issues the copy into the stage that the previous iteration has read, and loads
+    fragments from its own stage, one step of K at a time. `num_stages` 0 takes as many stages as
+    `shared` bytes hold, at most 4. `stages` of a latch's branch overrides the option; with 1 the
+    loop stays as it is. With `prefetch_operands`, in a loop with one dot, by `mma`, of several
+    steps, the fragments of a step are loaded from shared memory before the previous step is
+    computed, those of the first step in the previous iteration.
 
     Where `warpgroups` run the kernel, dots that they can compute become `gpu.wgmma`
     (docs/explanation/pipelining.md).
@@ -61,7 +62,7 @@ def async_pipeline(
     without effects. Others stay as they are, with a remark.
 
     before:
-        define kernel void @product(f16* aligned(16) %a, f16* aligned(16) %b, f32* aligned(16) %c, i32 %n) {
+        define kernel void @matmul(f16* aligned(16) %a, f16* aligned(16) %b, f32* aligned(16) %c, i32 %n) {
         entry:
           %i = make_range i32<16>
           %r = expand_dims i32<16, 1> %i {axis = 1}
@@ -95,7 +96,7 @@ def async_pipeline(
     after:
         stage "pipelined"
 
-        define kernel void @product(f16* aligned(16) %a, f16* aligned(16) %b, f32* aligned(16) %c, i32 %n) {
+        define kernel void @matmul(f16* aligned(16) %a, f16* aligned(16) %b, f32* aligned(16) %c, i32 %n) {
         entry:
           %i = make_range i32<16>
           %r = expand_dims i32<16, 1> %i {axis = 1}
@@ -156,15 +157,15 @@ def async_pipeline(
           ret
         }
     """  # noqa: E501
-    found = {
+    outcomes = {
         n: pipeline_function(f, num_stages, shared, prefetch_operands, 4 * warpgroups)
         for n, f in module.functions.items()
     }
-    remarks = tuple(r for outcome in found.values() for r in outcome.remarks)
-    counts = sum(outcome.statistics.get("loops pipelined", 0) for outcome in found.values())
+    remarks = tuple(r for outcome in outcomes.values() for r in outcome.remarks)
+    counts = sum(outcome.statistics.get("loops pipelined", 0) for outcome in outcomes.values())
     if not counts:
         return PassResult(module, remarks)
-    functions = {name: cast(Function, outcome.ir) for name, outcome in found.items()}
+    functions = {name: cast(Function, outcome.ir) for name, outcome in outcomes.items()}
     changed = module.evolve(functions=functions, stage="pipelined")
     return PassResult(changed, remarks, {"loops pipelined": counts})
 
@@ -172,7 +173,8 @@ def async_pipeline(
 def pipeline_function(
     function: Function, num_stages: int, shared: int, prefetch_operands: bool, warps: int = 0
 ) -> PassResult:
-    """The same for one function; `warps` run it where warpgroups may compute its dots, else 0."""
+    """Pipeline the loops of one function; `warps` is their number where warpgroups may compute the
+    dots, else 0."""
     remarks: list[Diagnostic] = []
     count = 0
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
@@ -180,47 +182,49 @@ def pipeline_function(
         if loop is None:
             continue
         options = num_stages, shared, prefetch_operands, warps
-        changed = _pipelined(function, loop, options, remarks)
+        changed = _pipeline_loop(function, loop, options, remarks)
         count += changed is not function
         function = changed
     return PassResult(function, tuple(remarks), {"loops pipelined": count} if count else {})
 
 
-def _pipelined(
+def _pipeline_loop(
     function: Function, loop: Loop, options: tuple[int, int, bool, int], remarks: list[Diagnostic]
 ) -> Function:
     num_stages, shared, prefetch_operands, warps = options
-    found = list(_staged_loads(function, loop, warps))
-    if not found or loop.latch is None:
+    candidates = list(_staged_loads(function, loop, warps))
+    if not candidates or loop.latch is None:
         return function
     asked = getattr(function.blocks[loop.latch].terminator, "stages", None)
-    wanted = asked or num_stages
-    reason = _obstacle(function, loop, [load.op for load in found])
+    requested = asked or num_stages
+    reason = _obstacle(function, loop, [load.op for load in candidates])
     ahead = Lookahead.of(function, loop) if reason is None else None
     if isinstance(ahead, Refusal):
         reason, ahead = ahead, None
     loads: list[StagedLoad] = []
-    for load in found:
+    for load in candidates:
         if ahead is None:
             break
-        alone = Refusal("the other operand is not loaded") if _alone(load, found) else None
+        alone = (
+            Refusal("the other operand is not loaded") if _lacks_partner(load, candidates) else None
+        )
         why = alone or ahead.add(load.op, reads=True)
-        if why is None and loads and not _behind(function, load, loads[0]):
-            why = Refusal("it is not read whenever others are")
+        if why is None and loads and not _follows(function, load, loads[0]):
+            why = Refusal("it does not run whenever the first load does")
         if why is None:
             loads.append(load)
         else:
             remarks.append(why.remark("TIR0653", "not pipelined", load.op.location))
     if ahead is not None and loads:
-        # Addresses and the condition are computed ahead, too, from what the loop may load.
+        # The lookahead also loads what addresses and the loop's condition depend on.
         reason = _obstacle(function, loop, [op for op in ahead.in_order() if isinstance(op, Load)])
     if reason is not None:
-        remarks.extend(reason.remark("TIR0653", "not pipelined", x.op.location) for x in found)
+        remarks.extend(reason.remark("TIR0653", "not pipelined", x.op.location) for x in candidates)
         return function
     if ahead is None or not loads:
         return function
     each = sum(load.place.bytes for load in loads)
-    count = wanted or max(2, min(4, shared // each))
+    count = requested or max(2, min(4, shared // each))
     if count < 2:
         return function
     if count * each > _MOST_BYTES:
@@ -250,7 +254,7 @@ def _warpgroup_operands(
 
 
 _MOST_BYTES = 1 << 18
-"""Bytes of stages for which copies are written: no GPU's block has as much shared memory."""
+"""The most bytes of stages for which copies are emitted: no GPU has as much shared memory."""
 
 
 def _prefetches(function: Function, loop: Loop, loads: list[StagedLoad]) -> bool:
@@ -264,8 +268,8 @@ def _prefetches(function: Function, loop: Loop, loads: list[StagedLoad]) -> bool
 
 
 def _staged_loads(function: Function, loop: Loop, warps: int) -> Iterator[StagedLoad]:
-    """Loads of the loop's own blocks: one in a loop within runs more often. Where
-    `warps` may compute dots as warpgroups, also those of which registers make their operands."""
+    """The loads to stage among the loop's own blocks: those of inner loops run more often. Where
+    `warps` may compute dots as warpgroups, also loads whose operands are computed in registers."""
     if not any(isinstance(op, Dot) for label in loop.blocks for op in function.blocks[label].ops):
         return
     contiguity, innermost = AccessWidths(function), loops(function).innermost
@@ -273,17 +277,17 @@ def _staged_loads(function: Function, loop: Loop, warps: int) -> Iterator[Staged
         if innermost.get(label) != loop.header:
             continue
         for op in function.blocks[label].ops:
-            if isinstance(op, Load) and (found := _staged(function, op, contiguity, warps)):
-                yield found
+            if isinstance(op, Load) and (staged := _stage_load(function, op, contiguity, warps)):
+                yield staged
 
 
-def _staged(
+def _stage_load(
     function: Function, op: Load, contiguity: AccessWidths, warps: int
 ) -> StagedLoad | None:
     tile = op.results[0].type
     if not isinstance(tile, Tile) or len(tile.shape) != 2:
         return None
-    dots = _fed(function, op.results[0], transposed=False)
+    dots = _dots_fed_by(function, op.results[0], transposed=False)
     through_registers = dots is None
     if through_registers:
         from tileir.backend.software_pipeline.warpgroup_dots import dots_through_registers
@@ -303,20 +307,21 @@ def _staged(
     return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
 
 
-def _behind(function: Function, load: StagedLoad, first: StagedLoad) -> bool:
-    """Whether the block of `load` comes after, or is, that of the first load of an iteration."""
+def _follows(function: Function, load: StagedLoad, first: StagedLoad) -> bool:
+    """Whether the block of `load` is dominated by that of the first load of an iteration."""
     place = defining_blocks(function)
     return dominance(function).dominates(place[first.op.results[0]], place[load.op.results[0]])
 
 
-def _alone(load: StagedLoad, found: list[StagedLoad]) -> bool:
-    """Whether a dot by multiply-adds takes its other factor from somewhere else."""
-    feeding = [dot for other in found if other is not load for dot in other.dots]
+def _lacks_partner(load: StagedLoad, candidates: list[StagedLoad]) -> bool:
+    """Whether the other operand of a dot by multiply-adds, fed by `load`, is no candidate."""
+    feeding = [dot for other in candidates if other is not load for dot in other.dots]
     return any(mma_of(dot) is None and dot not in feeding for dot in load.dots)
 
 
 def _stage_layout(tile: Tile, fast: int, dots: list[tuple[Dot, int]]) -> SharedTile:
-    """Rows along the direction of the load; swizzled where several rows are read at once."""
+    """The layout of a stage: rows along the contiguous dimension of the load, swizzled where
+    several rows are read at once."""
     swizzle = full_swizzle(tile.element, tile.shape, fast)
     for dot, k in dots:
         if mma_of(dot) is None and fast != k:
@@ -324,27 +329,29 @@ def _stage_layout(tile: Tile, fast: int, dots: list[tuple[Dot, int]]) -> SharedT
     return SharedTile(tile.element, tile.shape, fast, swizzle)
 
 
-def _fed(function: Function, value: Value, *, transposed: bool) -> list[tuple[Dot, int]] | None:
-    """The dots that take `value` as a factor, with the dimension of the load that is K; None
-    where something else reads it."""
-    found: list[tuple[Dot, int]] = []
+def _dots_fed_by(
+    function: Function, value: Value, *, transposed: bool
+) -> list[tuple[Dot, int]] | None:
+    """The dots that take `value` as an operand, with the dimension of the load that is K; None
+    where another op reads it."""
+    dots: list[tuple[Dot, int]] = []
     readers = uses(function).get(value, ())
     for op in readers:
         if isinstance(op, Dot) and value is not op.c:
             k = 1 if value is op.a else 0
-            found.append((op, 1 - k if transposed else k))
+            dots.append((op, 1 - k if transposed else k))
         elif isinstance(op, Trans) and not transposed and tuple(op.order) == (1, 0):
-            inner = _fed(function, op.results[0], transposed=True)
+            inner = _dots_fed_by(function, op.results[0], transposed=True)
             if inner is None:
                 return None
-            found += inner
+            dots += inner
         else:
             return None
-    return found if found and all(_worth(dot) for dot, _ in found) else None
+    return dots if dots and all(_has_smem_operands(dot) for dot, _ in dots) else None
 
 
-def _worth(dot: Dot) -> bool:
-    """Whether the dot can take its factors from registers: by `mma`, or both from buffers."""
+def _has_smem_operands(dot: Dot) -> bool:
+    """Whether buffers can hold the dot's operands, whose elements take whole bytes."""
     return element_of(dot.a.type).bits >= 8  # type: ignore[union-attr]
 
 

@@ -1,4 +1,5 @@
-"""Rewriting a loop whose loads become copies ahead of it, and its dots."""
+"""Expand a loop into a software pipeline: its loads become asynchronous copies, several iterations
+ahead of the dots that read them."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ from tileir.values import Operand, Value, constant
 
 @attrs.frozen
 class StagedLoad:
-    """A load that becomes a buffer: where a stage lies in shared memory, and the dots it feeds;
-    `through_registers`, where ops on registers make operands of it."""
+    """A load that becomes a circular buffer: the layout of a stage in shared memory, and the dots
+    it feeds; `through_registers`, where the loaded tile is converted in registers first."""
 
     op: Load
     place: SharedTile
@@ -48,9 +49,9 @@ class PipelineExpander:
         self.origin = definitions(function)
         self.buffers = [self._buffer(load) for load in loads]
         self.stored: list[SharedAlloc] = []
-        """Buffers of what threads store."""
+        """Buffers that threads store to."""
         self.deferred_copies: list[Op] = []
-        """What begins to fill the free stages, until it has its place."""
+        """Copies into the free stages that are not placed yet."""
         self.by_value = {x.op.results[0]: i for i, x in enumerate(loads) if not x.through_registers}
 
     def _buffer(self, load: StagedLoad) -> SharedAlloc:
@@ -74,7 +75,7 @@ class PipelineExpander:
         blocks = dict(function.blocks)
         self._before_loop(blocks, before)
         self._in_loop(blocks)
-        self._behind_loop(blocks)
+        self._after_loop(blocks)
         return dce(function.with_blocks(blocks))
 
     def _before_loop(self, blocks: dict[str, Block], label: str) -> None:
@@ -88,9 +89,13 @@ class PipelineExpander:
             if not ahead.tested_first:
                 valid = ahead.both(valid, env, ops)
             state = ahead.advance(env)
-        given = [*ahead.passed(state, valid), constant(I32, 0), constant(I32, self.count - 1)]
-        given += self.on_entry(ops)
-        last = self._passing(block.terminator, given)
+        arguments = [
+            *ahead.header_arguments(state, valid),
+            constant(I32, 0),
+            constant(I32, self.count - 1),
+        ]
+        arguments += self.on_entry(ops)
+        last = self._passing(block.terminator, arguments)
         blocks[label] = attrs.evolve(block, ops=(*ops, last))
 
     def _in_loop(self, blocks: dict[str, Block]) -> None:
@@ -101,8 +106,8 @@ class PipelineExpander:
         blocks[self.loop.header] = attrs.evolve(header, parameters=parameters)
         passed: list[Operand] = []
         place = defining_blocks(self.function)
-        held = {place[load.op.results[0]] for load in self.loads}
-        for label in (n for n in self.loop.order if n in held):
+        loading = {place[load.op.results[0]] for load in self.loads}
+        for label in (n for n in self.loop.order if n in loading):
             blocks[label] = self._with_stages(blocks[label], (read, write), passed)
         block = blocks[latch]
         last: Any = self._passing(block.terminator, passed)
@@ -111,8 +116,8 @@ class PipelineExpander:
     def _with_stages(
         self, block: Block, stages: tuple[Value, Value], passed: list[Operand]
     ) -> Block:
-        """A block whose dots take stages in place of what was loaded. Before the first load of an
-        iteration they are waited for, and `passed` gets what the next iteration is passed."""
+        """`block` with dots that read stages in place of loads. Before the first load of an
+        iteration it waits for the stages, and `passed` gets the arguments of the next iteration."""
         (read, write), ops = stages, list[Op]()
         taken = {load.op for load in self.loads}
         whole: dict[Op, StagedLoad] = {x.op: x for x in self.loads if x.through_registers}
@@ -130,14 +135,14 @@ class PipelineExpander:
         return attrs.evolve(block, ops=(*ops, block.terminator))
 
     def _whole_stage(self, load: StagedLoad, stage: Value) -> Op:
-        """All of what is copied ahead, in registers, in place of the load."""
+        """A load of the whole stage into registers, in place of the global load."""
         buffer = self.buffers[self.loads.index(load)].results[0]
         kind, place = load.op.results[0].type, load.op.location
         return LocalLoad(buffer, stage, kind, results=load.op.results, location=place)
 
-    def _behind_loop(self, blocks: dict[str, Block]) -> None:
-        """Wait for the copies still under way: whoever has the buffers' bytes next, and be it
-        this loop again, must not find them changed."""
+    def _after_loop(self, blocks: dict[str, Block]) -> None:
+        """Wait for the copies in flight at the loop's exits: the bytes of the buffers may be reused
+        afterwards."""
         for label in sorted({target for _, target in self.loop.exits}):
             block = blocks[label]
             blocks[label] = attrs.evolve(block, ops=(AsyncWait(pending=0), *block.ops))
@@ -145,33 +150,34 @@ class PipelineExpander:
     # What an iteration does -----------------------------------------------------------------
 
     def on_entry(self, ops: list[Op]) -> list[Operand]:
-        """What is done after the first stages are on their way; arguments for `parameters`."""
+        """Emit ops after the copies of the first stages were issued; arguments for `parameters`."""
         return []
 
     def parameters(self) -> tuple[Value, ...]:
-        """What the header gets besides what runs ahead and the stages."""
+        """Parameters of the header in addition to the lookahead's and the stages."""
         return ()
 
     def start_iteration(self, write: Value, ops: list[Op]) -> list[Operand]:
-        """Wait for this iteration's stages and begin to fill those that are free; what the next
-        iteration gets. Multiply-adds, of which there are many, get their first factors before."""
+        """Wait for this iteration's stages and issue the copies into free ones; the lookahead's
+        arguments for the next iteration. Dots by multiply-adds, which are many instructions, load
+        their first operands before the copies."""
         self.wait_for_stages(ops)
         by_mma = any(mma_of(dot) is not None for load in self.loads for dot in load.dots)
         return self.issue_copies(write, ops if by_mma else self.deferred_copies)
 
     def wait_for_stages(self, ops: list[Op]) -> None:
-        """Wait for the oldest stages under way, of all threads."""
+        """Wait until the oldest stages in flight are filled by all threads."""
         ops += [AsyncWait(pending=self.count - 2), Barrier()]
 
     def issue_copies(self, write: Value, ops: list[Op]) -> list[Operand]:
-        """Begin to fill the free stages."""
+        """Issue the copies into the free stages."""
         ahead = self.ahead
-        state, valid = ahead.carried()
+        state, valid = ahead.carried_state()
         env, valid = ahead.compute_iteration(state, valid, ops)
         self._copies(env, valid, write, ops)
         if not ahead.tested_first:
             valid = ahead.both(valid, env, ops)
-        return ahead.passed(ahead.advance(env), valid)
+        return ahead.header_arguments(ahead.advance(env), valid)
 
     def _copies(
         self, env: dict[Value, Operand], valid: Operand | None, stage: Operand, ops: list[Op]
@@ -185,12 +191,12 @@ class PipelineExpander:
         ops.append(AsyncCommit())
 
     def _next(self, stage: Value, ops: list[Op]) -> Operand:
-        """The stage after `stage`, in a circle."""
+        """The stage after `stage` in the circular buffer."""
         more = Add(stage, constant(I32, 1))
         full = ICmp(more.results[0], constant(I32, self.count), predicate_=IntegerPredicate.EQ)
-        found = Select(full.results[0], constant(I32, 0), more.results[0])
-        ops += [more, full, found]
-        return found.results[0]
+        following = Select(full.results[0], constant(I32, 0), more.results[0])
+        ops += [more, full, following]
+        return following.results[0]
 
     # Dots -----------------------------------------------------------------------------------
 
@@ -198,14 +204,14 @@ class PipelineExpander:
         return isinstance(op, Trans) and op.value in self.by_value
 
     def source(self, operand: Operand) -> tuple[int, bool] | None:
-        """The number of the load that a factor comes from, and whether it is transposed."""
+        """The number of the load that an operand comes from, and whether it is transposed."""
         staged = {x.op.results[0]: x for x in self.loads if not x.through_registers}
         source = source_of(self.function, staged, operand)
         return None if source is None else (self.loads.index(source[0]), source[1])
 
     def dot(self, dot: Dot, stages: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
-        """The dot, by steps of K where both factors are in buffers; `stages` are this iteration's
-        and the next one's. What is passed for `parameters`."""
+        """Emit the dot, by steps of K where both operands are in buffers; `stages` are this
+        iteration's and the next one's. Arguments for `parameters`."""
         sources = self.source(dot.a), self.source(dot.b)
         depth = shape_of(dot.a.type)[1]
         step = step_of(dot) if None not in sources else depth
@@ -213,51 +219,52 @@ class PipelineExpander:
             step = depth
         total = dot.c
         for start in range(0, depth, step):
-            factors = [
+            operands = [
                 operand if source is None else self.part(source, dim, (start, step), stages[0], ops)
                 for operand, source, dim in zip((dot.a, dot.b), sources, (1, 0), strict=True)
             ]
             self._flush(ops)
-            total = self.added(dot, factors, total, last=start + step == depth, ops=ops)
+            total = self.add_step(dot, operands, total, last=start + step == depth, ops=ops)
         return []
 
     def _flush(self, ops: list[Op]) -> None:
-        """Begin to fill the free stages, if that is still to be done."""
+        """Issue the deferred copies, if there are any."""
         ops += self.deferred_copies
         self.deferred_copies.clear()
 
-    def added(
-        self, dot: Dot, factors: list[Operand], total: Operand, *, last: bool, ops: list[Op]
+    def add_step(
+        self, dot: Dot, operands: list[Operand], total: Operand, *, last: bool, ops: list[Op]
     ) -> Operand:
-        """One step of the dot."""
-        made = dot.evolve(a=factors[0], b=factors[1], c=total, results=())
-        made = attrs.evolve(made, results=dot.results if last else ())
-        ops.append(made)
-        return made.results[0]
+        """Emit one step of the dot; its accumulator."""
+        step = dot.evolve(a=operands[0], b=operands[1], c=total, results=())
+        step = attrs.evolve(step, results=dot.results if last else ())
+        ops.append(step)
+        return step.results[0]
 
     def part(
         self, source: tuple[int, bool], dim: int, steps: tuple[int, int], stage: Operand,
         ops: list[Op],
     ) -> Operand:  # fmt: skip
-        """Of a factor whose dimension `dim` is K: so many steps of K from a first."""
+        """The slice of an operand along its dimension `dim`, which is K: `steps` are its first
+        element and its length."""
         (number, transposed), (start, step) = source, steps
         load = self.loads[number]
         dim = 1 - dim if transposed else dim
         shape, offsets = list(load.place.shape), [0, 0]
         shape[dim], offsets[dim] = step, start
         kind = Tile(load.place.element, tuple(shape))
-        made: Op = LocalLoad(
+        op: Op = LocalLoad(
             self.buffers[number].results[0], stage, kind, offsets=tuple(offsets),
             location=load.op.location,
         )  # fmt: skip
-        ops.append(made)
+        ops.append(op)
         if transposed:
-            made = Trans(made.results[0], order=(1, 0))
-            ops.append(made)
-        return made.results[0]
+            op = Trans(op.results[0], order=(1, 0))
+            ops.append(op)
+        return op.results[0]
 
-    def _passing(self, terminator: Op, given: Iterable[Operand]) -> Op:
-        more = tuple(given)
+    def _passing(self, terminator: Op, arguments: Iterable[Operand]) -> Op:
+        more = tuple(arguments)
         return map_edges(
             terminator, lambda e: with_arguments(e, more) if e.label == self.loop.header else e
         )
@@ -279,8 +286,8 @@ def source_of(
 
 
 def step_of(dot: Dot) -> int:
-    """Steps of K done with fragments that are held together."""
-    found = mma_of(dot)
-    if found is not None:
-        return found.k
+    """Elements of K per step: the K of the instruction, or 16 for multiply-adds."""
+    instruction = mma_of(dot)
+    if instruction is not None:
+        return instruction.k
     return 16

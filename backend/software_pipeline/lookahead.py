@@ -32,8 +32,8 @@ class Lookahead(Slice):
     def of(function: Function, loop: Loop) -> Lookahead | Refusal:
         """For a loop with one latch that leaves from there or from its header; or why its
         condition cannot be computed ahead."""
-        made = Lookahead(function, loop)
-        return made.take([made.condition]) or made
+        lookahead = Lookahead(function, loop)
+        return lookahead.take([lookahead.condition]) or lookahead
 
     def compute_iteration(
         self, state: dict[Value, Operand], valid: Operand | None, ops: list[Op]
@@ -71,16 +71,17 @@ class Lookahead(Slice):
 
     @property
     def parameters(self) -> tuple[Value, ...]:
-        """What the header gets in addition: the state ahead and whether its iteration runs."""
-        return (*self.carried()[0].values(), self._valid)  # type: ignore[return-value]
+        """The header's additional parameters: the lookahead's state and whether its iteration
+        runs."""
+        return (*self.carried_state()[0].values(), self._valid)  # type: ignore[return-value]
 
-    def carried(self) -> tuple[dict[Value, Operand], Operand]:
-        """The state ahead as the header gets it, and whether its iteration runs."""
+    def carried_state(self) -> tuple[dict[Value, Operand], Operand]:
+        """The lookahead's state as parameters of the header, and whether its iteration runs."""
         if self._copies is None:
             self._copies = {p: fresh(p) for p in self.state}
         return dict(self._copies), self._valid
 
-    def passed(self, state: dict[Value, Operand], valid: Operand | None) -> list[Operand]:
+    def header_arguments(self, state: dict[Value, Operand], valid: Operand | None) -> list[Operand]:
         """The arguments for `parameters`."""
         return [*state.values(), constant(I1, True) if valid is None else valid]
 

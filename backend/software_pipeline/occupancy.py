@@ -1,4 +1,4 @@
-"""How many registers the loop of a product may use, so that more blocks run side by side."""
+"""The register limit of a matmul loop under which more blocks are resident."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ from tileir.types import element_of
 from tileir.values import Operand, Value
 
 _PLAIN, _AHEAD = 8, 24
-"""Registers besides sums and fragments: where positions are computed again, and where they and the
-fragments of a step ahead are held."""
+"""Registers besides accumulators and fragments: without prefetch, where positions are recomputed,
+and with it, where positions and the fragments of the next step stay in registers."""
 
 _LEAST = 63
-"""What a limit leaves at least: small products are not what takes a thread's registers."""
+"""The lowest limit: registers do not bound the occupancy of small matmuls."""
 
 _GRAIN = 8
-"""Registers of a thread are allotted in multiples of that."""
+"""Registers of a thread are allocated in multiples of this number."""
 
 
 def register_limit(function: Function, warps: int, machine: Target) -> int | None:
     """The most registers of a thread with which more blocks of `function`, a pipelined loop of one
-    dot by `mma`, run side by side than with fragments read a step ahead; None where there are no
-    more."""
+    dot by `mma`, are resident than with prefetched fragments; None where no more are."""
     dot = _only_dot(function)
     if dot is None:
         return None
-    sums, fragments = _held(dot, warps)
+    accumulators, fragments = _register_words(dot, warps)
     threads = warps * machine.lanes
-    room = machine.shared_per_processor // max(1, _buffers(function))
+    by_shared = machine.shared_per_processor // max(1, _buffers(function))
     plain, ahead = (
-        min(room, machine.registers_per_processor // (threads * _rounded(used)))
-        for used in (sums + fragments + _PLAIN, sums + 2 * fragments + _AHEAD)
+        min(by_shared, machine.registers_per_processor // (threads * _round_up(used)))
+        for used in (accumulators + fragments + _PLAIN, accumulators + 2 * fragments + _AHEAD)
     )
-    if plain <= ahead or sums + fragments + _PLAIN > machine.max_registers:
+    if plain <= ahead or accumulators + fragments + _PLAIN > machine.max_registers:
         return None
     limit = machine.registers_per_processor // (threads * plain) // _GRAIN * _GRAIN - 1
     return limit if limit >= _LEAST else None
 
 
-def _rounded(registers: int) -> int:
+def _round_up(registers: int) -> int:
     return -(-registers // _GRAIN) * _GRAIN
 
 
 def _only_dot(function: Function) -> Dot | None:
-    """The first of the dots into which a loop's only one was split; None where there are others."""
-    found = [
+    """The first of the dots into which a loop's only dot was split; None where a loop has several
+    dots."""
+    dots_of_loops = [
         [op for label in loop.order for op in function.blocks[label].ops if isinstance(op, Dot)]
         for loop in loops(function).by_header.values()
     ]
-    dots = [d for each in found for d in each]
+    dots = [d for each in dots_of_loops for d in each]
     if not dots or mma_of(dots[0]) is None or _buffers(function) == 0:
         return None
     chained = all(b.c is a.results[0] for a, b in pairwise(dots))
@@ -75,8 +75,8 @@ def _from_buffer(function: Function, operand: Operand) -> bool:
     return isinstance(op, LocalLoad)
 
 
-def _held(dot: Dot, warps: int) -> tuple[int, int]:
-    """Words of a thread's sums, and of its fragments of one step."""
+def _register_words(dot: Dot, warps: int) -> tuple[int, int]:
+    """Registers of a thread's accumulator, and of its fragments of one step."""
     layouts, step = layouts_of(dot, warps), step_of(dot)
     depth = layouts.a.extents[-1]
     words = [

@@ -1,4 +1,4 @@
-"""Fragments of a pipelined dot, a step of K ahead of the instructions that need them."""
+"""Prefetch of the fragments of a pipelined dot, one step of K ahead of the `mma`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from tileir.values import Operand, Value, constant
 
 
 class OperandPrefetch(PipelineExpander):
-    """A loop of one dot in several steps. Before a step is computed the fragments of the next one
-    are taken from shared memory; before the last step, those of the first step of the next
-    iteration, behind the wait and the barrier for its stages. The loop carries them."""
+    """A loop of one dot in several steps of K. The fragments of the next step are loaded from
+    shared memory before a step is computed. Before the last step, these are the fragments of the
+    next iteration's first step, loaded after the wait and the barrier for its stages. The loop
+    carries them."""
 
     def on_entry(self, ops: list[Op]) -> list[Operand]:
         self.wait_for_stages(ops)
@@ -20,8 +21,8 @@ class OperandPrefetch(PipelineExpander):
 
     def parameters(self) -> tuple[Value, ...]:
         scratch: list[Op] = []
-        made = self._fragments(self._dot_of(), constant(I32, 0), 0, scratch)
-        self.carried_fragments = tuple(Value(v.type) for v in made)
+        fragments = self._fragments(self._dot_of(), constant(I32, 0), 0, scratch)
+        self.carried_fragments = tuple(Value(v.type) for v in fragments)
         return self.carried_fragments
 
     def start_iteration(self, write: Value, ops: list[Op]) -> list[Operand]:
@@ -29,7 +30,7 @@ class OperandPrefetch(PipelineExpander):
 
     def dot(self, dot: Dot, stages: tuple[Value, Operand], ops: list[Op]) -> list[Operand]:
         depth, step = shape_of(dot.a.type)[1], step_of(dot)
-        held: list[Operand] = list(self.carried_fragments)
+        fragments: list[Operand] = list(self.carried_fragments)
         total = dot.c
         for start in range(0, depth, step):
             following, last = start + step, start + step == depth
@@ -37,17 +38,17 @@ class OperandPrefetch(PipelineExpander):
                 self.wait_for_stages(ops)
             stage, at = (stages[1], 0) if last else (stages[0], following)
             ahead = self._fragments(dot, stage, at, ops)
-            total = self.added(dot, held, total, last=last, ops=ops)
-            held = ahead
-        return held
+            total = self.add_step(dot, fragments, total, last=last, ops=ops)
+            fragments = ahead
+        return fragments
 
     def _dot_of(self) -> Dot:
         return self.loads[0].dots[0]
 
     def _fragments(self, dot: Dot, stage: Operand, start: int, ops: list[Op]) -> list[Operand]:
-        found: list[Operand] = []
+        fragments: list[Operand] = []
         for operand, dim in ((dot.a, 1), (dot.b, 0)):
             source = self.source(operand)
             assert source is not None
-            found.append(self.part(source, dim, (start, step_of(dot)), stage, ops))
-        return found
+            fragments.append(self.part(source, dim, (start, step_of(dot)), stage, ops))
+        return fragments

@@ -1,4 +1,4 @@
-"""A `wgmma` that its loop waits for one iteration later, so that it runs while the next begins."""
+"""Defer the wait for a loop's `wgmma` by one iteration, so that it overlaps with the next one."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from tileir.values import Operand, Value, constant
 
 
 def overlap_wgmma(function: Function, header: str, *, refills: bool = False) -> Function | None:
-    """`function` with the one `wgmma` of the loop at `header` under way while the next iteration's
-    begins; None where the loop does not allow it.
+    """`function` with the only `wgmma` of the loop at `header` in flight while the next iteration's
+    is issued; None where the loop does not allow it.
 
-    An operand's bytes may then be written no sooner than one iteration later. What the loop
-    gives back by `gpu.mbarrier_arrive` is given back that much later. A loop that writes the
-    buffers of the operands itself is left as it is, unless `refills` says that it writes the
-    stage of the iteration before, after a barrier that follows the wait."""
+    The stage of an operand may then be overwritten one iteration later than before, and
+    `gpu.mbarrier_arrive` releases it one iteration later. A loop that writes the buffers of the
+    operands itself is left as it is, unless `refills` says that it writes the stage of the
+    previous iteration, after a barrier that follows the wait."""
     chain = _chain(function, loops(function).by_header[header])
     if chain is None or (not refills and _refills(function, chain)):
         return None
-    return _overlapped(function, chain)
+    return _defer_wait(function, chain)
 
 
 @attrs.frozen(eq=False)
 class _Chain:
-    """A loop that adds one product to what it carries, the wait for it, and the arrivals that give
-    back its slots."""
+    """A loop with one `wgmma` that accumulates into a loop-carried value, the wait for it, and the
+    arrivals that release its stages."""
 
     loop: Loop
-    product: Wgmma
-    carried: Value
+    wgmma: Wgmma
+    accumulator: Value
     wait: WgmmaWait
     arrivals: tuple[MBarrierArrive, ...]
     block: str
@@ -48,78 +48,78 @@ class _Chain:
 def _chain(function: Function, loop: Loop) -> _Chain | None:
     if loop.latch is None or len(loop.exits) != 1:
         return None
-    products = [
+    wgmmas = [
         (label, op)
         for label in loop.order for op in function.blocks[label].ops if isinstance(op, Wgmma)
     ]  # fmt: skip
-    if len(products) != 1 or isinstance(products[0][1].a.type, Tile):
+    if len(wgmmas) != 1 or isinstance(wgmmas[0][1].a.type, Tile):
         return None
-    if loops(function).innermost[products[0][0]] != loop.header:
+    if loops(function).innermost[wgmmas[0][0]] != loop.header:
         return None
-    label, product = products[0]
+    label, wgmma = wgmmas[0]
     ops = function.blocks[label].ops
-    wait = ops[ops.index(product) + 1]
-    if not isinstance(wait, WgmmaWait) or wait.value is not product.result or wait.pending:
+    wait = ops[ops.index(wgmma) + 1]
+    if not isinstance(wait, WgmmaWait) or wait.value is not wgmma.result or wait.pending:
         return None
     chain = _Chain(
-        loop, product, cast(Value, product.c), wait, tuple(_arrivals(ops, ops.index(wait))), label
+        loop, wgmma, cast(Value, wgmma.c), wait, tuple(_arrivals(ops, ops.index(wait))), label
     )
-    return chain if _is_sum(function, chain, product) else None
+    return chain if _is_carried_accumulator(function, chain, wgmma) else None
 
 
 def _refills(function: Function, chain: _Chain) -> bool:
-    """Whether ops of the loop other than the product are given what it reads."""
-    operands = {v for v in (chain.product.a, chain.product.b) if isinstance(v, Value)}
+    """Whether ops of the loop other than the `wgmma` take its buffers."""
+    operands = {v for v in (chain.wgmma.a, chain.wgmma.b) if isinstance(v, Value)}
     return any(
         operands & {*op.operands}
         for label in chain.loop.blocks for op in function.blocks[label].ops
-        if op is not chain.product
+        if op is not chain.wgmma
     )  # fmt: skip
 
 
 def _arrivals(ops: tuple[Op, ...], index: int) -> Iterator[MBarrierArrive]:
-    """The arrivals among those that follow."""
+    """The arrivals among the ops after `index`."""
     return (op for op in ops[index + 1 :] if isinstance(op, MBarrierArrive))
 
 
-def _is_sum(function: Function, chain: _Chain, product: Wgmma) -> bool:
-    """Whether the loop carries the sum, and reads it nowhere else."""
+def _is_carried_accumulator(function: Function, chain: _Chain, wgmma: Wgmma) -> bool:
+    """Whether the accumulator is carried by the loop and not read elsewhere in it."""
     header = function.blocks[chain.loop.header]
-    if chain.carried not in header.parameters or any(
+    if chain.accumulator not in header.parameters or any(
         a.condition is not None for a in chain.arrivals
     ):
         return False
-    index = header.parameters.index(chain.carried)
+    index = header.parameters.index(chain.accumulator)
     latch = function.blocks[cast(str, chain.loop.latch)].terminator
     back = [e.arguments[index] for e in latch.successors if e.label == chain.loop.header]
     inside = {op for n in chain.loop.blocks for op in function.blocks[n].ops}
     readers = uses(function)
-    before = [op for op in readers.get(chain.carried, ()) if op in inside]
+    before = [op for op in readers.get(chain.accumulator, ()) if op in inside]
     after = [op for op in readers.get(chain.wait.result, ()) if op in inside]
     ends = {latch, function.blocks[chain.loop.exits[0][0]].terminator}
     last = chain.loop.exits[0][0]
-    outside = any(op not in inside for op in readers.get(chain.carried, ()))
+    outside = any(op not in inside for op in readers.get(chain.accumulator, ()))
     return (
         back == [chain.wait.result]
         and not (outside and last == chain.loop.latch)
-        and all(op is product or op in ends for op in before)
+        and all(op is wgmma or op in ends for op in before)
         and all(op in ends for op in after)
     )
 
 
-def _overlapped(function: Function, chain: _Chain) -> Function:
+def _defer_wait(function: Function, chain: _Chain) -> Function:
     header, latch = chain.loop.header, chain.loop.latch
     begun, last = Value(I1, "begun"), tuple(Value(I32, "last") for _ in chain.arrivals)
     blocks = dict(function.blocks)
     block = blocks[chain.block]
-    late = dict(zip(chain.arrivals, last, strict=True))
+    deferred = dict(zip(chain.arrivals, last, strict=True))
     ops: list[Op] = []
     for op in block.ops:
         if op is chain.wait:
             ops.append(chain.wait.evolve(pending=1))
-        elif op in late:
+        elif op in deferred:
             arrival = cast(MBarrierArrive, op)
-            ops.append(arrival.evolve(index=late[arrival], condition=begun))
+            ops.append(arrival.evolve(index=deferred[arrival], condition=begun))
         else:
             ops.append(op)
     blocks[chain.block] = attrs.evolve(block, ops=tuple(ops))
@@ -128,48 +128,49 @@ def _overlapped(function: Function, chain: _Chain) -> Function:
     first = (constant(I1, 0), *(constant(I32, 0) for _ in last))
     following = (constant(I1, 1), *(a.index for a in chain.arrivals))
     for label, old in blocks.items():
-        given = following if label == latch else first
-        blocks[label] = _passing(old, header, given)
-    return _waited(function.with_blocks(blocks), chain, (begun, *last))
+        arguments = following if label == latch else first
+        blocks[label] = _passing(old, header, arguments)
+    return _wait_after_loop(function.with_blocks(blocks), chain, (begun, *last))
 
 
-def _passing(block: Block, header: str, given: tuple[Operand, ...]) -> Block:
+def _passing(block: Block, header: str, arguments: tuple[Operand, ...]) -> Block:
     last = map_edges(
-        block.terminator, lambda e: with_arguments(e, given) if e.label == header else e
+        block.terminator, lambda e: with_arguments(e, arguments) if e.label == header else e
     )
     same = last is block.terminator
     return block if same else attrs.evolve(block, ops=(*block.ops[:-1], last))
 
 
-def _waited(function: Function, chain: _Chain, carried: tuple[Value, ...]) -> Function:
-    """The sum waited for on the way out of the loop, the last slots given back."""
+def _wait_after_loop(function: Function, chain: _Chain, carried: tuple[Value, ...]) -> Function:
+    """Add a block at the loop's exit that waits for the accumulator and releases the last
+    stages."""
     ((leaving, target),) = chain.loop.exits
     tested_first = leaving == chain.loop.header and leaving != chain.loop.latch
-    value = chain.carried if tested_first else chain.wait.result
+    value = chain.accumulator if tested_first else chain.wait.result
     whole = WgmmaWait(value)
-    held: Operand = carried[0] if tested_first else constant(I1, 1)
-    slots = carried[1:] if tested_first else tuple(a.index for a in chain.arrivals)
+    predicate: Operand = carried[0] if tested_first else constant(I1, 1)
+    stages = carried[1:] if tested_first else tuple(a.index for a in chain.arrivals)
     arrivals = [
-        a.evolve(index=s, condition=held) for a, s in zip(chain.arrivals, slots, strict=True)
+        a.evolve(index=s, condition=predicate) for a, s in zip(chain.arrivals, stages, strict=True)
     ]
     label = fresh_label(f"{target}.waited", function.blocks)
     passing = {value: whole.result}
     last = function.blocks[leaving].terminator
     (edge,) = (e for e in last.successors if e.label == target)
-    given = (passing.get(a, a) if isinstance(a, Value) else a for a in edge.arguments)
-    made = Block(label, (), (whole, *arrivals, Branch(Successor(target, tuple(given)))))
+    arguments = (passing.get(a, a) if isinstance(a, Value) else a for a in edge.arguments)
+    exit_block = Block(label, (), (whole, *arrivals, Branch(Successor(target, tuple(arguments)))))
     blocks: dict[str, Block] = {}
     for name, block in function.blocks.items():
         inside = name in chain.loop.blocks
         blocks[name] = block if inside else _reading(block, passing)
         if name == leaving:
             blocks[name] = _leaving(block, target, label)
-            blocks[label] = made
+            blocks[label] = exit_block
     return function.with_blocks(blocks)
 
 
 def _leaving(block: Block, old: str, new: str) -> Block:
-    """`block` with its edge to `old` leading to `new`, which takes nothing."""
+    """`block` with its edge to `old` redirected to `new`, which has no parameters."""
     last = map_edges(block.terminator, lambda e: Successor(new) if e.label == old else e)
     return attrs.evolve(block, ops=(*block.ops[:-1], last))
 

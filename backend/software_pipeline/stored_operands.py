@@ -113,19 +113,19 @@ class _Operands:
                 for x in available:
                     self._store(x, stored, result)
                 result += [AsyncFence(), Barrier()]
-            result += self._multiplied(operands, stored)
+            result += self._wgmma(operands, stored)
         return attrs.evolve(block, ops=tuple(result))
 
     def _wgmma_dot(self, dot: Dot) -> _WgmmaDot | None:
         if not is_computed(dot, self.warps):
             return None
-        b = self._stored(dot, "b")
-        a = self._stored(dot, "a") if self._is_loaded(dot.a) else None
+        b = self._stored_operand(dot, "b")
+        a = self._stored_operand(dot, "a") if self._is_loaded(dot.a) else None
         return None if b is None else _WgmmaDot(dot, a, b)
 
-    def _stored(self, dot: Dot, name: str) -> _Stored | None:
-        """The operand as matrix descriptors may describe it once it is stored: along the dimension
-        in which its elements were contiguous, if they may be."""
+    def _stored_operand(self, dot: Dot, name: str) -> _Stored | None:
+        """The operand as matrix descriptors can describe it once it is stored: along the dimension
+        in which its elements were contiguous, where possible; None where they cannot."""
         operand: Operand = getattr(dot, name)
         op = self._origin_of(operand)
         transposed = isinstance(op, Trans) and tuple(op.order) == (1, 0)
@@ -171,7 +171,7 @@ class _Operands:
         self.bytes += place.bytes
         ops.append(LocalStore(x.value, buffer.results[0], constant(I32, 0)))
 
-    def _multiplied(
+    def _wgmma(
         self, operands: _WgmmaDot, stored: dict[tuple[Operand, SharedTile], SharedAlloc]
     ) -> list[Op]:
         dot, a, b, none = operands.dot, operands.a, operands.b, constant(I32, 0)

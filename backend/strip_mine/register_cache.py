@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import attrs
 
+from tileir.backend.demand import words
 from tileir.backend.strip_mine.plan import Plan, Sink
-from tileir.backend.strip_mine.register_limits import words
 from tileir.backend.strip_mine.slicing import ChunkEmitter, runs_in_order
 from tileir.op import Op
 from tileir.types import shape_of

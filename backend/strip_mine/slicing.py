@@ -52,7 +52,7 @@ def slice_of(
     Loads are repeated only if they are among the ops `available`. The slice ends at `staged` ops
     and at ops that run once and in order, each cut along one dimension. Chunks of `sliced` values
     are slices of the whole value."""
-    from tileir.backend.strip_mine.register_limits import words
+    from tileir.backend.demand import words
 
     slice, waiting = ChunkSlice(), list(needs)
     while waiting:

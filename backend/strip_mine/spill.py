@@ -13,8 +13,8 @@ from typing import cast
 import attrs
 
 from tileir.analysis.partial import collects
+from tileir.backend.demand import words
 from tileir.backend.strip_mine.plan import is_reorderable, straight_line_regions
-from tileir.backend.strip_mine.register_limits import words
 from tileir.backend.strip_mine.slicing import ChunkBuffers, chunk_type, dimension
 from tileir.field import Successor
 from tileir.ir import Block, Function

@@ -10,14 +10,14 @@ import attrs
 
 from tileir.analysis.partial import collects
 from tileir.analysis.uses import definitions
-from tileir.backend.strip_mine.emit_loops import LoopEmitter, chunk_size
-from tileir.backend.strip_mine.plan import Plan, Planner, Sink, straight_line_regions, tile_of
-from tileir.backend.strip_mine.register_limits import (
+from tileir.backend.demand import (
     is_large,
     max_tile_words,
     registers_of,
     warps_of,
 )
+from tileir.backend.strip_mine.emit_loops import LoopEmitter, chunk_size
+from tileir.backend.strip_mine.plan import Plan, Planner, Sink, straight_line_regions, tile_of
 from tileir.backend.strip_mine.spill import (
     SpillChunks,
     SpilledFunction,

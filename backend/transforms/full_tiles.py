@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from tileir.analysis.alignment import Alignment
-from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import definitions, uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import contiguous_dim, is_access
@@ -220,9 +219,12 @@ class _FullTileVersioning:
             left, right = right, left
         elif relation not in ("slt", "sle", "ult", "ule"):
             return False
-        bounds = ranges(self.function)
-        if relation[0] == "u" and min(bounds.of(v)[0] for v in (left, right)) < 0:
-            return False
+        if relation[0] == "u":
+            from tileir.analysis.ranges import ranges  # bounds are signed mostly
+
+            bounds = ranges(self.function)
+            if min(bounds.of(v)[0] for v in (left, right)) < 0:
+                return False
         facts = self.widths.facts
         return _is_nondecreasing(facts.of(left), shape_of(left.type)) and _is_constant(
             facts.of(right), shape_of(right.type)

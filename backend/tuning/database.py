@@ -120,7 +120,7 @@ class Database:
         with self._writing() as connection:
             _insert(connection, _family_id(connection, family), _row(outcome))
 
-    def known(self, family: Family) -> list[CandidateOutcome]:
+    def outcomes(self, family: Family) -> list[CandidateOutcome]:
         """Everything kept of `family`, oldest first."""
         query = (
             f"select {', '.join(_COLUMNS)} from outcome join family on family = id where "

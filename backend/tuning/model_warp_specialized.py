@@ -18,7 +18,8 @@ needs for the bytes of first accesses, nor than power allows for so many operati
 
 Constants are for one H200: times in seconds, sizes in bytes, rates in units a second. Unless stated
 otherwise they were fitted together to 5213 measurements of 109 problems
-(benchmarks/results/products*.json) and rounded. `docs/explanation/tuning.md` states their accuracy.
+(benchmarks/results/matmul_shapes*.json) and rounded. `docs/explanation/tuning.md` states their
+accuracy.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Effect:
     parameter: str
     choice: Choice
     seconds: float
-    factor: float
+    ratio: float
 
 
 def explained(result: Result) -> str:
@@ -59,7 +59,7 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 1e-9:.4g} ns"
 
 
-def ranks_agree(result: Result) -> float | None:
+def rank_correlation(result: Result) -> float | None:
     """Spearman's correlation of the model's order with the measured one; None for fewer than
     three candidates, or no model."""
     both = [(o.predicted, o.seconds) for o in result.measured if o.predicted is not None]
@@ -123,7 +123,7 @@ def _model(result: Result, best: CandidateOutcome) -> Iterator[str]:
             f"  {estimate.resident} blocks of {use.warps} warps a processor, {estimate.waves:.2f} "
             f"waves; {use.shared} bytes shared, about {use.registers} registers of {use.limit}"
         )
-    agreement = ranks_agree(result)
+    agreement = rank_correlation(result)
     chosen = min(
         (o for o in result.measured if o.predicted is not None),
         key=lambda o: (o.predicted, o.name), default=None,
@@ -161,7 +161,7 @@ def _effects(result: Result) -> Iterator[str]:
     for parameter in result.problem.space.parameters:
         mine = [e for e in rows if e.parameter == parameter.name]
         if len(mine) > 1:
-            yield f"  {parameter.name}: " + ", ".join(f"{e.choice} {e.factor:.3f}" for e in mine)
+            yield f"  {parameter.name}: " + ", ".join(f"{e.choice} {e.ratio:.3f}" for e in mine)
 
 
 def _left_out(result: Result) -> Iterator[str]:

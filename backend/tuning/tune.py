@@ -33,11 +33,11 @@ class Observer(Protocol):
         """`what` starts, of about `total` steps."""
         ...
 
-    def surveyed(self) -> None:
+    def on_survey(self) -> None:
         """One candidate was looked at."""
         ...
 
-    def found(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
+    def on_result(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
         """One candidate was measured, or failed."""
         ...
 
@@ -49,10 +49,10 @@ class Silent:
     def begin(self, what: str, total: int) -> None:
         pass
 
-    def surveyed(self) -> None:
+    def on_survey(self) -> None:
         pass
 
-    def found(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
+    def on_result(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
         pass
 
 
@@ -194,7 +194,7 @@ class _Run:
         surveys: dict[str, tuple[Point, Survey]] = {}
         refusals: list[CandidateOutcome] = []
         for point, survey in self.evaluator.survey(points, self.numbers, self.footprint):
-            self.observer.surveyed()
+            self.observer.on_survey()
             if isinstance(survey, Survey):
                 surveys[named(point)] = point, survey
             else:
@@ -209,7 +209,7 @@ class _Run:
         self, surveys: Mapping[str, tuple[Point, Survey]], left_out: Sequence[CandidateOutcome]
     ) -> Result:
         """The result of the search among the points surveyed."""
-        self.known = {(o.name, o.launches): o for o in self.database.known(self.family)}
+        self.known = {(o.name, o.launches): o for o in self.database.outcomes(self.family)}
         predicted = {n: s.seconds for n, (_, s) in surveys.items() if s.seconds is not None}
         place = {named(p): i for i, p in enumerate(self.problem.space)} if not predicted else {}
         names = sorted(surveys, key=lambda n: (predicted.get(n, 0.0), place.get(n, 0), n))
@@ -255,7 +255,7 @@ class _Run:
         outcomes[outcome.name] = outcome
         good = [o for o in (*self.order.values(), *outcomes.values()) if o.good]
         best = min(good, key=lambda o: o.seconds or 0.0, default=None)
-        self.observer.found(outcome, best)
+        self.observer.on_result(outcome, best)
 
     def _remembered(self, trial: Trial) -> CandidateOutcome | None:
         """The outcome in the database: by as many launches, or a failure, which no number of

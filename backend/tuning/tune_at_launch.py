@@ -79,7 +79,7 @@ class _Here:
     def seconds(self, candidate: Candidate, artifact: Artifact) -> float | TileirError:
         """Those of one launch, or what the launch raised."""
         family, point = self._family(candidate), self._point(candidate, artifact)
-        for outcome in self.database.known(family):
+        for outcome in self.database.outcomes(family):
             if outcome.point == point and outcome.seconds is not None:
                 return outcome.seconds
         try:

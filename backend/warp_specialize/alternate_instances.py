@@ -1,4 +1,4 @@
-"""A role that does every other program instance, and counts the slots of all."""
+"""A consumer that computes every other program instance, and counts the stages of all."""
 
 from __future__ import annotations
 
@@ -23,59 +23,59 @@ if TYPE_CHECKING:
     from tileir.backend.transforms.carry_state import State
 
 
-def alternate_instances(function: Function, member: int) -> Function | Refusal:
-    """The body of `function` for one of two that take turns: its loop over instances does every
-    other of them, from the first (`member` 0) or second on; the last parameter has become the
-    barriers of turns, of which a member waits for its own."""
+def alternate_instances(function: Function, index: int) -> Function | Refusal:
+    """The body of `function` for one of two ping-pong consumers: its loop computes every other
+    instance, from the first (`index` 0) or second (1) on. A parameter is added for the two barriers
+    that order the consumers; each waits for barrier `index`."""
     from tileir.backend.transforms.clone import clone
     from tileir.backend.transforms.unroll import unroll_by_two
 
     outer = _instances(function)
     if outer is None:
-        return Refusal("there is no loop over instances around its products")
-    found = unroll_by_two(function, outer)
-    if found is None:
-        return Refusal("an instance hands on what it computes")
-    doubled, labels = found
-    own = set(outer.order) if member == 0 else set(labels.values())
-    other = set(labels.values()) if member == 0 else set(outer.order)
-    passed = _without_effects(doubled, other)
-    if passed is None:
-        return Refusal("what an instance computes decides where the next one goes")
-    places = _places(passed, own)
-    if places is None:
-        return Refusal("there is no place for a turn to begin or end")
-    turns = Value(BARRIERS, "turns")
-    with_turns = _Waiting(turns, member, *places).function(passed)
-    parameters = (*function.parameters, Parameter(turns))
-    return clone(simplify_cfg(dce(with_turns.evolve(parameters=parameters))))
+        return Refusal("no loop over instances is around the matmuls")
+    unrolled = unroll_by_two(function, outer)
+    if unrolled is None:
+        return Refusal("a computed value is carried to the next instance")
+    doubled, labels = unrolled
+    own = set(outer.order) if index == 0 else set(labels.values())
+    other = set(labels.values()) if index == 0 else set(outer.order)
+    alternating = _without_effects(doubled, other)
+    if alternating is None:
+        return Refusal("control flow depends on values that the other consumer computes")
+    points = _order_points(alternating, own)
+    if points is None:
+        return Refusal("the waits for stages have no common first or last block")
+    barriers = Value(BARRIERS, "order")
+    with_barriers = _OrderBarriers(barriers, index, *points).function(alternating)
+    parameters = (*function.parameters, Parameter(barriers))
+    return clone(simplify_cfg(dce(with_barriers.evolve(parameters=parameters))))
 
 
 def _instances(function: Function) -> Loop | None:
-    """The outermost loop around all products, if control leaves it at its head alone."""
+    """The outermost loop around all matmuls, if its only exit is in its header."""
     nest = loops(function)
-    around = {label: nest.around(label) for label in _of(function, Wgmma)}
+    around = {label: nest.around(label) for label in _blocks_with(function, Wgmma)}
     tops: set[str] = set()
-    for found in around.values():
-        if found is None:
+    for loop in around.values():
+        if loop is None:
             return None
-        while found.parent is not None:
-            found = nest.by_header[found.parent]
-        tops.add(found.header)
+        while loop.parent is not None:
+            loop = nest.by_header[loop.parent]
+        tops.add(loop.header)
     if len(tops) != 1:
         return None
     loop = nest.by_header[tops.pop()]
     return loop if {label for label, _ in loop.exits} == {loop.header} else None
 
 
-def _of(function: Function, kind: type[Op]) -> list[str]:
-    """Blocks that hold ops of a kind."""
+def _blocks_with(function: Function, kind: type[Op]) -> list[str]:
+    """The blocks that have ops of a kind."""
     return [n for n, b in function.blocks.items() if any(isinstance(op, kind) for op in b.ops)]
 
 
 def _without_effects(function: Function, labels: set[str]) -> Function | None:
-    """`function` whose blocks `labels` change nothing; None where control flow needs what they
-    lack."""
+    """`function` without the ops with effects of blocks `labels`; None where other ops need their
+    results."""
     missing: set[Value] = set()
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
@@ -90,18 +90,19 @@ def _without_effects(function: Function, labels: set[str]) -> Function | None:
     return None if read & missing else cleaned
 
 
-def _places(function: Function, own: set[str]) -> tuple[str, str] | None:
-    """The blocks before whose first wait for a slot, and after whose last, a turn begins and ends;
-    where they have none it begins at their end and ends at their head."""
-    waits = [label for label in _of(function, MBarrierWait) if label in own]
-    once, tree = _each_round(function, own), dominance(function)
+def _order_points(function: Function, own: set[str]) -> tuple[str, str] | None:
+    """The block before whose first wait for a stage (or at whose end) the consumer waits for its
+    order barrier, and the block after whose last wait (or at whose start) it arrives at the
+    other's."""
+    waits = [label for label in _blocks_with(function, MBarrierWait) if label in own]
+    once, tree = _blocks_of_every_instance(function, own), dominance(function)
     first = [n for n in once if all(tree.dominates(n, w) for w in waits)]
     last = [n for n in once if not _reaches(function, n, set(waits), own)]
     return (first[-1], last[0]) if waits and first and last else None
 
 
-def _each_round(function: Function, own: set[str]) -> list[str]:
-    """Blocks of an instance that every instance comes to once, in order."""
+def _blocks_of_every_instance(function: Function, own: set[str]) -> list[str]:
+    """The blocks that every instance executes once, in order."""
     nest, tree, graph = loops(function), dominance(function), cfg(function)
     depth = min(nest.depth(label) for label in own)
     ends = [
@@ -115,7 +116,7 @@ def _each_round(function: Function, own: set[str]) -> list[str]:
 
 
 def _reaches(function: Function, label: str, targets: set[str], own: set[str]) -> bool:
-    """Whether control goes on from `label` to a target of the same instance."""
+    """Whether control may reach a target from `label` in the same instance."""
     seen: set[str] = set()
     stack = [n for n in cfg(function).successors[label] if n in own]
     while stack:
@@ -129,29 +130,30 @@ def _reaches(function: Function, label: str, targets: set[str], own: set[str]) -
 
 
 @attrs.frozen(eq=False)
-class _Waiting:
-    """A function's turns: where they begin and end. The one that is first finds its turn begun."""
+class _OrderBarriers:
+    """Inserts the wait and the arrival at the order barriers, in blocks `begin` and `end`. The
+    first wait of consumer 0 does not block."""
 
-    turns: Value
-    member: int
+    barriers: Value
+    index: int
     begin: str
     end: str
 
     def function(self, function: Function) -> Function:
         from tileir.backend.transforms.carry_state import thread_state_through
 
-        start = (constant(I32, 1 - self.member),)
-        return thread_state_through(function, [(I32, "turn")], start, self._block)
+        start = (constant(I32, 1 - self.index),)
+        return thread_state_through(function, [(I32, "order_parity")], start, self._block)
 
     def _block(self, block: Block, state: State) -> tuple[list[Op], State]:
         ops, (parity,) = list(block.ops), state
         waits = [i for i, op in enumerate(ops) if isinstance(op, MBarrierWait)]
         if block.label == self.end:
             at = waits[-1] + 1 if waits else 0
-            ops.insert(at, MBarrierArrive(self.turns, constant(I32, 1 - self.member)))
+            ops.insert(at, MBarrierArrive(self.barriers, constant(I32, 1 - self.index)))
         if block.label == self.begin:
             at = waits[0] if waits else len(ops) - 1
-            more: list[Op] = [MBarrierWait(self.turns, constant(I32, self.member), parity)]
+            more: list[Op] = [MBarrierWait(self.barriers, constant(I32, self.index), parity)]
             parity = flip_parity(parity, more)
             ops[at:at] = more
         return ops, (parity,)

@@ -1,5 +1,5 @@
-"""The last product of a round one round later: the loop as its first round, the others and what
-is left over."""
+"""Rewrite a loop of chained matmuls so that the last matmul of an iteration is issued in the next
+one: as a first iteration, a main loop, and the last matmul after it."""
 
 from __future__ import annotations
 
@@ -25,105 +25,108 @@ if TYPE_CHECKING:
 Env = dict[Value, Operand]
 
 
-def delayed(function: Function, chain: MatmulChain, *, ordered_softmax: bool) -> Function:
-    """`function` with the last product of `chain` beside what the next round does before it, begun
-    by warpgroups in turns where `ordered_softmax`."""
-    return _Delaying(function, chain, ordered_softmax=ordered_softmax).function_()
+def pipeline_chain(function: Function, chain: MatmulChain, *, ordered_softmax: bool) -> Function:
+    """`function` with the last matmul of `chain` overlapped with the next iteration. With
+    `ordered_softmax`, warpgroups alternate in issuing their matmuls."""
+    return _ChainPipeliner(function, chain, ordered_softmax=ordered_softmax).build()
 
 
-class _Delaying:
+class _ChainPipeliner:
     def __init__(self, function: Function, chain: MatmulChain, *, ordered_softmax: bool) -> None:
         from tileir.backend.warp_specialize.chained_matmuls import latch_arguments
 
         self.function, self.chain, self.ordered_softmax = function, chain, ordered_softmax
         self.header, self.latch = function.blocks[chain.header], function.blocks[chain.latch]
         self.labels: dict[str, str] = {}
-        for name in ("rounds", "round", "last", "behind"):
+        for name in ("mainloop", "body", "last", "exit"):
             self.labels[name] = self._fresh(name)
-        self.copies = {chain.body: self.labels["round"]}
+        self.copies = {chain.body: self.labels["body"]}
         for label in chain.labels[1:]:
-            self.copies[label] = self._fresh(f"round.{label}")
-        self.passed = latch_arguments(self.header, self.latch)
+            self.copies[label] = self._fresh(f"body.{label}")
+        self.next_values = latch_arguments(self.header, self.latch)
 
     def _fresh(self, name: str) -> str:
         taken = {*self.function.blocks, *self.labels.values()}
         return fresh_label(f"{self.chain.header}.{name}", taken)
 
-    def function_(self) -> Function:
-        """The function with the product delayed."""
-        carried = [v for v in self.header.parameters if v is not self.chain.total]
+    def build(self) -> Function:
+        """The function with the pipelined loop."""
+        carried = [v for v in self.header.parameters if v is not self.chain.accumulator]
         blocks: dict[str, Block] = {}
         for label, block in self.function.blocks.items():
-            blocks[label] = self._tested(block) if label == self.chain.header else block
+            blocks[label] = self._first_header(block) if label == self.chain.header else block
             if label == self.chain.latch:
-                blocks[label] = self._first(block, carried)
+                blocks[label] = self._first_latch(block, carried)
         last = max(self.chain.labels, key=tuple(self.function.blocks).index)
-        made = inserted(blocks, last, self._rounds(carried))
-        return self._behind(self.function.with_blocks(made))
+        pipelined = insert_blocks(blocks, last, self._mainloop(carried))
+        return self._add_exit(self.function.with_blocks(pipelined))
 
-    def _tested(self, block: Block) -> Block:
-        """The test before the first round; where there is none, go behind the loop at once."""
-        behind = Successor(self.labels["behind"], self.header.parameters)
-        last = map_edges(block.terminator, lambda e: behind if e.label == self.chain.target else e)
+    def _first_header(self, block: Block) -> Block:
+        """The test of the first iteration; where there is none, control goes to the exit."""
+        exit_ = Successor(self.labels["exit"], self.header.parameters)
+        last = map_edges(block.terminator, lambda e: exit_ if e.label == self.chain.target else e)
         return attrs.evolve(block, ops=(*block.ops[:-1], last))
 
-    def _first(self, latch: Block, carried: Sequence[Value]) -> Block:
-        """The end of the first round, without its last product."""
-        given = [v if v in self.chain.moved else self.passed[v] for v in carried]
+    def _first_latch(self, latch: Block, carried: Sequence[Value]) -> Block:
+        """The latch of the first iteration, without the last matmul."""
+        arguments = [v if v in self.chain.cursors else self.next_values[v] for v in carried]
         last = self.chain.last
-        edge = Successor(self.labels["rounds"], (*given, last.a, last.c))
-        ops = [op for op in latch.ops[:-1] if op not in self.chain.late]
+        edge = Successor(self.labels["mainloop"], (*arguments, last.a, last.c))
+        ops = [op for op in latch.ops[:-1] if op not in self.chain.delayed]
         return attrs.evolve(latch, ops=(*ops, Branch(edge)))
 
-    def _rounds(self, carried: Sequence[Value]) -> dict[str, Block]:
-        """The loop, and the last product behind it."""
+    def _mainloop(self, carried: Sequence[Value]) -> dict[str, Block]:
+        """The main loop, and the last matmul after it."""
         chain, labels = self.chain, self.labels
         env: Env = {v: fresh(v) for v in carried}
-        factor, total = Value(chain.last.a.type, "factor"), Value(chain.last.c.type, "total")
+        operand_a, accumulator = (
+            Value(chain.last.a.type, "operand"),
+            Value(chain.last.c.type, "acc"),
+        )
         parameters = tuple(cast(Value, env[v]) for v in carried)
         test = [copy_op(op, env) for op in self.header.ops]
-        test[-1] = self._leading(test[-1])
-        head = Block(labels["rounds"], (*parameters, factor, total), test)
+        test[-1] = self._test_of_mainloop(test[-1])
+        head = Block(labels["mainloop"], (*parameters, operand_a, accumulator), test)
         outer = Env(env)
-        blocks = self._round(Env(env), carried, (factor, total))
-        late = [self._copied(op, outer, factor, total) for op in chain.late]
+        blocks = self._body(Env(env), carried, (operand_a, accumulator))
+        last = [self._copy_delayed(op, outer, operand_a, accumulator) for op in chain.delayed]
         ends = [
-            read(outer, self.passed[p] if p in (chain.total, *chain.moved) else p)
+            resolve(outer, self.next_values[p] if p in (chain.accumulator, *chain.cursors) else p)
             for p in self.header.parameters
         ]
-        leave = Branch(Successor(labels["behind"], tuple(ends)))
-        tail = Block(labels["last"], (), (*late, leave))
-        return {labels["rounds"]: head, **blocks, labels["last"]: tail}
+        leave = Branch(Successor(labels["exit"], tuple(ends)))
+        tail = Block(labels["last"], (), (*last, leave))
+        return {labels["mainloop"]: head, **blocks, labels["last"]: tail}
 
-    def _leading(self, last: Op) -> Op:
-        names = {self.chain.body: "round", self.chain.target: "last"}
+    def _test_of_mainloop(self, last: Op) -> Op:
+        names = {self.chain.body: "body", self.chain.target: "last"}
         return map_edges(last, lambda e: Successor(self.labels[names[e.label]]))
 
-    def _round(
-        self, env: Env, carried: Sequence[Value], product: tuple[Value, Value]
+    def _body(
+        self, env: Env, carried: Sequence[Value], operands: tuple[Value, Value]
     ) -> dict[str, Block]:
-        """A round: its first product, the last one of the round before, what needs neither the sum
-        of that one, and then what does."""
+        """The body of the main loop: the first matmul of an iteration, the last one of the previous
+        iteration, the ops that do not depend on the latter, and then those that do."""
         chain, blocks = self.chain, dict[str, Block]()
         for label in chain.labels:
             old = self.function.blocks[label]
             parameters = tuple(fresh(v) for v in old.parameters)
             env.update(zip(old.parameters, parameters, strict=True))
-            ops = self._alike(old, env, product)
+            ops = self._independent_ops(old, env, operands)
             if label == chain.latch:
-                ops += self._ending(env, product)
-                ops.append(self._again(env, carried))
+                ops += self._dependent_ops(env, operands)
+                ops.append(self._back_edge(env, carried))
             else:
-                ops.append(map_edges(copy_op(old.terminator, env), self._inside))
+                ops.append(map_edges(copy_op(old.terminator, env), self._edge_in_body))
             blocks[self.copies[label]] = Block(self.copies[label], parameters, tuple(ops))
         return blocks
 
-    def _inside(self, edge: Successor) -> Successor:
+    def _edge_in_body(self, edge: Successor) -> Successor:
         return Successor(self.copies[edge.label], edge.arguments)
 
-    def _alike(self, block: Block, env: Env, product: tuple[Value, Value]) -> list[Op]:
-        """The ops of a block of a round that do not wait for the late product, which begins where
-        the first one of the round is waited for."""
+    def _independent_ops(self, block: Block, env: Env, operands: tuple[Value, Value]) -> list[Op]:
+        """The ops of a block that do not depend on the delayed matmul, which is issued just before
+        the wait for the first one."""
         from tileir.ops.warpgroup import NamedBarrierArrive, NamedBarrierSync
 
         chain, ops = self.chain, list[Op]()
@@ -131,86 +134,92 @@ class _Delaying:
             if self.ordered_softmax and op.results and op.results[0] is chain.first.value:
                 ops.append(NamedBarrierSync())
             if op is chain.first:
-                begin = (x for x in chain.late if not self._after(x))
-                ops += [self._copied(x, env, *product) for x in begin]
+                begin = (x for x in chain.delayed if not self._is_after_wait(x))
+                ops += [self._copy_delayed(x, env, *operands) for x in begin]
                 first = cast(WgmmaWait, copy_op(op, env))
                 ops += [
                     *([NamedBarrierArrive()] if self.ordered_softmax else []),
                     first.evolve(pending=1),
                 ]
-            elif op not in chain.late and op not in chain.following:
+            elif op not in chain.delayed and op not in chain.dependent:
                 ops.append(copy_op(op, env))
         return ops
 
-    def _ending(self, env: Env, product: tuple[Value, Value]) -> list[Op]:
-        """The end of a round: the late product waited for, and what needs its sum."""
-        chain, ops = self.chain, list(self._ordered(env))
-        ops += [self._copied(x, env, *product) for x in chain.late if self._after(x)]
-        env[chain.total] = env[chain.wait.result]
-        return [*ops, *(self._follow(op, env) for op in chain.following)]
+    def _dependent_ops(self, env: Env, operands: tuple[Value, Value]) -> list[Op]:
+        """The wait for the delayed matmul, and the ops that need its accumulator."""
+        chain, ops = self.chain, list(self._schedule_barriers(env))
+        ops += [
+            self._copy_delayed(x, env, *operands) for x in chain.delayed if self._is_after_wait(x)
+        ]
+        env[chain.accumulator] = env[chain.wait.result]
+        return [*ops, *(self._copy_dependent(op, env) for op in chain.dependent)]
 
-    def _follow(self, op: Op, env: Env) -> Op:
-        """An op that needs the sum; where rows of it are multiplied by factors of their own, which
-        are 1 but for few rounds, warps look at these first."""
+    def _copy_dependent(self, op: Op, env: Env) -> Op:
+        """A copy of an op that needs the accumulator. A scale per row, as of online softmax,
+        becomes a conditional scale, since it is 1 in most iterations."""
         from tileir.ops.warpgroup import ConditionalScale
 
         copied = copy_op(op, env)
-        total = env[self.chain.wait.result]
+        accumulator = env[self.chain.wait.result]
         if not isinstance(copied, FMul) or copied.rounding is not Rounding.NEAREST or copied.ftz:
             return copied
-        factor = copied.rhs if copied.lhs is total else copied.lhs
-        if total not in (copied.lhs, copied.rhs) or not self._is_by_row(op, env, factor):
+        scale = copied.rhs if copied.lhs is accumulator else copied.lhs
+        if accumulator not in (copied.lhs, copied.rhs) or not self._is_by_row(op, env, scale):
             return copied
-        return ConditionalScale(total, factor, results=copied.results, location=op.location)
+        return ConditionalScale(accumulator, scale, results=copied.results, location=op.location)
 
-    def _is_by_row(self, op: Op, env: Env, factor: Operand) -> bool:
-        """Whether `factor`, an operand of the copy of `op`, is the same in each row."""
-        old = next((v for v in _values(op.operands) if env.get(v, v) is factor), None)
-        made = None if old is None else definitions(self.function).get(old)
-        return isinstance(made, Broadcast) and shape_of(made.value.type)[-1] == 1
+    def _is_by_row(self, op: Op, env: Env, scale: Operand) -> bool:
+        """Whether `scale`, an operand of the copy of `op`, has one value per row."""
+        old = next((v for v in _values(op.operands) if env.get(v, v) is scale), None)
+        definition = None if old is None else definitions(self.function).get(old)
+        return isinstance(definition, Broadcast) and shape_of(definition.value.type)[-1] == 1
 
-    def _again(self, env: Env, carried: Sequence[Value]) -> Op:
-        """To the next round."""
-        given = [read(env, self.passed[p]) for p in carried]
-        following = [read(env, v) for v in (self.chain.last.a, self.chain.last.c)]
-        return Branch(Successor(self.labels["rounds"], (*given, *following)))
+    def _back_edge(self, env: Env, carried: Sequence[Value]) -> Op:
+        """The branch to the next iteration."""
+        arguments = [resolve(env, self.next_values[p]) for p in carried]
+        operands = [resolve(env, v) for v in (self.chain.last.a, self.chain.last.c)]
+        return Branch(Successor(self.labels["mainloop"], (*arguments, *operands)))
 
-    def _ordered(self, env: Env) -> Iterable[Op]:
-        """What keeps the wait for the product behind what runs beside it: the sums of rows, which
-        come last, but for what they are computed from."""
+    def _schedule_barriers(self, env: Env) -> Iterable[Op]:
+        """Schedule barriers that keep the wait for the delayed matmul after the ops that overlap
+        it: on the row statistics that the iteration computes last."""
         from tileir.backend.warp_specialize.chained_matmuls import backward_slice
 
-        size = cast(Tile, self.chain.total.type).size
-        passed = [v for v in self.passed.values() if isinstance(v, Value) and _is_sums(v, size)]
-        made = definitions(self.function)
+        size = cast(Tile, self.chain.accumulator.type).size
+        statistics = [
+            v
+            for v in self.next_values.values()
+            if isinstance(v, Value) and _is_row_statistic(v, size)
+        ]
+        producers = definitions(self.function)
         earlier = backward_slice(
-            self.function, (x for v in passed if v in made for x in made[v].operands)
+            self.function, (x for v in statistics if v in producers for x in producers[v].operands)
         )
-        last = [v for v in passed if v not in earlier]
-        late = [env[v] for v in last if v in env]
-        return [ScheduleBarrier(v) for v in late if isinstance(v, Value)]
+        last = [v for v in statistics if v not in earlier]
+        copies = [env[v] for v in last if v in env]
+        return [ScheduleBarrier(v) for v in copies if isinstance(v, Value)]
 
-    def _after(self, op: Op) -> bool:
-        """Whether a late op is, or follows, the wait for the product."""
-        late = self.chain.late
-        return late.index(op) >= late.index(self.chain.wait)
+    def _is_after_wait(self, op: Op) -> bool:
+        """Whether a delayed op is, or follows, the wait for the delayed matmul."""
+        delayed = self.chain.delayed
+        return delayed.index(op) >= delayed.index(self.chain.wait)
 
-    def _copied(self, op: Op, env: Env, factor: Value, total: Value) -> Op:
-        """A late op, of the product of the round before."""
+    def _copy_delayed(self, op: Op, env: Env, operand_a: Value, accumulator: Value) -> Op:
+        """A copy of a delayed op, for the matmul of the previous iteration."""
         if op is not self.chain.last:
             return copy_op(op, env)
-        made = cast(Any, op).evolve(a=factor, c=total, results=())
-        found = copy_op(made, env)
-        env[self.chain.last.result] = found.results[0]
-        return found
+        wgmma = cast(Any, op).evolve(a=operand_a, c=accumulator, results=())
+        copied = copy_op(wgmma, env)
+        env[self.chain.last.result] = copied.results[0]
+        return copied
 
-    def _behind(self, function: Function) -> Function:
-        """Where the loop has been left, whichever way, what it carried has one name."""
+    def _add_exit(self, function: Function) -> Function:
+        """`function` with an exit block that both exits of the loop lead to."""
         old = self.header.parameters
         names = tuple(fresh(v) for v in old)
         env: Env = dict(zip(old, names, strict=True))
         edge = next(e for e in self.header.successors if e.label == self.chain.target)
-        onward = Successor(edge.label, tuple(read(env, v) for v in edge.arguments))
+        onward = Successor(edge.label, tuple(resolve(env, v) for v in edge.arguments))
         own = (*self.labels.values(), *self.copies.values(), *self.chain.labels)
         inside = {self.chain.header, *own}
         blocks = {
@@ -219,31 +228,33 @@ class _Delaying:
             else attrs.evolve(block, ops=tuple([op.remap(env) for op in block.ops]))
             for label, block in function.blocks.items()
         }
-        label = self.labels["behind"]
-        made = {label: Block(label, names, (Branch(onward),))}
-        return function.with_blocks(inserted(blocks, self.labels["last"], made))
+        label = self.labels["exit"]
+        exit_ = {label: Block(label, names, (Branch(onward),))}
+        return function.with_blocks(insert_blocks(blocks, self.labels["last"], exit_))
 
 
 def _values(operands: Iterable[Operand]) -> Iterable[Value]:
     return (v for v in operands if isinstance(v, Value))
 
 
-def read(env: Env, value: Operand) -> Operand:
-    """What `value` is in `env`."""
+def resolve(env: Env, value: Operand) -> Operand:
+    """The value that `env` maps `value` to, else `value`."""
     return env.get(value, value) if isinstance(value, Value) else value
 
 
-def _is_sums(value: Value, size: int) -> bool:
-    """Whether a value is a tile of fewer f32 than `size`."""
+def _is_row_statistic(value: Value, size: int) -> bool:
+    """Whether a value is an f32 tile of fewer elements than `size`."""
     tile = value.type
     return isinstance(tile, Tile) and tile.element is F32 and tile.size < size
 
 
-def inserted(blocks: dict[str, Block], place: str, made: dict[str, Block]) -> dict[str, Block]:
-    """`blocks` with others after the one called `place`."""
-    found: dict[str, Block] = {}
+def insert_blocks(
+    blocks: dict[str, Block], place: str, inserted: dict[str, Block]
+) -> dict[str, Block]:
+    """`blocks` with the blocks `inserted` after the one with label `place`."""
+    result: dict[str, Block] = {}
     for label, block in blocks.items():
-        found[label] = block
+        result[label] = block
         if label == place:
-            found |= made
-    return found
+            result |= inserted
+    return result

@@ -1,4 +1,5 @@
-"""Loops that make a factor of their last product from their first."""
+"""Loops of chained matmuls: operand A of the last `wgmma` is computed from the result of the
+first."""
 
 from __future__ import annotations
 
@@ -20,66 +21,70 @@ from tileir.values import Operand, Value
 
 @attrs.frozen(eq=False)
 class MatmulChain:
-    """A loop of a test, the block `body` with the wait for the first product, and the block
-    `latch`, which may be the same, with the last: the wait for it, the parameter that carries its
-    sum, and all that goes with it (`late`), which moves the parameters `moved` on. `following` is
-    what needs the sum."""
+    """A loop whose header is its test. Block `body` has `first`, the wait for the first `wgmma`;
+    block `latch`, which may be the same, has the last one and its `wait`. `accumulator` is the
+    parameter of the header that carries the result of the last. `delayed` are the last `wgmma`, its
+    waits and the release of its stage, which advance the parameters `cursors`. `dependent` are the
+    ops that need the accumulator."""
 
     header: str
     body: str
     latch: str
     labels: tuple[str, ...]
-    """Blocks of the loop but for its test, in order."""
+    """Blocks of the loop except its header, in order."""
     target: str
     first: WgmmaWait
     last: Wgmma
     wait: WgmmaWait
-    total: Value
-    late: tuple[Op, ...]
-    moved: tuple[Value, ...]
-    following: tuple[Op, ...]
+    accumulator: Value
+    delayed: tuple[Op, ...]
+    cursors: tuple[Value, ...]
+    dependent: tuple[Op, ...]
 
 
-def chain(function: Function, loop: Loop) -> MatmulChain | None:
-    """The chain of products of `loop`, if it is one."""
-    ends = _ends(function, loop)
+def find_chain(function: Function, loop: Loop) -> MatmulChain | None:
+    """The chain of matmuls of `loop`, if it is one."""
+    ends = _loop_blocks(function, loop)
     if ends is None:
         return None
     header, body, latch, target = ends
-    products = _products(function, loop, body, latch)
-    if products is None:
+    wgmmas = _chained_wgmmas(function, loop, body, latch)
+    if wgmmas is None:
         return None
-    begun, first, last, wait = products
-    total = _carrying(header, latch, wait.result)
-    if total is None or uses(function)[wait.result] != (latch.terminator,):
+    leading, first, last, wait = wgmmas
+    accumulator = _accumulator_of(header, latch, wait.result)
+    if accumulator is None or uses(function)[wait.result] != (latch.terminator,):
         return None
-    moved = _moved(header, latch, last)
-    late = None if moved is None else _late(function, latch, (last, wait), header, moved)
-    following = _following(function, loop, (body, latch), total)
+    cursors = _stage_cursors(header, latch, last)
+    delayed = (
+        None if cursors is None else _delayed_ops(function, latch, (last, wait), header, cursors)
+    )
+    dependent = _dependent_ops(function, loop, (body, latch), accumulator)
     if (
-        moved is None
-        or late is None
-        or following is None
-        or total in backward_slice(function, begun.operands)
+        cursors is None
+        or delayed is None
+        or dependent is None
+        or accumulator in backward_slice(function, leading.operands)
     ):
         return None
-    if _seen_outside(function, loop, header):
+    if _is_read_outside(function, loop, header):
         return None
     labels = tuple(n for n in loop.order if n != loop.header)
     return MatmulChain(
-        loop.header, body.label, latch.label, labels, target, first, last, wait, total, late,
-        moved, following,
+        loop.header, body.label, latch.label, labels, target, first, last, wait, accumulator,
+        delayed, cursors, dependent,
     )  # fmt: skip
 
 
 def latch_arguments(header: Block, latch: Block) -> dict[Value, Operand]:
-    """What the latch passes for each parameter of the header."""
+    """By parameter of the header, the argument of the latch."""
     (edge,) = latch.successors
     return dict(zip(header.parameters, edge.arguments, strict=True))
 
 
-def _ends(function: Function, loop: Loop) -> tuple[Block, Block, Block, str] | None:
-    """Test, first and last block of a loop that its test alone leaves, and where to."""
+def _loop_blocks(function: Function, loop: Loop) -> tuple[Block, Block, Block, str] | None:
+    """Header, first and last block of a loop whose only exit is in the header, and the target of
+    that exit."""
     latch = loop.latch
     if latch in (None, loop.header) or len(loop.exits) != 1:
         return None
@@ -94,109 +99,109 @@ def _ends(function: Function, loop: Loop) -> tuple[Block, Block, Block, str] | N
     return (header, body, last, target) if alone and plain else None
 
 
-def _products(
+def _chained_wgmmas(
     function: Function, loop: Loop, body: Block, latch: Block
 ) -> tuple[Wgmma, WgmmaWait, Wgmma, WgmmaWait] | None:
-    """The first product of the body and the last one of the latch, each with the wait for it,
-    where there are no waits but these."""
+    """The first `wgmma` of the body and the last one of the latch, each with its wait, if the loop
+    has no other waits."""
     ops = [op for n in loop.order for op in function.blocks[n].ops]
-    products = [op for op in ops if isinstance(op, Wgmma)]
+    wgmmas = [op for op in ops if isinstance(op, Wgmma)]
     waits = [op for op in ops if isinstance(op, WgmmaWait)]
-    if len(products) < 2 or len(waits) != 2:
+    if len(wgmmas) < 2 or len(waits) != 2:
         return None
-    begun, last = products[0], products[-1]
-    first = next((w for w in waits if w.value is begun.result), None)
+    leading, last = wgmmas[0], wgmmas[-1]
+    first = next((w for w in waits if w.value is leading.result), None)
     wait = next((w for w in waits if w.value is last.result), None)
     if first is None or wait is None or not isinstance(last.a.type, Tile):
         return None
     if first not in body.ops or last not in latch.ops or wait not in latch.ops:
         return None
-    if any(last.b_stage in (op.a_stage, op.b_stage) for op in products[:-1]):
-        return None  # the wait for it is one for those before, too
-    return begun, first, last, wait
+    if any(last.b_stage in (op.a_stage, op.b_stage) for op in wgmmas[:-1]):
+        return None  # one wait is for its stage and for theirs
+    return leading, first, last, wait
 
 
-def _carrying(header: Block, latch: Block, value: Value) -> Value | None:
-    """The header's parameter that `value` is passed for, if it is one."""
-    found = [p for p, v in latch_arguments(header, latch).items() if v is value]
-    return found[0] if len(found) == 1 else None
+def _accumulator_of(header: Block, latch: Block, value: Value) -> Value | None:
+    """The parameter of the header whose argument is `value`, if there is one."""
+    parameters = [p for p, v in latch_arguments(header, latch).items() if v is value]
+    return parameters[0] if len(parameters) == 1 else None
 
 
-def _moved(header: Block, latch: Block, last: Wgmma) -> tuple[Value, ...] | None:
-    """The parameters that say where the last product's slot is: its number and its parity."""
+def _stage_cursors(header: Block, latch: Block, last: Wgmma) -> tuple[Value, ...] | None:
+    """The parameters that are stage and parity of the ring of the last `wgmma`."""
     ops = latch.ops[: latch.ops.index(last)]
     waits = [w for w in ops if isinstance(w, MBarrierWait) and w.index is last.b_stage]
     if not waits:
         return None
-    named = [v for v in (last.b_stage, waits[-1].parity) if isinstance(v, Value)]
-    return tuple(named) if all(v in header.parameters for v in named) else None
+    cursors = [v for v in (last.b_stage, waits[-1].parity) if isinstance(v, Value)]
+    return tuple(cursors) if all(v in header.parameters for v in cursors) else None
 
 
-def _late(
-    function: Function, latch: Block, product: tuple[Wgmma, WgmmaWait], header: Block,
-    moved: Sequence[Value],
+def _delayed_ops(
+    function: Function, latch: Block, pair: tuple[Wgmma, WgmmaWait], header: Block,
+    cursors: Sequence[Value],
 ) -> tuple[Op, ...] | None:  # fmt: skip
-    """All that goes with the last product: its waits, the arrival that gives its slot back, and
-    what moves on to the next slot; None where that has another use."""
-    last, wait = product
-    ops, index, made = latch.ops, latch.ops.index(last), definitions(function)
+    """The last `wgmma`, its waits, the arrival that releases its stage, and the ops that advance to
+    the next stage; None where other ops use their results."""
+    last, wait = pair
+    ops, index, producers = latch.ops, latch.ops.index(last), definitions(function)
     before = [w for w in ops[:index] if isinstance(w, MBarrierWait) and w.index is last.b_stage]
     after = [a for a in ops[index:] if isinstance(a, MBarrierArrive) and a.index is last.b_stage]
-    found: set[Op] = {last, wait, before[-1], *after}
-    passed = latch_arguments(header, latch)
-    waiting: list[Operand] = [passed[v] for v in moved]
+    delayed: set[Op] = {last, wait, before[-1], *after}
+    latch_values = latch_arguments(header, latch)
+    waiting: list[Operand] = [latch_values[v] for v in cursors]
     while waiting:
         value = waiting.pop()
-        op = made.get(value) if isinstance(value, Value) else None
-        if op is not None and op in ops and op not in found:
-            found.add(op)
+        op = producers.get(value) if isinstance(value, Value) else None
+        if op is not None and op in ops and op not in delayed:
+            delayed.add(op)
             waiting.extend(op.operands)
     readers = uses(function)
-    for op in found - {wait, last}:
+    for op in delayed - {wait, last}:
         for value in op.results:
-            if any(r not in found and r is not latch.terminator for r in readers.get(value, ())):
+            if any(r not in delayed and r is not latch.terminator for r in readers.get(value, ())):
                 return None
-    return tuple(op for op in ops if op in found)
+    return tuple(op for op in ops if op in delayed)
 
 
-def _following(
-    function: Function, loop: Loop, ends: tuple[Block, Block], total: Value
+def _dependent_ops(
+    function: Function, loop: Loop, ends: tuple[Block, Block], accumulator: Value
 ) -> tuple[Op, ...] | None:
-    """What follows from the sum in a round, in the order of the program: pure ops of the body or
-    the latch; None where anything else does."""
+    """The ops of an iteration that depend on the accumulator, in program order, if all of them are
+    pure ops of the body or the latch; else None."""
     body, latch = ends
-    found: dict[Op, None] = {}
-    late = {total}
+    dependent: dict[Op, None] = {}
+    values = {accumulator}
     for label in loop.order:
         for op in function.blocks[label].ops:
-            if not any(v in late for v in op.operands) or isinstance(op, Wgmma):
+            if not any(v in values for v in op.operands) or isinstance(op, Wgmma):
                 continue
             if op is latch.terminator:
                 continue
             if label not in (body.label, latch.label) or op.effects != Effects.PURE:
                 return None
-            late.update(op.results)
-            found[op] = None
-    return tuple(found)
+            values.update(op.results)
+            dependent[op] = None
+    return tuple(dependent)
 
 
 def backward_slice(function: Function, operands: Iterable[Operand]) -> set[Value]:
-    """`operands` and what they are computed from, as far as no block passes it on."""
-    made, waiting, found = definitions(function), [*operands], set[Value]()
+    """`operands` and the values that they are computed from, up to block parameters."""
+    producers, waiting, values = definitions(function), [*operands], set[Value]()
     while waiting:
         operand = waiting.pop()
-        if isinstance(operand, Value) and operand not in found:
-            found.add(operand)
-            waiting.extend(made[operand].operands if operand in made else ())
-    return found
+        if isinstance(operand, Value) and operand not in values:
+            values.add(operand)
+            waiting.extend(producers[operand].operands if operand in producers else ())
+    return values
 
 
-def _seen_outside(function: Function, loop: Loop, header: Block) -> bool:
-    """Whether what the test computes is read outside the loop."""
-    place, readers = _places(function), uses(function)
-    made = (v for op in header.ops for v in op.results)
-    return any(place[r] not in loop.blocks for v in made for r in readers.get(v, ()))
+def _is_read_outside(function: Function, loop: Loop, header: Block) -> bool:
+    """Whether results of ops of the header are read outside the loop."""
+    place, readers = _blocks_of_ops(function), uses(function)
+    results = (v for op in header.ops for v in op.results)
+    return any(place[r] not in loop.blocks for v in results for r in readers.get(v, ()))
 
 
-def _places(function: Function) -> dict[Op, str]:
+def _blocks_of_ops(function: Function) -> dict[Op, str]:
     return {op: label for label, block in function.blocks.items() for op in block.ops}

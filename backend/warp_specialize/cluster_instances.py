@@ -1,4 +1,4 @@
-"""Clusters of blocks, each of which works for an instance of its own beside the others'."""
+"""Clusters of blocks that compute neighbouring program instances."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from tileir.values import Operand, Value, constant
 
 @pass_("cluster-instances")
 def cluster_instances(module: Module, *, ranks: int = 2) -> PassResult:
-    """Let the blocks of a cluster work for neighbouring instances, side by side.
+    """Let the blocks of a cluster compute neighbouring instances.
 
-    As `persist`, of kernels that multiply: what a block does in a round, a cluster of `ranks`
-    blocks does for as many instances that follow each other, of which block r has the r-th. All
-    of its blocks go through every round, since they may load for each other (`multicast`): one
-    that has no instance left computes the last once more, and ends it where what the kernel
-    writes begins.
+    As `persist`, for kernels with dots: in an iteration, a cluster of `ranks` blocks computes that
+    many consecutive instances, block r the r-th of them. All its blocks execute every iteration,
+    since they may load for each other (`multicast`). A block that has no instance left repeats the
+    last one and skips its stores.
 
     before:
         define kernel void @f(f32* %p) {
@@ -55,12 +54,12 @@ def cluster_instances(module: Module, *, ranks: int = 2) -> PassResult:
           %11 = sub i32 %10, 1
           br instances
         instances:
-          %round = phi i32 [%0, entry], [%15, next]
+          %iteration = phi i32 [%0, entry], [%15, next]
           %step = phi i32 [%11, entry], [%16, next]
-          %12, _ = icmp (i1, i1) %round, %7 {predicate = slt}
+          %12, _ = icmp (i1, i1) %iteration, %7 {predicate = slt}
           cond_br %12, instance, finished
         instance:
-          %13 = mul i32 %round, 2
+          %13 = mul i32 %iteration, 2
           %14 = add i32 %13, %4
           %inside, _ = icmp (i1, i1) %14, %3 {predicate = slt}
           %instance = smin i32 %14, %5
@@ -78,7 +77,7 @@ def cluster_instances(module: Module, *, ranks: int = 2) -> PassResult:
         outside:
           br next
         next:
-          %15 = add i32 %round, %step
+          %15 = add i32 %iteration, %step
           %16 = sub i32 %8, %step
           br instances
         finished:
@@ -89,52 +88,55 @@ def cluster_instances(module: Module, *, ranks: int = 2) -> PassResult:
     for name, function in module.functions.items():
         if not function.kernel or not any(isinstance(op, Dot) for op in function.ops):
             continue
-        made = cluster_kernel(function, ranks)
-        if isinstance(made, Refusal):
-            remarks.append(made.remark("TIR0655", "no cluster", function.location))
+        clustered = cluster_kernel(function, ranks)
+        if isinstance(clustered, Refusal):
+            remarks.append(clustered.remark("TIR0655", "no cluster", function.location))
             continue
-        module = module.evolve(functions={**module.functions, name: made}, stage="clustered")
+        module = module.evolve(functions={**module.functions, name: clustered}, stage="clustered")
     return PassResult(module, tuple(remarks))
 
 
 def cluster_kernel(function: Function, ranks: int) -> Function | Refusal:
-    """The persistent kernel of clusters of `ranks` blocks; else why there is none."""
+    """The persistent kernel for clusters of `ranks` blocks; else why there is none."""
     from tileir.backend.warp_specialize.predicate_effects import predicate_side_effects
 
     if ranks not in SIZES[1:]:
         return Refusal(f"clusters have {', '.join(map(str, SIZES[1:]))} blocks")
     if ATTRIBUTE in function.attributes or persistent_instances(function):
-        return Refusal("its blocks have been told what to work for")
+        return Refusal("the kernel is persistent or has a cluster already")
     inside = Value(I1, "inside")
-    cut = predicate_side_effects(function, inside)
-    if isinstance(cut, Refusal):
-        return cut
-    made = _Neighbours(cut, ranks, inside).function()
-    return made.evolve(attributes={**made.attributes, ATTRIBUTE: ranks})
+    predicated = predicate_side_effects(function, inside)
+    if isinstance(predicated, Refusal):
+        return predicated
+    clustered = _ClusterLoop(predicated, ranks, inside).function()
+    return clustered.evolve(attributes={**clustered.attributes, ATTRIBUTE: ranks})
 
 
-class _Neighbours(PersistentLoop):
+class _ClusterLoop(PersistentLoop):
     def __init__(self, function: Function, ranks: int, inside: Value) -> None:
         from tileir.ops.cluster import ClusterRank
 
         super().__init__(function)
-        self.together, self.inside = ranks, inside
-        self.counter, self.instance = Value(I32, "round"), Value(I32, "instance")
+        self.instances_per_iteration, self.inside = ranks, inside
+        self.counter, self.instance = Value(I32, "iteration"), Value(I32, "instance")
         self.rank = ClusterRank()
         self.count: Operand = constant(I32, 0)
 
     def bound(self, count: Operand, ops: list[Op]) -> Operand:
-        last, more = Sub(count, constant(I32, 1)), Add(count, constant(I32, self.together - 1))
-        rounds = SDiv(more.result, constant(I32, self.together))
-        ops += [self.rank, last, more, rounds]
+        last, more = (
+            Sub(count, constant(I32, 1)),
+            Add(count, constant(I32, self.instances_per_iteration - 1)),
+        )
+        iterations = SDiv(more.result, constant(I32, self.instances_per_iteration))
+        ops += [self.rank, last, more, iterations]
         self.count, self.last = count, last.result
-        return rounds.result
+        return iterations.result
 
-    def taken(self) -> list[Op]:
-        first = Mul(self.counter, constant(I32, self.together))
+    def select_instance(self) -> list[Op]:
+        first = Mul(self.counter, constant(I32, self.instances_per_iteration))
         mine = Add(first.result, self.rank.result)
-        held = ICmp(
+        test = ICmp(
             mine.result, self.count, predicate_=IntegerPredicate.SLT,
             results=(self.inside, Value(I1)),
         )  # fmt: skip
-        return [first, mine, held, SMin(mine.result, self.last, results=(self.instance,))]
+        return [first, mine, test, SMin(mine.result, self.last, results=(self.instance,))]

@@ -1,4 +1,4 @@
-"""Products waited for one step later, so that one is under way while the next begins."""
+"""Defer `wgmma` waits by one iteration, so that a matmul overlaps the next one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tileir.passmanager.registry import PassResult, pass_
 
 @pass_("defer-wgmma-waits")
 def defer_wgmma_waits(function: Function) -> PassResult:
-    """Let the product of one iteration run on while the next one's begins.
+    """Keep the `wgmma` of one iteration in flight while the next one is issued.
 
-    A loop whose only product adds to what the loop carries waits for the product of the iteration
-    before, and then gives back that one's slots; behind the loop the last one is waited for. A
-    product whose first factor is in registers reads them until it is waited for (PTX ISA,
-    "wgmma.mma_async"), and the next iteration's would be written meanwhile: it stays as it is. So does one whose
-    loop writes the buffers of its operands itself.
+    A loop whose only `wgmma` adds to a carried accumulator waits for the `wgmma` of the previous
+    iteration, and then releases the stages of that one. The last one is waited for after the loop. A
+    `wgmma` with operand A in registers reads them until its wait (PTX ISA, "wgmma.mma_async"), while
+    the next iteration would overwrite them: its wait stays. So does that of a `wgmma` in a loop that
+    stores to the buffers of its operands.
 
     before:
         stage "warp_specialized"
@@ -25,9 +25,9 @@ def defer_wgmma_waits(function: Function) -> PassResult:
           br loop
         loop:
           %i = phi i32 [0, entry], [%j, loop]
-          %sum = phi f32<64, 8> [0.0, entry], [%y, loop]
+          %acc = phi f32<64, 8> [0.0, entry], [%y, loop]
           gpu.mbarrier_wait %full, 0, %i
-          %x = gpu.wgmma f32<64, 8> %a, 0, %b, 0, %sum
+          %x = gpu.wgmma f32<64, 8> %a, 0, %b, 0, %acc
           %y = gpu.wgmma_wait f32<64, 8> %x
           gpu.mbarrier_arrive %empty, 0
           %j = xor i32 %i, 1
@@ -45,11 +45,11 @@ def defer_wgmma_waits(function: Function) -> PassResult:
           br loop
         loop:
           %i = phi i32 [0, entry], [%j, loop]
-          %sum = phi f32<64, 8> [0.0, entry], [%y, loop]
+          %acc = phi f32<64, 8> [0.0, entry], [%y, loop]
           %begun = phi i1 [false, entry], [true, loop]
           %last = phi i32 [0, entry], [0, loop]
           gpu.mbarrier_wait %full, 0, %i
-          %x = gpu.wgmma f32<64, 8> %a, 0, %b, 0, %sum
+          %x = gpu.wgmma f32<64, 8> %a, 0, %b, 0, %acc
           %y = gpu.wgmma_wait f32<64, 8> %x {pending = 1}
           gpu.mbarrier_arrive %empty, %last, %begun
           %j = xor i32 %i, 1
@@ -71,4 +71,4 @@ def defer_wgmma_waits(function: Function) -> PassResult:
         changed = overlap_wgmma(function, header)
         if changed is not None:
             function, count = changed, count + 1
-    return PassResult(function, (), {"products overlapped": count} if count else {})
+    return PassResult(function, (), {"matmuls overlapped": count} if count else {})

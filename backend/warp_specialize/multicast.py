@@ -1,4 +1,4 @@
-"""Blocks of tensors that the blocks of a cluster load for each other."""
+"""TMA multicast: the blocks of a cluster load shared operands for each other."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from tileir.backend.warp_specialize.rank_divergence import RankDependent
     from tileir.ops.roles import Role
 
-_PATTERN = 8
-"""Rows after which a swizzle repeats."""
+_SWIZZLE_ROWS = 8
+"""Rows of a swizzle atom."""
 
 
 @pass_("multicast")
 def multicast(module: Module) -> PassResult:
-    """Let the blocks of a cluster load for each other what they all need.
+    """Multicast the TMA loads that all blocks of a cluster need.
 
-    Where the role that loads (`roles`) copies a block of a tensor whose place is the same for all
-    of a kernel's `cluster` blocks, which a test finds out as soon as the place is known, each of
-    them copies its share of the rows, into the slots of all. A slot is then empty once all blocks
-    have read theirs: those that multiply arrive at the barriers of each. No block begins to load
-    before all have their barriers, or ends while others still arrive there.
+    A TMA load of the producer (`warp-specialize`) is multicast where its indices are equal in all
+    blocks of the cluster; a test as soon as the indices are computed decides. Each block then loads
+    a slice of the rows into the shared memory of all. A stage is empty once all blocks have read
+    theirs, so consumers arrive at the empty barriers of all blocks. No block loads before all have
+    initialized their barriers, or exits while others may still arrive.
 
     before:
         stage "warp_specialized"
@@ -70,10 +70,10 @@ def multicast(module: Module) -> PassResult:
         loop:
           %k = phi i32 [0, entry], [%next, loop]
           %parity = phi i32 [0, entry], [%other, loop]
-          %sum = phi f32<64, 64> [0.0, entry], [%y, loop]
+          %acc = phi f32<64, 64> [0.0, entry], [%y, loop]
           %other = xor i32 %parity, 1
           gpu.mbarrier_wait %full, 0, %parity
-          %x = gpu.wgmma f32<64, 64> %a, 0, %a, 0, %sum
+          %x = gpu.wgmma f32<64, 64> %a, 0, %a, 0, %acc
           %y = gpu.wgmma_wait f32<64, 64> %x
           gpu.mbarrier_arrive %empty, 0
           %next = add i32 %k, 64
@@ -113,8 +113,8 @@ def multicast(module: Module) -> PassResult:
           %other = xor i32 %parity, 1
           gpu.mbarrier_wait %empty, 0, %other
           gpu.mbarrier_expect %full, 0 {bytes = 8192}
-          cond_br %2, loop.together, loop.alone
-        loop.together:
+          cond_br %2, loop.multicast, loop.alone
+        loop.multicast:
           gpu.tma_load %0, %a, 0, %full, 0, %row, %k {multicast = 2}
           br loop.copied
         loop.alone:
@@ -134,10 +134,10 @@ def multicast(module: Module) -> PassResult:
         loop:
           %k = phi i32 [0, entry], [%next, loop]
           %parity = phi i32 [0, entry], [%other, loop]
-          %sum = phi f32<64, 64> [0.0, entry], [%y, loop]
+          %acc = phi f32<64, 64> [0.0, entry], [%y, loop]
           %other = xor i32 %parity, 1
           gpu.mbarrier_wait %full, 0, %parity
-          %x = gpu.wgmma f32<64, 64> %a, 0, %a, 0, %sum
+          %x = gpu.wgmma f32<64, 64> %a, 0, %a, 0, %acc
           %y = gpu.wgmma_wait f32<64, 64> %x
           gpu.mbarrier_arrive %empty, 0 {cluster = true}
           %next = add i32 %k, 64
@@ -170,59 +170,61 @@ def multicast(module: Module) -> PassResult:
     for kernel in module.functions.values():
         if not kernel.kernel or ATTRIBUTE not in kernel.attributes:
             continue
-        made = multicast_loads(module, kernel)
-        if isinstance(made, Refusal):
-            remarks.append(made.remark("TIR0655", "no multicast", kernel.location))
+        functions = multicast_loads(module, kernel)
+        if isinstance(functions, Refusal):
+            remarks.append(functions.remark("TIR0655", "no multicast", kernel.location))
             continue
-        module = module.evolve(functions={**module.functions, **{f.name: f for f in made}})
+        module = module.evolve(functions={**module.functions, **{f.name: f for f in functions}})
     return PassResult(module, tuple(remarks))
 
 
 def multicast_loads(module: Module, kernel: Function) -> list[Function] | Refusal:
-    """The functions of a kernel whose blocks load for each other; else why they do not."""
+    """The functions of a kernel with multicast loads; else why there are none."""
     from tileir.ops.cluster import ClusterArrive
     from tileir.ops.roles import Role
 
-    started = [op for op in kernel.ops if isinstance(op, Role)]
-    loading = [r for r in started if _has(module.functions[r.callee], TmaLoad)]
-    if len(loading) != 1:
-        return Refusal("no role of it loads by tensor maps")
+    roles = [op for op in kernel.ops if isinstance(op, Role)]
+    candidates = [r for r in roles if _has(module.functions[r.callee], TmaLoad)]
+    if len(candidates) != 1:
+        return Refusal("the kernel has no producer with TMA loads")
     if _has(kernel, ClusterArrive):
-        return Refusal("its blocks share what they compute")
-    (load,) = loading
-    functions = {r: module.functions[r.callee] for r in started}
-    functions[load] = cast(Function, licm(functions[load]).ir)
-    differing = {r: _ranked(kernel, r, f) for r, f in functions.items()}
-    for role, found in differing.items():
-        counted = (MBarrierWait, MBarrierArrive, MBarrierExpect)
-        ops = (op for n in found.labels for op in functions[role].blocks[n].ops)
-        if any(isinstance(op, counted) for op in ops):
-            return Refusal("which slots are filled and read follows from the instance")
-    return _Sharing(module, kernel, started, load, functions[load], differing[load]).functions()
+        return Refusal("the blocks of the cluster exchange data already")
+    (producer,) = candidates
+    functions = {r: module.functions[r.callee] for r in roles}
+    functions[producer] = cast(Function, licm(functions[producer]).ir)
+    differing = {r: _rank_dependent(kernel, r, f) for r, f in functions.items()}
+    for role, dependent in differing.items():
+        barrier_ops = (MBarrierWait, MBarrierArrive, MBarrierExpect)
+        ops = (op for n in dependent.labels for op in functions[role].blocks[n].ops)
+        if any(isinstance(op, barrier_ops) for op in ops):
+            return Refusal("the use of stages depends on the instance")
+    return _Multicaster(
+        module, kernel, roles, producer, functions[producer], differing[producer]
+    ).functions()
 
 
 def _has(function: Function, kind: type[Op]) -> bool:
     return any(isinstance(op, kind) for op in function.ops)
 
 
-def _ranked(kernel: Function, role: Role, function: Function) -> RankDependent:
-    """What differs between blocks in the function of a role."""
-    from tileir.backend.warp_specialize.rank_divergence import ranked
+def _rank_dependent(kernel: Function, role: Role, function: Function) -> RankDependent:
+    """The values that differ between blocks in the function of a role."""
+    from tileir.backend.warp_specialize.rank_divergence import find_rank_dependent
 
-    outside = ranked(kernel).values
+    outside = find_rank_dependent(kernel).values
     shared_memory = {v for op in kernel.ops if not op.inputs for v in op.results}
     pairs = zip(function.parameters, role.arguments, strict=True)
     differing = {p.value for p, a in pairs if a in outside and a not in shared_memory}
-    return ranked(function, frozenset(differing))
+    return find_rank_dependent(function, frozenset(differing))
 
 
 @attrs.frozen(eq=False)
-class _Sharing:
+class _Multicaster:
     module: Module
     kernel: Function
-    started: list[Role]
-    load: Role
-    loading: Function
+    roles: list[Role]
+    producer: Role
+    producer_function: Function
     differing: RankDependent
 
     @property
@@ -233,52 +235,54 @@ class _Sharing:
         """The roles and the kernel."""
         from tileir.backend.warp_specialize.uniform_copies import UniformityCheck
 
-        old = self.loading
-        agreeing = UniformityCheck(old, self.differing, self.ranks)
-        parts: dict[Value, tuple[TensorMap, Value]] = {}
+        old = self.producer_function
+        check = UniformityCheck(old, self.differing, self.ranks)
+        slices: dict[Value, tuple[TensorMap, Value]] = {}
         for op in old.ops:
-            if isinstance(op, TmaLoad) and agreeing.may(op) and op.descriptor not in parts:
-                made = self._part(cast(Value, op.descriptor))
-                if made is not None:
-                    parts[cast(Value, op.descriptor)] = made, Value(made.to, None)
-        if not parts:
-            return Refusal("no two instances may need the same")
-        filled = agreeing.function({v: (new, _along(m)) for v, (m, new) in parts.items()})
-        parameters = (*filled.parameters, *(Parameter(new) for _, new in parts.values()))
-        empty = self._emptied(old)
-        loading = filled.evolve(parameters=parameters)
-        others = [self._reading(r, empty) for r in self.started if r is not self.load]
-        return [loading, *others, self._kernel([m for m, _ in parts.values()], empty)]
+            if isinstance(op, TmaLoad) and check.may_be_uniform(op) and op.descriptor not in slices:
+                slice_map = self._slice_map(cast(Value, op.descriptor))
+                if slice_map is not None:
+                    slices[cast(Value, op.descriptor)] = slice_map, Value(slice_map.to, None)
+        if not slices:
+            return Refusal("no two instances can share an operand")
+        filled = check.function({v: (new, _slice_axis(m)) for v, (m, new) in slices.items()})
+        parameters = (*filled.parameters, *(Parameter(new) for _, new in slices.values()))
+        empty = self._empty_barriers(old)
+        new_producer = filled.evolve(parameters=parameters)
+        others = [self._consumer_function(r, empty) for r in self.roles if r is not self.producer]
+        return [new_producer, *others, self._kernel([m for m, _ in slices.values()], empty)]
 
-    def _part(self, descriptor: Value) -> TensorMap | None:
-        """The map of a block's share of the rows of a descriptor's blocks; None where they cannot
-        be shared."""
-        pairs = zip(self.loading.parameters, self.load.arguments, strict=True)
-        given = next((a for p, a in pairs if p.value is descriptor), None)
+    def _slice_map(self, descriptor: Value) -> TensorMap | None:
+        """The tensor map for the slice of rows that each block loads; None where the rows cannot be
+        divided."""
+        pairs = zip(self.producer_function.parameters, self.producer.arguments, strict=True)
+        argument = next((a for p, a in pairs if p.value is descriptor), None)
         maps = (op for op in self.kernel.entry.ops if isinstance(op, TensorMap))
-        made = next((op for op in maps if op.result is given), None)
-        if made is None:
+        tensor_map = next((op for op in maps if op.result is argument), None)
+        if tensor_map is None:
             return None
-        block = cast(Descriptor, made.to).block
+        block = cast(Descriptor, tensor_map.to).block
         shape = multicast_slice_shape(block.shape, self.ranks)
         if shape is None:
             return None
-        part = made.evolve(to=Descriptor(Tile(block.element, shape)), results=())
-        return cast(TensorMap, part)
+        sliced = tensor_map.evolve(to=Descriptor(Tile(block.element, shape)), results=())
+        return cast(TensorMap, sliced)
 
-    def _emptied(self, function: Function) -> set[Operand]:
-        """The kernel's barriers that the role that loads waits for."""
+    def _empty_barriers(self, function: Function) -> set[Operand]:
+        """The barriers of the kernel that the producer waits for."""
         waited = {op.barrier for op in function.ops if isinstance(op, MBarrierWait)}
-        pairs = zip(function.parameters, self.load.arguments, strict=True)
+        pairs = zip(function.parameters, self.producer.arguments, strict=True)
         return {a for p, a in pairs if p.value in waited}
 
-    def _reading(self, role: Role, empty: set[Operand]) -> Function:
-        """The function of another role, which gives slots back to all blocks."""
+    def _consumer_function(self, role: Role, empty: set[Operand]) -> Function:
+        """The function of a consumer, which releases stages in all blocks."""
         function = self.module.functions[role.callee]
         pairs = zip(function.parameters, role.arguments, strict=True)
         mine = {p.value for p, a in pairs if a in empty}
         blocks = {
-            label: attrs.evolve(block, ops=tuple([_everywhere(op, mine) for op in block.ops]))
+            label: attrs.evolve(
+                block, ops=tuple([_arrive_in_cluster(op, mine) for op in block.ops])
+            )
             for label, block in function.blocks.items()
         }
         return function.with_blocks(blocks)
@@ -290,13 +294,13 @@ class _Sharing:
         ops: list[Op] = []
         last = [op for op in self.kernel.entry.ops if isinstance(op, TensorMap)][-1]
         for op in self.kernel.entry.ops:
-            if op is self.started[0]:
+            if op is self.roles[0]:
                 ops += [ClusterArrive(), ClusterWait()]
             if isinstance(op, MBarrierAlloc) and op.result in empty:
                 ops.append(op.evolve(arrivals=op.arrivals * self.ranks))
-            elif op is self.load:
-                given = (*self.load.arguments, *(m.result for m in maps))
-                ops.append(self.load.evolve(arguments=given))
+            elif op is self.producer:
+                arguments = (*self.producer.arguments, *(m.result for m in maps))
+                ops.append(self.producer.evolve(arguments=arguments))
             else:
                 ops.append(op)
             if op is last:
@@ -308,24 +312,24 @@ class _Sharing:
         )
 
 
-def _along(map: TensorMap) -> int:
+def _slice_axis(map: TensorMap) -> int:
     return _axis(cast(Descriptor, map.to).block.shape)
 
 
-def _everywhere(op: Op, barriers: set[Value]) -> Op:
+def _arrive_in_cluster(op: Op, barriers: set[Value]) -> Op:
     mine = isinstance(op, MBarrierArrive) and op.barrier in barriers
     return op.evolve(cluster=True) if mine else op
 
 
 def multicast_slice_shape(extents: tuple[int, ...], ranks: int) -> tuple[int, ...] | None:
-    """What each of `ranks` copies of a block of `extents`: rows that follow each other, as many as
-    whole patterns of swizzles; None where there is no such share."""
+    """The slice of a block of shape `extents` that each of `ranks` blocks loads: consecutive rows,
+    whole swizzle atoms; None where there is no such slice."""
     axis = _axis(extents)
     rows, left = divmod(extents[axis], ranks)
     shape = (*extents[:axis], rows, *extents[axis + 1 :])
-    return None if left or prod(shape[:-1]) % _PATTERN else shape
+    return None if left or prod(shape[:-1]) % _SWIZZLE_ROWS else shape
 
 
 def _axis(extents: tuple[int, ...]) -> int:
-    """The first dimension but the last along which there is more than one row; 0 for none."""
+    """The first dimension except the last with an extent above 1; 0 for none."""
     return next((i for i, n in enumerate(extents[:-1]) if n > 1), 0)

@@ -1,4 +1,4 @@
-"""Results that every warpgroup writes by itself, as far as they are its own."""
+"""Per-warpgroup stores: each warpgroup copies the rows that it owns."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tileir.types import Tile
 
 @pass_("per-warpgroup-stores")
 def per_warpgroup_stores(function: Function) -> Function:
-    """Let every warpgroup copy the rows that it wrote, and wait for itself alone.
+    """Let each warpgroup store its own rows, synchronized by a named barrier.
 
-    Where all that a role copies by tensor maps goes through buffers of which each warpgroup writes
-    just the blocks that would be its own, its threads meet among themselves, and one of them copies
-    these. So one warpgroup goes on to the next tile while another still writes. Where a copy waits
-    until those before are complete, whose bytes it may write again, all wait.
+    If each warpgroup writes just the boxes of the buffers that it would copy itself, its threads
+    synchronize among themselves, and one of them issues the TMA stores. One warpgroup then continues
+    with the next tile while another still stores. Where a copy waits until earlier ones are
+    complete, whose addresses it may overwrite, all warpgroups synchronize.
 
     before:
         stage "layouts"
@@ -60,15 +60,15 @@ def per_warpgroup_stores(function: Function) -> Function:
     groups = warps // WARPS if isinstance(warps, int) else 0
     copies = [op for op in function.ops if isinstance(op, TmaStore)]
     complete = any(isinstance(op, TmaWait) and op.complete for op in function.ops)
-    if groups < 2 or not copies or complete or not all(_runs(function, groups)):
+    if groups < 2 or not copies or complete or not all(_can_split(function, groups)):
         return function
-    blocks = {label: _narrowed(block) for label, block in function.blocks.items()}
+    blocks = {label: _by_warpgroup(block) for label, block in function.blocks.items()}
     return function.with_blocks(blocks)
 
 
-def _runs(function: Function, groups: int) -> Any:
-    """For every store to a buffer that is copied from and every copy from one, whether it is part
-    of a run that warpgroups can make by themselves."""
+def _can_split(function: Function, groups: int) -> Any:
+    """For every store to a buffer of a TMA store, and for every TMA store, whether it belongs to a
+    sequence that each warpgroup can execute by itself."""
     copied = {op.buffer for op in function.ops if isinstance(op, TmaStore)}
     for block in function.blocks.values():
         stores: list[LocalStore] = []
@@ -79,14 +79,14 @@ def _runs(function: Function, groups: int) -> Any:
                 yield before
             elif isinstance(op, TmaStore):
                 mine = [s for s in stores if s.buffer is op.buffer and s.stage == op.stage]
-                yield bool(mine) and all(_own(s, op, groups) for s in mine)
+                yield bool(mine) and all(_owns_rows(s, op, groups) for s in mine)
                 stores = [s for s in stores if s not in mine]
         yield not stores
 
 
-def _own(store: LocalStore, copy: TmaStore, groups: int) -> bool:
-    """Whether each warpgroup holds only rows of what `store` writes that lie in its own of the
-    blocks of `copy`."""
+def _owns_rows(store: LocalStore, copy: TmaStore, groups: int) -> bool:
+    """Whether the rows of `store` that a warpgroup owns are all in the boxes of `copy` that it
+    issues."""
     kind = store.value.type
     if not isinstance(kind, Tile) or len(kind.shape) != 2 or kind.layout is None:
         return False
@@ -98,20 +98,20 @@ def _own(store: LocalStore, copy: TmaStore, groups: int) -> bool:
     return bool((at[:, 0] // rows % groups == threads // (LANES * WARPS)).all())
 
 
-def _narrowed(block: Block) -> Block:
-    """The block with its copies, the waits for them and the barriers around by warpgroups."""
+def _by_warpgroup(block: Block) -> Block:
+    """The block with its copies, their waits and their barriers per warpgroup."""
     ops = block.ops
-    made: list[Op] = []
+    rewritten: list[Op] = []
     for index, op in enumerate(ops):
-        near = isinstance(op, (TmaStore, TmaWait)) or (
-            isinstance(op, Barrier) and not op.warp and _beside(ops, index)
+        is_part = isinstance(op, (TmaStore, TmaWait)) or (
+            isinstance(op, Barrier) and not op.warp and _is_part_of_copy(ops, index)
         )
-        made.append(op.evolve(warpgroup=True) if near else op)
-    return attrs.evolve(block, ops=tuple(made))
+        rewritten.append(op.evolve(warpgroup=True) if is_part else op)
+    return attrs.evolve(block, ops=tuple(rewritten))
 
 
-def _beside(ops: tuple[Op, ...], index: int) -> bool:
-    """Whether a barrier stands between a wait for copies and a store, or a fence and a copy."""
+def _is_part_of_copy(ops: tuple[Op, ...], index: int) -> bool:
+    """Whether a barrier is between a wait for copies and a store, or between a fence and a copy."""
     before = ops[index - 1] if index else None
     after = next((op for op in ops[index + 1 :] if op.effects), None)
     if isinstance(before, TmaWait):

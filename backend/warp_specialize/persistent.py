@@ -1,4 +1,4 @@
-"""One block per multiprocessor, which works for many program instances."""
+"""Persistent kernels: one block per multiprocessor loops over program instances."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tileir.values import Operand, Value, constant
 
 @pass_("persist")
 def persist(function: Function) -> Function:
-    """Let a block work for one program instance after the other.
+    """Make a kernel persistent: a block loops over program instances.
 
-    The kernel gets the extents of its grid as parameters; instances are counted as in a grid, its
-    first extent fastest. Of every n of them each of n blocks works for one, block b for number b
-    and in the next round for number n - 1 - b, so that where instances come to take less and less
-    time all blocks have as much to do. What the host can compute stays before the loop.
+    The kernel gets the extents of its grid as parameters. Instances are numbered as in a grid, the
+    first axis fastest. In an iteration, each of n blocks computes one of n instances: block b
+    computes number b, and in the next iteration number n - 1 - b, so that the work is balanced where
+    later instances take less time. Ops that the host can compute stay before the loop.
 
     before:
         define kernel void @f(f32* %p, f32 %x) {
@@ -73,15 +73,15 @@ def persist(function: Function) -> Function:
 
 
 def make_persistent(function: Function) -> Function:
-    """The same for a kernel."""
+    """`persist` for a kernel."""
     return PersistentLoop(function).function()
 
 
 class PersistentLoop:
-    """A kernel's loop over instances, `together` of which come to a block, or a cluster of them, at
-    once."""
+    """The loop of a kernel over instances. An iteration computes `instances_per_iteration`, by one
+    block or by a cluster."""
 
-    together = 1
+    instances_per_iteration = 1
 
     def __init__(self, function: Function) -> None:
         self.old = function
@@ -90,12 +90,12 @@ class PersistentLoop:
         self.instance = self.counter
         self.labels: dict[str, str] = {}
         for name in ("instances", "instance", "next", "finished"):
-            taken = {*function.blocks, *self.labels.values()}
-            self.labels[name] = fresh_label(name, taken)
+            used = {*function.blocks, *self.labels.values()}
+            self.labels[name] = fresh_label(name, used)
 
     def function(self) -> Function:
         """The kernel with its loop."""
-        early, late = self._parted()
+        before, inside = self._split_entry()
         old, labels = self.old, self.labels
         first, count = ProgramId(), NumPrograms()
         total: list[Op] = []
@@ -105,9 +105,9 @@ class PersistentLoop:
             number = total[-1].results[0]
         bound = self.bound(number, total)
         entry = old.entry.label
-        twice, steps = _first_step(first.result, count.result)
+        two_steps, steps = _first_step(first.result, count.result)
         start = Branch(Successor(labels["instances"], (first.result, steps[-1].results[0])))
-        blocks = {entry: Block(entry, (), (*early, first, count, *total, *steps, start))}
+        blocks = {entry: Block(entry, (), (*before, first, count, *total, *steps, start))}
         test = ICmp(self.counter, bound, predicate_=IntegerPredicate.SLT)
         choose = CondBranch(
             test.results[0], Successor(labels["instance"]), Successor(labels["finished"])
@@ -116,46 +116,46 @@ class PersistentLoop:
             labels["instances"], (self.counter, self.step), (test, choose)
         )
         for label, block in old.blocks.items():
-            ops = (*self.taken(), *late) if label == entry else block.ops
+            ops = (*self.select_instance(), *inside) if label == entry else block.ops
             name = labels["instance"] if label == entry else label
             blocks[name] = self._body(attrs.evolve(block, label=name, ops=ops))
-        more, step = Add(self.counter, self.step), Sub(twice, self.step)
-        again = Branch(Successor(labels["instances"], (more.result, step.result)))
-        blocks[labels["next"]] = Block(labels["next"], (), (more, step, again))
+        more, step = Add(self.counter, self.step), Sub(two_steps, self.step)
+        back_edge = Branch(Successor(labels["instances"], (more.result, step.result)))
+        blocks[labels["next"]] = Block(labels["next"], (), (more, step, back_edge))
         blocks[labels["finished"]] = Block(labels["finished"], (), (Return(),))
         parameters = (*old.parameters, *(Parameter(v) for v in self.extents))
-        attributes = {**old.attributes, PERSISTENT: self.together}
+        attributes = {**old.attributes, PERSISTENT: self.instances_per_iteration}
         return old.evolve(parameters=parameters, blocks=blocks, attributes=attributes)
 
     def bound(self, count: Operand, ops: list[Op]) -> Operand:
-        """What instances are counted to, of which there are `count`; `ops` come to the entry."""
+        """The bound of the loop counter for `count` instances; `ops` are added to the entry."""
         return count
 
-    def taken(self) -> list[Op]:
-        """Which instance is this block's, of those that it comes to at once."""
+    def select_instance(self) -> list[Op]:
+        """The ops that select the instance of this block in an iteration."""
         return []
 
-    def _parted(self) -> tuple[list[Op], tuple[Op, ...]]:
-        """The entry's ops that the host can compute, with the descriptors made of them and what is
-        assumed of them; and the others."""
-        known = set(host_values(self.old))
-        early: list[Op] = []
-        late: list[Op] = []
+    def _split_entry(self) -> tuple[list[Op], tuple[Op, ...]]:
+        """The ops of the entry that the host can compute, with descriptors and assumptions on their
+        results; and the other ops."""
+        computable = set(host_values(self.old))
+        before: list[Op] = []
+        inside: list[Op] = []
         for op in self.old.entry.ops:
-            inputs = all(v in known for v in op.operands if isinstance(v, Value))
-            made = bool(op.results) and all(v in known for v in op.results)
-            if made or (inputs and isinstance(op, (MakeDescriptor, Assume))):
-                early.append(op)
+            inputs = all(v in computable for v in op.operands if isinstance(v, Value))
+            is_computable = bool(op.results) and all(v in computable for v in op.results)
+            if is_computable or (inputs and isinstance(op, (MakeDescriptor, Assume))):
+                before.append(op)
             else:
-                late.append(op)
-        return early, tuple(late)
+                inside.append(op)
+        return before, tuple(inside)
 
     def _body(self, block: Block) -> Block:
-        """A block of the old function, for the instance that the loop is at."""
+        """A block of the old function, for the current instance of the loop."""
         ops: list[Op] = []
         for op in block.ops:
             if isinstance(op, ProgramId):
-                ops += self._place(op)
+                ops += self._program_id(op)
             elif isinstance(op, NumPrograms):
                 ops.append(Add(self.extents[op.axis], constant(I32, 0), results=op.results))
             elif isinstance(op, Return):
@@ -164,7 +164,7 @@ class PersistentLoop:
                 ops.append(op)
         return attrs.evolve(block, ops=tuple(ops))
 
-    def _place(self, op: Any) -> list[Op]:
+    def _program_id(self, op: Any) -> list[Op]:
         """The instance's index along an axis."""
         ops: list[Op] = []
         index: Operand = self.instance
@@ -181,8 +181,8 @@ class PersistentLoop:
 
 
 def _first_step(block: Value, count: Value) -> tuple[Value, list[Op]]:
-    """Twice the number of blocks, which two steps of a block add up to; and what computes that and,
-    last, the first step: from number b of a round to number n - 1 - b of the next."""
-    twice, own = Mul(count, constant(I32, 2)), Mul(block, constant(I32, 2))
-    less = Sub(twice.result, own.result)
-    return twice.result, [twice, own, less, Sub(less.result, constant(I32, 1))]
+    """Twice the number of blocks, which is the sum of two steps of a block; and the ops that
+    compute it and, last, the first step: from number b of an iteration to n - 1 - b of the next."""
+    two_steps, own = Mul(count, constant(I32, 2)), Mul(block, constant(I32, 2))
+    less = Sub(two_steps.result, own.result)
+    return two_steps.result, [two_steps, own, less, Sub(less.result, constant(I32, 1))]

@@ -1,4 +1,4 @@
-"""Program instances multiplied in turns by two groups of warps."""
+"""Ping-pong: two consumer warpgroups alternate the program instances of a block."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from tileir.ops.roles import Role
 
 _WARPGROUP = 4
-_REGISTERS, _FETCHING = (40, 232), (104, 200)
-"""Registers of a thread that loads and of one of the two warpgroups that multiply; where threads
-load blocks."""
+_REGISTERS, _COOPERATIVE_LOADS = (40, 232), (104, 200)
+"""Registers per thread of the producer and of each of the two consumer warpgroups: by default, and
+where producer threads load blocks."""
 
 
 @pass_("pingpong")
 def pingpong(module: Module) -> PassResult:
-    """Let two groups of warps take the instances of a persistent kernel in turns.
+    """Ping-pong schedule: two consumer warpgroups alternate the instances of a persistent kernel.
 
-    The role that multiplies becomes two, each of as many warps: one takes the first, third, fifth
-    instance of its block, the other those between, and both count the slots of all. While one
-    writes its result the other multiplies; two barriers say whose turn it is to read slots, since
-    a wait tells the parity of a phase alone. What is written passes through buffers of their own.
+    The consumer becomes two roles with as many warps each. One computes the first, third, fifth
+    instance of its block, the other the instances in between, and both count the stages of all.
+    While one runs its epilogue, the other issues `wgmma`. Two barriers order their reads of stages,
+    since a wait only distinguishes the parity of a phase. Each has its own buffers for results.
 
     before:
         stage "warp_specialized"
@@ -80,20 +80,20 @@ def pingpong(module: Module) -> PassResult:
     after:
         stage "warp_specialized"
 
-        define private void @f.consumer.0(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p, i64 addrspace(3)* %turns) {
+        define private void @f.consumer.0(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p, i64 addrspace(3)* %order) {
         entry:
           br instances
         instances:
           %i = phi i32 [0, entry], [%j.1, instance.again]
           %parity = phi i32 [0, entry], [%other.1, instance.again]
-          %turn = phi i32 [1, entry], [%0, instance.again]
+          %order_parity = phi i32 [1, entry], [%0, instance.again]
           %in, _ = icmp (i1, i1) %i, %n {predicate = slt}
           cond_br %in, instance, done
         instance:
-          gpu.mbarrier_wait %turns, 0, %turn
-          %0 = xor i32 %turn, 1
+          gpu.mbarrier_wait %order, 0, %order_parity
+          %0 = xor i32 %order_parity, 1
           gpu.mbarrier_wait %full, 0, %parity
-          gpu.mbarrier_arrive %turns, 1
+          gpu.mbarrier_arrive %order, 1
           %x = gpu.wgmma f32<64, 8> %a, 0, %a, 0, 0.0
           %y = gpu.wgmma_wait f32<64, 8> %x
           gpu.mbarrier_arrive %empty, 0
@@ -111,13 +111,13 @@ def pingpong(module: Module) -> PassResult:
           ret
         }
 
-        define private void @f.consumer.1(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p, i64 addrspace(3)* %turns) {
+        define private void @f.consumer.1(f16 addrspace(3)* %a, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32* %p, i64 addrspace(3)* %order) {
         entry:
           br instances
         instances:
           %i = phi i32 [0, entry], [%j.1, instance.again]
           %parity = phi i32 [0, entry], [%other.1, instance.again]
-          %turn = phi i32 [0, entry], [%0, instance.again]
+          %order_parity = phi i32 [0, entry], [%0, instance.again]
           %in, _ = icmp (i1, i1) %i, %n {predicate = slt}
           cond_br %in, instance, done
         instance:
@@ -126,10 +126,10 @@ def pingpong(module: Module) -> PassResult:
           %in.1, _ = icmp (i1, i1) %j, %n {predicate = slt}
           cond_br %in.1, instance.again, done
         instance.again:
-          gpu.mbarrier_wait %turns, 1, %turn
-          %0 = xor i32 %turn, 1
+          gpu.mbarrier_wait %order, 1, %order_parity
+          %0 = xor i32 %order_parity, 1
           gpu.mbarrier_wait %full, 0, %other
-          gpu.mbarrier_arrive %turns, 0
+          gpu.mbarrier_arrive %order, 0
           %x = gpu.wgmma f32<64, 8> %a, 0, %a, 0, 0.0
           %y = gpu.wgmma_wait f32<64, 8> %x
           gpu.mbarrier_arrive %empty, 0
@@ -162,23 +162,25 @@ def pingpong(module: Module) -> PassResult:
     """  # noqa: E501
     remarks = []
     for kernel in module.functions.values():
-        found = _roles(module, kernel)
-        if found is None:
+        pair = _roles(module, kernel)
+        if pair is None:
             continue
-        made = _Turns(module, kernel, *found).functions()
-        if isinstance(made, Refusal):
-            remarks.append(made.remark("TIR0653", "no turns", kernel.location))
+        functions = _PingPong(module, kernel, *pair).functions()
+        if isinstance(functions, Refusal):
+            remarks.append(functions.remark("TIR0653", "no ping-pong", kernel.location))
         else:
-            replaced = {found[1].callee, *(f.name for f in made)}
+            replaced = {pair[1].callee, *(f.name for f in functions)}
             others = {n: f for n, f in module.functions.items() if n not in replaced}
-            module = module.evolve(functions={**others, **{f.name: f for f in made}})
+            module = module.evolve(functions={**others, **{f.name: f for f in functions}})
     return PassResult(module, tuple(remarks))
 
 
 def buffer_bytes(module: Module, kernel: Function) -> int:
-    """Bytes of shared memory that `pingpong` adds to `kernel`: of the buffers of results."""
-    found = _roles(module, kernel)
-    return 0 if found is None else sum(map(_bytes, _written(module, kernel, found[1]).values()))
+    """Bytes of shared memory that `pingpong` adds to `kernel`, for buffers of results."""
+    pair = _roles(module, kernel)
+    return (
+        0 if pair is None else sum(map(_bytes, _stored_buffers(module, kernel, pair[1]).values()))
+    )
 
 
 def _bytes(op: SharedAlloc) -> int:
@@ -186,95 +188,103 @@ def _bytes(op: SharedAlloc) -> int:
 
 
 def _roles(module: Module, kernel: Function) -> tuple[Role, Role] | None:
-    """The role that loads and the only one that multiplies."""
+    """The producer and the only consumer."""
     from tileir.ops.roles import Role
 
-    started = [op for op in kernel.ops if isinstance(op, Role)]
-    if len(started) != 2 or not persistent_instances(kernel):
+    roles = [op for op in kernel.ops if isinstance(op, Role)]
+    if len(roles) != 2 or not persistent_instances(kernel):
         return None
-    by_work = sorted(started, key=lambda r: _multiplies(module.functions[r.callee]))
-    return (by_work[0], by_work[1]) if _multiplies(module.functions[by_work[1].callee]) else None
+    by_work = sorted(roles, key=lambda r: _has_wgmma(module.functions[r.callee]))
+    return (by_work[0], by_work[1]) if _has_wgmma(module.functions[by_work[1].callee]) else None
 
 
-def _multiplies(function: Function) -> bool:
+def _has_wgmma(function: Function) -> bool:
     return any(isinstance(op, Wgmma) for op in function.ops)
 
 
-def _written(module: Module, kernel: Function, role: Role) -> dict[int, SharedAlloc]:
-    """The buffers of `kernel` that `role` writes, by their places among its arguments."""
+def _stored_buffers(module: Module, kernel: Function, role: Role) -> dict[int, SharedAlloc]:
+    """The buffers of `kernel` that `role` writes, by their index among its arguments."""
     function = module.functions[role.callee]
     places = {p.value: index for index, p in enumerate(function.parameters)}
     buffers = {op.buffer for op in function.ops if isinstance(op, LocalStore)}
     allocated = {op.results[0]: op for op in kernel.ops if isinstance(op, SharedAlloc)}
-    found = {places[b]: role.arguments[places[b]] for b in buffers if b in places}
+    arguments = {places[b]: role.arguments[places[b]] for b in buffers if b in places}
     return {
         place: allocated[value]
-        for place, value in sorted(found.items())
+        for place, value in sorted(arguments.items())
         if isinstance(value, Value) and value in allocated
     }
 
 
 @attrs.frozen(eq=False)
-class _Turns:
+class _PingPong:
     module: Module
     kernel: Function
-    load: Role
-    math: Role
+    producer: Role
+    consumer: Role
 
     def functions(self) -> tuple[Function, ...] | Refusal:
-        """Both functions that multiply, and the kernel that starts them."""
+        """Both consumers, the producer, and the kernel that starts them."""
         from tileir.backend.warp_specialize.alternate_instances import alternate_instances
 
-        if self.math.warps != _WARPGROUP:
-            return Refusal("several warpgroups share the rows of a product")
-        old = self.module.functions[self.math.callee]
-        names = f"{self.math.callee}.0", f"{self.math.callee}.1"
-        made: list[Function] = []
-        for member, name in enumerate(names):
-            found = alternate_instances(old, member)
-            if isinstance(found, Refusal):
-                return found
-            made.append(found.evolve(name=name))
+        if self.consumer.warps != _WARPGROUP:
+            return Refusal("several warpgroups divide the rows of a matmul")
+        old = self.module.functions[self.consumer.callee]
+        names = f"{self.consumer.callee}.0", f"{self.consumer.callee}.1"
+        consumers: list[Function] = []
+        for index, name in enumerate(names):
+            alternating = alternate_instances(old, index)
+            if isinstance(alternating, Refusal):
+                return alternating
+            consumers.append(alternating.evolve(name=name))
         if any(name in self.module.functions for name in names):
-            return Refusal("its names are taken")
-        return (*made, self._loading(), self._kernel(names))
+            return Refusal("functions with the names of the consumers exist")
+        return (*consumers, self._producer_function(), self._kernel(names))
 
-    def _loading(self) -> Function:
-        return self.module.functions[self.load.callee]
+    def _producer_function(self) -> Function:
+        return self.module.functions[self.producer.callee]
 
     def _kernel(self, names: tuple[str, str]) -> Function:
-        turns = MBarrierAlloc(BARRIERS, count=2, arrivals=self.math.warps)
-        written = _written(self.module, self.kernel, self.math)
-        second = {place: attrs.evolve(op, results=()) for place, op in written.items()}
-        arguments = list(self.math.arguments)
+        barriers = MBarrierAlloc(BARRIERS, count=2, arrivals=self.consumer.warps)
+        stored = _stored_buffers(self.module, self.kernel, self.consumer)
+        second = {place: attrs.evolve(op, results=()) for place, op in stored.items()}
+        arguments = list(self.consumer.arguments)
         for place, op in second.items():
             arguments[place] = op.results[0]
         total = int(cast(int, self.kernel.attributes["num_warps"]))
         ops: list[Op] = []
         for op in self.kernel.entry.ops:
-            if op is self.load:
-                ops += [turns, *second.values(), self.load.evolve(registers=self._registers[0])]
-            elif op is self.math:
-                ops += self._started(names, turns, tuple(arguments), total)
+            if op is self.producer:
+                ops += [
+                    barriers,
+                    *second.values(),
+                    self.producer.evolve(registers=self._registers[0]),
+                ]
+            elif op is self.consumer:
+                ops += self._start_consumers(names, barriers, tuple(arguments), total)
             else:
                 ops.append(op)
         blocks = {self.kernel.entry.label: attrs.evolve(self.kernel.entry, ops=tuple(ops))}
-        attributes = {**self.kernel.attributes, "num_warps": total + self.math.warps}
+        attributes = {**self.kernel.attributes, "num_warps": total + self.consumer.warps}
         return self.kernel.with_blocks(blocks).evolve(attributes=attributes)
 
     @property
     def _registers(self) -> tuple[int, int]:
-        ops = self.module.functions[self.load.callee].ops
-        return _FETCHING if any(isinstance(op, LocalStore) for op in ops) else _REGISTERS
+        ops = self.module.functions[self.producer.callee].ops
+        return _COOPERATIVE_LOADS if any(isinstance(op, LocalStore) for op in ops) else _REGISTERS
 
-    def _started(
-        self, names: tuple[str, str], turns: MBarrierAlloc, second: tuple[Operand, ...], total: int
+    def _start_consumers(
+        self,
+        names: tuple[str, str],
+        barriers: MBarrierAlloc,
+        second: tuple[Operand, ...],
+        total: int,
     ) -> Iterator[Op]:
         for name, arguments, first in (
-            (names[0], self.math.arguments, self.math.first),
+            (names[0], self.consumer.arguments, self.consumer.first),
             (names[1], second, total),
         ):
-            yield self.math.evolve(
-                callee=name, arguments=(*arguments, turns.result), first=first,
+            yield self.consumer.evolve(
+                callee=name, arguments=(*arguments, barriers.result), first=first,
                 registers=self._registers[1],
             )  # fmt: skip

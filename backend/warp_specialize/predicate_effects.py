@@ -1,4 +1,4 @@
-"""What is seen of a program instance, under a condition."""
+"""Predicate the side effects of a program instance."""
 
 from __future__ import annotations
 
@@ -18,35 +18,38 @@ from tileir.refusal import Refusal
 from tileir.values import Value
 
 
-def predicate_side_effects(function: Function, held: Value) -> Function | Refusal:
-    """`function`, which ends behind its products where `held` is false: what it writes and what
-    else is seen of it comes later, else why not."""
-    seen = [n for n in cfg(function).order if any(map(_seen, function.blocks[n].ops))]
-    if not seen:
-        return Refusal("it writes nothing")
-    first = reduce(dominance(function).common, seen)
+def predicate_side_effects(function: Function, condition: Value) -> Function | Refusal:
+    """`function` that ends after its dots where `condition` is false; else why that would leave out
+    a dot or keep a side effect."""
+    observable = [
+        n for n in cfg(function).order if any(map(_is_observable, function.blocks[n].ops))
+    ]
+    if not observable:
+        return Refusal("the kernel writes nothing")
+    first = reduce(dominance(function).common, observable)
     if any(isinstance(op, Dot) for op in function.blocks[first].ops):
-        function, first = _cut(function, first)
-    multiplies = _multiplying(function)
+        function, first = _split_block(function, first)
+    multiplies = _blocks_before_dots(function)
     if first in multiplies:
-        return Refusal("it writes before its products are done")
+        return Refusal("the kernel writes before its dots are complete")
     tree = dominance(function)
     while tree.parent[first] not in multiplies:
         first = tree.parent[first]
-    return _led(function, first, held)
+    return _add_guard(function, first, condition)
 
 
-def _seen(op: Op) -> bool:
-    """Whether it shows that `op` is executed once more; a check of what holds anyway does not."""
+def _is_observable(op: Op) -> bool:
+    """Whether a repeated execution of `op` is observable; that of an assertion is not."""
     effects = op.effects
     outside = effects & Effects.OUTSIDE and not effects & Effects.TRAP
     return bool(effects & Effects.WRITE) or bool(outside)
 
 
-def _cut(function: Function, label: str) -> tuple[Function, str]:
-    """`function` with a block in two, the second from the first op on that shows; its label."""
+def _split_block(function: Function, label: str) -> tuple[Function, str]:
+    """`function` with block `label` split at its first observable op; the label of the second
+    part."""
     block = function.blocks[label]
-    index = next(i for i, op in enumerate(block.ops) if _seen(op))
+    index = next(i for i, op in enumerate(block.ops) if _is_observable(op))
     rest = fresh_label(f"{label}.results", function.blocks)
     blocks: dict[str, Block] = {}
     for name, old in function.blocks.items():
@@ -58,25 +61,25 @@ def _cut(function: Function, label: str) -> tuple[Function, str]:
     return function.with_blocks(blocks), rest
 
 
-def _multiplying(function: Function) -> set[str]:
-    """The blocks that multiply, and those from which control may go on to them."""
+def _blocks_before_dots(function: Function) -> set[str]:
+    """The blocks with dots, and those from which control may reach them."""
     graph = cfg(function)
-    found = {n for n, b in function.blocks.items() if any(isinstance(op, Dot) for op in b.ops)}
-    left = list(found)
+    labels = {n for n, b in function.blocks.items() if any(isinstance(op, Dot) for op in b.ops)}
+    left = list(labels)
     while left:
         for label in graph.predecessors.get(left.pop(), ()):
-            if label not in found:
-                found.add(label)
+            if label not in labels:
+                labels.add(label)
                 left.append(label)
-    return found
+    return labels
 
 
-def _led(function: Function, label: str, held: Value) -> Function:
-    """`function` which comes to block `label` where `held` is true, and ends else."""
+def _add_guard(function: Function, label: str, condition: Value) -> Function:
+    """`function` with a guard before block `label`: it ends there where `condition` is false."""
     guard = fresh_label("guard", function.blocks)
     end = fresh_label("outside", {*function.blocks, guard})
     passed = tuple(fresh(v) for v in function.blocks[label].parameters)
-    choice = CondBranch(held, Successor(label, passed), Successor(end))
+    choice = CondBranch(condition, Successor(label, passed), Successor(end))
     blocks: dict[str, Block] = {}
     for name, block in function.blocks.items():
         if name == label:

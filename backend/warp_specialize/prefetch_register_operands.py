@@ -1,4 +1,4 @@
-"""Loads of what products take from registers, a round before it is needed."""
+"""Prefetch register operands: load them one iteration early."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tileir.values import Operand, Value
 
 @pass_("prefetch-register-operands")
 def prefetch_register_operands(function: Function) -> PassResult:
-    """Load what a product takes from registers while the product before it runs.
+    """Load the register operands of a matmul while the previous matmul is in flight.
 
-    In a loop that changes no memory, a load whose result becomes the first factor of a product is
-    made a round before, behind that round's product, with what its address and mask need, tables
-    that they are looked up in included; the first one before the loop. A load of a round that does
-    not come is masked.
+    In a loop that does not change global memory, a load from which operand A of a `wgmma` is
+    computed is moved one iteration ahead, after the `wgmma` of that iteration, with the ops that
+    compute its address and mask, lookups in tables included. The first load is before the loop. The
+    load for an iteration that does not run is masked.
 
     before:
         stage "warp_specialized"
@@ -44,7 +44,7 @@ def prefetch_register_operands(function: Function) -> PassResult:
           br loop
         loop:
           %i = phi i32 [0, entry], [%j, body]
-          %sum = phi f32<64, 8> [0.0, entry], [%y, body]
+          %acc = phi f32<64, 8> [0.0, entry], [%y, body]
           %more, _ = icmp (i1, i1) %i, %n {predicate = slt}
           cond_br %more, body, done
         body:
@@ -55,12 +55,12 @@ def prefetch_register_operands(function: Function) -> PassResult:
           %xs = splat f16*<64, 16> %x
           %px = getelementptr f16*<64, 16> %xs, %at
           %a = load f16<64, 16> %px
-          %z = gpu.wgmma f32<64, 8> %a, 0, %b, 0, %sum
+          %z = gpu.wgmma f32<64, 8> %a, 0, %b, 0, %acc
           %y = gpu.wgmma_wait f32<64, 8> %z
           %j = add i32 %i, 1
           br loop
         done:
-          store %p, %sum
+          store %p, %acc
           ret
         }
     after:
@@ -84,14 +84,14 @@ def prefetch_register_operands(function: Function) -> PassResult:
           br loop
         loop:
           %i = phi i32 [0, entry], [%j.2, body]
-          %sum = phi f32<64, 8> [0.0, entry], [%y, body]
+          %acc = phi f32<64, 8> [0.0, entry], [%y, body]
           %i.1 = phi i32 [%j, entry], [%j.1, body]
           %valid = phi i1 [%more, entry], [%1, body]
           %a.1 = phi f16<64, 16> [%a, entry], [%a.2, body]
           %more.1, _ = icmp (i1, i1) %i, %n {predicate = slt}
           cond_br %more.1, body, done
         body:
-          %z = gpu.wgmma f32<64, 8> %a.1, 0, %b, 0, %sum
+          %z = gpu.wgmma f32<64, 8> %a.1, 0, %b, 0, %acc
           %more.2, _ = icmp (i1, i1) %i.1, %n {predicate = slt}
           %j.1 = add i32 %i.1, 1
           %1 = and i1 %valid, %more.2
@@ -107,25 +107,25 @@ def prefetch_register_operands(function: Function) -> PassResult:
           %j.2 = add i32 %i, 1
           br loop
         done:
-          store %p, %sum
+          store %p, %acc
           ret
         }
     """
     count = 0
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         loop = loops(function).by_header.get(header)
-        found = [] if loop is None else list(_found(function, loop))
-        if loop is not None and found:
-            made = _Early(function, loop)
-            taken = [load for load in found if made.add(load, reads=True) is None]
-            if taken:
-                function, count = made.applied(taken), count + len(taken)
-    return PassResult(function, (), {"loads made early": count} if count else {})
+        candidates = [] if loop is None else list(_find_loads(function, loop))
+        if loop is not None and candidates:
+            prefetcher = _Prefetcher(function, loop)
+            loads = [load for load in candidates if prefetcher.add(load, reads=True) is None]
+            if loads:
+                function, count = prefetcher.prefetch(loads), count + len(loads)
+    return PassResult(function, (), {"loads prefetched": count} if count else {})
 
 
-def _found(function: Function, loop: Loop) -> Iterator[Load]:
-    """The loads of a loop that become first factors of products, of its first block with such."""
-    if loop.latch is None or len(loop.exits) != 1 or not _keeps_memory(function, loop):
+def _find_loads(function: Function, loop: Loop) -> Iterator[Load]:
+    """The loads of a loop that feed only operands A, of the first block that has any."""
+    if loop.latch is None or len(loop.exits) != 1 or not _leaves_memory_unchanged(function, loop):
         return
     leaves = loop.exits[0][0] in (loop.latch, loop.header)
     if not leaves or isinstance(Lookahead.of(function, loop), Refusal):
@@ -133,26 +133,26 @@ def _found(function: Function, loop: Loop) -> Iterator[Load]:
     innermost = loops(function).innermost
     for label in loop.order:
         ops = function.blocks[label].ops
-        loads = [op for op in ops if isinstance(op, Load) and _plain(op)]
-        found = [op for op in loads if _becomes_factor(function, op, ops)]
-        if found and innermost[label] == loop.header:
-            yield from found
+        loads = [op for op in ops if isinstance(op, Load) and _is_plain(op)]
+        matching = [op for op in loads if _feeds_only_operand_a(function, op, ops)]
+        if matching and innermost[label] == loop.header:
+            yield from matching
             return
 
 
-def _plain(op: Load) -> bool:
+def _is_plain(op: Load) -> bool:
     return not op.volatile and op.predicate is None and isinstance(op.result.type, Tile)
 
 
-def _becomes_factor(function: Function, load: Load, block: Sequence[Op]) -> bool:
-    """Whether all that ops on registers make of a load are first factors of products of `block`."""
+def _feeds_only_operand_a(function: Function, load: Load, block: Sequence[Op]) -> bool:
+    """Whether all values computed from a load are operands A of `wgmma` ops of `block`."""
     ends = list(other_uses(function, load.result))
     return bool(ends) and all(isinstance(e, Wgmma) and e.a is v and e in block for e, v in ends)
 
 
-def _keeps_memory(function: Function, loop: Loop) -> bool:
-    """Whether nothing in a loop changes what loads read; barriers and copies of roles concern
-    shared memory alone."""
+def _leaves_memory_unchanged(function: Function, loop: Loop) -> bool:
+    """Whether no op of a loop writes global memory. Barriers and TMA loads affect shared memory
+    only."""
     changing = (Effects.WRITE | Effects.SYNC | Effects.OUTSIDE).value
     return not any(
         isinstance(op, TmaStore)
@@ -162,80 +162,81 @@ def _keeps_memory(function: Function, loop: Loop) -> bool:
     )
 
 
-class _Early(Lookahead):
-    """A copy of what loads of a loop depend on, one round ahead: other loads, too."""
+class _Prefetcher(Lookahead):
+    """A copy of the ops that loads of a loop depend on, one iteration ahead, other loads
+    included."""
 
     def __init__(self, function: Function, loop: Loop) -> None:
         super().__init__(function, loop)
         self.take([self.condition])
         self.first = frozenset(self.slice)
-        """What the loop's condition needs."""
+        """The ops that the condition of the loop depends on."""
 
-    def applied(self, taken: list[Load]) -> Function:
-        """The function with loads `taken` made a round before."""
+    def prefetch(self, loads: list[Load]) -> Function:
+        """The function with `loads` one iteration ahead."""
         function, before = self.function, self.loop.preheader
         if before is None:
             function, before = add_preheader(function, self.loop.header, self.loop.blocks)
-        held = tuple(Value(load.result.type, load.result.name) for load in taken)
+        prefetched = tuple(Value(load.result.type, load.result.name) for load in loads)
         blocks = dict(function.blocks)
         entering, ops = blocks[before], list(blocks[before].ops[:-1])
-        given = self._round(self.entering(entering), None, taken, ops)
+        arguments = self._emit_iteration(self.entering(entering), None, loads, ops)
         blocks[before] = attrs.evolve(
-            entering, ops=(*ops, self._passing(entering.terminator, given))
+            entering, ops=(*ops, self._with_arguments(entering.terminator, arguments))
         )
         header = blocks[self.loop.header]
-        parameters = (*header.parameters, *self.parameters, *held)
+        parameters = (*header.parameters, *self.parameters, *prefetched)
         blocks[self.loop.header] = attrs.evolve(header, parameters=parameters)
-        home = defining_blocks(function)[taken[0].result]
-        blocks[home], given = self._within(blocks[home], taken)
+        label = defining_blocks(function)[loads[0].result]
+        blocks[label], arguments = self._prefetch_in_block(blocks[label], loads)
         last = blocks[self.latch]
-        passing = self._passing(last.terminator, given)
+        passing = self._with_arguments(last.terminator, arguments)
         blocks[self.latch] = attrs.evolve(last, ops=(*last.ops[:-1], passing))
-        env = dict(zip((load.result for load in taken), held, strict=True))
+        env = dict(zip((load.result for load in loads), prefetched, strict=True))
         inside = {n: blocks[n] for n in self.loop.blocks}
         for name, block in inside.items():
             blocks[name] = attrs.evolve(block, ops=tuple([op.remap(env) for op in block.ops]))
         return dce(function.with_blocks(blocks))
 
-    def _within(self, block: Block, taken: list[Load]) -> tuple[Block, list[Operand]]:
-        """The block of the loads, the next ones begun behind its first product."""
-        state, valid = self.carried()
+    def _prefetch_in_block(self, block: Block, loads: list[Load]) -> tuple[Block, list[Operand]]:
+        """The block of the loads, with the next loads after its first `wgmma`."""
+        state, valid = self.carried_state()
         ops: list[Op] = []
-        given: list[Operand] = []
+        arguments: list[Operand] = []
         for op in block.ops:
-            if op not in taken:
+            if op not in loads:
                 ops.append(op)
-            if isinstance(op, Wgmma) and not given:
-                given = self._round(state, valid, taken, ops)
-        return attrs.evolve(block, ops=tuple(ops)), given
+            if isinstance(op, Wgmma) and not arguments:
+                arguments = self._emit_iteration(state, valid, loads, ops)
+        return attrs.evolve(block, ops=tuple(ops)), arguments
 
-    def _round(
-        self, state: dict[Value, Operand], valid: Operand | None, taken: list[Load], ops: list[Op]
+    def _emit_iteration(
+        self, state: dict[Value, Operand], valid: Operand | None, loads: list[Load], ops: list[Op]
     ) -> list[Operand]:
-        """The loads of the round that begins with `state`; what is passed on for `parameters` and
-        them."""
+        """Emit the loads of the iteration that starts with `state`. Returns the arguments for the
+        parameters of the header."""
         env, rest = dict(state), list(self.in_order())
         conditions = [op for op in rest if op in self.first]
         ops += [copy_op(op, env) for op in conditions]
         if self.tested_first:
             valid = self.both(valid, env, ops)
         for op in (x for x in rest if x not in self.first):
-            ops.append(self._copied(op, env, valid, ops))
-        loads = [self._copied(op, env, valid, ops) for op in taken]
-        ops += loads
+            ops.append(self._copy(op, env, valid, ops))
+        copies = [self._copy(op, env, valid, ops) for op in loads]
+        ops += copies
         if not self.tested_first:
             valid = self.both(valid, env, ops)
-        return [*self.passed(self.advance(env), valid), *(x.results[0] for x in loads)]
+        return [*self.header_arguments(self.advance(env), valid), *(x.results[0] for x in copies)]
 
-    def _copied(
-        self, op: Op, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]
-    ) -> Op:
-        """A copy of `op` for a round that runs if `valid`."""
+    def _copy(self, op: Op, env: dict[Value, Operand], valid: Operand | None, ops: list[Op]) -> Op:
+        """A copy of `op` for an iteration that runs if `valid`."""
         if not isinstance(op, Load):
             return copy_op(op, env)
         mask = self.mask(op, env, valid, ops)
         return attrs.evolve(cast(Load, copy_op(op, env)), mask=mask)
 
-    def _passing(self, terminator: Op, given: list[Operand]) -> Op:
+    def _with_arguments(self, terminator: Op, arguments: list[Operand]) -> Op:
         header = self.loop.header
-        return map_edges(terminator, lambda e: with_arguments(e, given) if e.label == header else e)
+        return map_edges(
+            terminator, lambda e: with_arguments(e, arguments) if e.label == header else e
+        )

@@ -1,8 +1,9 @@
-"""Barriers of a role that others make needless.
+"""Eliminate redundant barriers of a role.
 
-What passes write around the buffers of a role (`storing`, `written`) holds wherever it stands:
-threads meet before they write a buffer, because others may still read it, and before it is read.
-Where one buffer is filled between two rounds of another, the barriers of the one serve the other.
+The passes that insert stores to the buffers of a role (`epilogue`, `stored_operands`) put a barrier
+before each store, since other threads may still read the buffer, and one before it is read. Where a
+buffer is written between two iterations of another, the barriers of one make those of the other
+redundant.
 """
 
 from __future__ import annotations
@@ -18,120 +19,127 @@ from tileir.ops.gpu import Barrier, LocalLoad, LocalStore
 from tileir.ops.hopper import TmaStore, TmaWait, Wgmma, WgmmaWait
 from tileir.values import Operand
 
-_NOBODY: frozenset[Operand] = frozenset()
-_MOST = 8
-"""Products under way that are told apart: waits leave fewer."""
+_NO_BUFFERS: frozenset[Operand] = frozenset()
+_MAX_IN_FLIGHT = 8
+"""The most matmuls in flight that are distinguished; waits leave fewer."""
 
 
 @attrs.frozen
 class _BarrierState:
-    """What threads did to buffers and have not met behind: those that they have `written`; those
-    that they, or products that they waited for, have `read`; those that products `begun`, oldest
-    first, may read; and whether one has waited for copies to have read theirs (`copied`)."""
+    """Accesses to buffers since the last barrier: the buffers `written`; the buffers `read` by
+    threads or by matmuls that were waited for; those that each matmul `in_flight` may read, oldest
+    first; and whether a thread has waited for TMA copies to read theirs (`tma_waited`)."""
 
-    written: frozenset[Operand] = _NOBODY
-    read: frozenset[Operand] = _NOBODY
-    begun: tuple[frozenset[Operand], ...] = ()
-    copied: bool = False
+    written: frozenset[Operand] = _NO_BUFFERS
+    read: frozenset[Operand] = _NO_BUFFERS
+    in_flight: tuple[frozenset[Operand], ...] = ()
+    tma_waited: bool = False
 
     def join(self, other: _BarrierState) -> _BarrierState:
-        """What may have been done on either path. Products are counted from the newest."""
-        most = max(len(self.begun), len(other.begun))
-        first, second = ((_NOBODY,) * (most - len(s.begun)) + s.begun for s in (self, other))
-        begun = tuple(a | b for a, b in zip(first, second, strict=True))
+        """The union of both states. Matmuls in flight are matched from the newest."""
+        most = max(len(self.in_flight), len(other.in_flight))
+        first, second = (
+            (_NO_BUFFERS,) * (most - len(s.in_flight)) + s.in_flight for s in (self, other)
+        )
+        in_flight = tuple(a | b for a, b in zip(first, second, strict=True))
         return _BarrierState(
-            self.written | other.written, self.read | other.read, begun,
-            self.copied or other.copied,
+            self.written | other.written, self.read | other.read, in_flight,
+            self.tma_waited or other.tma_waited,
         )  # fmt: skip
 
     def hazard(self, op: Op, copied: frozenset[Operand]) -> bool:
-        """Whether an op meets what another thread did; copies read the buffers `copied`."""
+        """Whether an op conflicts with an access of another thread. TMA copies read the buffers
+        `copied`."""
         if isinstance(op, LocalStore):
-            reading = _NOBODY.union(self.read, *self.begun)
-            return op.buffer in reading or (self.copied and op.buffer in copied)
-        return bool(self.written & _read(op))
+            reading = _NO_BUFFERS.union(self.read, *self.in_flight)
+            return op.buffer in reading or (self.tma_waited and op.buffer in copied)
+        return bool(self.written & _buffers_read(op))
 
-    def after(self, op: Op) -> _BarrierState:
-        """The same behind an op."""
+    def transfer(self, op: Op) -> _BarrierState:
+        """The state after an op."""
         match op:
             case Barrier(warp=False, warpgroup=False):
-                return _BarrierState(begun=self.begun)
+                return _BarrierState(in_flight=self.in_flight)
             case LocalStore():
                 return attrs.evolve(self, written=self.written | {op.buffer})
             case LocalLoad():
-                return attrs.evolve(self, read=self.read | _read(op))
+                return attrs.evolve(self, read=self.read | _buffers_read(op))
             case Wgmma():
-                oldest, newest = self.begun[: 1 - _MOST], self.begun[1 - _MOST :]
-                kept = (_NOBODY.union(*oldest), *newest) if oldest else newest
-                return attrs.evolve(self, begun=(*kept, _read(op)))
+                oldest, newest = (
+                    self.in_flight[: 1 - _MAX_IN_FLIGHT],
+                    self.in_flight[1 - _MAX_IN_FLIGHT :],
+                )
+                kept = (_NO_BUFFERS.union(*oldest), *newest) if oldest else newest
+                return attrs.evolve(self, in_flight=(*kept, _buffers_read(op)))
             case WgmmaWait():
-                done = max(0, len(self.begun) - op.pending)
-                read = self.read.union(*self.begun[:done])
-                return attrs.evolve(self, read=read, begun=self.begun[done:])
+                done = max(0, len(self.in_flight) - op.pending)
+                read = self.read.union(*self.in_flight[:done])
+                return attrs.evolve(self, read=read, in_flight=self.in_flight[done:])
             case TmaWait():
-                return attrs.evolve(self, copied=True)
+                return attrs.evolve(self, tma_waited=True)
             case _:
                 return self
 
 
 def eliminate_redundant_barriers(function: Function) -> Function:
-    """`function`, a role, less the barriers that no write or read of its buffers needs."""
+    """`function`, a role, without the barriers that no access to its buffers needs."""
     stored = frozenset(op.buffer for op in function.ops if isinstance(op, LocalStore))
     barriers = [op for op in function.ops if isinstance(op, Barrier)]
-    if not stored or _meets(function, frozenset()):
+    if not stored or _has_hazard(function, frozenset()):
         return function
-    left_out: frozenset[Op] = frozenset()
+    removed: frozenset[Op] = frozenset()
     for barrier in barriers:
-        if not _meets(function, left_out | {barrier}):
-            left_out |= {barrier}
-    if not left_out:
+        if not _has_hazard(function, removed | {barrier}):
+            removed |= {barrier}
+    if not removed:
         return function
     blocks = {
-        label: attrs.evolve(block, ops=tuple(op for op in block.ops if op not in left_out))
+        label: attrs.evolve(block, ops=tuple(op for op in block.ops if op not in removed))
         for label, block in function.blocks.items()
     }
     return function.with_blocks(blocks)
 
 
-def _meets(function: Function, left_out: frozenset[Op]) -> bool:
-    """Whether without those barriers any op meets what another thread did."""
+def _has_hazard(function: Function, removed: frozenset[Op]) -> bool:
+    """Whether an op conflicts with an access of another thread if barriers `removed` are
+    removed."""
     copied = frozenset(op.buffer for op in function.ops if isinstance(op, TmaStore))
-    entering = _entering(function, left_out)
-    for label, since in entering.items():
+    states = _states_at_entry(function, removed)
+    for label, state in states.items():
         for op in function.blocks[label].ops:
-            if op in left_out:
+            if op in removed:
                 continue
-            if since.hazard(op, copied):
+            if state.hazard(op, copied):
                 return True
-            since = since.after(op)
+            state = state.transfer(op)
     return False
 
 
-def _entering(function: Function, left_out: frozenset[Op]) -> Mapping[str, _BarrierState]:
-    """What has been done when each block begins: the least solution."""
+def _states_at_entry(function: Function, removed: frozenset[Op]) -> Mapping[str, _BarrierState]:
+    """The state at the entry of each block: the least fixed point."""
     graph = cfg(function)
-    entering = {graph.order[0]: _BarrierState()}
+    states = {graph.order[0]: _BarrierState()}
     changed = True
     while changed:
         changed = False
         for label in graph.order:
-            if label not in entering:
+            if label not in states:
                 continue
-            since = entering[label]
-            for op in _counted(function, label, left_out):
-                since = since.after(op)
+            state = states[label]
+            for op in _remaining_ops(function, label, removed):
+                state = state.transfer(op)
             for target in graph.successors[label]:
-                joined = entering.get(target, since).join(since)
-                if entering.get(target) != joined:
-                    entering[target], changed = joined, True
-    return entering
+                joined = states.get(target, state).join(state)
+                if states.get(target) != joined:
+                    states[target], changed = joined, True
+    return states
 
 
-def _counted(function: Function, label: str, left_out: frozenset[Op]) -> Iterator[Op]:
-    return (op for op in function.blocks[label].ops if op not in left_out)
+def _remaining_ops(function: Function, label: str, removed: frozenset[Op]) -> Iterator[Op]:
+    return (op for op in function.blocks[label].ops if op not in removed)
 
 
-def _read(op: Op) -> frozenset[Operand]:
+def _buffers_read(op: Op) -> frozenset[Operand]:
     """The buffers that an op reads."""
     match op:
         case Wgmma():
@@ -139,4 +147,4 @@ def _read(op: Op) -> frozenset[Operand]:
         case LocalLoad() | TmaStore():
             return frozenset({op.buffer})
         case _:
-            return _NOBODY
+            return _NO_BUFFERS

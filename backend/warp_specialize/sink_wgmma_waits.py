@@ -1,4 +1,4 @@
-"""Waits for products where their sums are needed, so that products begun meanwhile run beside."""
+"""Sink `wgmma` waits to the first use of the accumulator, so that more matmuls are in flight."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from tileir.ops.hopper import (
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.values import Operand, Value
 
-_BESIDE = (Barrier, LocalStore, AsyncFence, TmaStore, TmaWait)
-"""Ops by which threads write buffers of their role, and let others read them."""
+_BUFFER_OPS = (Barrier, LocalStore, AsyncFence, TmaStore, TmaWait)
+"""Ops by which consumers write shared-memory buffers and make the writes visible."""
 
 _MOST_PENDING = 7
-"""Products that a wait can leave under way."""
+"""The most `wgmma` groups that a wait leaves in flight."""
 
 
 @pass_("sink-wgmma-waits")
 def sink_wgmma_waits(function: Function) -> PassResult:
-    """Wait for a product where its sum is needed, and begin the next one before that.
+    """Sink `wgmma` waits to the first use of the accumulator, and issue the next matmul before.
 
-    In a block of several products each is begun as soon as its factors are there; the ops that
-    follow from a sum come just before the first product, or other op with an effect, that needs
-    them; what writes a buffer that no sum under way is made of needs no more than it writes. So
-    threads compute from one sum while the next is added up. Slots are given back behind
-    the wait that they were given back behind, and what is read from one, before that.
+    In a block of several matmuls, each is issued as soon as its operands are available. The ops that
+    depend on an accumulator are moved to just before the first matmul, or other op with an effect,
+    that needs them. A store to a buffer that no matmul in flight reads requires only its own
+    operands. So threads compute from one accumulator while the next matmul is in flight. A stage is
+    released after the same wait as before, and after its loads to registers.
 
     before:
         stage "warp_specialized"
@@ -83,140 +83,146 @@ def sink_wgmma_waits(function: Function) -> PassResult:
           ret
         }
     """  # noqa: E501
-    blocks = {label: _late(block) for label, block in function.blocks.items()}
+    blocks = {label: _sink_waits(block) for label, block in function.blocks.items()}
     count = sum(blocks[label] is not old for label, old in function.blocks.items())
     if not count:
         return PassResult(function)
-    return PassResult(function.with_blocks(blocks), (), {"blocks with late waits": count})
+    return PassResult(function.with_blocks(blocks), (), {"blocks with sunk waits": count})
 
 
-def _late(block: Block) -> Block:
-    """`block` with late waits; itself where its waits are arranged already, or too few."""
-    products = {op.results[0] for op in block.ops if isinstance(op, Wgmma)}
+def _sink_waits(block: Block) -> Block:
+    """`block` with its waits sunk; itself where they are scheduled already, or are too few."""
+    wgmmas = {op.results[0] for op in block.ops if isinstance(op, Wgmma)}
     waits = [op for op in block.ops if isinstance(op, WgmmaWait)]
-    if not 1 < len(waits) == len(products) <= _MOST_PENDING:
+    if not 1 < len(waits) == len(wgmmas) <= _MOST_PENDING:
         return block
-    if any(w.pending or w.value not in products for w in waits):
+    if any(w.pending or w.value not in wgmmas for w in waits):
         return block
     if any(isinstance(op, ScheduleBarrier) for op in block.ops):
         return block
-    ops = _WaitSinker(block.ops[:-1]).written(block.terminator)
+    ops = _WaitSinker(block.ops[:-1]).schedule(block.terminator)
     same = all(new is old for new, old in zip(ops, block.ops, strict=True))
     return block if same else attrs.evolve(block, ops=ops)
 
 
 class _WaitSinker:
-    """Ops of a block in a new order: those that follow from a sum, waits, arrivals and reads of
-    slots only when they have to come."""
+    """A list scheduler for a block: waits, the ops that depend on an accumulator, arrivals and
+    loads from shared memory stay pending until another op requires them."""
 
     def __init__(self, ops: Sequence[Op]) -> None:
         self.ops = ops
         self.number = {op: i for i, op in enumerate(ops)}
-        self.made = {v: op for op in ops for v in op.results}
-        self.stored: set[Operand] = {op.buffer for op in ops if isinstance(op, LocalStore)}
-        self.held: dict[Op, None] = {}
-        self.done: list[Op] = []
-        self.begun: list[Value] = []
+        self.producers = {v: op for op in ops for v in op.results}
+        self.stored_buffers: set[Operand] = {op.buffer for op in ops if isinstance(op, LocalStore)}
+        self.pending: dict[Op, None] = {}
+        self.scheduled: list[Op] = []
+        self.issued: list[Value] = []
 
-    def written(self, last: Op) -> tuple[Op, ...]:
-        """All ops, `last` at the end."""
+    def schedule(self, last: Op) -> tuple[Op, ...]:
+        """All ops in their new order, `last` at the end."""
         for op in self.ops:
-            if self._waits(op):
-                self.held[op] = None
+            if self._may_sink(op):
+                self.pending[op] = None
             else:
-                self._need(self._before(op))
-                self._write(op)
-        self._need(self.held)
-        return (*self.done, last)
+                self._emit_all(self._required_by(op))
+                self._emit(op)
+        self._emit_all(self.pending)
+        return (*self.scheduled, last)
 
-    def _waits(self, op: Op) -> bool:
-        """Whether an op can come later."""
+    def _may_sink(self, op: Op) -> bool:
+        """Whether an op may stay pending."""
         if isinstance(op, MBarrierArrive):
-            return any(isinstance(o, (WgmmaWait, LocalLoad)) for o in self.held)
+            return any(isinstance(o, (WgmmaWait, LocalLoad)) for o in self.pending)
         if isinstance(op, (WgmmaWait, LocalLoad)):
             return True
-        return not op.effects and any(self.made.get(v) in self.held for v in _values(op.operands))
+        return not op.effects and any(
+            self.producers.get(v) in self.pending for v in _values(op.operands)
+        )
 
-    def _before(self, op: Op) -> Iterable[Op]:
-        """What was held back that has to come before an op. Where threads write buffers, and let
-        products and copies read them, that is what reads these buffers."""
-        if not self.stored or not isinstance(op, _BESIDE):
-            return self.held if _closes(op) else self._behind(op.operands)
-        own = {o for o in self.held if self._reads(o) & self.stored}
-        return own | self._behind([*op.operands, *(v for o in own for v in o.operands)])
+    def _required_by(self, op: Op) -> Iterable[Op]:
+        """The pending ops that must precede an op. For an op on the consumers' buffers these are
+        the producers of its operands, and the ops until which those buffers are read."""
+        if not self.stored_buffers or not isinstance(op, _BUFFER_OPS):
+            return self.pending if _needs_all(op) else self._pending_producers(op.operands)
+        own = {o for o in self.pending if self._reads(o) & self.stored_buffers}
+        return own | self._pending_producers([*op.operands, *(v for o in own for v in o.operands)])
 
     def _reads(self, op: Op) -> set[Operand]:
-        """The buffers that are read until an op."""
+        """The buffers that are read until an op is complete."""
         if isinstance(op, LocalLoad):
             return {op.buffer}
-        made = self.made.get(op.value) if isinstance(op, WgmmaWait) else None  # type: ignore[arg-type]
-        return {made.a, made.b} if isinstance(made, Wgmma) else set()
+        wgmma = self.producers.get(op.value) if isinstance(op, WgmmaWait) else None  # type: ignore[arg-type]
+        return {wgmma.a, wgmma.b} if isinstance(wgmma, Wgmma) else set()
 
-    def _behind(self, operands: Iterable[Operand]) -> set[Op]:
-        """The ops held back that `operands` follow from, with what has to come before them."""
-        found, waiting = set[Op](), list(operands)
+    def _pending_producers(self, operands: Iterable[Operand]) -> set[Op]:
+        """The pending ops that `operands` depend on, transitively."""
+        producers, waiting = set[Op](), list(operands)
         while waiting:
             value = waiting.pop()
-            op = self.made.get(value) if isinstance(value, Value) else None
-            if op is not None and op in self.held and op not in found:
-                found.add(op)
+            op = self.producers.get(value) if isinstance(value, Value) else None
+            if op is not None and op in self.pending and op not in producers:
+                producers.add(op)
                 waiting.extend(op.operands)
-        return found
+        return producers
 
-    def _need(self, ops: Iterable[Op]) -> None:
-        """Write ops held back, each arrival as soon as nothing before it is. First come those that
-        follow from sums begun first; what follows from no sum comes where it is used."""
-        after = self._after(sorted(ops, key=self.number.__getitem__))
-        waits = {op: isinstance(op, WgmmaWait) for op in after}
-        for op in sorted(after, key=lambda o: (after[o], not waits[o], self.number[o])):
-            if op in self.held and not isinstance(op, MBarrierArrive):
-                self._write(op)
-                self._arrive()
+    def _emit_all(self, ops: Iterable[Op]) -> None:
+        """Emit pending ops, and arrivals as soon as they are allowed. The ops that depend on the
+        matmuls issued first come first; ops that depend on none come where they are used."""
+        depths = self._wait_depths(sorted(ops, key=self.number.__getitem__))
+        waits = {op: isinstance(op, WgmmaWait) for op in depths}
+        for op in sorted(depths, key=lambda o: (depths[o], not waits[o], self.number[o])):
+            if op in self.pending and not isinstance(op, MBarrierArrive):
+                self._emit(op)
+                self._emit_arrivals()
 
-    def _after(self, ops: Sequence[Op]) -> dict[Op, int]:
-        """By op, the number of the last wait that it follows from; of the first that what uses it
-        does, where it follows from none."""
-        found: dict[Op, int] = {}
+    def _wait_depths(self, ops: Sequence[Op]) -> dict[Op, int]:
+        """By op, the number of the last wait that it depends on. Where it depends on none: the
+        least such number of its users."""
+        depths: dict[Op, int] = {}
         for op in ops:
-            before = (found.get(self.made[v], -1) for v in _values(op.operands) if v in self.made)
+            before = (
+                depths.get(self.producers[v], -1)
+                for v in _values(op.operands)
+                if v in self.producers
+            )
             own = self.number[op] if isinstance(op, WgmmaWait) else -1
-            found[op] = max(own, *before, -1)
+            depths[op] = max(own, *before, -1)
         for op in reversed(ops):
             for value in _values(op.operands):
-                made = self.made.get(value)
-                if made in found and found[made] < 0:
-                    users = [found[o] for o in ops if value in o.operands]
-                    found[made] = min(users)
-        return found
+                producer = self.producers.get(value)
+                if producer in depths and depths[producer] < 0:
+                    users = [depths[o] for o in ops if value in o.operands]
+                    depths[producer] = min(users)
+        return depths
 
-    def _arrive(self) -> None:
-        """Write the arrivals whose waits and reads are all written."""
-        for op in list(self.held):
+    def _emit_arrivals(self) -> None:
+        """Emit the arrivals whose waits and loads have all been emitted."""
+        for op in list(self.pending):
             if isinstance(op, (WgmmaWait, LocalLoad)):
                 return
-            if isinstance(op, MBarrierArrive) and not self._behind(op.operands):
-                self._write(op)
+            if isinstance(op, MBarrierArrive) and not self._pending_producers(op.operands):
+                self._emit(op)
 
-    def _write(self, op: Op) -> None:
-        self.held.pop(op, None)
+    def _emit(self, op: Op) -> None:
+        self.pending.pop(op, None)
         if isinstance(op, WgmmaWait):
-            self._write_earlier(op)
+            self._emit_earlier_waits(op)
         if isinstance(op, Wgmma):
-            self.begun.append(op.results[0])
+            self.issued.append(op.results[0])
         if isinstance(op, WgmmaWait):
-            pending = len(self.begun) - 1 - self.begun.index(op.value)  # type: ignore[arg-type]
+            pending = len(self.issued) - 1 - self.issued.index(op.value)  # type: ignore[arg-type]
             op = op.evolve(pending=pending) if pending else op
-        self.done.append(op)
+        self.scheduled.append(op)
 
-    def _write_earlier(self, wait: WgmmaWait) -> None:
-        """The waits for products begun before that of `wait`: they are done by then, too."""
-        before = self.begun[: self.begun.index(wait.value)]  # type: ignore[arg-type]
-        for op in [o for o in self.held if isinstance(o, WgmmaWait) and o.value in before]:
-            self._write(op)
+    def _emit_earlier_waits(self, wait: WgmmaWait) -> None:
+        """Emit the waits for matmuls issued before that of `wait`, which are complete then, too."""
+        before = self.issued[: self.issued.index(wait.value)]  # type: ignore[arg-type]
+        for op in [o for o in self.pending if isinstance(o, WgmmaWait) and o.value in before]:
+            self._emit(op)
 
 
-def _closes(op: Op) -> bool:
-    """Whether all that was held back has to come before an op."""
+def _needs_all(op: Op) -> bool:
+    """Whether all pending ops must precede an op."""
     if isinstance(op, (Wgmma, MBarrierWait)):
         return False
     return bool(op.effects & (Effects.WRITE | Effects.SYNC | Effects.OUTSIDE | Effects.TRAP))

@@ -1,4 +1,4 @@
-"""What follows from sums, cut into slices of rows, of which every rank of a cluster writes one."""
+"""Slice the epilogue by rows of the accumulators: every rank of a cluster runs one slice."""
 
 from __future__ import annotations
 
@@ -29,31 +29,32 @@ _SINKS = ("store", "descriptor_store", "atomic_rmw")
 
 
 class UnsliceableError(Exception):
-    """Something is needed that no rank has; the message says what."""
+    """The epilogue cannot be sliced by rows; the message says why."""
 
 
 @attrs.frozen(eq=False)
 class RowSlices:
-    """Block `label` with writes of slices alone, and the descriptors of slices, behind the ops
-    that make those of whole blocks."""
+    """The ops of block `label` with writes of slices only, and by op that makes a descriptor the
+    ops that make those of slices, which follow it."""
 
     label: str
     ops: tuple[Op, ...]
     descriptors: Mapping[Op, tuple[Op, ...]]
 
 
-def sliced(
+def slice_rows(
     function: Function, loop: Loop, totals: Mapping[Value, Value], start: Value, rows: int
 ) -> RowSlices:
-    """The writes of `function`, all of which follow from sums of `loop`, for `rows` rows from
-    `start` on: of those of the sums, `totals` are what they come to. Raises WholeError."""
+    """The writes of `function`, which all depend on accumulators of `loop`, for `rows` rows from
+    `start` on. `totals` maps an accumulator to the slice of its sum over all ranks. Raises
+    UnsliceableError."""
     label, sinks = _writes(function)
-    derived = _derived(function, loop, totals)
+    derived = _derived_values(function, loop, totals)
     for op in sinks:
         if op.mnemonic not in _SINKS or derived.isdisjoint(op.inputs):
-            raise UnsliceableError(f"{op.mnemonic} does not follow from sums alone")
+            raise UnsliceableError(f"{op.mnemonic} does not write rows of an accumulator")
         if any(uses(function).get(v) for v in op.results):
-            raise UnsliceableError(f"what {op.mnemonic} gives is looked at")
+            raise UnsliceableError(f"the result of {op.mnemonic} is used")
     _check_others(function, loop, derived, sinks)
     cutter = _Rows.of(function, derived, totals, start, rows)
     for op in function.blocks[label].ops:
@@ -66,48 +67,48 @@ def sliced(
 
 
 def _check_others(function: Function, loop: Loop, derived: set[Value], sinks: Sequence[Op]) -> None:
-    """What is not cut must not depend on sums, of which every rank has its own, and must not be
-    seen once per rank. Raises WholeError."""
-    if any(v in derived for v in _passed(function)):
-        raise UnsliceableError("sums are passed on to where paths meet")
+    """Check that the ops which are not sliced neither depend on accumulators, which differ between
+    ranks, nor have an effect outside that would occur once per rank. Raises UnsliceableError."""
+    if any(v in derived for v in _edge_arguments(function)):
+        raise UnsliceableError("an accumulator is an argument of a block")
     for label, block in function.blocks.items():
         for op in block.ops:
             if op.effects & Effects.OUTSIDE and not (op.results or op.effects & Effects.TRAP):
-                raise UnsliceableError(f"{op.mnemonic} would be seen once per block")
+                raise UnsliceableError(f"{op.mnemonic} would run once per block")
             if label in loop.blocks or op in sinks or not has_effects(op):
                 continue
             if not derived.isdisjoint(op.operands):
-                raise UnsliceableError(f"{op.mnemonic} looks at sums")
+                raise UnsliceableError(f"{op.mnemonic} reads a whole accumulator")
 
 
 def _writes(function: Function) -> tuple[str, list[Op]]:
     """The ops that write, and the block that has them all."""
-    found = {
+    writes = {
         label: ops
         for label, block in function.blocks.items()
         if (ops := [op for op in block.ops if op.effects & Effects.WRITE])
     }
-    if len(found) != 1:
-        raise UnsliceableError("it does not write in one place alone")
-    ((label, ops),) = found.items()
+    if len(writes) != 1:
+        raise UnsliceableError("its writes are not all in one block")
+    ((label, ops),) = writes.items()
     return label, ops
 
 
-def _derived(function: Function, loop: Loop, totals: Mapping[Value, Value]) -> set[Value]:
-    """Everything outside of `loop` that follows from sums."""
-    found = set[Value](totals)
+def _derived_values(function: Function, loop: Loop, totals: Mapping[Value, Value]) -> set[Value]:
+    """The accumulators, and the values outside of `loop` that depend on them."""
+    values = set[Value](totals)
     size = 0
-    while len(found) > size:
-        size = len(found)
+    while len(values) > size:
+        size = len(values)
         for label, block in function.blocks.items():
             for op in block.ops if label not in loop.blocks else ():
-                if not found.isdisjoint(op.operands):
-                    found.update(op.results)
-    return found
+                if not values.isdisjoint(op.operands):
+                    values.update(op.results)
+    return values
 
 
-def _passed(function: Function) -> Iterator[Value]:
-    """What edges pass, but for a parameter to itself."""
+def _edge_arguments(function: Function) -> Iterator[Value]:
+    """The arguments of edges, except parameters that are passed to themselves."""
     for block in function.blocks.values():
         for edge in block.successors:
             there = function.blocks[edge.label].parameters
@@ -118,31 +119,32 @@ def _passed(function: Function) -> Iterator[Value]:
 
 @attrs.define
 class _Rows(ChunkEmitter):
-    """Cuts what follows from sums, blocks of tensors too."""
+    """Slices the ops that depend on accumulators, descriptor accesses included."""
 
     derived: set[Value] = attrs.field(factory=set, kw_only=True)
     descriptors: dict[Op, list[Op]] = attrs.field(factory=dict, kw_only=True)
     height: int = attrs.field(default=0, kw_only=True)
-    """Rows of the sums."""
+    """Rows of the accumulators."""
     writes: int = attrs.field(default=0, kw_only=True)
-    """How many have been cut."""
+    """How many writes have been sliced."""
 
     @staticmethod
     def of(
         function: Function, derived: set[Value], totals: Mapping[Value, Value], start: Value,
         rows: int,
     ) -> _Rows:  # fmt: skip
-        """A cutter that knows the slices of sums along dimension 0."""
-        sums = {v: Reshape(v, v.type, results=(v,)) for v in totals}
+        """An emitter that starts with the slices of the accumulators along dimension 0."""
+        placeholders = {v: Reshape(v, v.type, results=(v,)) for v in totals}
         height = max(shape_of(v.type)[0] for v in totals)
-        known = {**definitions(function), **sums}
-        cutter = _Rows(known, start, rows, [], derived=derived, height=height)
-        cutter.results.update({(sums[v], 0): (total,) for v, total in totals.items()})
+        producers = {**definitions(function), **placeholders}
+        cutter = _Rows(producers, start, rows, [], derived=derived, height=height)
+        cutter.results.update({(placeholders[v], 0): (total,) for v, total in totals.items()})
         return cutter
 
     def write(self, op: Op) -> None:
-        """A slice of a write, along the dimension that rows of the sums became."""
-        why = f"{op.mnemonic} has no rows of the sums"
+        """Emit the slice of a write along the dimension that the rows of the accumulators
+        became."""
+        why = f"no dimension of {op.mnemonic} has the rows of the accumulators"
         for dim, extent in enumerate(shape_of(op.inputs[1].type)):
             if extent != self.height:
                 continue
@@ -170,16 +172,16 @@ class _Rows(ChunkEmitter):
 
     def chunk(self, operand: Operand, dim: int | None) -> Operand:
         if dim is None and operand in self.derived:
-            raise UnsliceableError("something needs all rows of the sums")
+            raise UnsliceableError("a value depends on all rows of an accumulator")
         if isinstance(operand, Value) and operand not in self.definitions and dim is not None:
-            raise UnsliceableError(f"%{operand.name or '?'} is carried to where it is needed")
+            raise UnsliceableError(f"%{operand.name or '?'} is a block parameter")
         return ChunkEmitter.chunk(self, operand, dim)
 
     def _emit_chunk(self, op: Op, dim: int) -> tuple[Value, ...]:
         if isinstance(op, Reshape) and op.results[0] is op.value:
-            raise UnsliceableError("columns of the sums are needed, and not rows")
+            raise UnsliceableError("the epilogue would be sliced by columns of an accumulator")
         if op.effects & Effects.READ and self.writes:
-            raise UnsliceableError(f"{op.mnemonic} may come before what is written")
+            raise UnsliceableError(f"{op.mnemonic} reads memory after a write")
         if isinstance(op, DescriptorLoad):
             return self.add(self._of_block(op, dim)).results
         if op.mnemonic != "make_range" and operand_chunks(op, dim) is None:
@@ -187,28 +189,28 @@ class _Rows(ChunkEmitter):
         return ChunkEmitter._emit_chunk(self, op, dim)
 
     def _of_block(self, op: Any, dim: int, **changes: Any) -> Op:
-        """An access to a slice of a block."""
+        """The access `op` for a slice of its block."""
         if op.predicate is not None:
             raise UnsliceableError(f"{op.mnemonic} has a predicate")
         first = op.indices[dim]
         zero = isinstance(first, Constant) and not first.bits
         moved = self.start if zero else self.add(Add(first, self.start)).results[0]
         indices = (*op.indices[:dim], moved, *op.indices[dim + 1 :])
-        narrow = self._narrowed(op.descriptor, dim)
+        narrow = self._slice_descriptor(op.descriptor, dim)
         for field in op.schema:
             if field.name == "type":
                 changes["type"] = chunk_type(op.type, dim, self.size)
         return op.evolve(descriptor=narrow, indices=indices, results=(), comments=(), **changes)
 
-    def _narrowed(self, descriptor: Operand, dim: int) -> Value:
-        """The descriptor of slices of its blocks."""
+    def _slice_descriptor(self, descriptor: Operand, dim: int) -> Value:
+        """The descriptor for slices of the blocks of `descriptor`."""
         maker = self.definitions.get(cast(Value, descriptor))
         if not isinstance(maker, MakeDescriptor):
-            raise UnsliceableError("a descriptor is not made here")
+            raise UnsliceableError("a descriptor is a parameter")
         block = chunk_type(cast(Descriptor, maker.to).block, dim, self.size)
-        known = self.descriptors.setdefault(maker, [])
-        for results in known:
+        makers = self.descriptors.setdefault(maker, [])
+        for results in makers:
             if cast(Any, results).to.block is block:
                 return results.results[0]
-        known.append(maker.evolve(to=Descriptor(cast(Tile, block)), results=(), comments=()))
-        return known[-1].results[0]
+        makers.append(maker.evolve(to=Descriptor(cast(Tile, block)), results=(), comments=()))
+        return makers[-1].results[0]

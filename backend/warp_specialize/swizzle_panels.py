@@ -1,4 +1,4 @@
-"""Second factors whose rows are no whole panels, read by whole panels."""
+"""Pad loads of operand B to whole swizzle panels."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _PANELS = (32, 64, 128)
 
 @pass_("pad-to-swizzle-panels")
 def pad_to_swizzle_panels(function: Function) -> Function:
-    """Read by whole panels what products take as a second factor with neighbours along N.
+    """Pad loads of N-major operand B to whole swizzle panels.
 
-    Blocks of tensors lie in shared memory in panels of up to 128 bytes a row, and products of
-    16-bit factors read such a factor panel by panel. Where rows of a block are no whole panels, or
-    only narrow ones, more columns are read than are multiplied. Rows that nothing bounds stay as
-    they are: what is beside them may be no memory.
+    Blocks in shared memory are laid out in panels with rows of up to 128 bytes, and `wgmma` on
+    16-bit operands reads such an operand panel by panel. Where the rows of a block are not whole
+    panels, or only narrow ones, more columns are loaded than the dot reads. Loads from tensors
+    without a row bound stay as they are, since memory past a row may not exist.
 
     before:
         define void @f(f16* %b, i32 %k, i32 %n, f16<64, 16> %x, f32<64, 40> %c) {
@@ -52,44 +52,46 @@ def pad_to_swizzle_panels(function: Function) -> Function:
           ret
         }
     """
-    return _Widening(function).function()
+    return _PanelPadder(function).function()
 
 
 @attrs.frozen(eq=False)
-class _Widening:
+class _PanelPadder:
     old: Function
     wide: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
-    """Descriptors of wider blocks, by those of the blocks they are for."""
+    """By descriptor, the descriptor of its padded blocks."""
 
     def function(self) -> Function:
         """The function with its loads."""
-        loads = [op for op in self.old.ops if isinstance(op, DescriptorLoad) and self._uneven(op)]
+        loads = [
+            op for op in self.old.ops if isinstance(op, DescriptorLoad) and self._should_pad(op)
+        ]
         if not loads:
             return self.old
-        wanted = {cast(Value, op.descriptor) for op in loads}
+        descriptors = {cast(Value, op.descriptor) for op in loads}
         return self.old.with_blocks(
-            {n: self._block(b, set(loads), wanted) for n, b in self.old.blocks.items()}
+            {n: self._block(b, set(loads), descriptors) for n, b in self.old.blocks.items()}
         )
 
-    def _block(self, block: Block, loads: set[DescriptorLoad], wanted: set[Value]) -> Block:
+    def _block(self, block: Block, loads: set[DescriptorLoad], descriptors: set[Value]) -> Block:
         ops: list[Op] = []
         for op in block.ops:
             if isinstance(op, DescriptorLoad) and op in loads:
-                ops += self._loaded(op)
+                ops += self._pad_load(op)
                 continue
             ops.append(op)
-            if isinstance(op, MakeDescriptor) and op.result in wanted:
+            if isinstance(op, MakeDescriptor) and op.result in descriptors:
                 block_ = cast(Descriptor, op.to).block
-                made = MakeDescriptor(
-                    op.base, Descriptor(_widened(block_)), op.dimensions, padding=op.padding,
+                padded = MakeDescriptor(
+                    op.base, Descriptor(_pad_block(block_)), op.dimensions, padding=op.padding,
                     location=op.location,
                 )  # fmt: skip
-                self.wide[op.result] = made.result
-                ops.append(made)
+                self.wide[op.result] = padded.result
+                ops.append(padded)
         return attrs.evolve(block, ops=tuple(ops))
 
-    def _loaded(self, op: DescriptorLoad) -> Iterator[Op]:
-        """The load with more columns, and the columns that were asked for."""
+    def _pad_load(self, op: DescriptorLoad) -> Iterator[Op]:
+        """The padded load, and the extraction of the requested columns."""
         descriptor = self.wide[cast(Value, op.descriptor)]
         yield (read := DescriptorLoad(descriptor, op.indices, location=op.location))
         none = tuple(constant(I32, 0) for _ in op.indices)
@@ -98,21 +100,21 @@ class _Widening:
             location=op.location,
         )  # fmt: skip
 
-    def _uneven(self, op: DescriptorLoad) -> bool:
-        """Whether a load is wider in whole panels, and may be."""
+    def _should_pad(self, op: DescriptorLoad) -> bool:
+        """Whether a load would be wider in whole panels, and may be padded."""
         block, maker = op.block(), definitions(self.old).get(cast(Value, op.descriptor))
         if op.predicate is not None or block.element not in HALVES or len(block.shape) < 2:
             return False
-        if not isinstance(maker, MakeDescriptor) or not _bounded(maker):
+        if not isinstance(maker, MakeDescriptor) or not _is_bounded(maker):
             return False
-        return _widened(block) is not block and self._second(op.result)
+        return _pad_block(block) is not block and self._feeds_only_operand_b(op.result)
 
-    def _second(self, value: Value) -> bool:
-        """Whether dots alone read `value`, as a second factor."""
+    def _feeds_only_operand_b(self, value: Value) -> bool:
+        """Whether only dots read `value`, as operand B."""
         readers: list[Any] = list(uses(self.old).get(value, ()))
         return bool(readers) and all(
             (isinstance(r, Dot) and r.b is value and value not in (r.a, r.c))
-            or (isinstance(r, Reshape) and _same_rows(r) and self._second(r.result))
+            or (isinstance(r, Reshape) and _same_rows(r) and self._feeds_only_operand_b(r.result))
             for r in readers
         )
 
@@ -121,14 +123,14 @@ def _same_rows(op: Reshape) -> bool:
     return as_rows(shape_of(op.value.type)) == as_rows(shape_of(op.to))
 
 
-def _bounded(maker: MakeDescriptor) -> bool:
-    """Whether rows end somewhere."""
+def _is_bounded(maker: MakeDescriptor) -> bool:
+    """Whether the tensor map has a row bound."""
     extent = maker.dimensions[-2]
     return not isinstance(extent, Constant) or int(extent.value) < FARTHEST
 
 
-def _widened(block: Tile) -> Tile:
-    """The block with rows of whole panels: of the widest, or of 64 bytes where they are such."""
+def _pad_block(block: Tile) -> Tile:
+    """`block` with rows of whole panels: of 128 bytes, or of 64 where they are multiples of it."""
     size, columns = block.element.bytes, block.shape[-1]
     row, widest = columns * size, _PANELS[-1]
     if row > widest:

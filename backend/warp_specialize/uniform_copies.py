@@ -1,5 +1,5 @@
-"""Copies by tensor maps whose place is the same in all blocks of a cluster: every block finds out
-by computing what it is in the others."""
+"""TMA loads with the same indices in all blocks of a cluster. Every block computes the indices of
+the other ranks and compares."""
 
 from __future__ import annotations
 
@@ -23,116 +23,120 @@ from tileir.values import Operand, Value, constant
 if TYPE_CHECKING:
     from tileir.backend.warp_specialize.rank_divergence import RankDependent
 
-Parts = Mapping[Value, tuple[Value, int]]
-"""By descriptor, that of a block's share of its blocks, and the dimension along which shares follow
-each other."""
+Slices = Mapping[Value, tuple[Value, int]]
+"""By descriptor, the descriptor of the slice that each rank loads, and the dimension along which
+slices are consecutive."""
 
 
 @attrs.frozen(eq=False)
 class UniformityCheck:
-    """A function that loads, run by each of `ranks` blocks, and what differs between them."""
+    """The producer that each of `ranks` blocks runs, and the values that differ between them."""
 
     old: Function
     differing: RankDependent
     ranks: int
-    _slices: dict[Value, frozenset[Op] | None] = attrs.field(
+    _computing_ops: dict[Value, frozenset[Op] | None] = attrs.field(
         factory=dict[Value, "frozenset[Op] | None"]
     )
-    _same: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
-    """By index, whether all blocks have the same."""
+    _uniform: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
+    """By index value, the test whether it is equal in all blocks."""
 
-    def may(self, op: TmaLoad) -> bool:
-        """Whether the copy's place may be the same in all blocks, and each can tell."""
-        return all(self._slice(v) is not None for v in self._indices(op))
+    def may_be_uniform(self, op: TmaLoad) -> bool:
+        """Whether the indices of a copy may be equal in all blocks, and each block can compute
+        them."""
+        return all(self._ops_computing(v) is not None for v in self._indices(op))
 
-    def function(self, parts: Parts) -> Function:
-        """The function with the copies that may be, by `parts`, copied together where they are."""
-        copies = {op for op in self.old.ops if isinstance(op, TmaLoad) and self.shares(op, parts)}
+    def function(self, slices: Slices) -> Function:
+        """The function whose copies of descriptors in `slices` are multicast where they are
+        uniform."""
+        copies = {
+            op for op in self.old.ops if isinstance(op, TmaLoad) and self.is_candidate(op, slices)
+        }
         indices = {v for op in copies for v in self._indices(op)}
-        needed = frozenset[Op]().union(*(self._slice(v) or () for v in indices))
-        elsewhere: list[dict[Value, Operand]] = [{} for _ in range(1, self.ranks)]
+        computing = frozenset[Op]().union(*(self._ops_computing(v) or () for v in indices))
+        other_values: list[dict[Value, Operand]] = [{} for _ in range(1, self.ranks)]
         blocks: dict[str, Block] = {}
         for label, block in self.old.blocks.items():
             ops, pending = list[Op](), list[Op]()
             for op in block.ops:
                 if op in copies or op is block.terminator:
-                    self._elsewhere(pending, indices, elsewhere, ops)
+                    self._evaluate_for_other_ranks(pending, indices, other_values, ops)
                     pending.clear()
-                elif op in needed:
+                elif op in computing:
                     pending.append(op)
                 ops.append(op)
             blocks[label] = attrs.evolve(block, ops=tuple(ops))
-        return _VersionedCopies(self, parts, blocks).function()
+        return _VersionedCopies(self, slices, blocks).function()
 
-    def together(self, op: TmaLoad, ops: list[Op]) -> Operand | None:
-        """Whether the copy's place is the same in all blocks, None for always; `ops` find out."""
-        found = [self._same[v] for v in self._indices(op)]
-        if not found:
+    def emit_test(self, op: TmaLoad, ops: list[Op]) -> Operand | None:
+        """Emit the test whether the indices of a copy are equal in all blocks; None where they
+        always are."""
+        tests = [self._uniform[v] for v in self._indices(op)]
+        if not tests:
             return None
-        for other in found[1:]:
-            ops.append(both := And(found[0], other))
-            found[0] = both.result
-        return found[0]
+        for other in tests[1:]:
+            ops.append(both := And(tests[0], other))
+            tests[0] = both.result
+        return tests[0]
 
-    def shares(self, op: TmaLoad, parts: Parts) -> bool:
-        """Whether the copy is to be shared where it may be."""
-        return op.descriptor in parts and self.may(op)
+    def is_candidate(self, op: TmaLoad, slices: Slices) -> bool:
+        """Whether the copy is multicast where its indices are equal."""
+        return op.descriptor in slices and self.may_be_uniform(op)
 
     def _indices(self, op: TmaLoad) -> list[Value]:
-        """The indices of a copy that may differ."""
+        """The indices of a copy that may differ between blocks."""
         values = self.differing.values
         return [v for v in op.indices if isinstance(v, Value) and v in values]
 
-    def _slice(self, value: Value) -> frozenset[Op] | None:
-        """The ops that compute `value` from the rank and what is the same in all blocks; None
-        where more than that goes into it."""
-        if value not in self._slices:
-            self._slices[value] = self._sliced(definitions(self.old).get(value))
-        return self._slices[value]
+    def _ops_computing(self, value: Value) -> frozenset[Op] | None:
+        """The ops that compute `value` from the rank and values that are equal in all blocks; None
+        where it depends on other values."""
+        if value not in self._computing_ops:
+            self._computing_ops[value] = self._collect_ops(definitions(self.old).get(value))
+        return self._computing_ops[value]
 
-    def _sliced(self, op: Op | None) -> frozenset[Op] | None:
-        if op is None or not _computed(op):
+    def _collect_ops(self, op: Op | None) -> frozenset[Op] | None:
+        if op is None or not _is_computable(op):
             return None
-        found = {op}
+        ops = {op}
         for operand in op.operands:
             if isinstance(operand, Value) and operand in self.differing.values:
-                part = self._slice(operand)
-                if part is None:
+                operand_ops = self._ops_computing(operand)
+                if operand_ops is None:
                     return None
-                found |= part
-        return frozenset(found)
+                ops |= operand_ops
+        return frozenset(ops)
 
-    def _elsewhere(
-        self, pending: list[Op], indices: set[Value], elsewhere: list[dict[Value, Operand]],
+    def _evaluate_for_other_ranks(
+        self, pending: list[Op], indices: set[Value], other_values: list[dict[Value, Operand]],
         ops: list[Op],
     ) -> None:  # fmt: skip
-        """What the ops `pending` compute in every other block, one after the other, and whether
-        that is the same for `indices`: blocks, of which there is a power of two, differ from this
-        one in the bits of a number."""
+        """Evaluate the ops `pending` for every other rank, and compare the values of `indices`. The
+        number of ranks is a power of two, so the other ranks are this one xor 1, 2, ..."""
         from tileir.ops.cluster import ClusterRank
 
-        found = [v for op in pending for v in op.results if v in indices]
-        for number, env in enumerate(elsewhere, start=1):
+        tested = [v for op in pending for v in op.results if v in indices]
+        for number, env in enumerate(other_values, start=1):
             for op in pending:
                 if isinstance(op, ClusterRank):
                     ops.append(other := Xor(op.result, constant(I32, number)))
                     env[op.result] = other.result
                 else:
                     ops.append(copy_op(op, env))
-            for value in found:
+            for value in tested:
                 self._compare(value, env[value], ops)
 
     def _compare(self, value: Value, other: Operand, ops: list[Op]) -> None:
         ops.append(test := ICmp(value, other, predicate_=IntegerPredicate.EQ))
-        held = test.results[0]
-        if value in self._same:
-            ops.append(both := And(self._same[value], held))
-            held = both.result
-        self._same[value] = held
+        is_equal = test.results[0]
+        if value in self._uniform:
+            ops.append(both := And(self._uniform[value], is_equal))
+            is_equal = both.result
+        self._uniform[value] = is_equal
 
 
-def _computed(op: Op) -> bool:
-    """Whether a block can compute `op` for another."""
+def _is_computable(op: Op) -> bool:
+    """Whether a block can evaluate `op` for another rank."""
     from tileir.ops.cluster import ClusterRank
 
     if isinstance(op, ClusterRank):
@@ -143,39 +147,40 @@ def _computed(op: Op) -> bool:
 
 @attrs.frozen(eq=False)
 class _VersionedCopies:
-    """Blocks of a function whose copies go two ways, together with the other blocks or not."""
+    """Versions the copies of a function: a branch on uniformity selects multicast or a plain
+    load."""
 
-    agreeing: UniformityCheck
-    parts: Parts
+    check: UniformityCheck
+    slices: Slices
     blocks: dict[str, Block]
-    made: dict[str, Block] = attrs.field(factory=dict[str, Block])
+    versioned: dict[str, Block] = attrs.field(factory=dict[str, Block])
 
     def function(self) -> Function:
         for label, block in self.blocks.items():
             self._block(label, block)
-        return self.agreeing.old.with_blocks(self.made)
+        return self.check.old.with_blocks(self.versioned)
 
     def _block(self, label: str, block: Block) -> None:
         parameters, ops = block.parameters, list[Op]()
         for op in block.ops:
-            if not isinstance(op, TmaLoad) or not self.agreeing.shares(op, self.parts):
+            if not isinstance(op, TmaLoad) or not self.check.is_candidate(op, self.slices):
                 ops.append(op)
                 continue
-            part, axis = self.parts[op.descriptor]  # type: ignore[index] - a share has one
-            ranks = self.agreeing.ranks
-            whole = op.evolve(descriptor=part, multicast=ranks, axis=axis)
-            held = self.agreeing.together(op, ops)
-            if held is None:
-                ops.append(whole)
+            part, axis = self.slices[op.descriptor]  # type: ignore[index] - a candidate has one
+            ranks = self.check.ranks
+            multicast = op.evolve(descriptor=part, multicast=ranks, axis=axis)
+            is_uniform = self.check.emit_test(op, ops)
+            if is_uniform is None:
+                ops.append(multicast)
                 continue
-            together, alone, rest = (self._label(label, n) for n in ("together", "alone", "copied"))
-            ops.append(CondBranch(held, Successor(together), Successor(alone)))
-            self.made[label] = Block(label, parameters, tuple(ops))
-            self.made[together] = Block(together, (), (whole, Branch(Successor(rest))))
-            self.made[alone] = Block(alone, (), (op, Branch(Successor(rest))))
+            joint, alone, rest = (self._label(label, n) for n in ("multicast", "alone", "copied"))
+            ops.append(CondBranch(is_uniform, Successor(joint), Successor(alone)))
+            self.versioned[label] = Block(label, parameters, tuple(ops))
+            self.versioned[joint] = Block(joint, (), (multicast, Branch(Successor(rest))))
+            self.versioned[alone] = Block(alone, (), (op, Branch(Successor(rest))))
             label, parameters, ops = rest, (), []
-        self.made[label] = Block(label, parameters, tuple(ops))
+        self.versioned[label] = Block(label, parameters, tuple(ops))
 
     def _label(self, label: str, what: str) -> str:
-        """A label for a part of the block `label`."""
-        return fresh_label(f"{label}.{what}", {*self.blocks, *self.made})
+        """A fresh label for a part of the block `label`."""
+        return fresh_label(f"{label}.{what}", {*self.blocks, *self.versioned})

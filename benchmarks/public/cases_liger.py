@@ -291,7 +291,7 @@ def fused_ce_tvd(device):
 
 @case
 def neighborhood_attention(device):
-    """The kernel of softmax's gradient sums products in bf16, rounded after each addition, and the
+    """The kernel of softmax's gradient adds terms in bf16, rounded after each addition, and the
     gradient of q takes what is left of a difference with that sum: results of different orders of
     the sum are 5e-2 to 1.3e-1 apart, and as far from the reference."""
     q, k, v = (normal(device, 2, 8, 1024, 64) for _ in range(3))

@@ -2,9 +2,9 @@
 
     i, j, k = Index("i"), Index("j"), Index("k")
     a, b, c = (Tensor(name, F16, (512, 512)) for name in "abc")
-    product = Apply("mul", (Read(a, (affine(i), affine(k))), Read(b, (affine(k), affine(j)))))
+    terms = Apply("mul", (Read(a, (affine(i), affine(k))), Read(b, (affine(k), affine(j)))))
     box = {index: range(512) for index in (i, j, k)}
-    stage = contraction(c, (affine(i), affine(j)), "sum", product, box)
+    stage = contraction(c, (affine(i), affine(j)), "sum", terms, box)
     program = Program((stage,), (c,))
     program.run({a: left, b: right})[c]
 
@@ -16,9 +16,9 @@ from __future__ import annotations
 from tileir.builder.contraction.affine import Affine, Bound, Index, affine
 from tileir.builder.contraction.axes import Axis
 from tileir.builder.contraction.element_types import kind_of, stored_kind
-from tileir.builder.contraction.function import Function, described
+from tileir.builder.contraction.function import Function, element_and_shape
 from tileir.builder.contraction.functions import FUNCTIONS, JOININGS
-from tileir.builder.contraction.fusion import fused, inlined
+from tileir.builder.contraction.fusion import fuse, inline
 from tileir.builder.contraction.kernel import grid_of, kernel, tensors_of
 from tileir.builder.contraction.program import Launch, Program, dtype_of, temporaries
 from tileir.builder.contraction.ranges import ranges_of
@@ -35,7 +35,7 @@ from tileir.builder.contraction.terms import (
     Term,
     free,
     reads,
-    replaced,
+    substitute,
     walk,
 )
 from tileir.builder.contraction.tile_sizes import tiling
@@ -63,19 +63,19 @@ __all__ = [
     "Tiling",
     "affine",
     "contraction",
-    "described",
     "dtype_of",
+    "element_and_shape",
     "elementwise",
     "free",
-    "fused",
+    "fuse",
     "grid_of",
-    "inlined",
+    "inline",
     "kernel",
     "kind_of",
     "ranges_of",
     "reads",
-    "replaced",
     "stored_kind",
+    "substitute",
     "temporaries",
     "tensors_of",
     "tiling",

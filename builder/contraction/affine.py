@@ -29,11 +29,11 @@ class Index:
     def __rsub__(self, other: Any) -> Affine:
         return affine(other) - self
 
-    def __mul__(self, factor: int) -> Affine:
-        return affine(self) * factor
+    def __mul__(self, multiplier: int) -> Affine:
+        return affine(self) * multiplier
 
-    def __rmul__(self, factor: int) -> Affine:
-        return affine(self) * factor
+    def __rmul__(self, multiplier: int) -> Affine:
+        return affine(self) * multiplier
 
     def __neg__(self) -> Affine:
         return affine(self) * -1
@@ -67,7 +67,7 @@ class Affine:
 
     def __add__(self, other: Any) -> Affine:
         right = affine(other)
-        return _sum((*self.terms, *right.terms), self.constant + right.constant)
+        return _collect((*self.terms, *right.terms), self.constant + right.constant)
 
     def __radd__(self, other: Any) -> Affine:
         return self + other
@@ -78,11 +78,11 @@ class Affine:
     def __rsub__(self, other: Any) -> Affine:
         return affine(other) - self
 
-    def __mul__(self, factor: int) -> Affine:
-        return _sum(((i, n * factor) for i, n in self.terms), self.constant * factor)
+    def __mul__(self, multiplier: int) -> Affine:
+        return _collect(((i, n * multiplier) for i, n in self.terms), self.constant * multiplier)
 
-    def __rmul__(self, factor: int) -> Affine:
-        return self * factor
+    def __rmul__(self, multiplier: int) -> Affine:
+        return self * multiplier
 
     def __neg__(self) -> Affine:
         return self * -1
@@ -92,7 +92,7 @@ class Affine:
         shown = " + ".join([*parts, *([str(self.constant)] if self.constant or not parts else [])])
         return shown.replace("+ -", "- ")
 
-    def replaced(self, by: Mapping[Index, Affine]) -> Affine:
+    def substitute(self, by: Mapping[Index, Affine]) -> Affine:
         """With expressions in place of indices."""
         result = Affine((), self.constant)
         for index, n in self.terms:
@@ -116,9 +116,9 @@ class Bound:
     low: int | None
     high: int | None
 
-    def replaced(self, by: Mapping[Index, Affine]) -> Bound:
+    def substitute(self, by: Mapping[Index, Affine]) -> Bound:
         """With expressions in place of indices."""
-        return attrs.evolve(self, of=self.of.replaced(by))
+        return attrs.evolve(self, of=self.of.substitute(by))
 
     def holds(self, ranges: Mapping[Index, range]) -> bool:
         """Whether it holds everywhere in a box."""
@@ -175,7 +175,7 @@ def affine(item: Any) -> Affine:
     raise TypeError(f"no affine expression: {item!r}")
 
 
-def _sum(terms: Iterable[tuple[Index, int]], constant: int) -> Affine:
+def _collect(terms: Iterable[tuple[Index, int]], constant: int) -> Affine:
     result: dict[Index, int] = {}
     for index, n in terms:
         result[index] = result.get(index, 0) + n

@@ -83,9 +83,9 @@ class AxisTile:
     b: Builder
     axis: Axis
     number: Any
-    known: Mapping[Index, IndexValues] | None = None
+    index_values: Mapping[Index, IndexValues] | None = None
 
-    def again(self) -> AxisTile:
+    def fresh(self) -> AxisTile:
         """The same, with new tiles: values of a loop must not be used after it."""
         return AxisTile(self.b, self.axis, self.number, self.places)
 
@@ -102,8 +102,8 @@ class AxisTile:
     @cached_property
     def places(self) -> Mapping[Index, IndexValues]:
         """Where each index is."""
-        if self.known is not None:
-            return {i: attrs.evolve(p, at=p.at and self) for i, p in self.known.items()}
+        if self.index_values is not None:
+            return {i: attrs.evolve(p, at=p.at and self) for i, p in self.index_values.items()}
         return self._flat() if self.axis.is_flat else self._inner()
 
     def _inner(self) -> dict[Index, IndexValues]:
@@ -116,7 +116,7 @@ class AxisTile:
             step = axis.tile if inner else 1
             wide = range(span.start, span.start + count * step)
             lanes = self if inner and axis.tile > 1 else None
-            index_values[index] = IndexValues(shifted(digit, step, span.start), wide, lanes)
+            index_values[index] = IndexValues(scale_and_shift(digit, step, span.start), wide, lanes)
         return index_values
 
     def _flat(self) -> dict[Index, IndexValues]:
@@ -137,7 +137,7 @@ class AxisTile:
     @cached_property
     def linear(self) -> Expr:
         """The number of each point of a flat axis."""
-        return shifted(self.start, 1, 0) + self.arange
+        return scale_and_shift(self.start, 1, 0) + self.arange
 
     @cached_property
     def digits(self) -> tuple[Expr, ...]:
@@ -161,7 +161,7 @@ def modulo(x: Any, n: int) -> Any:
     return 0 if n == 1 else x % n if isinstance(x, int) else x.urem(n)
 
 
-def shifted(x: Any, factor: int, more: int) -> Any:
-    """x * factor + more."""
-    x = x * factor if factor != 1 else x
+def scale_and_shift(x: Any, multiplier: int, more: int) -> Any:
+    """`x * multiplier + more`."""
+    x = x * multiplier if multiplier != 1 else x
     return x + more if isinstance(x, int) or more else x

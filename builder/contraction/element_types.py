@@ -16,7 +16,7 @@ from tileir.builder.contraction.terms import (
     Reduce,
     Term,
 )
-from tileir.builder.promotion import meet
+from tileir.builder.promotion import common_scalar
 from tileir.types import F32, I1, I32, Element, Scalar
 
 _Widening: TypeAlias = Callable[[Element], Element]
@@ -88,7 +88,7 @@ def _together(x: Term, y: Term, read: _Widening) -> Element:
         return _number_like(right, left)
     if _is_literal(y) and not _is_literal(x):
         return _number_like(left, right)
-    return meet(left, right)
+    return common_scalar(left, right)
 
 
 def _number_like(value: Element, literal: Element) -> Element:

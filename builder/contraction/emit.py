@@ -31,7 +31,7 @@ from tileir.types import I32, element_of
 @attrs.frozen(eq=False)
 class Emitter:
     """`arguments` are the pointers (values, of what is passed by value) of tensors; `walks` says
-    in which tiles a reduction goes, `reduces` makes it, `precision` is how products are formed."""
+    the tiles of the axis of a reduction, `reduces` emits it, `precision` is that of its dots."""
 
     b: Builder
     arguments: Mapping[Tensor, Expr]
@@ -44,9 +44,9 @@ class Emitter:
     def term(self, term: Term, view: View) -> Any:
         """`term` in a view: a number, or a value of its shape, or 1 along dimensions that it does
         not depend on."""
-        if term not in view.known:
-            view.known[term] = self._made(term, view)
-        return view.known[term]
+        if term not in view.values:
+            view.values[term] = self._emit(term, view)
+        return view.values[term]
 
     def value(self, term: Term, view: View) -> Expr:
         """`term` as a value."""
@@ -55,7 +55,7 @@ class Emitter:
             return expr
         return self.b.constant(functions.number_kind(expr), expr)
 
-    def _made(self, term: Term, view: View) -> Any:
+    def _emit(self, term: Term, view: View) -> Any:
         match term:
             case Number():
                 return self._number(term)
@@ -70,7 +70,7 @@ class Emitter:
             case Cast():
                 return self.value(term.of, view).to(term.element)
             case Choose():
-                return self._chosen(term, view)
+                return self._emit_choice(term, view)
             case Reduce():
                 return self.reduces(self, term, view)
 
@@ -79,7 +79,7 @@ class Emitter:
             return term.value
         return self.b.constant(term.element, term.value)
 
-    def _chosen(self, term: Choose, view: View) -> Any:
+    def _emit_choice(self, term: Choose, view: View) -> Any:
         if any(bound.fails(view.spans) for bound in term.where):
             return self._arm(term, term.otherwise, view)
         mask = view.mask(term.where)
@@ -102,7 +102,7 @@ class Emitter:
             return argument
         if any(guard.fails(view.spans) for guard in term.guards):
             return self.b.constant(term.tensor.element, 0)
-        pointer, mask = self.address(term.tensor, term.at, view), self.guarded(term, view)
+        pointer, mask = self.address(term.tensor, term.at, view), self.read_mask(term, view)
         zero = 0.0 if functions.is_float(self.b.undef(term.tensor.element)) else 0
         return pointer.load() if mask is None else pointer.load(mask, zero)
 
@@ -123,7 +123,7 @@ class Emitter:
             pointer = pointer if more is None else pointer + more
         return pointer
 
-    def guarded(self, term: Read, view: View) -> Any:
+    def read_mask(self, term: Read, view: View) -> Any:
         """Where a read is made: None for everywhere."""
         mask = view.mask(guards(term))
         for position, extent in zip(term.at, term.tensor.shape, strict=True):

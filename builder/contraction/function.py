@@ -37,15 +37,17 @@ class Function:
         """The outputs for arrays, and numbers for tensors of one element, where `Program.run` runs
         them. Raises LaunchError (TIR0813) where they do not fit, and what running raises."""
         if len(arguments) != len(self.inputs):
-            raise refused(f"{len(self.inputs)} arrays are needed, not {len(arguments)}")
-        fitting = _apart([_fitting(t, x) for t, x in zip(self.inputs, arguments, strict=True)])
+            raise argument_error(f"{len(self.inputs)} arrays are needed, not {len(arguments)}")
+        fitting = _without_aliases(
+            [_fitting(t, x) for t, x in zip(self.inputs, arguments, strict=True)]
+        )
         arrays = dict(zip(self.inputs, fitting, strict=True))
         result = self.program.run(arrays, on, **options)
         values = tuple(result[t] for t in self.program.outputs)
         return values[0] if len(values) == 1 else values
 
 
-def described(item: Any) -> tuple[Element, tuple[int, ...]]:
+def element_and_shape(item: Any) -> tuple[Element, tuple[int, ...]]:
     """Element type and shape of an array, of a number (f32 or i32), or of such a pair. Raises
     LaunchError (TIR0813)."""
     if isinstance(item, tuple):
@@ -54,7 +56,7 @@ def described(item: Any) -> tuple[Element, tuple[int, ...]]:
         return (I32 if isinstance(item, int) else F32), ()
     name = str(getattr(item, "dtype", type(item).__name__)).removeprefix("torch.")
     if name not in _NAMES or not hasattr(item, "shape"):
-        raise refused(f"an array of numbers is needed, not {name}")
+        raise argument_error(f"an array of numbers is needed, not {name}")
     return _NAMES[name], tuple(item.shape)
 
 
@@ -62,11 +64,13 @@ def _pair(item: tuple[Any, ...]) -> tuple[Element, tuple[int, ...]]:
     element, shape = item if len(item) == 2 else (None, None)
     extents = shape if isinstance(shape, (tuple, list)) else (-1,)
     if not isinstance(element, Scalar) or any(not isinstance(n, int) or n < 0 for n in extents):
-        raise refused(f"an element type and a shape are needed, as (F32, (3, 4)), not {item}")
+        raise argument_error(
+            f"an element type and a shape are needed, as (F32, (3, 4)), not {item}"
+        )
     return element, tuple(extents)
 
 
-def refused(message: str) -> LaunchError:
+def argument_error(message: str) -> LaunchError:
     """Arguments that do not fit."""
     return LaunchError(Diagnostic("TIR0813", message))
 
@@ -74,12 +78,12 @@ def refused(message: str) -> LaunchError:
 def _fitting(tensor: Tensor, argument: Any) -> Any:
     """`given` as what kernels take."""
     if not tensor.shape and isinstance(argument, (bool, int, float)):
-        return argument if tensor.by_value else _filled(tensor, argument)
+        return argument if tensor.by_value else _full_array(tensor, argument)
     array: Any = argument
-    element, shape = described(array)
+    element, shape = element_and_shape(array)
     if element is not tensor.element or shape != tensor.shape:
         required = f"{tensor.element} of shape {_text(tensor.shape)}"
-        raise refused(f"{tensor.name} is {required}, not {element} of shape {_text(shape)}")
+        raise argument_error(f"{tensor.name} is {required}, not {element} of shape {_text(shape)}")
     if tensor.by_value:
         return array.item()
     if isinstance(array, (np.ndarray, np.generic)):
@@ -87,7 +91,7 @@ def _fitting(tensor: Tensor, argument: Any) -> Any:
     return array
 
 
-def _apart(arrays: Sequence[Any]) -> list[Any]:
+def _without_aliases(arrays: Sequence[Any]) -> list[Any]:
     """`arrays`, none sharing memory with another, which kernels are promised."""
     result: list[Any] = []
     for array in arrays:
@@ -98,12 +102,12 @@ def _apart(arrays: Sequence[Any]) -> list[Any]:
     return result
 
 
-def _filled(tensor: Tensor, number: float) -> Any:
+def _full_array(tensor: Tensor, number: float) -> Any:
     """An array of the only element of `tensor`. Raises LaunchError."""
     try:
         return np.full((), number, dtype_of(tensor.element))
     except OverflowError:
-        raise refused(f"{tensor.name} is {tensor.element}, not {number}") from None
+        raise argument_error(f"{tensor.name} is {tensor.element}, not {number}") from None
 
 
 def _text(shape: Sequence[int]) -> str:

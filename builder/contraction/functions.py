@@ -10,7 +10,7 @@ import attrs
 from tileir.builder.arguments import as_number
 from tileir.builder.builder import Builder
 from tileir.builder.expr import Expr
-from tileir.builder.promotion import common, meet
+from tileir.builder.promotion import common, common_scalar
 from tileir.types import F32, I1, I32, Element, Scalar, element_of
 
 
@@ -98,7 +98,7 @@ def _sigmoid(b: Builder, x: Any) -> Expr:
 def _select(b: Builder, condition: Any, x: Any, y: Any) -> Expr:
     left, right = as_number(x), as_number(y)
     if left is not None and right is not None:
-        x = b.constant(meet(number_kind(left), number_kind(right)), left)
+        x = b.constant(common_scalar(number_kind(left), number_kind(right)), left)
     return b.where(_condition(b, condition), x, y)
 
 
@@ -146,9 +146,9 @@ FUNCTIONS: Mapping[str, Callable[..., Expr]] = {
     },
 }  # fmt: skip
 """Name to emitter. Integers are signed; `max` and `min` give NaN where either is; functions that
-the reals have turn integers into f32; `quotient` and `remainder` are C's, `floordiv` and `mod`
+the reals have convert integers to f32; `quotient` and `remainder` are C's, `floordiv` and `mod`
 Python's, and integers divided by 0 give no defined value; conditions are i1, and a number is one
-where it is not 0; `round` is to even."""
+where it is not 0; `round` takes ties to even."""
 
 
 @attrs.frozen
@@ -185,7 +185,7 @@ JOININGS: Mapping[str, Combiner] = {
     "max": Combiner("smax", "fmaximum", "or", _least),
     "min": Combiner("smin", "fminimum", "and", _greatest),
 }
-"""The kinds of `Reduce`. Sums and products of truths are made in i32."""
+"""The kinds of `Reduce`. `sum` and `product` of i1 accumulate in i32."""
 
 
 def compute_type(element: Element) -> Element:

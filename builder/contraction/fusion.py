@@ -19,10 +19,10 @@ from tileir.builder.contraction.terms import (
     Reduce,
     Tensor,
     Term,
-    mapped,
-    padded,
+    as_guarded_read,
+    map_terms,
     reads,
-    replaced,
+    substitute,
     walk,
 )
 from tileir.builder.contraction.tile_sizes import matrix_sides
@@ -32,7 +32,7 @@ CHEAP = 8
 """Functions in a stage up to which it may be computed again for every element that needs it."""
 
 
-def fused(stages: Sequence[Stage], kept: Iterable[Tensor]) -> tuple[Stage, ...]:
+def fuse(stages: Sequence[Stage], kept: Iterable[Tensor]) -> tuple[Stage, ...]:
     """`stages`, which come before those that read them, without what nothing reads, and with what
     needs no memory inlined: elementwise stages unless much would be computed again, reductions into
     the one elementwise stage that reads them element by element. `kept` are written in any case. No
@@ -42,7 +42,7 @@ def fused(stages: Sequence[Stage], kept: Iterable[Tensor]) -> tuple[Stage, ...]:
         stage = next(s for s in remaining if s.output is output)
         readers = [s for s in remaining if _reads_of(s.term, output)]
         if not readers or (inlinable(stage) and _worth(stage, readers)):
-            remaining = [inlined(s, stage) for s in remaining if s is not stage]
+            remaining = [inline(s, stage) for s in remaining if s is not stage]
     return tuple(remaining)
 
 
@@ -51,14 +51,14 @@ def inlinable(stage: Stage) -> bool:
     return stage.at == tuple(affine(i) for i, _ in stage.elements)
 
 
-def inlined(reader: Stage, stage: Stage) -> Stage:
+def inline(reader: Stage, stage: Stage) -> Stage:
     """`reader` with the term of `stage` in place of reads of its output, as memory would give it
     back."""
     return attrs.evolve(reader, term=_with(reader.term, stage))
 
 
 def _with(term: Term, stage: Stage) -> Term:
-    read = mapped(term, lambda part: _with(part, stage))
+    read = map_terms(term, lambda part: _with(part, stage))
     if not isinstance(read, Read) or read.tensor is not stage.output:
         return read
     by = {
@@ -66,11 +66,11 @@ def _with(term: Term, stage: Stage) -> Term:
         for (index, _), at in zip(stage.elements, read.at, strict=True)
         if isinstance(at, Affine)
     }
-    result = as_read(stage.output.element, replaced(stage.term, by))
-    return guarded(result, read) if read.guards else result
+    result = as_read(stage.output.element, substitute(stage.term, by))
+    return guard(result, read) if read.guards else result
 
 
-def guarded(term: Term, read: Read) -> Term:
+def guard(term: Term, read: Read) -> Term:
     """`term` where the guards of `read` hold, else 0."""
     if isinstance(term, Read):
         return attrs.evolve(term, guards=(*term.guards, *read.guards))
@@ -79,7 +79,7 @@ def guarded(term: Term, read: Read) -> Term:
 
 def as_read(element: Element, term: Term) -> Term:
     """`term` as it is after it was stored as `element` and read."""
-    term = padded(term)
+    term = as_guarded_read(term)
     if isinstance(term, Read) and term.tensor.element is element:
         return term
     kind = kind_of(term)
@@ -100,11 +100,11 @@ def _worth(stage: Stage, readers: Sequence[Stage]) -> bool:
     work = sum(isinstance(t, (Apply, Reduce)) for t in walk(stage.term))
     if any(isinstance(t, Reduce) for t in walk(stage.term)):
         return len(readers) == 1 and _element_by_element(stage, readers[0], result)
-    if isinstance(padded(stage.term), (Read, Number)):
+    if isinstance(as_guarded_read(stage.term), (Read, Number)):
         return True
     is_recomputed = any(_in_reduction(reader.term, stage.output) for reader in readers)
     if is_recomputed or len(readers) > 1:
-        return work <= CHEAP and not (is_recomputed and any(_is_product(r) for r in readers))
+        return work <= CHEAP and not (is_recomputed and any(_is_matmul(r) for r in readers))
     return len(set(result)) * work <= 4 * CHEAP
 
 
@@ -131,6 +131,6 @@ def _in_reduction(term: Term, tensor: Tensor) -> bool:
     return any(_reads_of(t, tensor) for t in inner)
 
 
-def _is_product(stage: Stage) -> bool:
+def _is_matmul(stage: Stage) -> bool:
     result = (t for t in walk(stage.term) if isinstance(t, Reduce))
     return any(matrix_sides(stage, t) is not None for t in result)

@@ -11,7 +11,7 @@ from tileir.builder.builder import Builder
 from tileir.builder.contraction.axes import Axis, AxisTile, modulo, quotient
 from tileir.builder.contraction.emit import Emitter
 from tileir.builder.contraction.matmul import sides_of
-from tileir.builder.contraction.reductions import reduced
+from tileir.builder.contraction.reductions import emit_reduction
 from tileir.builder.contraction.stage import Stage, Tiling
 from tileir.builder.contraction.terms import Reduce, Tensor, reads
 from tileir.builder.contraction.tile_sizes import depth_axis, walk_of
@@ -36,7 +36,7 @@ def kernel(b: Builder, name: str, stage: Stage, tiling: Tiling) -> None:
     tiling. Raises BuildError."""
     tensors = tensors_of(stage)
     parameters = {f"p{n}_{t.name}": _argument(t, stage) for n, t in enumerate(tensors)}
-    place = nullcontext() if stage.location is None else b.located(stage.location)
+    place = nullcontext() if stage.location is None else b.at_location(stage.location)
     with place, b.kernel(name, **parameters) as arguments:
         if tiling.num_warps is not None:
             b.configure(num_warps=tiling.num_warps)
@@ -58,7 +58,7 @@ def _emitter(b: Builder, arguments: Any, tiling: Tiling) -> Emitter:
 
     options = {"stages": tiling.stages, "unroll": tiling.unroll}
     loops = {name: value for name, value in options.items() if value is not None}
-    return Emitter(b, arguments, walks, reduced, tiling.precision, loops)
+    return Emitter(b, arguments, walks, emit_reduction, tiling.precision, loops)
 
 
 def _argument(tensor: Tensor, stage: Stage) -> Argument:
@@ -78,7 +78,7 @@ def _instances(b: Builder, tiling: Tiling) -> list[AxisTile]:
         tile = b.program_id(axis=0)
         if len(counts) > 2:
             tile = modulo(tile, counts[-2] * counts[-1])
-        numbers[-2:] = _grouped(b, tile, counts[-2], counts[-1], tiling.group)
+        numbers[-2:] = _grouped_tile(b, tile, counts[-2], counts[-1], tiling.group)
     return [AxisTile(b, axis, number) for axis, number in zip(tiling.axes, numbers, strict=True)]
 
 
@@ -90,7 +90,7 @@ def _digits(number: Any, counts: Sequence[int]) -> list[Any]:
     return digits
 
 
-def _grouped(b: Builder, tile: Any, rows: int, columns: int, group: int) -> list[Any]:
+def _grouped_tile(b: Builder, tile: Any, rows: int, columns: int, group: int) -> list[Any]:
     """Row and column of a tile, `group` rows at a time."""
     first = tile.udiv(columns * group) * group
     high = group if rows % group == 0 else b.minimum(rows - first, group)

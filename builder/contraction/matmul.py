@@ -1,4 +1,4 @@
-"""Reductions of products as dots: which factors form operands A and B, and their tiles."""
+"""Reductions as dots: which multiplicands form operands A and B, and their tiles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from tileir.builder.contraction.axes import Axis, AxisTile
 from tileir.builder.contraction.element_types import kind_of
 from tileir.builder.contraction.emit import Emitter, guards
 from tileir.builder.contraction.functions import call, compute_type
-from tileir.builder.contraction.terms import Apply, Cast, Number, Read, Reduce, Term, free, padded
+from tileir.builder.contraction.terms import (
+    Apply,
+    Cast,
+    Number,
+    Read,
+    Reduce,
+    Term,
+    as_guarded_read,
+    free,
+)
 from tileir.builder.contraction.tile_view import View, over
 from tileir.builder.expr import Expr
 from tileir.types import BF16, F16, F32, F64, I8, Element, Scalar
@@ -33,18 +42,19 @@ class MatmulOperands:
 
 
 def multiplicands(term: Term) -> tuple[Term, ...]:
-    """The factors of a product."""
+    """The terms that `term` multiplies, or `term` itself."""
     if isinstance(term, Apply) and term.name == "mul":
         return tuple(x for part in term.arguments for x in multiplicands(part))
     if isinstance(term, Cast) and isinstance(term.of, Read) and kind_of(term.of) is term.element:
         return (term.of,)  # what a read is computed in anyway
-    return (padded(term),)
+    return (as_guarded_read(term),)
 
 
 def sides_of(term: Reduce, view: View) -> MatmulOperands | None:
-    """The factors along the first dimensions of a view and along the others, where every factor and
-    every condition goes along one side at most; None where the product is not a dot."""
-    if term.kind != "sum" or factor_kind(term) is None:
+    """The multiplicands along the first dimensions of a view (operand A) and along the others
+    (operand B). None where the reduction is not a dot: it does not add, or a multiplicand or a
+    condition depends on dimensions of both sides."""
+    if term.kind != "sum" or operand_element(term) is None:
         return None
     indices = [frozenset(at.axis.indices) for at in view.dimensions]
     for rows in range(1, view.rank):
@@ -57,7 +67,8 @@ def sides_of(term: Reduce, view: View) -> MatmulOperands | None:
 def split(
     term: Reduce, rows: frozenset[Index], columns: frozenset[Index]
 ) -> tuple[tuple[Term, ...], tuple[Term, ...]] | None:
-    """The factors that depend on `rows` and all others, if none depends on both."""
+    """The multiplicands that depend on `rows`, and all others; None if one depends on `rows` and on
+    `columns`, or if a side does not depend on what is reduced over."""
     result = multiplicands(term.of)
     depends = [free(x) for x in result]
     conditions = [frozenset(bound.of.indices) for bound in term.where]
@@ -73,7 +84,7 @@ def split(
     return left, right
 
 
-def multiplied(
+def emit_dots(
     emitter: Emitter, term: Reduce, view: View, axis: Axis, sides: MatmulOperands
 ) -> Expr:
     """Accumulate dots over the tiles of `axis`."""
@@ -81,7 +92,7 @@ def multiplied(
     ends = tuple(Bound(affine(i), span.start, span.stop) for i, span in axis.ranges)
     ours = (*ends, *(x for x in term.where if not _along(x, columns)))
     theirs = (*ends, *(x for x in term.where if not _along(x, rows)))
-    kind = factor_kind(term)
+    kind = operand_element(term)
     assert kind is not None
     shape = prod(view.shape[: sides.rows]), prod(view.shape[sides.rows :])
     total = b.var(b.zeros(shape, compute_type(kind)), name="total")
@@ -105,23 +116,23 @@ def _tile(
     where: Sequence[Bound],
     kind: Scalar,
 ) -> Expr:
-    """The product of factors as a matrix along both parts of `order`, 0 where a condition fails, of
-    elements of `kind`; read along its memory."""
+    """`terms` multiplied, as a matrix along both parts of `order` with elements of `kind`. It is 0
+    where a condition fails, and is read in the order of memory."""
     new = [at for part in order for at in part if at not in view.dimensions]
-    turned = _runs_along(terms, order[0][-1])
-    first, second = order[::-1] if turned else order
+    transposed = _runs_along(terms, order[0][-1])
+    first, second = order[::-1] if transposed else order
     inner = over(view, new, (*first, *second))
-    value = _product(emitter, terms, inner)
-    missing = [x for x in inner.beyond(where) if not _covered(terms, x, inner)]
+    value = _multiply(emitter, terms, inner)
+    missing = [x for x in inner.beyond(where) if not _is_covered(terms, x, inner)]
     if missing:
         value = emitter.b.where(inner.mask(missing), value, 0)
     value = value.to(kind).broadcast_to(*inner.shape)
     rows = prod(inner.shape[: len(first)])
     value = value.reshape(rows, prod(inner.shape) // rows)
-    return value.T if turned else value
+    return value.T if transposed else value
 
 
-def _product(emitter: Emitter, terms: Sequence[Term], view: View) -> Expr:
+def _multiply(emitter: Emitter, terms: Sequence[Term], view: View) -> Expr:
     if len(terms) == 1 and isinstance(terms[0], Read):
         return emitter.read(terms[0], view)
     result: Any = emitter.term(terms[0], view)
@@ -130,7 +141,7 @@ def _product(emitter: Emitter, terms: Sequence[Term], view: View) -> Expr:
     return result if isinstance(result, Expr) else emitter.value(Number(result), view)
 
 
-def _covered(terms: Sequence[Term], bound: Bound, view: View) -> bool:
+def _is_covered(terms: Sequence[Term], bound: Bound, view: View) -> bool:
     """Whether a single read is 0 where `bound` fails."""
     if len(terms) != 1 or not isinstance(terms[0], Read) or terms[0].tensor.by_value:
         return False
@@ -158,17 +169,17 @@ def neighbours(read: Read) -> list[Index]:
     return [i for i, n in read.at[-1].terms if n == 1 and i not in outer]
 
 
-def factor_kind(term: Reduce) -> Scalar | None:
-    """The element type of the operands of a dot: that of memory or of a cast where it is the
-    same in all, else the type that the product is computed in. None where matrices have no such
-    elements."""
-    named = {_named(x) for x in multiplicands(term.of)}
+def operand_element(term: Reduce) -> Scalar | None:
+    """The element type of the operands of a dot: that of memory or of a cast where all
+    multiplicands have the same, else the type that `term` is computed in. None where a dot has no
+    such operands."""
+    named = {_stated_element(x) for x in multiplicands(term.of)}
     kind = named.pop() if len(named) == 1 else None
     kind = kind_of(term) if kind is None else kind
     return kind if isinstance(kind, Scalar) and kind in MATRICES else None
 
 
-def _named(term: Term) -> Element | None:
+def _stated_element(term: Term) -> Element | None:
     if isinstance(term, Read):
         return term.tensor.element
     if not isinstance(term, Cast):

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from tileir.builder.builder import Builder
-from tileir.builder.contraction.fusion import fused
+from tileir.builder.contraction.fusion import fuse
 from tileir.builder.contraction.kernel import grid_of, kernel, tensors_of
 from tileir.builder.contraction.stage import Stage, Tiling
 from tileir.builder.contraction.terms import Tensor
@@ -46,22 +46,22 @@ class Program:
     @cached_property
     def kernels(self) -> tuple[Stage, ...]:
         """The stages that become kernels, in order."""
-        stages = fused(self.stages, self.outputs) if self.fuse else self.stages
+        stages = fuse(self.stages, self.outputs) if self.fuse else self.stages
         parts = ((s,) if s.output in self.tilings else split_reduction(s) for s in stages)
         return tuple(stage for part in parts for stage in part)
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
         """What is run, in order."""
-        return self._built[1]
+        return self._launches_and_module[1]
 
     @cached_property
     def module(self) -> Module:
         """All kernels. Raises BuildError."""
-        return self._built[0]
+        return self._launches_and_module[0]
 
     @cached_property
-    def _built(self) -> tuple[Module, tuple[Launch, ...]]:
+    def _launches_and_module(self) -> tuple[Module, tuple[Launch, ...]]:
         b = Builder(locations=False)
         launches: list[Launch] = []
         for number, stage in enumerate(self.kernels):

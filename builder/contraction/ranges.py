@@ -10,7 +10,7 @@ from typing import TypeAlias
 from tileir.builder.contraction.affine import Affine, Bound, Index
 from tileir.builder.errors import mistake
 
-_ROUNDS = 64
+_MOST_ITERATIONS = 64
 """Times that each condition is looked at, at most: ranges may shrink for ever slower."""
 
 _Limits: TypeAlias = dict[Index, tuple[float, float]]
@@ -25,10 +25,10 @@ def ranges_of(indices: Sequence[Index], where: Iterable[Bound]) -> dict[Index, r
     sides = [side for bound in where for side in _sides(bound)]
     if any(not side.terms and side.constant < 0 for side in sides):
         return dict.fromkeys(indices, range(0))
-    limits = _propagated(indices, sides)
+    limits = _propagate(indices, sides)
     for index in indices:
         if float("-inf") == limits[index][0] or limits[index][1] == float("inf"):
-            limits[index] = _eliminated(index, indices, sides)
+            limits[index] = _eliminate(index, indices, sides)
     ranges: dict[Index, range] = {}
     for index, (low, high) in limits.items():
         if float("-inf") == low or high == float("inf"):
@@ -47,20 +47,20 @@ def _sides(bound: Bound) -> Iterator[Affine]:
         yield bound.of * -1 + (bound.high - 1)
 
 
-def _propagated(indices: Sequence[Index], sides: Sequence[Affine]) -> _Limits:
+def _propagate(indices: Sequence[Index], sides: Sequence[Affine]) -> _Limits:
     """Limits of each index from those of all others, until nothing changes."""
     limits: _Limits = dict.fromkeys(indices, (float("-inf"), float("inf")))
-    for _ in range(_ROUNDS):
+    for _ in range(_MOST_ITERATIONS):
         before = dict(limits)
         for side in sides:
             for index, n in side.terms:
-                limits[index] = _narrowed(limits, side, index, n)
+                limits[index] = _narrow(limits, side, index, n)
         if limits == before or any(low > high for low, high in limits.values()):
             break
     return limits
 
 
-def _narrowed(limits: _Limits, side: Affine, index: Index, n: int) -> tuple[float, float]:
+def _narrow(limits: _Limits, side: Affine, index: Index, n: int) -> tuple[float, float]:
     """Limits of `index` so that `side`, in which it has the coefficient `n`, can be at least 0."""
     rest: float = side.constant
     for other, m in side.terms:
@@ -73,7 +73,7 @@ def _narrowed(limits: _Limits, side: Affine, index: Index, n: int) -> tuple[floa
     return (max(low, ceil(edge)), high) if n > 0 else (low, min(high, floor(edge)))
 
 
-def _eliminated(
+def _eliminate(
     required: Index, indices: Sequence[Index], sides: Sequence[Affine]
 ) -> tuple[float, float]:
     """Limits of `required` by Fourier and Motzkin: all other indices eliminated."""
@@ -84,7 +84,7 @@ def _eliminated(
     limits: _Limits = {required: (float("-inf"), float("inf"))}
     for side in left:
         for index, n in side.terms:
-            limits[required] = _narrowed(limits, side, index, n)
+            limits[required] = _narrow(limits, side, index, n)
     return limits[required]
 
 

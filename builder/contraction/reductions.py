@@ -9,7 +9,7 @@ from tileir.builder.contraction.axes import Axis, AxisTile
 from tileir.builder.contraction.element_types import scalar_kind
 from tileir.builder.contraction.emit import Emitter, element
 from tileir.builder.contraction.functions import JOININGS
-from tileir.builder.contraction.matmul import multiplied, sides_of
+from tileir.builder.contraction.matmul import emit_dots, sides_of
 from tileir.builder.contraction.terms import Reduce, free
 from tileir.builder.contraction.tile_view import View, over
 from tileir.builder.expr import Expr
@@ -19,14 +19,14 @@ UNROLLED = 16
 """Rounds up to which a loop is written out."""
 
 
-def reduced(emitter: Emitter, term: Reduce, view: View) -> Any:
-    """`term` in a view: by dots where its factors allow that."""
+def emit_reduction(emitter: Emitter, term: Reduce, view: View) -> Any:
+    """`term` in a view: by dots where its operands allow that."""
     if any(not span for _, span in term.over) or _never(term, view):
         return _of_nothing(emitter, term)
     axis = emitter.walks(term, view)
     sides = sides_of(term, view)
     if sides is not None and axis.tile > 1:
-        return multiplied(emitter, term, view, axis, sides)
+        return emit_dots(emitter, term, view, axis, sides)
     return _Loop(emitter, term, view, axis).run()
 
 
@@ -56,9 +56,9 @@ class _Loop:
     def run(self) -> Any:
         """What all lanes joined."""
         if self.axis.blocks <= UNROLLED:
-            total, seen = self._written_out()
+            total, seen = self._unrolled_loop()
         else:
-            total, seen = self._looped()
+            total, seen = self._loop()
         if self.axis.tile > 1:
             place = len(total.shape) - 1
             total = total.reduce(place, JOININGS[self.term.kind].op(element(total)))
@@ -71,26 +71,26 @@ class _Loop:
     def _empty(self) -> Any:
         return self.term.empty
 
-    def _written_out(self) -> tuple[Expr, Expr | None]:
-        total, seen = self._round(0)
+    def _unrolled_loop(self) -> tuple[Expr, Expr | None]:
+        total, seen = self._tile_values(0)
         for number in range(1, self.axis.blocks):
-            value, held = self._round(number)
-            total, seen = self._joined(total, value), self._both(seen, held)
+            value, holds = self._tile_values(number)
+            total, seen = self._combine(total, value), self._both(seen, holds)
         return total, seen
 
-    def _looped(self) -> tuple[Expr, Expr | None]:
+    def _loop(self) -> tuple[Expr, Expr | None]:
         kind = scalar_kind(self.term)
         neutral = self.b.constant(kind, JOININGS[self.term.kind].neutral(kind))
         total = self.b.var(self._full(neutral), name="total")
         seen = self.b.var(self._full(self.b.constant(I1, 0)), name="seen")
         with self.b.for_(0, self.axis.blocks, name="step", **self.emitter.loops) as number:
-            value, held = self._round(number)
-            total.set(self._joined(total.get(), value))
-            if held is not None:
-                seen.set(seen.get() | held)
-        return total.get(), None if held is None else seen.get()
+            value, holds = self._tile_values(number)
+            total.set(self._combine(total.get(), value))
+            if holds is not None:
+                seen.set(seen.get() | holds)
+        return total.get(), None if holds is None else seen.get()
 
-    def _round(self, number: Any) -> tuple[Expr, Expr | None]:
+    def _tile_values(self, number: Any) -> tuple[Expr, Expr | None]:
         """Values of one tile, neutral where conditions fail, and whether they hold, where that is
         asked for."""
         at = AxisTile(self.b, self.axis, number)
@@ -114,7 +114,7 @@ class _Loop:
     def _full(self, value: Expr) -> Expr:
         return value.broadcast_to(*self.shape) if self.shape else value
 
-    def _joined(self, x: Expr, y: Expr) -> Expr:
+    def _combine(self, x: Expr, y: Expr) -> Expr:
         op = JOININGS[self.term.kind].op(element(x))
         return self.b.insert(op, x, y)
 

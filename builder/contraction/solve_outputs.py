@@ -12,32 +12,32 @@ from tileir.builder.contraction.affine import Affine, Bound, Index, affine
 @attrs.frozen
 class Solved:
     """`elements` and their ranges cover the output, element by element, `at` says where; `over`
-    is what remains for each of them, where the conditions `where` hold. `replaced` are the
+    is what remains for each of them, where the conditions `where` hold. `substitution` are the
     original indices."""
 
     elements: Mapping[Index, range]
     at: tuple[Affine, ...]
     over: Mapping[Index, range]
     where: tuple[Bound, ...]
-    replaced: Mapping[Index, Affine]
+    substitution: Mapping[Index, Affine]
 
 
-def solved(at: Sequence[Affine], shape: Sequence[int], ranges: Mapping[Index, range]) -> Solved:
+def solve(at: Sequence[Affine], shape: Sequence[int], ranges: Mapping[Index, range]) -> Solved:
     """Elements of an output of `shape` by the points of the box `ranges` that write them.
 
-    Unimodular changes of the indices bring each position to a single index (Hermite's normal
-    form, a column at a time). One with the factor 1 is replaced by the position itself; with the
-    factor g, by its multiples and their g - 1 successors, which no point writes.
+    Unimodular changes of the indices bring each position to a single index (Hermite's normal form,
+    a column at a time). An index with the coefficient 1 is replaced by the position itself; one
+    with the coefficient g, by its multiples and their g - 1 successors, which no point writes.
     """
     state = _State(dict(ranges), {i: affine(i) for i in ranges}, {}, [], [])
     for number, (position, extent) in enumerate(zip(at, shape, strict=True)):
         _solve(state, position, extent, f"o{number}")
     where = [*state.where]
     for index, span in ranges.items():
-        where.append(Bound(state.replaced[index], span.start, span.stop))
+        where.append(Bound(state.substitution[index], span.start, span.stop))
     box = {**state.elements, **state.free}
     kept = tuple(condition for bound in where if (condition := bound.beyond(box)) is not None)
-    return Solved(state.elements, tuple(state.at), state.free, kept, state.replaced)
+    return Solved(state.elements, tuple(state.at), state.free, kept, state.substitution)
 
 
 @attrs.define
@@ -45,7 +45,7 @@ class _State:
     """`free` indices are not determined yet, `elements` are by the positions before."""
 
     free: dict[Index, range]
-    replaced: dict[Index, Affine]
+    substitution: dict[Index, Affine]
     elements: dict[Index, range]
     where: list[Bound]
     at: list[Affine]
@@ -53,12 +53,12 @@ class _State:
     def replace(self, index: Index, by: Affine) -> None:
         """`by` in place of a free index."""
         del self.free[index]
-        self.replaced = {i: e.replaced({index: by}) for i, e in self.replaced.items()}
-        self.where = [bound.replaced({index: by}) for bound in self.where]
+        self.substitution = {i: e.substitute({index: by}) for i, e in self.substitution.items()}
+        self.where = [bound.substitute({index: by}) for bound in self.where]
 
 
 def _solve(state: _State, position: Affine, extent: int, name: str) -> None:
-    result = _with_one_free(state, position.replaced(state.replaced))
+    result = _with_one_free(state, position.substitute(state.substitution))
     free = [index for index in result.indices if index in state.free]
     if not free:
         element = _element(state, Index(name), extent)
@@ -93,7 +93,7 @@ def _with_one_free(state: _State, position: Affine) -> Affine:
         span = (pivot + times * other).interval(state.free)
         state.replace(pivot, changed - times * other)
         state.free[changed] = span
-        position = position.replaced({pivot: changed - times * other})
+        position = position.substitute({pivot: changed - times * other})
 
 
 def _spread(state: _State, position: Affine, index: Index, extent: int) -> None:

@@ -9,8 +9,8 @@ import attrs
 
 from tileir.builder.contraction.affine import Affine, Bound, Index, affine
 from tileir.builder.contraction.axes import Axis
-from tileir.builder.contraction.solve_outputs import solved
-from tileir.builder.contraction.terms import Choose, Number, Reduce, Tensor, Term, replaced, walk
+from tileir.builder.contraction.solve_outputs import solve
+from tileir.builder.contraction.terms import Choose, Number, Reduce, Tensor, Term, substitute, walk
 from tileir.builder.errors import mistake
 from tileir.errors import Location
 
@@ -85,12 +85,12 @@ def contraction(
 
     Raises BuildError (TIR0812) where that is not certain.
     """
-    result = solved([affine(e) for e in at], output.shape, ranges)
-    conditions = tuple(bound.replaced(result.replaced) for bound in where) + result.where
-    inner = replaced(term, result.replaced)
+    result = solve([affine(e) for e in at], output.shape, ranges)
+    conditions = tuple(bound.substitute(result.substitution) for bound in where) + result.where
+    inner = substitute(term, result.substitution)
     over = tuple((i, span) for i, span in result.over.items())
     if kind == "assign":
-        over, inner, conditions = assigned(over, inner, conditions)
+        over, inner, conditions = assignment(over, inner, conditions)
         zero = Number(0 if empty is None else empty)
         reduce: Term = Choose(conditions, inner, zero) if conditions else inner
     else:
@@ -99,7 +99,7 @@ def contraction(
     return Stage(output, tuple(result.elements.items()), result.at, reduce, location)
 
 
-def assigned(
+def assignment(
     over: tuple[tuple[Index, range], ...], term: Term, where: tuple[Bound, ...]
 ) -> tuple[tuple[tuple[Index, range], ...], Term, tuple[Bound, ...]]:
     """An assignment, with indices of one value replaced by it. Raises BuildError (TIR0812) for
@@ -109,5 +109,5 @@ def assigned(
             message = f"elements are assigned more than once, for every {index} of {len(span)}"
             raise mistake("TIR0812", message)
     fixed = {index: Affine((), span.start) for index, span in over}
-    where = tuple(bound.replaced(fixed) for bound in where)
-    return (), replaced(term, fixed), where
+    where = tuple(bound.substitute(fixed) for bound in where)
+    return (), substitute(term, fixed), where

@@ -154,7 +154,7 @@ def free(term: Term) -> frozenset[Index]:
     return frozenset(indexes)
 
 
-def mapped(term: Term, change: Callable[[Any], Term]) -> Term:
+def map_terms(term: Term, change: Callable[[Any], Term]) -> Term:
     """`term` with `change` applied to the terms it is made of."""
     match term:
         case Read():
@@ -170,22 +170,24 @@ def mapped(term: Term, change: Callable[[Any], Term]) -> Term:
             return term
 
 
-def replaced(term: Term, by: Mapping[Index, Affine]) -> Term:
+def substitute(term: Term, by: Mapping[Index, Affine]) -> Term:
     """`term` with expressions in place of indices."""
-    result = mapped(term, lambda part: replaced(part, by))
+    result = map_terms(term, lambda part: substitute(part, by))
     match result:
         case Position():
-            return Position(result.at.replaced(by))
+            return Position(result.at.substitute(by))
         case Read():
-            at = tuple(x.replaced(by) if isinstance(x, Affine) else x for x in result.at)
-            return attrs.evolve(result, at=at, guards=tuple(g.replaced(by) for g in result.guards))
+            at = tuple(x.substitute(by) if isinstance(x, Affine) else x for x in result.at)
+            return attrs.evolve(
+                result, at=at, guards=tuple(g.substitute(by) for g in result.guards)
+            )
         case Choose() | Reduce():
-            return attrs.evolve(result, where=tuple(bound.replaced(by) for bound in result.where))
+            return attrs.evolve(result, where=tuple(bound.substitute(by) for bound in result.where))
         case _:
             return result
 
 
-def padded(term: Term) -> Term:
+def as_guarded_read(term: Term) -> Term:
     """A choice between a read and 0 as a guarded read."""
     match term:
         case Choose(where, Read() as read, Number(0)):

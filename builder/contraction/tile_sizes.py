@@ -10,9 +10,9 @@ from tileir.builder.contraction.axes import Axis
 from tileir.builder.contraction.emit import guards
 from tileir.builder.contraction.matmul import (
     contiguous,
-    factor_kind,
     multiplicands,
     neighbours,
+    operand_element,
     split,
 )
 from tileir.builder.contraction.stage import Stage, Tiling
@@ -49,7 +49,7 @@ READING = 64
 WASTE = 0.85
 """The part of boxes that has to be points."""
 
-_PRODUCTS = {
+_MATMUL_TILES = {
     8: ((128, 128, 64), (64, 64, 64)),
     16: ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 64)),
     32: ((128, 128, 32), (64, 64, 32), (32, 32, 32)),
@@ -59,8 +59,8 @@ _PRODUCTS = {
 
 
 def tiling(stage: Stage) -> Tiling:
-    """Tiles for a stage: of matrices where its first reduction is a sum of products that allows
-    it, else of neighbouring elements."""
+    """Tiles for a stage: tiles of a matmul where its first reduction can be one, else of
+    neighbouring elements."""
     for term in walk(stage.term):
         if isinstance(term, Reduce) and (sides := matrix_sides(stage, term)) is not None:
             return _of_matrices(stage, term, *sides)
@@ -72,15 +72,16 @@ def tiling(stage: Stage) -> Tiling:
 
 def matrix_sides(stage: Stage, term: Reduce) -> tuple[tuple[Index, ...], tuple[Index, ...]] | None:
     """The indices of rows and of columns, in the order of the elements; None where `term` is no
-    product of matrices worth the name. Indices of all factors are in neither."""
+    matmul, or one of fewer than `WORTH` rows, columns or steps of K. Indices of all multiplicands
+    (batches) are in neither."""
     spans = dict(stage.elements)
     result = [frozenset(free(x) & spans.keys()) for x in multiplicands(term.of)]
     result = [x for x in result if x]
     if len(result) < 2 or term.kind != "sum":
         return None
     shared = frozenset.intersection(*result)
-    groups = _joined([x - shared for x in result if x - shared])
-    if len(groups) != 2 or split(term, *groups) is None or factor_kind(term) is None:
+    groups = _join([x - shared for x in result if x - shared])
+    if len(groups) != 2 or split(term, *groups) is None or operand_element(term) is None:
         return None
     last = next((i for i in reversed(list(spans)) if i in groups[0] | groups[1]), None)
     if last in groups[0]:
@@ -91,13 +92,13 @@ def matrix_sides(stage: Stage, term: Reduce) -> tuple[tuple[Index, ...], tuple[I
     return None if min(*extents, depth) < WORTH else (rows, columns)
 
 
-def _joined(groups: Sequence[frozenset[Index]]) -> list[frozenset[Index]]:
+def _join(groups: Sequence[frozenset[Index]]) -> list[frozenset[Index]]:
     """Groups that share an index as one."""
     indexes: list[frozenset[Index]] = []
     for group in groups:
-        met = [x for x in indexes if x & group]
+        overlapping = [x for x in indexes if x & group]
         indexes = [x for x in indexes if not x & group]
-        indexes.append(group.union(*met))
+        indexes.append(group.union(*overlapping))
     return indexes
 
 
@@ -105,7 +106,7 @@ def _of_matrices(
     stage: Stage, term: Reduce, rows: tuple[Index, ...], columns: tuple[Index, ...]
 ) -> Tiling:
     spans = dict(stage.elements)
-    kind = factor_kind(term)
+    kind = operand_element(term)
     assert isinstance(kind, Scalar)
     high, wide = (prod(len(spans[i]) for i in side) for side in (rows, columns))
     rest = [i for i in spans if i not in (*rows, *columns)]
@@ -121,15 +122,15 @@ def _of_matrices(
 
 
 def _tile(kind: Scalar, high: int, wide: int, copies: int) -> tuple[int, int, int]:
-    """The tile that takes the least time, by what it computes and what it reads, in rounds of all
+    """The tile that takes the least time, by what it computes and what it reads, in waves of all
     multiprocessors; no larger than needed."""
 
     def time(choice: tuple[int, int, int]) -> float:
         height, width, _ = choice
-        rounds = -(-(-(-high // height) * -(-wide // width) * copies) // MULTIPROCESSORS)
-        return rounds * height * width * (1 + READING / height + READING / width)
+        waves = -(-(-(-high // height) * -(-wide // width) * copies) // MULTIPROCESSORS)
+        return waves * height * width * (1 + READING / height + READING / width)
 
-    height, width, depth = min(_PRODUCTS.get(kind.bits, _PRODUCTS[16]), key=time)
+    height, width, depth = min(_MATMUL_TILES.get(kind.bits, _MATMUL_TILES[16]), key=time)
     return min(height, _power(high, LEAST)), min(width, _power(wide, LEAST)), depth
 
 
@@ -167,7 +168,7 @@ def _is_guarded(stage: Stage, axis: Axis) -> bool:
 
 
 def _boxes(rank: int, points: int) -> list[tuple[int, ...]]:
-    """Powers of two whose product is `points`."""
+    """Extents of boxes of `points` points, all powers of two."""
     if rank == 1:
         return [(points,)]
     sizes = [1 << n for n in range(points.bit_length())]
@@ -175,13 +176,13 @@ def _boxes(rank: int, points: int) -> list[tuple[int, ...]]:
 
 
 def _covering(spans: Sequence[tuple[Index, range]], box: Sequence[int]) -> int:
-    """Points of all boxes that cover a product of ranges."""
+    """Points of all boxes that cover the box `spans`."""
     return prod(-(-len(span) // n) * n for (_, span), n in zip(spans, box, strict=True))
 
 
 def depth_axis(term: Reduce, depth: int) -> Axis:
-    """The indices that a product sums over: along the one that is contiguous in memory, or along
-    all as one where that one is short."""
+    """The axis of K of a matmul: the reduced index that is contiguous in memory, or all reduced
+    indices as one where that one is short."""
     over = along_memory(term)
     points, inner = prod(len(span) for _, span in over), len(over[-1][1])
     depth = min(depth, _power(points, LEAST))

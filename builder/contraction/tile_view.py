@@ -23,7 +23,7 @@ class View:
     dimensions: tuple[AxisTile, ...]
     places: Mapping[Index, IndexValues]
     spans: Mapping[Index, range]
-    known: dict[Any, Any] = attrs.field(factory=dict[Any, Any])
+    values: dict[Any, Any] = attrs.field(factory=dict[Any, Any])
     """What was computed here."""
 
     @property
@@ -77,10 +77,10 @@ class View:
 
     def value(self, at: Affine) -> Any:
         """An index expression, as a number or a value."""
-        if at not in self.known:
+        if at not in self.values:
             start, lanes = self.split(at)
-            self.known[at] = start if lanes is None else _plus(lanes, start)
-        return self.known[at]
+            self.values[at] = start if lanes is None else _plus(lanes, start)
+        return self.values[at]
 
     def along(self, dimension: AxisTile, tile: Expr) -> Expr:
         """A tile of one dimension, as one of all dimensions."""
@@ -107,11 +107,11 @@ class View:
 
     def _holds(self, bound: Bound) -> Any:
         key = (bound,)
-        if key not in self.known:
-            self.known[key] = self._compared(bound)
-        return self.known[key]
+        if key not in self.values:
+            self.values[key] = self._comparison(bound)
+        return self.values[key]
 
-    def _compared(self, bound: Bound) -> Any:
+    def _comparison(self, bound: Bound) -> Any:
         whole = self._end_of_flat(bound)
         if whole is not None:
             return self.along(whole, whole.linear) < whole.axis.points
@@ -137,7 +137,7 @@ class View:
 
 def over(view: View, ats: Sequence[AxisTile], order: Sequence[AxisTile]) -> View:
     """A view with more tiles of axes; of its dimensions, `order` gives those it keeps."""
-    kept = tuple(at if at in ats else at.again() for at in order if at.axis.tile > 1)
+    kept = tuple(at if at in ats else at.fresh() for at in order if at.axis.tile > 1)
     places = dict(view.places)
     for at in (*ats, *kept):
         places.update(at.places)

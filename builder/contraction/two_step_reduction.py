@@ -11,7 +11,7 @@ from tileir.builder.contraction.element_types import scalar_kind
 from tileir.builder.contraction.functions import JOININGS
 from tileir.builder.contraction.kernel import grid_of
 from tileir.builder.contraction.stage import Stage
-from tileir.builder.contraction.terms import Read, Reduce, Tensor, Term, mapped, replaced, walk
+from tileir.builder.contraction.terms import Read, Reduce, Tensor, Term, map_terms, substitute, walk
 from tileir.builder.contraction.tile_sizes import INSTANCES, matrix_sides, tiling
 
 LEAST = 1 << 14
@@ -49,11 +49,11 @@ def _in_two(stage: Stage, term: Reduce, parts: int) -> tuple[Stage, Stage]:
     part, inner, outer = Index("part"), Index(index.name), Index("part")
     place = part * length + inner + span.start
     over = tuple((inner, range(length)) if i is index else (i, s) for i, s in term.over)
-    where = [bound.replaced({index: place}) for bound in term.where]
+    where = [bound.substitute({index: place}) for bound in term.where]
     if length * parts != len(span):
         where.append(Bound(place, span.start, span.stop))
     result = attrs.evolve(
-        term, over=over, of=replaced(term.of, {index: place}), where=tuple(where), empty=None
+        term, over=over, of=substitute(term.of, {index: place}), where=tuple(where), empty=None
     )
     shape = (*(len(s) for _, s in stage.elements), parts)
     partial = Tensor(f"{stage.output.name}_parts", scalar_kind(term), shape)
@@ -66,4 +66,4 @@ def _in_two(stage: Stage, term: Reduce, parts: int) -> tuple[Stage, Stage]:
 
 
 def _with(term: Term, old: Term, new: Term) -> Term:
-    return new if term is old else mapped(term, lambda part: _with(part, old, new))
+    return new if term is old else map_terms(term, lambda part: _with(part, old, new))

@@ -93,12 +93,12 @@ def errors() -> str:
         if code[3:5] != last:
             last = code[3:5]
             parts.append(f"## {last}xx: {titles.get(last, 'others')}\n")
-        parts.append(f"**{code}: {_escaped(title)}.** {markdown(text)}\n")
+        parts.append(f"**{code}: {_escape(title)}.** {markdown(text)}\n")
         parts += [f"{e.kind}, `{e.how}`:\n\n```\n{e.text}```\n" for e in examples(code)]
     return "\n".join(parts)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("*", "\\*").replace("<", "\\<")
 
 
@@ -154,7 +154,7 @@ def entry(name: str, item: Any) -> Iterator[str]:
         yield f":::::{{py:class}} {name}{signature(item)}\n"
         yield documentation(item)
         for member, value in sorted(vars(item).items()):
-            if not member.startswith("_") and documented(value):
+            if not member.startswith("_") and is_documented(value):
                 yield from member_entry(member, value)
         yield ":::::"
     elif callable(item):
@@ -163,10 +163,10 @@ def entry(name: str, item: Any) -> Iterator[str]:
         yield f":::::{{py:data}} {name}\n\nA `{type(item).__name__}`.\n:::::"
 
 
-def documented(value: Any) -> bool:
+def is_documented(value: Any) -> bool:
     """Whether a member of a class is a method or property with documentation."""
     target = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-    kinds = (property, type(documented))
+    kinds = (property, type(is_documented))
     return isinstance(target, kinds) and bool(inspect.getdoc(target))
 
 

@@ -127,7 +127,7 @@ def _matmul_schedules(
                 yield from _once(ordered, sizes)
                 alternates = single and (bm, bn, warps) == (128, 128, 4)
                 if alternates and _few_steps(ordered, inner, sizes):
-                    yield attrs.evolve(ordered, persistent="turns")
+                    yield attrs.evolve(ordered, persistent="pingpong")
             if nested and sizes[columns] > bn:
                 whole = {**tensors, columns: bn}
                 kept = {k: v for k, v in blocks.items() if k != columns}

@@ -268,7 +268,7 @@ class _Model:
     def _filled(self) -> float:
         """The part of the rate of elementwise work that the warps of a kernel with matmuls reach:
         each hides the latencies of others."""
-        groups = 2 if self.work.schedule.persistent == "turns" else self.at_once
+        groups = 2 if self.work.schedule.persistent == "pingpong" else self.at_once
         warps = min(16.0, self.work.warps * groups)
         return warps / (warps + 5.3) / 0.6 if self.work.matmuls else 1.0
 
@@ -277,7 +277,7 @@ class _Model:
         block as far as there are factors of instances to come, from 0 for those of one to 1. Those
         in turns hold each other up where they take turns for every step."""
         depths = [self.work.depth(u) for u in self.work.once() if is_dot(u.node)]
-        if self.work.schedule.persistent == "turns":
+        if self.work.schedule.persistent == "pingpong":
             stall = len(depths) == 1 and depths[0][0] <= depths[0][1]
             return _STALL if stall else 1.0
         if self.at_once >= 2:

@@ -64,7 +64,7 @@ def _evaluated(k: Kernel, node: Node, env: Env) -> Tile:
         return online.evaluate_together(k, node, env)
     if node.place is None:
         return _RULES[type(node)](k, node, env)
-    with k.b.located(node.place):
+    with k.b.at_location(node.place):
         return _RULES[type(node)](k, node, env)
 
 

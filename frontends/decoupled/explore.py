@@ -69,12 +69,12 @@ def explore(
     clock: Clock,
     *,
     name: str | None = None,
-    rounds: int = 1,
+    repeats: int = 1,
     types: Mapping[str, Any] | None = None,
     seed: int = 0,
     check: Callable[[Plan, Mapping[str, Any]], str | None] | None = None,
 ) -> Exploration:
-    """Time every schedule of a template: the mean of `rounds`, each in a new random order. `check`
+    """Time every schedule of a template: the mean of `repeats`, each in a new random order. `check`
     says what is wrong with a plan's results, None where nothing is."""
     legal, illegal = space(program, template)
     plans: dict[str, Plan] = {}
@@ -92,9 +92,9 @@ def explore(
             plans.pop(text, None)
             failed.append(Timing(text, float("inf"), wrong))
     rng, seconds = random.Random(seed), dict.fromkeys(plans, 0.0)
-    for _ in range(rounds):
+    for _ in range(repeats):
         for text in rng.sample(list(plans), len(plans)):
-            seconds[text] += clock(plans[text], argument_of) / rounds
+            seconds[text] += clock(plans[text], argument_of) / repeats
     timings = sorted((Timing(t, s) for t, s in seconds.items()), key=lambda t: t.seconds)
     return Exploration(tuple(timings), tuple(failed))
 

@@ -24,13 +24,13 @@ from tileir.types import Scalar
 
 @attrs.frozen
 class Launch:
-    """A kernel, the number of its program instances, its parameters and the tensors and numbers
-    of the plan that they are given."""
+    """A kernel, the number of its program instances, its parameters, and its `arguments`:
+    the names of the plan's tensors and numbers."""
 
     kernel: str
     instances: int
     parameters: tuple[str, ...]
-    given: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
 
 def build(
@@ -61,7 +61,10 @@ def build(
         if f.name in stored
     }
     place = root.place
-    with b.located(place) if place else nullcontext(), b.kernel(name, **parameters) as arguments:
+    with (
+        b.at_location(place) if place else nullcontext(),
+        b.kernel(name, **parameters) as arguments,
+    ):
         result = dict(zip(parameters, arguments, strict=True))
         kernel.pointers.update({n: result[n] for n in pointers})
         kernel.numbers.update({n: result[n] for n in numbers})
@@ -78,7 +81,7 @@ def _configure(b: Builder, schedule: Schedule) -> None:
         b.configure(warp_specialize=False)
     if schedule.persistent == "off":
         b.configure(persistent=False)
-    if schedule.persistent == "turns":
+    if schedule.persistent == "pingpong":
         b.configure(pingpong=True)
 
 

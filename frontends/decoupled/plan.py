@@ -51,7 +51,7 @@ class Plan:
         values.update(bound)
         for launch in self.launches:
             machine = executor(on or on_host(self.module, launch.kernel))
-            pairs = zip(launch.parameters, launch.given, strict=True)
+            pairs = zip(launch.parameters, launch.arguments, strict=True)
             arguments = {n: values[g] for n, g in pairs}
             machine.launch(self.module, launch.kernel, launch.instances, arguments, **options)
         return values[self.name]
@@ -97,7 +97,7 @@ def plan(
         local = {**tensors, **fused}
         result = build(b, label, group, sizes_so_far, local, scalars, definitions.shapes)
         names = tuple(f"{group.root.name}/{n}" if n in fused else n for n in result.parameters)
-        launches.append(attrs.evolve(result, given=names))
+        launches.append(attrs.evolve(result, arguments=names))
     scratch = tuple(n for n in tensors if n not in inputs and n != name)
     return Plan(name, b.module(), tuple(launches), sizes_so_far, tensors, tuple(inputs), scratch)
 

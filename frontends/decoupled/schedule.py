@@ -199,5 +199,5 @@ _PRIMITIVES: dict[str, Callable[[Schedule, Directive], Schedule]] = {
     "evict_last": _labels("evict_last", "tensors"),
     "precision": _word("precision", _PRECISIONS), "math": _word("math", ("exact", "approx")),
     "roles": _word("roles", ("on", "off")),
-    "persistent": _word("persistent", ("on", "off", "turns")),
+    "persistent": _word("persistent", ("on", "off", "pingpong")),
 }  # fmt: skip

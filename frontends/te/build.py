@@ -13,8 +13,8 @@ from tileir.builder.contraction import (
     Reduce,
     Stage,
     Tiling,
-    fused,
-    inlined,
+    fuse,
+    inline,
     reads,
     tiling,
     walk,
@@ -87,7 +87,7 @@ def _attach_stages(schedule: Schedule, outputs: Sequence[Tensor]) -> tuple[Stage
         *outputs,
         *(s.output for s in stages if s.output in explicit),
     }
-    return fused(stages, kept)
+    return fuse(stages, kept)
 
 
 def _reader_of(schedule: Schedule, scheduled: Scheduled) -> Tensor | None:
@@ -111,7 +111,7 @@ def _inline(
     if reader is not None and any(r is not reader for r in readers):
         names = ", ".join(r.name for r in readers)
         raise error("TIR1504", f"{tensor.name} is read by {names}, and computed at one stage")
-    return [inlined(s, stage) for s in stages if s is not stage]
+    return [inline(s, stage) for s in stages if s is not stage]
 
 
 # Tiles --------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tileir.builder.contraction import Function, Program, Tensor, described, dtype_of
+from tileir.builder.contraction import Function, Program, Tensor, dtype_of, element_and_shape
 from tileir.errors import Diagnostic, LaunchError
 from tileir.frontends import sources
 from tileir.frontends.extras import lark
@@ -121,7 +121,7 @@ def _tensor(parameter: Any, item: Any) -> Tensor:
     """The tensor of a parameter for an array. Raises Wrong."""
     kind, sizes, name = parameter.children
     required = kind_named(str(kind))
-    element, shape = described(item)
+    element, shape = element_and_shape(item)
     if isinstance(item, (bool, int, float)):
         element = required
     if element is not required:

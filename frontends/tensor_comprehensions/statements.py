@@ -21,8 +21,8 @@ from tileir.builder.contraction import (
     affine,
     elementwise,
     free,
-    replaced,
     stored_kind,
+    substitute,
 )
 from tileir.builder.contraction.terms import parts
 from tileir.frontends.sources import Wrong
@@ -141,7 +141,7 @@ def _write(
     places = {i: Index(i.name) for i in indices}
     at = tuple(affine(places[i]) for i in indices)
     before: Term = Number(0) if old is None else Read(old, at)
-    term = replaced(term, {i: affine(place) for i, place in places.items()})
+    term = substitute(term, {i: affine(place) for i, place in places.items()})
     term = term if joined is None else Apply(joined, (before, term))
     where = [Bound(affine(places[i]), spans[i].start, spans[i].stop) for i in indices]
     box = {places[i]: range(n) for i, n in zip(indices, shape, strict=True)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tileir.builder.contraction import Function, Program, Tensor, described
+from tileir.builder.contraction import Function, Program, Tensor, element_and_shape
 from tileir.frontends import sources
 from tileir.frontends.extras import lark
 from tileir.frontends.sources import Source, Wrong
@@ -84,7 +84,7 @@ def _children(tree: Any, name: str) -> list[Any]:
 def _bind(frame: Frame, node: Any, item: Any) -> Tensor:
     """A parameter and its sizes."""
     name, extents = str(node.children[0]), node.children[1]
-    element, shape = described(item)
+    element, shape = element_and_shape(item)
     tensor = Tensor(name, element, shape)
     with frame.source.at(node):
         frame.declare(name, tensor)

@@ -104,7 +104,7 @@ class Frame:
         """Ops made inside are located at `node`, and so is what is wrong."""
         place = self.source.place(node)
         try:
-            with self.b.located(place):
+            with self.b.at_location(place):
                 yield
         except CompilationError:
             raise

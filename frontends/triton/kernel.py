@@ -55,7 +55,7 @@ def module_of(source: Source, special: Specialization) -> Module:
     b = KernelBuilder(own)
     arguments = {name: _argument(p) for name, p in special.leaves.items()}
     place = source.place(source.tree)
-    with b.located(place), b.kernel(source.tree.name, **arguments) as values:
+    with b.at_location(place), b.kernel(source.tree.name, **arguments) as values:
         b.configure(**options)
         frame = Frame(b, source, is_kernel=True, caller=call)
         with frame.at(source.tree):

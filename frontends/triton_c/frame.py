@@ -126,7 +126,7 @@ class Frame:
         meta = node.meta if hasattr(node, "meta") else node
         place = self.text.place(getattr(meta, "line", 1), getattr(meta, "column", 1))
         try:
-            with self.b.located(place):
+            with self.b.at_location(place):
                 yield
         except CompilationError:
             raise

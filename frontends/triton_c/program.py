@@ -265,7 +265,7 @@ def _compile_kernel(program: Program, b: Builder, node: Any, names: Mapping[str,
     place = program.text.place(node.meta.line, node.meta.column)
     if len(types) != len(parameters):
         raise error_at("two parameters have one name", place, "TIR1002")
-    with b.located(place), b.kernel(_name(node), **types) as arguments:
+    with b.at_location(place), b.kernel(_name(node), **types) as arguments:
         frame = Frame(b, program.text, _callables(program), names)
         with frame.at(node):
             _declare_constants(program, frame)

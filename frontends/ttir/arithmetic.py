@@ -23,6 +23,7 @@ from tileir.types import (
     Element,
     Pointer,
     Scalar,
+    Tile,
     Type,
     element_of,
     shape_of,
@@ -39,7 +40,8 @@ _SAME = {
     "arith.divf": "fdiv", "arith.remf": "frem", "arith.negf": "fneg",
     "arith.minimumf": "fminimum", "arith.maximumf": "fmaximum", "arith.minnumf": "fminnum",
     "arith.maxnumf": "fmaxnum", "tt.mulhiui": "umulhi", "tt.precise_divf": "fdiv",
-    "tt.precise_sqrt": "sqrt", "math.absf": "fabs", "math.absi": "iabs", "math.fma": "fma",
+    "tt.approx_divf": "fdiv", "tt.precise_sqrt": "sqrt",
+    "math.absf": "fabs", "math.absi": "iabs", "math.fma": "fma",
     "math.roundeven": "frint", "math.round": "fround", "math.trunc": "ftrunc",
     "math.powf": "pow", "math.ctpop": "ctpop", "math.ctlz": "clz", "math.copysign": "copysign",
     **{f"math.{name}": name for name in (
@@ -66,7 +68,9 @@ _OVERFLOW: dict[tuple[str, ...], str] = {
 }  # fmt: skip
 
 
-_APPROXIMATE = frozenset({"arith.divf", "math.exp", "math.exp2", "math.sqrt", "math.rsqrt"})
+_APPROXIMATE = frozenset(
+    {"arith.divf", "tt.approx_divf", "math.exp", "math.exp2", "math.sqrt", "math.rsqrt"}
+)
 """Ops that Triton compiles to the target's approximate instructions in f32."""
 
 _CONTRACTED = frozenset({"arith.addf", "arith.subf", "arith.mulf"})
@@ -122,12 +126,40 @@ def add_hints(f: RegionReader, s: Statement, expr: Expr) -> Expr:
 
 @rule("arith.constant")
 def _constant(f: RegionReader, s: Statement) -> Expr:
-    written = [t for t in s.head if t.kind == "number" or t.text in ("true", "false")]
-    if len(written) != 1 or any(t.text == "[" for t in s.head):
-        raise UnsupportedStatement("a constant has one value, at every place of a tensor")
-    text = written[0].text
-    type = s.result_types[-1] if s.result_types else I1
-    return _literal(f.b, type, text)
+    written = [t.text for t in s.head if t.kind == "number" or t.text in ("true", "false")]
+    type = s.result if s.result_types else I1
+    if any(t.text == "[" for t in s.head):
+        return _dense_constant(f.b, type, written)
+    if len(written) != 1:
+        raise UnsupportedStatement("a constant has one value, or a list of them")
+    return _literal(f.b, type, written[0])
+
+
+_MOST_LISTED = 256
+"""Elements of a constant that is a list."""
+
+
+def _dense_constant(b: Builder, type: Type, written: list[str]) -> Expr:
+    """A tile whose elements are listed, in row-major order: each value is selected at its places
+    instead of the most frequent one."""
+    if not isinstance(type, Tile) or type.size != len(written):
+        raise UnsupportedStatement(f"{len(written)} values are listed for a {type}")
+    if len(written) > _MOST_LISTED:
+        raise UnsupportedStatement(f"a constant has one value, or a list of at most {_MOST_LISTED}")
+    flat = tile(type.element, (type.size,))
+    places: dict[str, list[int]] = {}
+    for place, text in enumerate(written):
+        places.setdefault(text, []).append(place)
+    first, *others = sorted(places, key=lambda text: -len(places[text]))
+    result, index = _literal(b, flat, first), b.arange(0, type.size)
+    for text in others:
+        here: Expr | None = None
+        for place in places[text]:
+            one = b.icmp(index, b.constant(index.type, place), predicate="eq")[0]
+            here = one if here is None else b.or_(here, one)
+        assert here is not None
+        result = b.select(here, _literal(b, flat, text), result)
+    return result.reshape(*type.shape)
 
 
 def _literal(b: Builder, type: Type, text: str) -> Expr:

@@ -5,11 +5,12 @@ Where elements take different ways both are gone, and each element keeps what it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import attrs
 
-from tileir.builder import Expr
+from tileir.builder import Builder, Expr
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RegionReader, rule
 from tileir.frontends.ttir.nodes import Region, Section, Statement
@@ -26,12 +27,33 @@ _BRANCHES = frozenset({"cf.br", "cf.cond_br"})
 
 @rule("tt.map_elementwise")
 def _map_elementwise(f: RegionReader, s: Statement) -> list[Expr]:
-    values = f.operands(s)
-    if s.integer("pack", 1) != 1:
-        raise UnsupportedStatement("several elements at once (pack) are not read here")
+    values, pack = f.operands(s), s.integer("pack", 1)
+    parts = [part for x in values for part in _unpack(f.b, x, pack)]
     names = [n for n, _ in s.regions[0].parameters]
-    inner = _Tiles(f.b, f.inside(names, values).values, shape=shape_of(values[0].type))
-    return inner.results_of(s.regions[0])
+    inner = _Tiles(f.b, f.inside(names, parts).values, shape=shape_of(parts[0].type))
+    results, shape = inner.results_of(s.regions[0]), shape_of(values[0].type)
+    packs = [results[i : i + pack] for i in range(0, len(results), pack)]
+    return [_pack(f.b, each).reshape(*shape) if pack > 1 else each[0] for each in packs]
+
+
+def _unpack(b: Builder, x: Expr, pack: int) -> list[Expr]:
+    """Elements in packs of `pack` that follow one another: the first of each pack, and so on."""
+    count = math.prod(shape_of(x.type))
+    if pack < 1 or pack & (pack - 1) or count % pack:
+        raise UnsupportedStatement(f"{count} elements are not taken in packs of {pack}")
+    if pack == 1:
+        return [x]
+    halves = b.split(x.reshape(count // 2, 2))
+    pairs = zip(*(_unpack(b, half, pack // 2) for half in halves), strict=True)
+    return [part for pair in pairs for part in pair]
+
+
+def _pack(b: Builder, parts: Sequence[Expr]) -> Expr:
+    """The inverse of `_unpack`."""
+    if len(parts) == 1:
+        return parts[0]
+    even, odd = _pack(b, parts[::2]), _pack(b, parts[1::2])
+    return b.join(even, odd).reshape(2 * math.prod(shape_of(even.type)))
 
 
 @attrs.define(eq=False)

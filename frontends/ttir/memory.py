@@ -9,10 +9,11 @@ from typing import Any
 
 from tileir.builder import Expr
 from tileir.frontends.ttir.arithmetic import add_hints
+from tileir.frontends.ttir.block_pointers import BlockPointer, parts
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RegionReader, rule
 from tileir.frontends.ttir.nodes import Statement
-from tileir.frontends.ttir.types import parse_descriptor
+from tileir.frontends.ttir.types import block_pointer_type, parse_descriptor
 from tileir.types import (
     I1,
     I16,
@@ -40,19 +41,30 @@ def _addptr(f: RegionReader, s: Statement) -> Expr:
 
 @rule("tt.load")
 def _load(f: RegionReader, s: Statement) -> Expr:
+    first = f.lookup(s.operands[0])
+    if isinstance(first, BlockPointer):
+        return _load_block(f, s, first)
     pointer, *rest = f.operands(s)
     if len(rest) == 1 and f.masked_off == "zero":
         kind = element_of(pointer.type)
         if not isinstance(kind, Pointer):
             raise UnsupportedStatement(f"a load is from pointers, not from {pointer.type}")
         rest.append(f.b.constant(tile(kind.pointee, shape_of(pointer.type)), 0))
-    options = {"volatile": True} if s.options.get("isVolatile") else _policy(s)
-    return f.b.load(pointer, *rest, **options)
+    return f.b.load(pointer, *rest, **_load_policy(s))
 
 
 @rule("tt.store")
 def _store(f: RegionReader, s: Statement) -> None:
-    f.b.store(*f.operands(s), **_policy(s))
+    first = f.lookup(s.operands[0])
+    if isinstance(first, BlockPointer):
+        value, mask = f.value(s.operands[1]), first.mask(f.b, _checked_axes(s))
+        f.b.store(first.pointers(f.b), value, *([] if mask is None else [mask]), **_policy(s))
+    else:
+        f.b.store(*f.operands(s), **_policy(s))
+
+
+def _load_policy(s: Statement) -> dict[str, Any]:
+    return {"volatile": True} if s.options.get("isVolatile") else _policy(s)
 
 
 def _policy(s: Statement) -> dict[str, Any]:
@@ -68,6 +80,62 @@ def _policy(s: Statement) -> dict[str, Any]:
     elif eviction in _EVICTIONS:
         result["eviction"] = _EVICTIONS[eviction]
     return result
+
+
+# Block pointers -------------------------------------------------------------------------------
+
+
+@rule("tt.make_tensor_ptr")
+def _make_block_pointer(f: RegionReader, s: Statement) -> BlockPointer:
+    (base,), *groups = ([f.value(n) for n in group] for group in s.groups())
+    described_as = s.result
+    if not isinstance(described_as, Descriptor):
+        raise UnsupportedStatement(f"{s.name} is of blocks, not of {described_as}")
+    kind = block_pointer_type(described_as.block)
+    extents, strides, offsets = (tuple(_wide(f, x) for x in group) for group in groups)
+    if not isinstance(base.type, Pointer) or base.type.pointee is not kind.block.element:
+        raise UnsupportedStatement(f"blocks of {kind.block} are not at a {base.type}")
+    if not len(extents) == len(strides) == len(offsets) == len(kind.block.shape):
+        raise UnsupportedStatement(f"{s.name} has not as many numbers as {kind.block} has axes")
+    return BlockPointer(kind, base, extents, strides, offsets)
+
+
+@rule("tt.advance")
+def _advance(f: RegionReader, s: Statement) -> BlockPointer:
+    first, *steps = (f.lookup(n) for n in s.operands)
+    if not isinstance(first, BlockPointer) or len(steps) != len(first.offsets):
+        raise UnsupportedStatement(f"{s.name} is of a block pointer and a number for each axis")
+    moved = zip(first.offsets, parts(steps), strict=True)
+    offsets = tuple(f.b.add(x, _wide(f, step)) for x, step in moved)
+    return BlockPointer(first.type, first.base, first.extents, first.strides, offsets)
+
+
+def _wide(f: RegionReader, x: Expr) -> Expr:
+    return f.b.sext(x, I64) if x.type is I32 else x
+
+
+def _checked_axes(s: Statement) -> list[int]:
+    """The axes in which an access of a block is masked. Raises UnsupportedStatement."""
+    axes = s.options.get("boundaryCheck", [])
+    if not isinstance(axes, list):
+        raise UnsupportedStatement(f"{s.name} needs a list of axes as boundaryCheck")
+    return [int(axis) for axis in axes]  # type: ignore[arg-type]
+
+
+def _load_block(f: RegionReader, s: Statement, block: BlockPointer) -> Expr:
+    """Outside of the array zeros or NaNs, or what loads that are masked off give."""
+    b, kind = f.b, block.type.block
+    mask = block.mask(b, _checked_axes(s))
+    if mask is None:
+        return b.load(block.pointers(b), **_load_policy(s))
+    padding, rest = s.options.get("padding"), [mask]
+    if padding is not None or f.masked_off == "zero":
+        rest.append(b.constant(kind, math.nan if padding == _NAN else 0))
+    return b.load(block.pointers(b), *rest, **_load_policy(s))
+
+
+_NAN = 2
+"""The padding of Triton's PAD_NAN."""
 
 
 # Atomics --------------------------------------------------------------------------------------
@@ -163,15 +231,21 @@ _INTEGERS = {16: I16, 32: I32, 64: I64}
 def _dependency_wait(f: RegionReader, s: Statement) -> None:
     """Needed where the kernel may begin before the one before it has ended, which its launcher
     says; otherwise all of that is there."""
-    if f.overlapped:
-        f.b.inline_asm(
-            [I32], [], text="griddepcontrol.wait; mov.u32 $0, 0;", constraints="=r", pure=False
-        )
+    _grid_control(f, "wait")
 
 
 @rule("tt.grid_dependency_launch_dependents")
 def _dependency_launch(f: RegionReader, s: Statement) -> None:
-    """A hint: the next kernel begins at the latest when this one ends."""
+    """The next kernel may begin once every block has come here or has ended; its own wait is for
+    the end of this kernel and for what it has stored."""
+    _grid_control(f, "launch_dependents")
+
+
+def _grid_control(f: RegionReader, action: str) -> None:
+    """The PTX instruction `griddepcontrol`, where the launcher lets kernels overlap."""
+    if f.overlapped:
+        text = f"griddepcontrol.{action}; mov.u32 $0, 0;"
+        f.b.inline_asm([I32], [], text=text, constraints="=r", pure=False)
 
 
 # Tensor descriptors ---------------------------------------------------------------------------
@@ -228,12 +302,12 @@ def _whole(descriptor: Expr, value: Expr) -> Expr:
     return value.reshape(*kind.block.shape) if kind.block.shape != value.shape else value
 
 
-@rule("tt.descriptor_gather")
+@rule("tt.descriptor_gather", "tt.experimental_descriptor_gather")
 def _descriptor_gather(f: RegionReader, s: Statement) -> Expr:
     return f.b.descriptor_gather(*f.operands(s))
 
 
-@rule("tt.descriptor_scatter")
+@rule("tt.descriptor_scatter", "tt.experimental_descriptor_scatter")
 def _descriptor_scatter(f: RegionReader, s: Statement) -> None:
     descriptor, rows, column, value = f.operands(s)
     f.b.descriptor_scatter(descriptor, value, rows, column)

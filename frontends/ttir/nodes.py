@@ -9,6 +9,7 @@ import attrs
 from tileir import Location
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.lexer import Token
+from tileir.frontends.ttir.types import BlockPointerType, Stated
 from tileir.types import Type
 
 
@@ -26,8 +27,8 @@ class Statement:
     source: Location | None = None
     head: list[Token] = attrs.field(factory=list[Token])
     options: dict[str, Any] = attrs.field(factory=dict[str, Any])
-    operand_types: list[Type] = attrs.field(factory=list[Type])
-    result_types: list[Type] = attrs.field(factory=list[Type])
+    operand_types: list[Stated] = attrs.field(factory=list[Stated])
+    result_types: list[Stated] = attrs.field(factory=list[Stated])
     regions: list[Region] = attrs.field(factory=list[Any])
     exact: bool = False
 
@@ -58,7 +59,10 @@ class Statement:
         """The type of the result. Raises UnsupportedStatement."""
         if not self.result_types:
             raise UnsupportedStatement(f"{self.name} states no type")
-        return self.result_types[-1]
+        kind = self.result_types[-1]
+        if isinstance(kind, BlockPointerType):
+            raise UnsupportedStatement(f"{self.name} of {kind} is not read here")
+        return kind
 
     def integer(self, name: str, default: int | None = None) -> int:
         """The attribute `name`. Raises UnsupportedStatement."""
@@ -87,7 +91,7 @@ class Section:
     """A block: its label, parameters, statements."""
 
     label: str
-    parameters: list[tuple[str, Type]]
+    parameters: list[tuple[str, Stated]]
     statements: list[Statement] = attrs.field(factory=list[Statement])
 
 
@@ -105,7 +109,7 @@ class Region:
         return self.sections[0].statements
 
     @property
-    def parameters(self) -> list[tuple[str, Type]]:
+    def parameters(self) -> list[tuple[str, Stated]]:
         """Those of the first block."""
         return self.sections[0].parameters
 
@@ -118,6 +122,6 @@ class Function:
     public: bool
     place: Location
     source: Location | None = None
-    parameters: list[tuple[str, Type, dict[str, Any]]] = attrs.field(factory=list[Any])
-    results: list[Type] = attrs.field(factory=list[Type])
+    parameters: list[tuple[str, Stated, dict[str, Any]]] = attrs.field(factory=list[Any])
+    results: list[Stated] = attrs.field(factory=list[Stated])
     region: Region = attrs.field(factory=Region)

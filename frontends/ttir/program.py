@@ -13,13 +13,15 @@ from tileir.frontends.triton.building import KernelBuilder, KernelOptions
 from tileir.frontends.triton.index_nsw import mark_index_nsw
 from tileir.frontends.ttir import arithmetic, control, elements, memory, shape_ops
 from tileir.frontends.ttir.block_offsets import promise_block_offsets
+from tileir.frontends.ttir.block_pointers import NamedValue, assemble, part_types
 from tileir.frontends.ttir.errors import CompilationError, error_at
 from tileir.frontends.ttir.frame import RegionReader
 from tileir.frontends.ttir.lexer import tokens
 from tileir.frontends.ttir.locations import Locations
 from tileir.frontends.ttir.nodes import Function, Region
 from tileir.frontends.ttir.reading import Reader
-from tileir.types import Pointer, Type
+from tileir.frontends.ttir.types import BlockPointerType, Stated
+from tileir.types import Pointer
 
 __all__ = ["read"]
 
@@ -83,11 +85,15 @@ def _module(
 
 
 def _check_parameters(function: Function) -> None:
-    """No two parameters have one name. Raises CompilationError."""
+    """No two parameters have one name, and none is a block pointer. Raises CompilationError."""
     names = [name for name, _, _ in function.parameters]
     for name in names:
         if names.count(name) > 1:
             raise error_at(f"{name} is defined twice", function.place, "TIR1002")
+    for kind in (*(kind for _, kind, _ in function.parameters), *function.results):
+        if isinstance(kind, BlockPointerType):
+            message = f"@{function.name} takes or gives {kind}, which is not read here"
+            raise error_at(message, function.place, "TIR1003")
 
 
 def _callees_first(functions: list[Function], by_name: dict[str, Function]) -> list[Function]:
@@ -132,7 +138,7 @@ def _define(
         for name, (_, kind, promises) in zip(names, function.parameters, strict=True)
     }
     place = function.source or function.place
-    with b.located(place):
+    with b.at_location(place):
         if function.public:
             opened = b.kernel(function.name, **parameters)
         else:
@@ -152,7 +158,7 @@ def _plain(name: str) -> str:
     return name.removeprefix("%")
 
 
-def _parameter(kind: Type, promises: dict[str, Any]) -> Any:
+def _parameter(kind: Stated, promises: dict[str, Any]) -> Any:
     divisor = promises.get("tt.divisibility", 1)
     if not isinstance(divisor, int) or divisor <= 1:
         return kind
@@ -165,14 +171,19 @@ def _body(
     b: Builder, function: Function, values: tuple[Expr, ...], settings: dict[str, Any]
 ) -> None:
     promise_block_offsets(function.region)
-    parameters = {name: x for (name, _, _), x in zip(function.parameters, values, strict=True)}
+    parameters: dict[str, NamedValue] = {
+        name: x for (name, _, _), x in zip(function.parameters, values, strict=True)
+    }
     first, *rest = function.region.sections
-    blocks = {s.label: b.block(s.label[1:], *(t for _, t in s.parameters)) for s in rest}
+    blocks = {
+        s.label: b.block(s.label[1:], *part_types([t for _, t in s.parameters])) for s in rest
+    }
     frame = RegionReader(b, ChainMap(parameters), blocks, **settings)
     frame.run(first.statements)
     for section in rest:
         block = blocks[section.label]
         b.enter(block)
+        arguments = assemble([kind for _, kind in section.parameters], block.parameters)
         names = (name for name, _ in section.parameters)
-        frame.values.update(zip(names, block.parameters, strict=True))
+        frame.values.update(zip(names, arguments, strict=True))
         frame.run(section.statements)

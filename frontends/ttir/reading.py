@@ -10,8 +10,13 @@ from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement,
 from tileir.frontends.ttir.lexer import Token
 from tileir.frontends.ttir.locations import Locations
 from tileir.frontends.ttir.nodes import Function, Region, Section, Statement
-from tileir.frontends.ttir.types import parse_descriptor, parse_type
-from tileir.types import Type, shape_of
+from tileir.frontends.ttir.types import (
+    BlockPointerType,
+    Stated,
+    parse_descriptor,
+    parse_stated_type,
+)
+from tileir.types import shape_of
 
 _OPENING = {"(": ")", "[": "]", "<": ">", "{": "}"}
 _NESTED = 64
@@ -83,7 +88,7 @@ class Reader:
 
     # Types and attributes -------------------------------------------------------------------
 
-    def type(self) -> Type:
+    def type(self) -> Stated:
         """A type."""
         first = self.next
         text = self.take().text if first.kind in ("kind", "word") else ""
@@ -91,13 +96,13 @@ class Reader:
             text += "".join(t.text for t in self.bracketed_tokens())
         try:
             tensor = text.startswith("<") and "x" in text
-            return parse_descriptor(text) if tensor else parse_type(text)
+            return parse_descriptor(text) if tensor else parse_stated_type(text)
         except UnsupportedStatement as refused:
             raise error_at(refused.message, self.at(first), refused.code) from None
 
-    def types(self) -> list[Type]:
+    def types(self) -> list[Stated]:
         """Types with commas or stars between them, in parentheses or not."""
-        types: list[Type] = []
+        types: list[Stated] = []
         closed = self.accept("(")
         while (closed and self.accept(")") is False) or not closed:
             types.append(self.type())
@@ -145,7 +150,8 @@ class Reader:
         self.take()
         inside = self.bracketed_tokens()[1:-1]
         result = [_literal(t) for t in inside if t.kind == "number" or t.text in ("true", "false")]
-        shape = shape_of(self.type()) if self.accept(":") else ()
+        kind = self.type() if self.accept(":") else None
+        shape = () if kind is None or isinstance(kind, BlockPointerType) else shape_of(kind)
         return result * shape[0] if len(result) == 1 and shape else result
 
     # Statements -----------------------------------------------------------------------------
@@ -176,10 +182,10 @@ class Reader:
             region.sections.clear()
         region.sections.append(Section(label, parameters))
 
-    def parameters(self) -> list[tuple[str, Type]]:
+    def parameters(self) -> list[tuple[str, Stated]]:
         """`(%a: type loc(...), ...)`."""
         self.expect("(")
-        parameters: list[tuple[str, Type]] = []
+        parameters: list[tuple[str, Stated]] = []
         while not self.accept(")"):
             name = self.take().text
             self.expect(":")

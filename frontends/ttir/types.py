@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from typing import TypeAlias
+
+import attrs
 
 from tileir import types
 from tileir.frontends.ttir.errors import UnsupportedStatement
@@ -18,6 +22,37 @@ _TENSOR = re.compile(r"(?:tensor)?<((?:\d+x)+)(.*)>")
 
 _DEEPEST = 32
 """Types within types that are read."""
+
+
+@attrs.frozen(eq=False)
+class BlockPointerType:
+    """`!tt.ptr<tensor<16x32xf16>>`, up to Triton 3.7: a pointer to a block of an array in memory.
+    No value of the IR has it."""
+
+    block: Tile
+
+    def __str__(self) -> str:
+        return f"a pointer to a block of {self.block}"
+
+
+Stated: TypeAlias = Type | BlockPointerType
+"""A type that a text states."""
+
+
+@cache
+def block_pointer_type(block: Tile) -> BlockPointerType:
+    """The type of pointers to such blocks, one object for each."""
+    return BlockPointerType(block)
+
+
+def parse_stated_type(text: str) -> Stated:
+    """The type written as `text`, without spaces; types of block pointers too. Raises
+    UnsupportedStatement."""
+    if text.startswith("!tt.ptr<tensor<") and text.endswith(">"):
+        block = parse_type(text.removeprefix("!tt.ptr<")[:-1])
+        if isinstance(block, Tile):
+            return block_pointer_type(block)
+    return parse_type(text)
 
 
 def parse_type(text: str) -> Type:

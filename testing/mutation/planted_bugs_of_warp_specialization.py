@@ -49,11 +49,11 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         "backend/warp_specialize/persistent.py",
         _judges("persist"),
         (
-            "an iteration subtracts one instance too many",
+            "a step is one instance too small",
             "Sub(less.result, constant(I32, 1))]",
             "Sub(less.result, constant(I32, 2))]",
         ),
-        ("every iteration is the first", "(more.result, step.result)", "(more.result, self.step)"),
+        ("the step never changes", "(more.result, step.result)", "(more.result, self.step)"),
         (
             "the second axis is not divided by the first",
             "for extent in self.extents[: op.axis]:",
@@ -64,23 +64,27 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         "backend/warp_specialize/swap_operands.py",
         _judges("swap-operands"),
         (
-            "an accumulator with an initial value begins with 0",
-            "return Constant(_turned(operand.type), operand.bits)",
-            "return Constant(_turned(operand.type), 0)",
+            "an accumulator with a constant start starts with 0",
+            "return Constant(_transposed_type(operand.type), operand.bits)",
+            "return Constant(_transposed_type(operand.type), 0)",
         ),
     ),
     *bugs_in(
         "backend/warp_specialize/k_partition.py",
         _judges("split-k"),
         (
-            "every rank begins with the first step",
-            "moved = self._times(self._ranked(counter.step.type), counter.step)",
-            "moved = Constant(counter.step.type, 0)",
+            "every rank starts with the first iteration",
+            "offset = self._times(self._rank_as(counter.step.type), counter.step)",
+            "offset = Constant(counter.step.type, 0)",
         ),
-        ("ranks take every step", "bits = (step.bits * self.ranks) &", "bits = step.bits &"),
         (
-            "the initial accumulator is added by every rank",
-            "return self._made(Select(test, start, zero))",
+            "ranks execute every iteration",
+            "bits = (step.bits * self.ranks) &",
+            "bits = step.bits &",
+        ),
+        (
+            "every rank adds the initial accumulator",
+            "return self._emit(Select(test, start, zero))",
             "return start",
         ),
     ),
@@ -131,8 +135,8 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         _judges("defer-wgmma-waits", "roles-simt"),
         (
             "the stage of this iteration is released",
-            "(index=late[arrival], ",
-            "(",
+            "arrival.evolve(index=deferred[arrival], condition=begun)",
+            "arrival.evolve(condition=begun)",
         ),
         ("the last stages are not released", "(whole, *arrivals, Branch(", "(whole, Branch("),
         (
@@ -145,23 +149,23 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         "backend/warp_specialize/chained_matmul_pipeliner.py",
         _judges("pipeline-chained-matmuls", "roles-simt"),
         (
-            "a wait leaves a dot and the next pending",
+            "a wait leaves one matmul too many in flight",
             "first.evolve(pending=1)",
             "first.evolve(pending=2)",
         ),
         (
-            "after the loop the accumulator of the iteration before the last is used",
-            "last.a, last.c))",
-            "last.a, self.passed[last.c]))",
+            "the last matmul after the loop adds to the previous accumulator",
+            "(*arguments, last.a, last.c))",
+            "(*arguments, last.a, self.next_values[last.c]))",
         ),
     ),
     *bugs_in(
         "backend/warp_specialize/sink_wgmma_waits.py",
         _judges("sink-wgmma-waits", "roles-simt"),
         (
-            "one more dot may be pending",
-            "pending = len(self.begun) - 1 - self",
-            "pending = len(self.begun) - self",
+            "one matmul too many may be in flight",
+            "pending = len(self.issued) - 1 - self",
+            "pending = len(self.issued) - self",
         ),
         (
             "stages are released before they are read",
@@ -173,18 +177,18 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         "backend/warp_specialize/peel.py",
         _judges("peel-first-iteration", "roles-simt"),
         (
-            "a loop that may not run has a first iteration",
+            "a loop that may not run has its first iteration peeled",
             'compare.predicate_.value == "slt" and first < last',
             'compare.predicate_.value == "slt"',
         ),
         (
-            "the first iteration runs twice",
-            "env: Env = {**_given(function, loop), holds",
-            "env: Env = {holds",
+            "the first iteration is executed twice",
+            "        **_initial_values(function, loop),\n",
+            "",
         ),
         (
-            "the first iteration does not wait for its dot",
-            "isinstance(op, WgmmaWait) and op.pending >= begun",
+            "the first iteration does not wait for its matmul",
+            "isinstance(op, WgmmaWait) and op.pending >= issued",
             "isinstance(op, WgmmaWait)",
         ),
     ),
@@ -226,7 +230,7 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         "backend/warp_specialize/prefetch_register_operands.py",
         _judges("prefetch-register-operands"),
         (
-            "a load of an iteration past the end runs",
+            "the load of an iteration that does not run is not masked",
             "mask = self.mask(op, env, valid, ops)",
             "mask = self.mask(op, env, None, ops)",
         ),
@@ -243,13 +247,9 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
     *bugs_in(
         "backend/warp_specialize/async_hazards.py",
         _CORPUS,
-        ("copies wait for none before", "if _waits(instance, op, copied))", "if False)"),
-        ("threads access the destination of copies", "        if not bad:\n", "        if True:\n"),
-        (
-            "accesses of an iteration are forgotten by the next",
-            " or label in self.later[start]",
-            "",
-        ),
+        ("a copy waits for no earlier one", "if _must_wait(instance, op, copied))", "if False)"),
+        ("threads access what copies write", "        if not bad:\n", "        if True:\n"),
+        ("accesses of earlier iterations are ignored", " or label in self.reachable[start]", ""),
         (
             "an operand is loaded although the kernel writes it",
             "for op in (load.op, *ring.dots))",
@@ -297,11 +297,11 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
     *bugs_in(
         "backend/warp_specialize/alternate_instances.py",
         _judges("pingpong", "roles-simt"),
-        ("both warpgroups begin", "constant(I32, 1 - self.member),)", "constant(I32, 1),)"),
+        ("both consumers start at once", "constant(I32, 1 - self.index),)", "constant(I32, 1),)"),
         (
-            "a warpgroup signals itself",
-            ", constant(I32, 1 - self.member))",
-            ", constant(I32, self.member))",
+            "a consumer arrives at its own barrier",
+            "MBarrierArrive(self.barriers, constant(I32, 1 - self.index))",
+            "MBarrierArrive(self.barriers, constant(I32, self.index))",
         ),
     ),
 )

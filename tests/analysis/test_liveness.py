@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.index_programs import program
+from tests.sizes import for_each
 from tileir.analysis.liveness import liveness
 from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.ir import Block, Function
@@ -34,7 +35,7 @@ def alive_on_entry(function: Function, label: str, value: Value) -> bool:
     return False
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_liveness_is_what_its_definition_says(seed: int) -> None:
     function = program(seed)
     facts, values = liveness(function), defining_blocks(function)

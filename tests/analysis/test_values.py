@@ -11,6 +11,7 @@ import pytest
 
 from tests.analysis.index_programs import program
 from tests.analysis.tracing import Event, Trace, trace
+from tests.sizes import for_each
 from tileir.analysis.affine import Affine, affine
 from tileir.analysis.alignment import Alignment, alignment
 from tileir.analysis.polynomial import Iteration, Lane, ProgramIndex, Symbol
@@ -58,7 +59,7 @@ def test_facts_hold(seed: int) -> None:
             check_affine(function, run, event)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_ranges_of_some_values_are_those_of_all(seed: int) -> None:
     function = program(seed)
     known, chosen = ranges(function), random.Random(seed)

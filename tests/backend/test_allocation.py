@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir import Function, Module
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.simt import machine as simt
@@ -207,7 +208,7 @@ def test_on_any_path_everyone_has_their_bytes(seed: int) -> None:
             walk.do(op)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_the_passes_change_nothing_when_run_again(seed: int) -> None:
     allocated = placed(Program(seed).text, "allocate-shared")
     assert run(allocated, "allocate-shared").module is allocated

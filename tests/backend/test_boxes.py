@@ -7,7 +7,7 @@ from math import prod
 import pytest
 
 from tileir.backend.codegen.emit.shared_tile import SharedTile
-from tileir.backend.codegen.tma_boxes import box_of, pieces
+from tileir.backend.codegen.tma_boxes import box_of, boxes_of
 from tileir.types import F16, F32, I8, Scalar
 
 
@@ -24,7 +24,7 @@ def test_boxes_lie_where_elements_do(element: Scalar, shape: tuple[int, int], sw
     size = element.bytes
     *_, panel = box_of(shape, size, swizzle)
     held = place(element, shape, swizzle, panel)
-    for (row, column), offset in pieces(shape, size, swizzle):
+    for (row, column), offset in boxes_of(shape, size, swizzle):
         assert offset == held.along(column * size) + row * held.pitch
         assert offset % held.alignment == 0
 
@@ -34,7 +34,7 @@ def test_boxes_of_blocks_of_more_dimensions_lie_behind_each_other(block: tuple[i
     """As those of a tile that has all the rows of the block."""
     rows = prod(block[:-1])
     held = place(F16, (rows, block[-1]), 3, 64)
-    found = list(pieces(block, 2, 3))
+    found = list(boxes_of(block, 2, 3))
     for first, offset in found:
         row = sum(n * prod(block[i + 1 : -1]) for i, n in enumerate(first[:-1]))
         assert offset == held.along(first[-1] * 2) + row * held.pitch

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from itertools import permutations
 
-import pytest
-
+from tests.sizes import for_each
 from tileir.backend.shared_memory.offset_assignment import (
     Allocation,
     assign_offsets,
@@ -54,7 +53,7 @@ def drawn(seed: int) -> tuple[list[Allocation], list[tuple[int, int]]]:
     return rooms, intervals
 
 
-@pytest.mark.parametrize("seed", range(300))
+@for_each("seed", range(300))
 def test_intervals_take_at_most_twice_what_is_in_use_at_once(seed: int) -> None:
     rooms, intervals = drawn(seed)
     taken, least = check(rooms, apart_of(intervals)), load(rooms, intervals)
@@ -85,7 +84,7 @@ def exact(rooms: list[Allocation], apart: list[set[int]]) -> int:
     return best
 
 
-@pytest.mark.parametrize("seed", range(100))
+@for_each("seed", range(100))
 def test_a_chain_takes_what_two_neighbours_take(seed: int) -> None:
     chance = random.Random(seed)
     count = chance.randrange(2, 40)
@@ -94,7 +93,7 @@ def test_a_chain_takes_what_two_neighbours_take(seed: int) -> None:
     assert check(rooms, apart_of(intervals)) == load(rooms, intervals)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@for_each("seed", range(200))
 def test_any_graph_of_rooms_with_alignments(seed: int) -> None:
     chance = random.Random(seed)
     count = chance.randrange(1, 14)

@@ -14,9 +14,9 @@ from tileir.backend.codegen.conversion_plan import conversion_bytes, convert
 from tileir.backend.codegen.emit.conversion import (
     _Address,
     exclusive_or,
-    packed,
+    pack_elements,
     pass_through,
-    unpacked,
+    unpack_elements,
 )
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.layouts.access_widths import AccessWidths
@@ -82,7 +82,7 @@ def drawn(seed: int) -> tuple[tuple[int, int], Layout, Layout]:
 
 
 def large(element: Element) -> list[tuple[Any, Layout, Layout]]:
-    """Tiles that pass in several rounds, of which the last is shorter in the second."""
+    """Tiles that pass in several iterations, of which the last is shorter in the second."""
     wide = 65536 // element.bytes
     square = (256, wide // 256)
     return [
@@ -141,7 +141,7 @@ def test_tiles_pass_through_shared_memory(name: str) -> None:
     shape, source, target, element = CASES[name]
     staged = staging(source, target, shape, element.bytes)
     if name.startswith(str(element)):
-        assert staged.rounds > 1
+        assert staged.iterations > 1
     lowering, _ = machine(shape, source, element, target, staged.bytes_at_once)
     given = list(held(lowering.thread, source, shape, element))
     found = pass_through(lowering, given, element, staged, 0)
@@ -178,10 +178,10 @@ def test_where_registers_lie_and_when(name: str) -> None:
         for register in {*few, it.size("register") - 1}:
             low, high = parts(staged, it, register)
             at = low + high
-            for number in range(staged.rounds):
+            for number in range(staged.iterations):
                 first = number * staged.bytes_at_once
                 inside = (first <= at) & (at < first + staged.bytes_at_once)
-                if staged.rounds == 1:
+                if staged.iterations == 1:
                     inside = np.ones(len(at), bool)
                 found, holds = place.of(register, base, number)
                 if reaches(low, high) and not place._has_overlap() and inside.all():
@@ -233,9 +233,9 @@ def test_small_elements_share_a_word(element: Element) -> None:
     for count in {1, each}:
         values: Any = list(held(lowering.thread, blocked_layout((128 * count,), (0,), count, 4),
                                 (128 * count,), element))  # fmt: skip
-        word: Any = packed(lowering, element, values)
+        word: Any = pack_elements(lowering, element, values)
         assert count == 1 or isinstance(word, ThreadValues)
-        found: Any = unpacked(lowering, element, word, count)
+        found: Any = unpack_elements(lowering, element, word, count)
         for x, y in zip(found, values, strict=True):
             assert x.array.tobytes() == y.array.tobytes()
 

@@ -274,7 +274,7 @@ def test_a_large_tile_passes_in_rounds():
     shape = (128, 128)
     rows, columns = (blocked_layout(shape, order, 4, 4) for order in ((1, 0), (0, 1)))
     plan = conversion(Tile(F32, shape, rows), columns)
-    assert isinstance(plan, Staging) and plan.rounds == 2
+    assert isinstance(plan, Staging) and plan.iterations == 2
     assert conversion_bytes(Tile(F32, shape, rows), columns) == 32768
     assert moved(shape, F32, rows, columns)["conflicts"] == 0
 

@@ -8,7 +8,7 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts, vector_run
 from tileir.backend.layouts.assign_layouts import assign_layouts
-from tileir.backend.layouts.join_split import operand_layout_of, result_layout, stays
+from tileir.backend.layouts.shape_ops import operand_layout_of, result_layout, stays
 from tileir.backend.legalize.link_inline import legalize
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.layout_tilings import blocked_layout

@@ -7,9 +7,9 @@ import pytest
 
 from tileir.backend.nvptx.constant_folding import fold_constants
 from tileir.backend.nvptx.emit import _parameter
+from tileir.backend.nvptx.llvm_codegen import negations_kept
 from tileir.backend.nvptx.text import global_name, kernel_name, symbol
 from tileir.backend.nvptx.thread import LlvmThread
-from tileir.backend.nvptx.workarounds import negations_kept
 from tileir.errors import CompileError
 from tileir.ir import Parameter
 from tileir.types import F8E4M3, F16, F32, I1, I8, I32, Descriptor, Tile

@@ -78,7 +78,7 @@ def near() -> list[int]:
 def test_it_is_told_by_what_warps_hold() -> None:
     for seed, (element, shape, source, target) in staged().items():
         same = of_warps(source, shape) == of_warps(target, shape)
-        few = conversion(Tile(element, shape, source), target).rounds == 1  # type: ignore[union-attr]
+        few = conversion(Tile(element, shape, source), target).iterations == 1  # type: ignore[union-attr]
         assert (seed in near()) is (same and few)
     assert 10 < len(near()) < len(staged()) - 10
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir import textual
 from tileir.backend.codegen.thread_interface import Access
 from tileir.backend.simt.barrier_removal import Barriers, _random_operands, counting
@@ -238,7 +239,7 @@ def test_data_that_is_drawn_is_for_its_op_alone():
     assert (kept.array == EACH).all()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_transactions_are_counted_by_bytes(seed):
     """Random addresses, some of several lanes, some lanes off: sectors and lines are those of the
     bytes that a warp touches, and the ideal is what as many bytes fill."""

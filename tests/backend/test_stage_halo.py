@@ -11,6 +11,7 @@ import pytest
 
 import tileir
 from tests.backend.convolutions import Convolution
+from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.halo.emit_staging import parts_of
@@ -280,14 +281,14 @@ def test_a_tile_of_windows_is_staged_as_what_it_holds_once():
     assert (y == expected).all()
 
 
-@pytest.mark.parametrize("width", range(1, 140))
+@for_each("width", range(1, 140))
 def test_parts_cover_the_width(width):
     parts = list(parts_of(width))
     assert [first for first, _ in parts] == [0, parts[0][1]][: len(parts)]
     assert sum(count for _, count in parts) == width
 
 
-@pytest.mark.parametrize("width", range(1, 300))
+@for_each("width", range(1, 300))
 def test_parts_leave_few_lanes_without_an_element(width):
     """Of warps, or of a power of two within one: a fifth at most, but for the halo that is left."""
     first = next(parts_of(width))[1]

@@ -124,7 +124,7 @@ CASES: list[tuple[str, Callable[[Given], Any]]] = [
     ("TIR0803", lambda g: g.b.block("next", "i32")),
     ("TIR0803", lambda g: g.b.undef("f32")),
     ("TIR0803", lambda g: g.b.constant("f32", 1)),
-    ("TIR0803", lambda g: g.b.located("model.dsl:1:2").__enter__()),
+    ("TIR0803", lambda g: g.b.at_location("model.dsl:1:2").__enter__()),
     ("TIR0803", lambda g: g.b.add(g.i, 1, location=("model.dsl", 1, 2))),
     # shapes
     ("TIR0804", lambda g: g.square.sum((0, 1))),
@@ -292,7 +292,7 @@ def test_locations_are_the_callers_or_a_frontends_or_none() -> None:
     b = Builder()
     with b.kernel("k", x=I32) as (x,):
         here = x + 1  # here
-        with b.located(Location("kernel.dsl", 7, 3)):
+        with b.at_location(Location("kernel.dsl", 7, 3)):
             _ = here * 2
     first, second, _ = b.module().kernel("k").ops
     assert first.location == Location(source_name(__file__), line_of("here"), 16)

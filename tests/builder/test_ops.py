@@ -30,14 +30,14 @@ from tileir.builder import (
     tile,
 )
 from tileir.builder.ops import method_name
-from tileir.builder.stubs import derived, stub
+from tileir.builder.stubs import derived_ops, stub
 from tileir.field import FieldKind
 from tileir.op import Op, lookup
 from tileir.signature import Var
 from tileir.types import AddressSpace, Descriptor
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = {kind.mnemonic: kind for kind in derived()}
+KINDS = {kind.mnemonic: kind for kind in derived_ops()}
 ROW, REALS, FLAGS = tile(I32, (8,)), tile(F32, (8,)), tile(I1, (8,))
 MATRIX, SQUARE = tile(F16, (4, 8)), tile(F32, (4, 4))
 PLACES, BLOCK, GENERIC = (
@@ -245,7 +245,9 @@ def test_words_are_literals_in_the_stub() -> None:
         for node in module.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Subscript)
     }
-    attributes = [(k, f) for k in derived() for f in k.schema if f.attribute and f.attribute.enum]
+    attributes = [
+        (k, f) for k in derived_ops() for f in k.schema if f.attribute and f.attribute.enum
+    ]
     assert attributes
     methods = {n.name: n for c in module.body if isinstance(c, ast.ClassDef) for n in c.body}
     for kind, field in attributes:

@@ -96,7 +96,9 @@ def soft(checks: Any, kind: str) -> tuple[Any, Any, Any]:
 def elementwise(checks: Any, kind: str) -> tuple[Any, Any, Any]:
     x = normal(kind, 30, 100)
     exact = np.tanh(x.astype(np.float64))
-    return *checks.rounded(exact, checks.UNITS[kind], 2.0**-20), np.tanh(f32(x)).astype(TYPES[kind])
+    return *checks.elementwise(exact, checks.UNITS[kind], 2.0**-20), np.tanh(f32(x)).astype(
+        TYPES[kind]
+    )
 
 
 CASES: dict[str, Callable[[Any], tuple[Any, Any, Any]]] = {
@@ -115,6 +117,7 @@ CASES: dict[str, Callable[[Any], tuple[Any, Any, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", CASES)
 def test_a_check_tells_right_from_wrong(checks: Any, name: str) -> None:
     exact, bound, right = CASES[name](checks)
@@ -145,6 +148,7 @@ def test_every_head_of_every_batch_is_looked_at(checks: Any, head: int) -> None:
         assert checks.fault(other, exact, bound)
 
 
+@pytest.mark.slow
 def test_a_bound_that_accepts_zeros_is_no_bound(checks: Any) -> None:
     """As the f8 check of attention had one: an absolute error of 0.125."""
     exact, _, right = attend(checks, "f8", 8192, False)

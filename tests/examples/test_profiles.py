@@ -109,7 +109,7 @@ def test_what_has_no_table_has_no_launches(ncu, text):
         ({"us": 50.0, "pipe": ("xu", 85.0)}, "special functions, 85 %"),
         ({"us": 50.0, "issue": 84.0, "pipe": ("xu", 20.0)}, "instruction issue, 84 %"),
         ({"us": 50.0, "tensor": 60.0, "stalls": (("gmma", 4.5), ("wait", 1.0))},
-         "latency: GMMA (products of warpgroups)"),
+         "latency: GMMA (warpgroup MMAs)"),
         ({"us": 50.0, "stalls": (("of_some_new_kind", 4.5),)}, "latency: of some new kind"),
         ({"us": 50.0}, "not known"),
         ({}, "not known"),
@@ -147,9 +147,9 @@ def test_facts_are_found_by_any_of_their_names(limiters):
 def test_rows_of_the_results_have_names_and_targets(measured):
     found = measured.records()
     wanted = {
-        "products:f16:NN:2048x2048x2048": 1.02, "products:bf16:NT:1760x64x1760": 1.15,
-        "products:f16:NT:1760x256x1760": 0.95, "products:i8:NT:4096x4096x4096": 1.65,
-        "products:f16:NN:2049x2049x2049": None, "matmul:f32:512": 1.0, "matmul:f32:4096": 0.97,
+        "matmul:f16:NN:2048x2048x2048": 1.02, "matmul:bf16:NT:1760x64x1760": 1.15,
+        "matmul:f16:NT:1760x256x1760": 0.95, "matmul:i8:NT:4096x4096x4096": 1.65,
+        "matmul:f16:NN:2049x2049x2049": None, "matmul:f32:512": 1.0, "matmul:f32:4096": 0.97,
         "attention:bf16:128:causal:512": 1.02, "attention:bf16:64:full:16384": 1.2,
         "attention:bf16:128:causal:512:4": None, "attention:f8:64:full:512": 0.95,
         "backward:bf16:128:full:8192": 0.95, "nchw:4": 1.0, "nhwc:1by2": 1.0, "single:6": 1.0,
@@ -223,12 +223,12 @@ def test_rows_are_profiled_on_every_gpu_and_kept_beside_earlier_ones(
     names.write_text("softmax:583x931:f32  # as softmax:583x931\n\nnchw:4\n")
     log = wide(EMPTY, OURS, EMPTY, PEER, PEER)
     program = fake(tmp_path, log)
-    words = ("--rows", "products:f16:NN:2048x2048x2048", names, "--ncu", program, "--out", out)
+    words = ("--rows", "matmul:f16:NN:2048x2048x2048", names, "--ncu", program, "--out", out)
     assert command(profiles, monkeypatch, *words, "--gpus", 2) == 0
     rows = {row["row"]: row for row in json.loads(out.read_text())["rows"]}
     assert list(rows)[:2] == ["earlier", "nchw:4"]
-    assert set(rows) == {"earlier", "nchw:4", "softmax:583x931", "products:f16:NN:2048x2048x2048"}
-    row = rows["products:f16:NN:2048x2048x2048"]
+    assert set(rows) == {"earlier", "nchw:4", "softmax:583x931", "matmul:f16:NN:2048x2048x2048"}
+    row = rows["matmul:f16:NN:2048x2048x2048"]
     assert row["target"] == 1.02 and row["ratio"] < 1.02
     assert row["empty_us"] == pytest.approx(1.216) and row["device"] == {"gpu": "H200"}
     assert row["ours"]["limiter"] == "tensor cores, 82 %"
@@ -238,7 +238,7 @@ def test_rows_are_profiled_on_every_gpu_and_kept_beside_earlier_ones(
     calls = (tmp_path / "calls").read_text().split()
     assert set(calls[::2]) <= {"2", "5"} and set(calls[1::2]) == set(rows) - {"earlier"}
     assert "64x64 | 28.9 | 132 | 1.00 | 168 | 82 %" in capsys.readouterr().out
-    beginning = f"| products:f16:NN:2048x2048x2048 | {row['ratio']:.3f}, 1.020 | 64x64"
+    beginning = f"| matmul:f16:NN:2048x2048x2048 | {row['ratio']:.3f}, 1.020 | 64x64"
     assert beginning in profiles.markdown([row])
 
 
@@ -291,4 +291,4 @@ def test_the_documentation_has_what_was_profiled(profiles, measured):
     text, path = profiles.DOCS.read_text(), measured.RESULTS / "profiles.json"
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
     assert profiles.BEGIN in text and profiles.END in text
-    assert profiles.documented(text, rows) == text, "run: python benchmarks/profiles.py --docs"
+    assert profiles.with_table(text, rows) == text, "run: python benchmarks/profiles.py --docs"

@@ -15,7 +15,7 @@ def merge(benchmarks):
     return benchmarks("merge")
 
 
-ASKS_THE_COST_MODEL = {"products"}
+ASKS_THE_COST_MODEL = {"matmul_shapes"}
 """Tables whose check takes a minute."""
 FIGURE = re.compile(r"(?<![\w.³x-])\d+\.\d{2,}(?![\w.])")
 
@@ -57,15 +57,15 @@ def test_measurements_stand_in_tables_that_are_checked(tables, page):
 
 def test_marks_that_are_missing_are_an_error(tables):
     with pytest.raises(ValueError, match="there is no begin"):
-        tables.replaced("text end", "begin", "end", "table")
+        tables.replace_between("text end", "begin", "end", "table")
     with pytest.raises(ValueError, match="there is no end"):
-        tables.replaced("text begin", "begin", "end", "table")
+        tables.replace_between("text begin", "begin", "end", "table")
 
 
 def test_a_table_takes_the_place_of_the_one_before(tables):
-    once = tables.replaced("a\nbegin\nold\nend\nz", "begin", "end", "| 1 |")
+    once = tables.replace_between("a\nbegin\nold\nend\nz", "begin", "end", "| 1 |")
     assert once == "a\nbegin\n\n| 1 |\n\nend\nz"
-    assert tables.replaced(once, "begin", "end", "| 1 |") == once
+    assert tables.replace_between(once, "begin", "end", "| 1 |") == once
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_table_takes_the_place_of_the_one_before(tables):
         ("64x32x128 w0 s0 once flat", "64x32x128 once flat"),
         ("64x16x128 w0 s4 once by 4", "64x16x128 4 stages once by 4"),
         ("256x128x64 w8 s0", "256x128x64"),
-        ("192x160x128 w0 s0 turns", "192x160x128 ping-pong"),
+        ("192x160x128 w0 s0 pingpong", "192x160x128 ping-pong"),
     ],
 )
 def test_tiles_have_short_names(tables, tile, name):
@@ -84,7 +84,7 @@ def test_tiles_have_short_names(tables, tile, name):
 def test_rows_take_the_place_of_those_of_the_same_problem(merge):
     known = {"commit": "old", "rows": [{"name": "a", "us": 1}, {"name": "b", "us": 2}]}
     new = {"gpu": "H200", "rows": [{"name": "b", "us": 3}, {"name": "c", "us": 4}]}
-    assert merge.merged(known, new, "new") == {
+    assert merge.merge_rows(known, new, "new") == {
         "gpu": "H200",
         "commit": "new",
         "rows": [

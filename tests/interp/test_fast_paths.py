@@ -70,6 +70,7 @@ def test_as_without(s: int, t: int, o: int, n: int, monkeypatch: pytest.MonkeyPa
     assert _outcome(s, t, o, n) == quick
 
 
+@pytest.mark.slow
 def test_cases_differ() -> None:
     """The cases end in success, races, clashes and accesses outside."""
     codes = {found[0] for found in (_outcome(*c) for c in CASES) if isinstance(found[0], str)}

@@ -33,6 +33,7 @@ def in_order(x: np.ndarray, descending: bool) -> np.ndarray:
     return np.array(found)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("shape", ROWS)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", [np.int16, np.float32])
@@ -153,6 +154,7 @@ def test_numbers_of_noise() -> None:
     np.testing.assert_allclose(b, radius * np.sin(2 * np.pi * v), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["simt", "cpu"])
 def test_rows_on_threads_and_on_this_machine(executor: str) -> None:
     pytest.importorskip("llvmlite")

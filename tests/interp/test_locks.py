@@ -277,7 +277,7 @@ def tree_arrays(grid: int) -> list[np.ndarray]:
     return [np.zeros(n, t) for n, t in ((1, "i4"), (1, "i4"), (grid, "f4"), (grid, "f4"))]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("grid", [1, 2, 7, 16])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_tree_reduction_over_instances(grid: int, seed: int) -> None:

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.interp.clocks import InstanceClock, Published, SyncMemory
 from tileir.interp.memory import Memory, Region
 from tileir.interp.races import Race, RaceDetector, Touch
@@ -71,7 +72,7 @@ def detect(accesses: list[Access], every: int, offset: int = 0) -> list[Race]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(300))
+@for_each("seed", range(300))
 def test_without_synchronisation_the_detector_decides(seed: int) -> None:
     choose = random.Random(seed)
     accesses = log_of(choose, (Touch.READ, Touch.READ, Touch.READ, Touch.WRITE), 6)
@@ -86,7 +87,7 @@ def test_without_synchronisation_the_detector_decides(seed: int) -> None:
 
 
 @pytest.mark.parametrize("offset", range(1, 8))
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_regions_may_begin_between_two_elements(seed: int, offset: int) -> None:
     """Where an array begins at an address that its elements do not divide, granules of another size
     begin elsewhere."""
@@ -158,7 +159,7 @@ def test_a_relaxed_read_orders_only_after_an_acquire_fence() -> None:
     assert two.now[0] == 1
 
 
-@pytest.mark.parametrize("seed", range(50))
+@for_each("seed", range(50))
 def test_published_clocks_join_as_arrays_do(seed: int) -> None:
     choose = np.random.default_rng(seed)
     one, two = (
@@ -259,7 +260,7 @@ def test_a_race_is_told_while_a_kernel_goes_on() -> None:
     fails("TIR0517", "store %x, %me", ENDLESS, 2, x, y, limit=1000)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@for_each("seed", range(200))
 def test_races_are_what_releases_and_acquires_leave_unordered(seed: int) -> None:
     """Against happens-before as it is defined: program order, a release before an acquire that
     reads what it wrote, and what follows from both. What is reported is a race; and an access that

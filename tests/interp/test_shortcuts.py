@@ -8,7 +8,7 @@ from tileir.interp import program as preparation
 from tileir.testing import difference, run, sample
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(60))
 def test_shortcuts_change_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = sample(seed)

@@ -1,5 +1,6 @@
 """A process of its own generates code: its end is an error, and the next compilation works."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -90,8 +91,8 @@ def test_a_time_limit_ends_what_hangs():
 def test_a_worker_that_was_killed_while_idle_is_replaced():
     pid = isolation.run(Task("k", "a stage"), os.getpid)
     os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while any(w.is_alive for w in worker_pool.workers().idle) and time.monotonic() < deadline:
+    ends = time.monotonic() + 600
+    while any(w.is_alive for w in worker_pool.workers().idle) and time.monotonic() < ends:
         time.sleep(0.01)
     assert isolation.run(Task("k", "a stage"), os.getpid) != pid
 
@@ -138,11 +139,11 @@ def test_a_fork_has_workers_of_its_own():
 SCRIPT = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may ignore it
-import os, time
+import os, pathlib, sys
 from tileir.backend import isolation
 print(isolation.run(isolation.Task("k", "s"), os.getpid), flush=True)
 try:
-    isolation.run(isolation.Task("k", "s"), time.sleep, 600)
+    isolation.run(isolation.Task("k", "s"), pathlib.Path.read_bytes, pathlib.Path(sys.argv[1]))
 except KeyboardInterrupt:
     print("interrupted", isolation.run(isolation.Task("k", "s"), abs, -1), flush=True)
 """
@@ -150,17 +151,31 @@ except KeyboardInterrupt:
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("killed", [False, True])
-def test_an_interrupt_ends_the_worker_and_so_does_the_end_of_its_parent(killed):
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True)
+def test_an_interrupt_ends_the_worker_and_so_does_the_end_of_its_parent(killed, tmp_path):
+    """The worker reads from a pipe into which nothing is written."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-c", SCRIPT, str(pipe)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     worker = int(process.stdout.readline())
-    time.sleep(0.5)
+    writing = _writing(pipe, process)
     process.send_signal(signal.SIGKILL if killed else signal.SIGINT)
-    rest, _ = process.communicate(timeout=120)
+    rest, _ = process.communicate(timeout=600)
     assert rest == ("" if killed else "interrupted 1\n")
-    deadline = time.monotonic() + 60
-    while _runs(worker) and time.monotonic() < deadline:
+    ends = time.monotonic() + 600
+    while _runs(worker) and time.monotonic() < ends:
         time.sleep(0.05)
     assert not _runs(worker)
+    os.close(writing)
+
+
+def _writing(pipe, process):
+    """`pipe`, opened for writing once the worker of `process` has opened it for reading."""
+    while process.poll() is None:
+        with contextlib.suppress(OSError):
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        time.sleep(0.01)
+    raise AssertionError("the process has ended")
 
 
 def _runs(pid):

@@ -1,7 +1,7 @@
 """Programs that ask for more than a limit are refused where they ask; those within it compile."""
 
 import re
-import time
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,20 +19,19 @@ EXPECTED = re.compile(r"; refused: (\w+) at `(.*?)`: ([^;\n]*)(?:; (\w+))?\n")
 
 
 @pytest.mark.parametrize("path", REFUSED, ids=lambda p: p.stem)
-def test_what_exceeds_a_limit_is_refused_where_it_asks(path):
+def test_what_exceeds_a_limit_is_refused_where_it_asks(path, monkeypatch):
+    """Before the text for LLVM is written, which would take minutes."""
+    monkeypatch.setattr(sys.modules["tileir.backend.compile"], "emit", None)
     text = path.read_text()
     code, place, words, target = EXPECTED.match(text).groups()
     targets = [target] if target else ["sm_80", "sm_90a", "sm_120"]
     for name in targets:
-        start = time.process_time()
         with pytest.raises((InfeasibleError, PassError)) as caught:
             compile_kernel(parse(text), name)
-        took = time.process_time() - start
         error = caught.value
         assert error.code == code and not isinstance(error, DefectError)
         assert words in str(error), str(error)
         assert place in text.splitlines()[error.line - 1], str(error)
-        assert took < 60  # of minutes, before
 
 
 @pytest.mark.parametrize("path", ACCEPTED, ids=lambda p: p.stem)

@@ -40,7 +40,7 @@ def test_unary_integers(name: str, element: Scalar) -> None:
     np.testing.assert_array_equal(op.evaluate(MACHINE, Tensor(data)).data, INTEGER[name](op, data))
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [n for n in INTEGER if n not in ("neg", "iabs", "ctpop", "clz")])
 @pytest.mark.parametrize("element", [I1, I8], ids=str)
 def test_pairs_of_integers(name: str, element: Scalar) -> None:

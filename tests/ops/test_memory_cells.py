@@ -110,7 +110,7 @@ def tame(element: Element, array: Any) -> Any:
     return np.where((wide != 0) & np.isfinite(wide), wide, 2.5).astype(array.dtype)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", AtomicKind, ids=lambda k: k.value)
 def test_atomics_return_the_old_and_write_the_new(kind: AtomicKind) -> None:
     ran = 0

@@ -52,7 +52,7 @@ def cases(element: Scalar) -> list[tuple[str, str]]:
     return [(name, mode) for name in REAL for mode in modes]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("element", [F16, BF16, F32, F64], ids=str)
 def test_arithmetic_rounds_once(element: Scalar) -> None:
     dtype, count = dtype_of(element), 300
@@ -103,6 +103,7 @@ def _step(data: Any, dtype: Any, by: int) -> Any:
 FORMATS = [F4E2M1, F8E4M3, F8E5M2, F16, BF16, F32]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("target", FORMATS, ids=str)
 def test_conversion_rounds_once(target: Scalar, mode: str) -> None:
@@ -161,6 +162,7 @@ def test_the_ends_of_formats(target: Scalar, data: float, saturate: bool, expect
     np.testing.assert_array_equal(got.astype(np.float64), [expected])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("source", [F4E2M1, F8E4M3, F8E5M2, F8E8M0], ids=str)
 @pytest.mark.parametrize("target", [F8E4M3, F8E5M2, F16, BF16, F32, F64], ids=str)
 def test_every_small_float_converts(source: Scalar, target: Scalar) -> None:

@@ -35,7 +35,7 @@ entry:
 """
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "cpu", "simt"])
 @pytest.mark.parametrize("op", ["fminnum", "fmaxnum"])
 @pytest.mark.parametrize("element", BITS)
@@ -54,6 +54,7 @@ def test_the_number_is_the_result(element, op, on):
         assert math.isnan(float(y[0])), name
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("on", ["interpreter", "cpu", "simt"])
 @pytest.mark.parametrize("element", BITS)
 def test_bounds_of_a_clamp_that_are_nan_bound_nothing(element, on):

@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from tests.passes import test_laws as laws
+from tests.sizes import for_each
 from tileir.errors import VerifyError
 from tileir.field import FieldKind
 from tileir.op import Op
@@ -29,8 +30,17 @@ from tileir.values import Constant, Value, constant
 X, Y, Z = Value(I32, "x"), Value(I32, "y"), Value(I32, "z")
 
 
-def instances(law: Law) -> Iterator[laws.Instance]:
-    """Instances of a law to which it applies, one for every way of giving it types."""
+_MADE: dict[int, tuple[laws.Instance, ...]] = {}
+
+
+def instances(law: Law) -> tuple[laws.Instance, ...]:
+    """Instances of one of `LAWS` to which it applies, one for every way of giving it types."""
+    if id(law) not in _MADE:
+        _MADE[id(law)] = tuple(_instances(law))
+    return _MADE[id(law)]
+
+
+def _instances(law: Law) -> Iterator[laws.Instance]:
     for element, root, inner in laws._typings(law):
         for literals, attributes in itertools.product(
             laws._literals(law, element), list(laws._attributes(law.left))
@@ -58,7 +68,7 @@ def _made_by(made: laws.Instance, value: Value) -> Op | None:
     return laws._Definitions(made.ops).definition(value)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.text.replace(" ", ""))
+@for_each("law", LAWS)
 def test_a_law_applies_to_its_left_side(law: Law) -> None:
     rule, count = rules([law]), 0
     for made in instances(law):
@@ -69,12 +79,10 @@ def test_a_law_applies_to_its_left_side(law: Law) -> None:
     assert count
 
 
-@pytest.mark.parametrize(
-    "law", [each for each in LAWS if "add(x, 0)" not in each.text], ids=lambda law: law.text
-)
+@for_each("law", [each for each in LAWS if "add(x, 0)" not in each.text])
 def test_a_law_does_not_apply_without_what_it_asks_for(law: Law) -> None:
     """Ops inside the left side are taken away, literals made unknown, equal operands told apart."""
-    made = next(iter(instances(law)))
+    made = instances(law)[0]
     inner = [op for op in made.ops if op is not made.root]
     for op in inner:
         rest = tuple(other for other in made.ops if other is not op)
@@ -83,7 +91,7 @@ def test_a_law_does_not_apply_without_what_it_asks_for(law: Law) -> None:
         assert law(changed, laws._Definitions((*inner, changed))) is None, changed
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.text)
+@for_each("law", LAWS)
 def test_a_law_does_not_apply_to_other_attributes(law: Law) -> None:
     for made in instances(law):
         inner = tuple(op for op in made.ops if op is not made.root)

@@ -37,7 +37,7 @@ def modules(stride: int) -> tuple[Module, ...]:
     return (*made, *map(parse, texts))
 
 
-@pytest.mark.parametrize("stride", few_or_all(4, 1))
+@pytest.mark.parametrize("stride", few_or_all(8, 1))
 @pytest.mark.parametrize("name", PASSES)
 def test_a_second_run_returns_its_argument(name, stride):
     for number, module in enumerate(modules(stride)):
@@ -58,7 +58,7 @@ def digests(stride: int) -> str:
     return "".join(lines)
 
 
-@pytest.mark.parametrize("stride", few_or_all(30, 1))
+@pytest.mark.parametrize("stride", few_or_all(60, 4))
 def test_two_processes_agree_on_every_byte(stride):
     root = HERE.parents[1]
     # The checkout comes last on the path, so that `tileir` is what is installed.
@@ -82,7 +82,7 @@ def size(module: Module) -> int:
     return labels + sum(1 for f in functions for _ in f.ops)
 
 
-@pytest.mark.parametrize("stride", few_or_all(8, 2))
+@pytest.mark.parametrize("stride", few_or_all(16, 4))
 @pytest.mark.parametrize(
     "pipeline", ["default", "default,prefetch-loads", "licm,prefetch-loads{num-stages=3}"]
 )
@@ -126,7 +126,7 @@ def residues(program):
     return {n: arrays[n].tobytes() for n, buffer in program.buffers.items() if buffer.output}
 
 
-@pytest.mark.parametrize("programs", few_or_all(7, 2 * PROGRAMS))
+@pytest.mark.parametrize("programs", few_or_all(5, PROGRAMS))
 @pytest.mark.parametrize("name", [name for name in PASSES if name != "lower-predicates"])
 def test_algebra_is_exact_where_numbers_are(name, programs, monkeypatch):
     """Folding literals rounds, and whole numbers are no notion of residues: both are left out. So

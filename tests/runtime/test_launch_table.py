@@ -19,7 +19,7 @@ def table(benchmarks):
 
 @pytest.fixture
 def kernels(table, tmp_path):
-    return table.import_kernels(tmp_path, table.OURS, "launch_ours")
+    return table.import_source(tmp_path, "launch_ours", table.OURS + table.SOURCE)
 
 
 @pytest.mark.skipif(

@@ -4,6 +4,7 @@ or is redundant."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -23,22 +24,33 @@ from tileir.testing.barrier_protocols import (
 from tileir.testing.barrier_protocols.__main__ import main
 from tileir.testing.barrier_protocols.redundant_ops import reason, reasons
 
+MATMULS: dict[str, Callable[[str], Case]] = {
+    "persist": lambda name: matmul_case(name, PIPELINES["persist"]),
+    "pingpong": lambda name: matmul_case(name, PIPELINES["pingpong"]),
+    "TMA and cooperative loads": lambda name: matmul_case(
+        name, PIPELINES["persist"], ODD_SHAPE, (0, 2, 2)
+    ),
+    "split-k": lambda name: matmul_case(name, PIPELINES["split-k"], (130, 72, 72)),
+    "multicast": lambda name: matmul_case(name, PIPELINES["multicast"], (130, 72, 72)),
+    "warp-specialize": lambda name: matmul_case(name, PIPELINES["warp-specialize"]),
+    "two results": lambda name: generated_case(
+        name, WarpSpecializeOptions(num_stages=2), TWO_RESULTS
+    ),
+}
+KERNELS: dict[str, Callable[[str], Case]] = {
+    "pipeline-chained-matmuls": lambda name: attention_case(name, PIPELINES[name], 64),
+    "ordered softmax": lambda name: attention_case(name, PIPELINES[name], 128),
+    "multicast by four": lambda name: matmul_case(name, PIPELINES[name]),
+    "multicast pingpong": lambda name: matmul_case(name, PIPELINES[name]),
+    "sink-wgmma-waits": lambda name: gradient_case(name, SINK_WAITS),
+    "fused": lambda name: gradient_case(name, SINK_WAITS, fused=True),
+}
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case",
-    [
-        matmul_case("persist", PIPELINES["persist"]),
-        matmul_case("pingpong", PIPELINES["pingpong"]),
-        matmul_case("TMA and cooperative loads", PIPELINES["persist"], ODD_SHAPE, (0, 2, 2)),
-        matmul_case("split-k", PIPELINES["split-k"], (130, 72, 72)),
-        matmul_case("multicast", PIPELINES["multicast"], (130, 72, 72)),
-        matmul_case("warp-specialize", PIPELINES["warp-specialize"]),
-        generated_case("two results", WarpSpecializeOptions(num_stages=2), TWO_RESULTS),
-    ],
-    ids=lambda case: case.name,
-)
-def test_what_is_left_out_of_a_product(case: Case) -> None:
+@pytest.mark.parametrize("name", MATMULS)
+def test_what_is_left_out_of_a_product(name: str) -> None:
+    case = MATMULS[name](name)
     runner = Runner(case)
     for seed in range(3):
         runner.run(seed)
@@ -48,20 +60,9 @@ def test_what_is_left_out_of_a_product(case: Case) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case",
-    [
-        attention_case("pipeline-chained-matmuls", PIPELINES["pipeline-chained-matmuls"], 64),
-        attention_case("ordered softmax", PIPELINES["ordered softmax"], 128),
-        matmul_case("multicast by four", PIPELINES["multicast by four"]),
-        matmul_case("multicast pingpong", PIPELINES["multicast pingpong"]),
-        gradient_case("sink-wgmma-waits", SINK_WAITS),
-        gradient_case("fused", SINK_WAITS, fused=True),
-    ],
-    ids=lambda case: case.name,
-)
-def test_in_any_order(case: Case) -> None:
-    runner = Runner(case)
+@pytest.mark.parametrize("name", KERNELS)
+def test_in_any_order(name: str) -> None:
+    runner = Runner(KERNELS[name](name))
     for seed in range(4):
         runner.run(seed)
 

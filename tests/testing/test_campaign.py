@@ -1,5 +1,6 @@
 """Campaigns add up, go on where they ended, and make what fails small; refinement; policies."""
 
+import itertools
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tileir.ops.arith import Sub
+from tileir.ops.floats import FSub
 from tileir.rewrite import rewrite
 from tileir.testing import (
     RunResult,
@@ -63,14 +64,17 @@ def test_totals_are_of_passes_that_there_are():
     assert sorted(read(Path(__file__).parents[2] / "docs" / "campaigns.json").keys() - known) == []
 
 
-def slow_at_first(name, first, count, failures):
-    """In place of a run."""
-    time.sleep(0.3 if first == 0 else 0.0)
+def last_at_first(name, first, count, failures):
+    """In place of a run: the first one ends after another."""
+    if first:
+        (failures / "another").touch()
+    while not (failures / "another").exists():
+        time.sleep(0.01)
     return Total(count, first=first)
 
 
 def test_runs_that_are_done_out_of_order_count_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(explorer, "run", slow_at_first)
+    monkeypatch.setattr(explorer, "run", last_at_first)
     totals = {"text": Total()}
     monkeypatch.setattr(explorer, "_RUN_LENGTHS", {"text": 10})
     explore(totals, 300, tmp_path, 40, jobs=2)
@@ -85,12 +89,12 @@ def test_a_program_that_never_ends_fails(tmp_path, monkeypatch):
 
 
 def wrong(module, _):
-    """Turn additions into subtractions: a planted bug."""
+    """Turn additions of floats into subtractions: a planted bug, with which loops still end."""
 
     def sub(op, walk):
-        return Sub(op.lhs, op.rhs) if op.location is None and op.rhs is not op.lhs else op
+        return FSub(op.lhs, op.rhs) if op.location is None and op.rhs is not op.lhs else op
 
-    kernel = rewrite(module.kernel(), {"add": sub})
+    kernel = rewrite(module.kernel(), {"fadd": sub})
     return SimpleNamespace(
         module=module.evolve(functions={**module.functions, kernel.name: kernel})
     )
@@ -98,12 +102,29 @@ def wrong(module, _):
 
 def test_a_planted_bug_is_found_and_made_small(tmp_path, monkeypatch):
     monkeypatch.setattr(checking, "optimise", wrong)
-    monkeypatch.setattr(explorer, "_TIME_LIMIT", 2)  # some loops never end now
+    monkeypatch.setattr(explorer, "_TIME_LIMIT", 600)
     total = Total()
     explore({"dce": total}, 20, tmp_path)
     assert len(total.open) == 5
     sizes = [len(p.read_text().splitlines()) for p in tmp_path.glob("*.tir")]
     assert min(sizes) < 80
+
+
+@pytest.mark.parametrize(
+    ("numbers", "failure"),
+    [
+        (itertools.count(), "a second run on the same module gives another text"),
+        (itertools.repeat(1), "a second run changes what the first one left"),
+    ],
+)
+def test_a_pass_whose_second_run_does_otherwise_is_found(monkeypatch, numbers, failure):
+    def numbered(module, _):
+        kernel = module.kernel()
+        kernel = kernel.evolve(attributes={**kernel.attributes, "number": next(numbers)})
+        return SimpleNamespace(module=module.with_functions({kernel.name: kernel}))
+
+    monkeypatch.setattr(checking, "optimise", numbered)
+    assert checking.check(checking.case("dce", 16)).failure == failure
 
 
 def test_shrinking_keeps_what_fails():

@@ -12,15 +12,16 @@ from tileir.testing.matmul_programs.checking import COPIES, MATMUL_PASSES, SIMT 
 from tileir.textual import print_module
 
 PASSES = tuple(found.name for found in all_passes())
-PROGRAMS, PIPELINES, THREADS = 300, 500, 500
+PROGRAMS, PIPELINES, THREADS = 150, 250, 250
 BATCH = 10
 FEWER = 50
 """Programs where one takes so much longer: products."""
 FIRST = 1_000_000
-"""Campaigns begin at 0: what runs here is new."""
+"""Campaigns begin at 0: what runs here is new. It is the same in each run, and finds what a change
+breaks; campaigns find what has always been wrong, in 20,000 programs and more of a pass."""
 
 
-@pytest.mark.parametrize("share", few_or_all(0.02, 1))
+@pytest.mark.parametrize("share", few_or_all(0.04, 1))
 @pytest.mark.parametrize("name", [*PASSES, "default", ROLES, COPIES])
 def test_a_pass_keeps_the_meaning_of_programs(name, share):
     fired, programs = 0, round(share * (FEWER if name in MATMUL_PASSES else PROGRAMS))
@@ -45,10 +46,11 @@ def test_threads_compute_what_programs_mean(first):
         assert check(case(SIMT, seed)).failure is None, seed
 
 
-@pytest.mark.parametrize("programs", few_or_all(2, 20))
-@pytest.mark.parametrize("name", [*PASSES, "default"])
-def test_a_pass_is_deterministic(name, programs):
-    for seed in range(min(5, programs) if name in MATMUL_PASSES else programs):
+@pytest.mark.parametrize("programs", few_or_all(1, 5))
+@pytest.mark.parametrize("name", sorted({*MATMUL_PASSES} & {*PASSES}))
+def test_a_pass_on_matmuls_is_deterministic(name, programs):
+    """Of other passes `check` repeats every 16th run."""
+    for seed in range(programs):
         module = case(name, seed).program.module
         first, second = (print_module(optimise(module, name).module) for _ in range(2))
         assert first == second, seed

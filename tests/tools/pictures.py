@@ -4,7 +4,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from tileir.textual import parse
-from tileir.tools.view import drawn
+from tileir.tools.view import draw_picture
 from tileir.tools.view.input import Subject
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -18,7 +18,7 @@ def module(name):
 
 
 def root(picture, name, **options):
-    return ElementTree.fromstring(drawn(picture, Subject(module(name), **options)))
+    return ElementTree.fromstring(draw_picture(picture, Subject(module(name), **options)))
 
 
 def texts(tree, kind=None):

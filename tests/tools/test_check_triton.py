@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tileir.tools.check_triton import described, grouped
+from tileir.tools.check_triton import findings_text, group_findings
 from tileir.tools.main import main
 
 LINE = {
@@ -49,9 +49,9 @@ def test_findings_are_written_as_json(tmp_path):
 
 def test_findings_at_other_lines_and_of_other_codes_are_others():
     lines = [LINE, {**LINE, "line": 5}, {**LINE, "code": "TIR0501"}, {**LINE, "file": None}]
-    found = grouped(lines)
+    found = group_findings(lines)
     assert [f.times for f in found] == [1, 1, 1, 1]
-    assert "check-triton: 4 findings" in described(found)
+    assert "check-triton: 4 findings" in findings_text(found)
 
 
 def test_a_command_that_is_not_there_is_an_error(capsys):

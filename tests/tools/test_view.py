@@ -12,9 +12,9 @@ from tileir.passmanager import run
 from tileir.passmanager.printing import Printing
 from tileir.textual import parse, print_function
 from tileir.tools.main import main
-from tileir.tools.view import PICTURES, drawn
+from tileir.tools.view import PICTURES, draw_picture
 from tileir.tools.view.clusters import clusters
-from tileir.tools.view.diff import marked, pairs
+from tileir.tools.view.diff import pairs, segments
 from tileir.tools.view.gallery import KERNELS, drawing
 from tileir.tools.view.input import Subject
 from tileir.tools.view.loop_nest import coordinate, counters
@@ -52,7 +52,7 @@ def test_the_command_writes_what_is_drawn(tmp_path):
     path = tmp_path / "picture.svg"
     file = str(EXAMPLES / "softmax.tir")
     assert main(["view", "cfg", file, "-o", str(path)]) == 0
-    assert path.read_text("utf-8") == drawn("cfg", Subject(module("softmax")))
+    assert path.read_text("utf-8") == draw_picture("cfg", Subject(module("softmax")))
 
 
 @pytest.mark.parametrize("name", ["matmul", "cube"])
@@ -195,7 +195,7 @@ def test_a_pipeline_runs_before_what_is_drawn(tmp_path):
     path = tmp_path / "picture.svg"
     file = str(EXAMPLES / "matmul.tir")
     assert main(["view", "defuse", file, "--pipeline", "dce", "-o", str(path)]) == 0
-    assert "%k32" in drawn("defuse", Subject(module("matmul")))
+    assert "%k32" in draw_picture("defuse", Subject(module("matmul")))
     assert "%k32" not in path.read_text("utf-8")
 
 
@@ -212,7 +212,7 @@ def test_a_value_shows_what_makes_it_and_what_it_makes():
 def test_the_loops_shown_go_through_every_element(name, value):
     """The coordinates written in the loops' body, evaluated, are the layout's."""
     subject = Subject(module(name), value=value)
-    layout = subject.named(subject.laid_out).type.layout
+    layout = subject.find_value(subject.laid_out).type.layout
     found = counters(layout)
     assert not any(c.loop.crossed for c in found)
     reached = set()
@@ -235,7 +235,7 @@ def test_each_warp_is_shown_what_it_does():
 
 
 def page(name, **options):
-    text = drawn("passes", Subject(module(name), **options))
+    text = draw_picture("passes", Subject(module(name), **options))
     return ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
 
 
@@ -308,7 +308,7 @@ def test_the_diff_of_a_pass_has_no_line_that_is_only_numbered_differently():
 
 
 def test_what_changed_in_a_line_is_marked():
-    left, right = marked("%x = add i32 %a, 1", "%x = sub i32 %a, 1")
+    left, right = segments("%x = add i32 %a, 1", "%x = sub i32 %a, 1")
     assert [s for only, s in left if only] == ["add"]
     assert [s for only, s in right if only] == ["sub"]
     assert "".join(s for _, s in left) == "%x = add i32 %a, 1"

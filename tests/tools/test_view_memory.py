@@ -16,15 +16,15 @@ from tileir.backend.simt.counts import Counts
 from tileir.layout_tilings import blocked_layout
 from tileir.testing.kernels import matmul
 from tileir.tools.inputs import draw, recipe
-from tileir.tools.view import PICTURES, drawn
+from tileir.tools.view import PICTURES, draw_picture
 from tileir.tools.view.access import spans
 from tileir.tools.view.banks import wavefront_rows
 from tileir.tools.view.input import Subject
-from tileir.tools.view.lane_orders import Affine, affine, turned
+from tileir.tools.view.lane_orders import Affine, affine, transposed_accesses
 from tileir.tools.view.lifetimes import allocations, stretches
-from tileir.tools.view.naming import counted
-from tileir.tools.view.swizzles import element_at, packed
-from tileir.tools.view.tracing import Access, Usage, grouped, traced, usage
+from tileir.tools.view.naming import count_text
+from tileir.tools.view.swizzles import element_at, unswizzled_offset
+from tileir.tools.view.tracing import Access, Usage, accesses_by_op, run_and_trace, usage
 from tileir.types import F32
 
 # Addresses ----------------------------------------------------------------------------------------
@@ -54,8 +54,8 @@ def test_sectors_shown_are_sectors_counted():
 def test_lanes_along_the_other_dimension_touch_what_the_layout_says():
     """Rows of 64 floats, lanes down a column: a sector each, 32 lines."""
     subject = Subject(module("transpose"))
-    for op, accesses in grouped(traced(subject)[0], False).items():
-        found = turned(op, accesses)
+    for op, accesses in accesses_by_op(run_and_trace(subject)[0], False).items():
+        found = transposed_accesses(op, accesses)
         assert found.dim == 0
         first = found.addresses[0]
         assert found.addresses == tuple(first + 256 * lane for lane in range(32))
@@ -96,8 +96,8 @@ def test_conflicts_shown_are_conflicts_counted(name, ops):
     arguments = draw(plan, 0)
     SimtExecutor().launch(module(name), None, [1], arguments, counts=counts)
     wanted = [
-        f"all warps, once: {counted(t.shared, 'access')}, {counted(t.wavefronts, 'wavefront')}, "
-        f"{t.conflicts} of them for conflicts"
+        f"all warps, once: {count_text(t.shared, 'access')}, "
+        f"{count_text(t.wavefronts, 'wavefront')}, {t.conflicts} of them for conflicts"
         for t in counts.by_op.values()
         if t.shared
     ]
@@ -129,7 +129,7 @@ def test_packed_offsets_are_row_major(swizzle):
     for row, chunk in product(range(8), range(8)):
         phase = row >> (3 - swizzle) & ((1 << swizzle) - 1)
         lies = 64 + row * place.pitch + (chunk ^ phase) * 16
-        assert packed(place, lies) == 64 + row * 128 + chunk * 16
+        assert unswizzled_offset(place, lies) == 64 + row * 128 + chunk * 16
 
 
 # Shared memory over time --------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_packed_offsets_are_row_major(swizzle):
 @pytest.mark.parametrize("name", ["softmax", "matmul", "transpose", "mma"])
 def test_rooms_are_drawn_where_they_lie_and_never_two_at_one_place_and_time(name):
     subject = Subject(module(name))
-    plan = subject.staged.memory
+    plan = subject.lowered_kernel.memory
     found = allocations(subject.laid_out, plan)
     assert {(r.op, r.offset, r.size) for r in found} == {
         (op, at, plan.sizes[op]) for op, at in plan.offsets.items()
@@ -156,7 +156,7 @@ def test_rooms_are_drawn_where_they_lie_and_never_two_at_one_place_and_time(name
 def test_a_buffer_that_a_loop_reads_lasts_to_its_end():
     subject = Subject(module("matmul"))
     end = max(s.end for s in stretches(subject.laid_out) if s.depth)
-    ranges = allocations(subject.laid_out, subject.staged.memory)
+    ranges = allocations(subject.laid_out, subject.lowered_kernel.memory)
     buffers = [a for a in ranges if len(a.touched) > 2]
     assert buffers and all(buffer.at(end - 1) for buffer in buffers)
 
@@ -181,9 +181,9 @@ def specialized(**metadata):
 def test_every_picture_of_a_warp_specialized_kernel(picture):
     subject = Subject(specialized(), target="sm_90a", program=(1,))
     if picture == "passes":
-        assert "stage pipelined" in drawn(picture, subject)
+        assert "stage pipelined" in draw_picture(picture, subject)
         return
-    words = " ".join(filter(None, texts(ElementTree.fromstring(drawn(picture, subject)))))
+    words = " ".join(filter(None, texts(ElementTree.fromstring(draw_picture(picture, subject)))))
     shown = {
         "access": "no thread of this kernel accesses global memory; "
         "gpu.tma_load and gpu.tma_store do",
@@ -199,5 +199,5 @@ def test_accesses_are_those_of_the_kernel_that_the_arguments_allow():
     sizes = {"run.z": "f16[128, 127] zeros", "run.n": "127", "run.k": "65"}
     subject = Subject(specialized(**metadata, **sizes), target="sm_90a")
     assert any(op.mnemonic == "gpu.tma_load" for f in subject.laid_out_functions for op in f.ops)
-    words = texts(ElementTree.fromstring(drawn("access", subject)))
+    words = texts(ElementTree.fromstring(draw_picture("access", subject)))
     assert any("load f16<64, 64>" in line for line in words)

@@ -24,7 +24,7 @@ def test_outcomes_come_back_as_they_were():
     database = Database()
     for each in (kept, failed):
         database.record(FAMILY, each)
-    assert sorted(database.known(FAMILY), key=lambda o: o.name) == sorted(
+    assert sorted(database.outcomes(FAMILY), key=lambda o: o.name) == sorted(
         [kept, failed], key=lambda o: o.name
     )
 
@@ -34,9 +34,9 @@ def test_families_are_apart(field):
     database = Database()
     database.record(FAMILY, outcome())
     other = attrs.evolve(FAMILY, **{field: "other"})
-    assert not database.known(other)
+    assert not database.outcomes(other)
     database.record(other, outcome(seconds=2e-3))
-    assert [o.seconds for o in database.known(FAMILY)] == [1e-3]
+    assert [o.seconds for o in database.outcomes(FAMILY)] == [1e-3]
 
 
 def test_measurements_by_more_launches_stand_beside_others():
@@ -44,7 +44,7 @@ def test_measurements_by_more_launches_stand_beside_others():
     database.record(FAMILY, outcome(launches=3))
     database.record(FAMILY, outcome(launches=60))
     database.record(FAMILY, outcome(launches=60, seconds=5e-3))
-    assert [(o.launches, o.seconds) for o in database.known(FAMILY)] == [(3, 1e-3), (60, 5e-3)]
+    assert [(o.launches, o.seconds) for o in database.outcomes(FAMILY)] == [(3, 1e-3), (60, 5e-3)]
 
 
 def test_databases_are_exported_and_merged():
@@ -54,7 +54,7 @@ def test_databases_are_exported_and_merged():
     two.record(FAMILY, outcome(32, seconds=1e-3))
     two.record(attrs.evolve(FAMILY, device="A100"), outcome(16))
     assert one.merge(two.exported()) == 2
-    assert [o.seconds for o in one.known(FAMILY) if o.point["M"] == 32] == [1e-3]
+    assert [o.seconds for o in one.outcomes(FAMILY) if o.point["M"] == 32] == [1e-3]
     assert len(one.families()) == 2
     assert one.merge(two.exported()) == 0
     assert two.merge(one.exported()) == 1
@@ -66,7 +66,7 @@ def test_an_older_measurement_does_not_replace_a_later_one():
     one.record(FAMILY, outcome(seconds=1e-3))
     two.record(FAMILY, outcome(seconds=2e-3))
     two.merge(one.exported())
-    assert two.known(FAMILY)[0].seconds == 2e-3
+    assert two.outcomes(FAMILY)[0].seconds == 2e-3
 
 
 @pytest.mark.parametrize("bad", [{}, {"version": 1, "families": [{}]}, {"version": 9}])
@@ -120,7 +120,7 @@ def test_rows_of_others_are_refused(tmp_path, column, value):
     database.record(FAMILY, outcome())
     database._connection.execute(f"update outcome set {column} = ?", (value,))
     with pytest.raises(TuneError) as caught:
-        database.known(FAMILY)
+        database.outcomes(FAMILY)
     assert caught.value.code == "TIR1103"
 
 

@@ -121,7 +121,7 @@ def test_a_run_killed_half_way_resumes_and_loses_nothing(tmp_path):
     process.wait()
     kept = rows(path)
     assert 10 <= kept < len(SPACE)
-    result = killed.run(path)
+    result = killed.run(path, FormulaMeter(bowl, isolated=True))
     assert result.reused == kept
     assert rows(path) == len(result.outcomes) == len(SPACE)
     assert result.best.name == BEST

@@ -9,19 +9,20 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def products(benchmarks):
-    return benchmarks("product_tiles")
+def matmul_tiles(benchmarks):
+    return benchmarks("matmul_tiles")
 
 
 @pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
-    ("file", "problem"), [("products.json", "f16 NN"), ("products_others.json", "tf32 NT")]
+    ("file", "problem"),
+    [("matmul_shapes.json", "f16 NN"), ("matmul_shapes_others.json", "tf32 NT")],
 )
-def test_favourites_take_little_longer_than_the_best(products, file, problem):
+def test_favourites_take_little_longer_than_the_best(matmul_tiles, file, problem):
     """The share is bound, not each problem: times of one run wander by some percent."""
     rows = json.loads((BENCHMARKS / "results" / file).read_text())["rows"]
-    found = [products.favourite(row) for row in rows if row["problem"] == problem]
+    found = [matmul_tiles.favourite(row) for row in rows if row["problem"] == problem]
     regrets = [each.regret for each in found]
     assert len(found) >= 5 and all(each.problem == problem for each in found)
     assert sum(r <= 1.05 for r in regrets) >= 0.8 * len(regrets), found
@@ -29,9 +30,9 @@ def test_favourites_take_little_longer_than_the_best(products, file, problem):
     assert min(regrets) >= 1.0
 
 
-def test_every_measured_tile_is_known(products):
-    for path in (BENCHMARKS / "results").glob("products*.json"):
+def test_every_measured_tile_is_known(matmul_tiles):
+    for path in (BENCHMARKS / "results").glob("matmul_shapes*.json"):
         for row in json.loads(path.read_text())["rows"]:
-            kind = products.problem_of(row["problem"]).kind
-            known = {str(tile) for tile in (*products.tiles_of(kind), *products.ODD)}
+            kind = matmul_tiles.problem_of(row["problem"]).kind
+            known = {str(tile) for tile in (*matmul_tiles.tiles_of(kind), *matmul_tiles.ODD)}
             assert set(row["us"]) - {"cublas"} <= known

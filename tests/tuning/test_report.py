@@ -8,7 +8,7 @@ from tileir.backend.tuning import CandidateOutcome, Status, TuneError
 from tileir.backend.tuning.cost import Estimate, ResourceUse
 from tileir.backend.tuning.database import Family
 from tileir.backend.tuning.meter import Survey
-from tileir.backend.tuning.report import effects, explained, ranks_agree
+from tileir.backend.tuning.report import effects, explained, rank_correlation
 from tileir.backend.tuning.tune import Result, Spent
 
 SMALL = SPACE.with_choices(M=(16, 32), N=(16, 32, 64), num_warps=(4,))
@@ -116,7 +116,7 @@ def test_where_most_are_wrong_the_first_one_is_doubted(count, said):
 
 
 def test_effects():
-    found = [(e.parameter, e.choice, e.seconds, e.factor) for e in effects(result())]
+    found = [(e.parameter, e.choice, e.seconds, e.ratio) for e in effects(result())]
     assert found == [
         ("M", 16, 2e-3, 1.0), ("M", 32, 3e-3, 1.5), ("N", 16, 5e-3, 2.5), ("N", 32, 2e-3, 1.0),
         ("num_warps", 4, 2e-3, 1.0),
@@ -131,7 +131,7 @@ def test_effects():
 def test_how_far_the_model_agrees(predicted, agreement):
     """Spearman's correlation, equal places shared; of two candidates there is none."""
     outcomes = [measured(16, 32, [i + 1.0] * 3, p) for i, p in enumerate(predicted)]
-    found = ranks_agree(result(tuple(outcomes)))
+    found = rank_correlation(result(tuple(outcomes)))
     assert found == (agreement if agreement is None else pytest.approx(agreement, abs=1e-4))
 
 

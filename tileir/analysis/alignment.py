@@ -23,7 +23,6 @@ from tileir.analysis.alignment_rules import RULES
 from tileir.analysis.alignment_shapes import SHAPE_RULES
 from tileir.analysis.cache import memoize
 from tileir.analysis.dataflow import forward_values
-from tileir.analysis.ranges import Ranges, ranges
 from tileir.ir import Function
 from tileir.op import Effects, Op
 from tileir.values import Operand, Value
@@ -51,16 +50,18 @@ class Alignments:
 def alignment(function: Function) -> Alignments:
     """The alignment of every value of `function`; nothing is known inside a declaration."""
     facts = {p.value: of_parameter(p) for p in function.parameters}
-    transfer = functools.partial(_transfer, ranges(function))
+    transfer = functools.partial(_transfer, function)
     return Alignments(
         forward_values(function, facts=facts, literal=of_literal, transfer=transfer, merge=_merge)
     )
 
 
-def _transfer(bounds: Ranges, op: Op, read: Callable[[Operand], Alignment]) -> Sequence[Alignment]:
+def _transfer(
+    function: Function, op: Op, read: Callable[[Operand], Alignment]
+) -> Sequence[Alignment]:
     rule = _RULES.get(op.mnemonic)
     if rule is not None:
-        return rule(op, [read(v) for v in op.inputs], bounds)
+        return rule(op, [read(v) for v in op.inputs], function)
     if op.elementwise and not op.effects & ~Effects.TRAP:
         return elementwise(op, [read(v) for v in op.inputs])
     return [unknown(v.type) for v in op.results]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import gcd
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -19,12 +19,15 @@ from tileir.analysis.alignment_facts import (
     uniform,
     unknown,
 )
-from tileir.analysis.ranges import Ranges
+from tileir.ir import Function
 from tileir.types import Scalar, element_of, shape_of
 from tileir.values import Constant
 
-Rule: TypeAlias = Callable[[Any, Sequence[Alignment], Ranges], Sequence[Alignment]]
-"""From an op, the facts of its inputs and the ranges of its function to those of its results."""
+if TYPE_CHECKING:
+    from tileir.analysis.ranges import Ranges
+
+Rule: TypeAlias = Callable[[Any, Sequence[Alignment], Function], Sequence[Alignment]]
+"""From an op, the facts of its inputs and its function to the facts of its results."""
 
 
 def _width(type: Any) -> int:
@@ -37,9 +40,21 @@ def _bits(op: Any) -> int:
     return _width(op.results[0].type)
 
 
-def _keeps_sign(op: Any, bounds: Ranges) -> bool:
+def _keeps_sign(op: Any, function: Function) -> bool:
     """Whether the signed result does not wrap, by promise or by the operands' ranges."""
-    return op.overflow.value in ("nsw", "nsw_nuw") or op in bounds.exact
+    return op.overflow.value in ("nsw", "nsw_nuw") or op in _ranges(function).exact
+
+
+def _wrapped(op: Any, result: Alignment, function: Function) -> Alignment:
+    """What is known of a result that was computed as if numbers did not wrap."""
+    wrapped = result.without_wraparound(_bits(op))
+    return result if wrapped == result or _keeps_sign(op, function) else wrapped
+
+
+def _ranges(function: Function) -> Ranges:
+    from tileir.analysis.ranges import ranges  # few facts need them
+
+    return ranges(function)
 
 
 def _of_add(
@@ -65,20 +80,18 @@ def _runs_of_addition(left: Alignment, right: Alignment) -> list[int]:
     ]
 
 
-def _add(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _add(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     left, right = facts
-    result = _of_add(op, left, right, _runs_of_addition(left, right))
-    return (result if _keeps_sign(op, bounds) else result.without_wraparound(_bits(op)),)
+    return (_wrapped(op, _of_add(op, left, right, _runs_of_addition(left, right)), function),)
 
 
-def _sub(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _sub(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     left, right = facts
     runs = list(map(gcd, left.contiguity, right.constancy))
-    result = _of_add(op, left, right, runs)
-    return (result if _keeps_sign(op, bounds) else result.without_wraparound(_bits(op)),)
+    return (_wrapped(op, _of_add(op, left, right, runs), function),)
 
 
-def _mul(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _mul(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     left, right = facts
     for value, other in ((op.rhs, left), (op.lhs, right)):
         if isinstance(value, Constant) and value.bits == 1:
@@ -86,17 +99,17 @@ def _mul(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignm
     return (multiples_of(op.result.type, facts, min(left.every * right.every, LARGEST)),)
 
 
-def _shl(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _shl(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     left, amount = facts[0], op.rhs
     bits = amount.bits if isinstance(amount, Constant) and amount.bits < _bits(op) else 0
     return (multiples_of(op.result.type, facts, min(left.every << bits, LARGEST)),)
 
 
-def _and(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _and(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     return (multiples_of(op.result.type, facts, max(f.every for f in facts)),)
 
 
-def _least(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _least(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     """Zeros at the bottom of both stay: or, xor, minima, maxima, negation."""
     return (multiples_of(op.result.type, facts, min(f.every for f in facts)),)
 
@@ -112,7 +125,7 @@ def _blocks(value: Alignment, divisor: Alignment, dimension: int) -> int:
     )
 
 
-def _keeps_blocks(op: Any, bounds: Ranges) -> bool:
+def _keeps_blocks(op: Any, function: Function) -> bool:
     """Whether a quotient is constant, and a remainder contiguous, between multiples of the
     divisor: floored by a positive divisor, or truncated where the value is not negative (the
     sign of the divisor then changes the sign of the quotient only)."""
@@ -120,15 +133,15 @@ def _keeps_blocks(op: Any, bounds: Ranges) -> bool:
     if op.mnemonic[0] == "u":
         return rounding != "ceil"
     if rounding == "zero":
-        return bounds.of(op.lhs)[0] >= 0
-    return rounding == "floor" and bounds.of(op.rhs)[0] > 0
+        return _ranges(function).of(op.lhs)[0] >= 0
+    return rounding == "floor" and _ranges(function).of(op.rhs)[0] > 0
 
 
-def _div(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _div(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     value, divisor = facts
     shape = extents(op.result.type)
     equal = constancy(shape, facts)
-    if _keeps_blocks(op, bounds):
+    if _keeps_blocks(op, function):
         equal = tuple(max(k, _blocks(value, divisor, d)) for d, k in enumerate(equal))
     by = op.rhs.bits if isinstance(op.rhs, Constant) else 0
     exact = by and by & (by - 1) == 0 and by < 1 << (_bits(op) - 1) and value.every % by == 0
@@ -136,17 +149,17 @@ def _div(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignm
     return (Alignment((multiple,) * len(shape), (1,) * len(shape), equal),)
 
 
-def _rem(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _rem(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     value, divisor = facts
     dims = range(len(value.contiguity))
-    floored = _keeps_blocks(op, bounds)
+    floored = _keeps_blocks(op, function)
     runs = tuple(_blocks(value, divisor, d) if floored else 1 for d in dims)
     multiple = tuple(gcd(value.multiple_at(d, runs[d]), divisor.every) for d in dims)
     equal = constancy(extents(op.result.type), facts)
     return (Alignment(multiple, runs, equal),)
 
 
-def _compare(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _compare(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     """`x < n` does not change within a group of x that starts at a multiple of its size if n
     is a multiple of it too; likewise `x >= n`. (`x <= n` does: its first element differs.)"""
     left, right = facts
@@ -160,7 +173,7 @@ def _compare(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Al
     return (multiples, multiples)
 
 
-def _float_compare(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _float_compare(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     multiples = multiples_of(op.results[0].type, facts)
     return (multiples, multiples)
 
@@ -177,12 +190,12 @@ def of_select(
     )
 
 
-def _select(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _select(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     condition, then, otherwise = facts
     return (of_select(condition, then, otherwise, extents(op.result.type)),)
 
 
-def _psi(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _psi(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     shape = extents(op.result.type)
     fact = facts[1]
     for operand, predicate, value in zip(op.arms[2::2], facts[2::2], facts[3::2], strict=True):
@@ -191,21 +204,21 @@ def _psi(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignm
     return (fact,)
 
 
-def _same(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _same(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     return facts
 
 
-def _low_bits(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _low_bits(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     """Casts that keep the low bits, and the number too where it fits."""
     (value,) = facts
     old, new = _width(op.value.type), _bits(op)
-    low, high = bounds.of(op.value)
+    low, high = _ranges(function).of(op.value)
     limit = 1 << (min(old, new) - 1)
     fits = low >= 0 if new > old else -limit <= low and high < limit
     return (value if fits else value.without_wraparound(min(old, new)),)
 
 
-def _cast_pointer(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _cast_pointer(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     """Casts between addresses and integers, or between pointees: runs stay where neighbours
     stay as far apart as before."""
     (value,) = facts
@@ -218,20 +231,20 @@ def _cast_pointer(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequen
     return (multiples_of(type_, facts),)
 
 
-def _bitcast(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _bitcast(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     source = element_of(op.inputs[0].type)
     if isinstance(source, Scalar) and source.is_float:
         return (multiples_of(op.result.type, facts),)
-    return _cast_pointer(op, facts, bounds)
+    return _cast_pointer(op, facts, function)
 
 
-def _gep(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _gep(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     base, index = facts
     scale = power_of_two(step_of(op.result.type))
     return (_of_add(op, base, index, _runs_of_addition(base, index), scale),)
 
 
-def _load(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _load(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     """One load reads one value from equal addresses; masked-off lanes hold `other`, or are
     undefined and agree with anything."""
     if op.volatile:
@@ -239,7 +252,7 @@ def _load(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Align
     return (multiples_of(op.result.type, facts if op.other is not None else facts[:1]),)
 
 
-def _multiple_of(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _multiple_of(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     """The hint names the first elements of runs; they are those of our groups where these are
     whole dimensions, and as far apart as the groups are long otherwise."""
     (value,), shape = facts, extents(op.result.type)
@@ -253,7 +266,7 @@ def _multiple_of(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequenc
     return (attrs.evolve(value, multiple=tuple(multiple), hinted=tuple(op.values)),)
 
 
-def _contiguous(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _contiguous(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     (value,), shape = facts, extents(op.result.type)
     multiple, runs = list(value.multiple), list(value.contiguity)
     for d, (hint, old) in enumerate(zip(op.values, value.contiguity, strict=True)):
@@ -269,7 +282,7 @@ def _contiguous(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence
     return (attrs.evolve(value, multiple=tuple(multiple), contiguity=tuple(runs)),)
 
 
-def _constant_run(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _constant_run(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     (value,), shape = facts, extents(op.result.type)
     equal = tuple(
         min(max(hint, k), n) for hint, k, n in zip(op.values, value.constancy, shape, strict=True)

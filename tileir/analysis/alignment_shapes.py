@@ -13,21 +13,21 @@ from tileir.analysis.alignment_facts import (
     uniform,
 )
 from tileir.analysis.alignment_rules import Rule
-from tileir.analysis.ranges import Ranges
+from tileir.ir import Function
 from tileir.types import Type, shape_of
 from tileir.values import Constant
 
 
-def _make_range(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _make_range(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     (length,) = shape_of(op.to)
     return (Alignment((power_of_two(op.start),), (length,), (1,)),)
 
 
-def _splat(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _splat(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     return (uniform(op.result.type, facts[0].multiple[0]),)
 
 
-def _broadcast(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _broadcast(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     """Stretched dimensions become constant; there every element was a group of its own."""
     (value,) = facts
     old, new = shape_of(op.value.type), shape_of(op.to)
@@ -47,17 +47,17 @@ def _place(value: Alignment, shape: tuple[int, ...], sources: Sequence[int | Non
     )
 
 
-def _expand_dims(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _expand_dims(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     shape = shape_of(op.result.type)
     sources = [d - (d > op.axis) if d != op.axis else None for d in range(len(shape))]
     return (_place(facts[0], shape, sources),)
 
 
-def _trans(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _trans(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     return (_place(facts[0], shape_of(op.result.type), op.order),)
 
 
-def _reshape(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _reshape(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     """Row-major: extents other than 1 that stay keep their facts; otherwise groups of the last
     dimension survive as far as both last extents are made of them."""
     (value,), old, new = facts, shape_of(op.value.type), shape_of(op.to)
@@ -74,11 +74,11 @@ def _reshape(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Al
     return (Alignment(multiple, (*ones, run), (*ones, equal), value.step),)
 
 
-def _unsplat(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _unsplat(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     return (uniform(op.result.type, facts[0].every),)
 
 
-def _join(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _join(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     low, high = facts
     both = low.meet(high, tuple(map(gcd, low.contiguity, high.contiguity)))
     if not shape_of(op.low.type):
@@ -86,7 +86,7 @@ def _join(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Align
     return (_place(both, shape_of(op.result.type), [*range(len(both.multiple)), None]),)
 
 
-def _split(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _split(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     (value,) = facts
     rank = len(value.multiple) - 1
     if rank == 0:
@@ -95,7 +95,7 @@ def _split(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alig
     return (half, half)
 
 
-def _cat(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _cat(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     """Groups must not straddle the seam."""
     low, high = facts
     seam = [shape_of(op.low.type)[d] if d == op.axis else 0 for d in range(len(low.multiple))]
@@ -105,7 +105,7 @@ def _cat(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignm
     return (Alignment(both.multiple, both.contiguity, equal, both.step),)
 
 
-def _gather(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _gather(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     source, index = facts
     equal = tuple(
         k if d == op.axis else gcd(k, source.constancy[d]) for d, k in enumerate(index.constancy)
@@ -114,7 +114,7 @@ def _gather(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Ali
     return (Alignment(multiples.multiple, multiples.contiguity, equal, source.step),)
 
 
-def _extract_slice(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _extract_slice(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     """Groups survive where the slice starts at one; strides other than 1 take them apart."""
     value, offsets = facts[0], facts[1:]
     old, strides = shape_of(op.value.type), op.strides or (1,) * len(offsets)
@@ -135,7 +135,7 @@ def _extract_slice(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Seque
     return (Alignment(multiple, run, same, value.step),)
 
 
-def _insert_slice(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _insert_slice(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     ones = (1,) * len(facts[0].multiple)
     multiple = (min(facts[0].every, facts[1].every),) * len(ones)
     return (Alignment(multiple, ones, ones, facts[0].step),)
@@ -145,7 +145,7 @@ _KEEPING = ("add", "and", "or", "xor", "smin", "smax", "umin", "umax", "mul")
 """Combiners of multiples of a power of two that give one."""
 
 
-def _reduce(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _reduce(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     """Equal lines reduce to equal elements, where the same lanes of each take part."""
     if op.predicate is not None and shape_of(op.predicate.type):
         multiple = [fact.every if _keeps(op) else 1 for fact in facts]
@@ -181,7 +181,7 @@ def _unequal(type: Type, multiple: int) -> Alignment:
     return Alignment((multiple,) * len(ones), ones, ones)
 
 
-def _scan(op: Any, facts: Sequence[Alignment], bounds: Ranges) -> Sequence[Alignment]:
+def _scan(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     alignments: list[Alignment] = []
     for value, fact in zip(op.results, facts, strict=True):
         equal = [gcd(*sizes) for sizes in zip(*(f.constancy for f in facts), strict=True)]

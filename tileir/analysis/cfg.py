@@ -24,6 +24,15 @@ class Cfg:
     successors: Mapping[str, tuple[str, ...]]
     predecessors: Mapping[str, tuple[str, ...]]
 
+    @property
+    def has_cycles(self) -> bool:
+        """Whether a path comes back to a block that it left."""
+        return any(
+            self.number[target] <= self.number[label]
+            for label in self.order
+            for target in self.successors[label]
+        )
+
 
 @memoize
 def cfg(function: Function) -> Cfg:

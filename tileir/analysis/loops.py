@@ -9,9 +9,6 @@ import attrs
 
 from tileir.analysis.cache import memoize
 from tileir.analysis.cfg import Cfg, cfg
-from tileir.analysis.dominance import dominance
-from tileir.analysis.predicates import predicates
-from tileir.analysis.ranges import ranges
 from tileir.analysis.uses import defining_blocks, definitions
 from tileir.ir import Function
 from tileir.op import Op
@@ -116,7 +113,12 @@ def loops(function: Function) -> Loops:
     """The natural loops of `function`. `irreducible` tells of cycles that are none."""
     if function.is_declaration:
         return Loops({}, {}, False)
-    graph, tree = cfg(function), dominance(function)
+    graph = cfg(function)
+    if not graph.has_cycles:
+        return Loops({}, {}, False)
+    from tileir.analysis.dominance import dominance
+
+    tree = dominance(function)
     latches: dict[str, list[str]] = {}
     irreducible = False
     for label in graph.order:
@@ -228,6 +230,8 @@ def trip_count(function: Function, loop: Loop) -> TripCount | None:
         return None
     terminator = function.blocks[exiting].terminator
     stays = terminator.successors[0].label in loop.blocks
+    from tileir.analysis.predicates import predicates  # iterations are counted in few passes
+
     facts = predicates(function).comparisons(terminator.inputs[0], stays)
     for comparison, holds in facts:
         for variable in induction_variables(function, loop):
@@ -272,6 +276,8 @@ def _count(
     element = element_of(variable.value.type)
     if not isinstance(element, Scalar) or not element.is_integer or variable.stride is None:
         return None
+    from tileir.analysis.ranges import ranges
+
     bounds = ranges(function)
     (start, most), (end, greatest) = bounds.of(variable.start), bounds.of(bound)
     if start != most or end != greatest:

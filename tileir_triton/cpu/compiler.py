@@ -67,8 +67,8 @@ class CPUBackend(BaseBackend):
 
     def parse_options(self, options: Any) -> Options:
         """The options that there are, at what is given or their default."""
-        known = Options.__dataclass_fields__
-        return Options(**{k: v for k, v in options.items() if k in known and v is not None})
+        fields = Options.__dataclass_fields__
+        return Options(**{k: v for k, v in options.items() if k in fields and v is not None})
 
     def pack_metadata(self, metadata: Any) -> Any:
         """All of it; the launcher has no use for it."""

@@ -162,7 +162,7 @@ def _others_are_active() -> bool:
     from triton.backends import backends
 
     return any(
-        found.driver.is_active()
-        for name, found in backends.items()
-        if name != "cpu" and not issubclass(found.driver, CPUDriver)
+        backend.driver.is_active()
+        for name, backend in backends.items()
+        if name != "cpu" and not issubclass(backend.driver, CPUDriver)
     )

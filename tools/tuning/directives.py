@@ -41,7 +41,7 @@ def directives(text: str, overrides: Iterable[str] = ()) -> dict[str, str]:
     return result
 
 
-def resolved(stated: Mapping[str, str]) -> dict[str, str]:
+def resolve_extents(stated: Mapping[str, str]) -> dict[str, str]:
     """The same, extents of buffers as numbers."""
     numbers_by_name = known_numbers(stated)
     answer: dict[str, str] = {}

@@ -45,8 +45,8 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> int:
             return _OPERATORS[type(op)](_value(left, names), _value(right, names))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand, names)
-        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](*(_value(each, names) for each in given))
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(_value(each, names) for each in arguments))
         case _:
             raise ValueError(f"{ast.unparse(node)} is not understood")
 

@@ -35,7 +35,8 @@ class Axis:
         return _SIDE * (log10(seconds) - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
-        """Round numbers of seconds on the axis, two at least."""
+        """The ticks of the axis, in seconds: multiples of 1, 2 or 5 times a power of ten, two at
+        least."""
         result = [
             m * 10.0**e for e in range(-10, 4) for m in (1, 2, 5)
             if self.low <= log10(m * 10.0**e) <= self.high
@@ -65,27 +66,29 @@ def _scatter(
 ) -> Iterator[str]:
     """Measured over expected; the line is where both agree."""
     both = [(o.predicted or 0.0, o.seconds or 0.0) for o in candidate_outcomes]
-    across, up = Axis.over([p for p, _ in both]), Axis.over([s for _, s in both])
-    yield from _frame(x, y, "the model's estimate", "measured", across, up)
+    x_axis, y_axis = Axis.over([p for p, _ in both]), Axis.over([s for _, s in both])
+    yield from _frame(x, y, "the model's estimate", "measured", x_axis, y_axis)
     for outcome, (predicted, seconds) in zip(candidate_outcomes, both, strict=True):
         kind = "dot bad" if outcome is best else "dot"
         words = f"{outcome.name}: {duration(seconds)}, expected {duration(predicted)}"
-        yield _mark(x + across.at(predicted), y + _SIDE - up.at(seconds), words, kind)
+        yield _mark(x + x_axis.at(predicted), y + _SIDE - y_axis.at(seconds), words, kind)
 
 
 def _course(result: Result, x: float, y: float) -> Iterator[str]:
     """Every candidate in the order of the search, and the best so far as a line."""
     order = [o for o in result.outcomes if o.good]
-    up = Axis.over([o.seconds or 0.0 for o in order])
-    yield from _frame(x, y, f"{len(order)} candidates, in the order they were tried", "", None, up)
+    y_axis = Axis.over([o.seconds or 0.0 for o in order])
+    yield from _frame(
+        x, y, f"{len(order)} candidates, in the order they were tried", "", None, y_axis
+    )
     step, least = _SIDE / max(1, len(order)), float("inf")
     path: list[str] = []
     for i, outcome in enumerate(order):
         seconds = outcome.seconds or 0.0
-        at = x + (i + 0.5) * step, y + _SIDE - up.at(seconds)
+        at = x + (i + 0.5) * step, y + _SIDE - y_axis.at(seconds)
         yield _mark(*at, f"{outcome.name}: {duration(seconds)}", "dot")
         least = min(least, seconds)
-        level = y + _SIDE - up.at(least)
+        level = y + _SIDE - y_axis.at(least)
         path.append(
             f"{'L' if path else 'M'}{x + i * step:.1f} {level:.1f}H{x + (i + 1) * step:.1f}"
         )
@@ -96,7 +99,7 @@ def _bars(result: Result, x: float, y: float) -> Iterator[str]:
     """The quickest candidate with each choice of each parameter."""
     yield svg.text(x, y, "the quickest with each choice, relative to the best", "head")
     shown_effects = effects(result)
-    most = max(e.factor for e in shown_effects) if shown_effects else 1.0
+    most = max(e.ratio for e in shown_effects) if shown_effects else 1.0
     names: set[str] = set()
     for i, effect in enumerate(shown_effects):
         top = y + 10 + 16 * i
@@ -104,24 +107,24 @@ def _bars(result: Result, x: float, y: float) -> Iterator[str]:
             yield svg.text(x + 90, top + 11, effect.parameter, "", "end")
         names.add(effect.parameter)
         yield svg.text(x + 140, top + 11, str(effect.choice), "soft", "end")
-        length = 320 * effect.factor / most
+        length = 320 * effect.ratio / most
         yield svg.rect(x + 150, top, length, 12, "memory", title=duration(effect.seconds))
-        yield svg.text(x + 156 + length, top + 11, f"{effect.factor:.3f}", "soft")
+        yield svg.text(x + 156 + length, top + 11, f"{effect.ratio:.3f}", "soft")
 
 
 def _frame(
-    x: float, y: float, below: str, baseline: str, across: Axis | None, up: Axis
+    x: float, y: float, below: str, baseline: str, x_axis: Axis | None, y_axis: Axis
 ) -> Iterator[str]:
     yield svg.rect(x, y, _SIDE, _SIDE, "frame")
     yield svg.text(x + _SIDE / 2, y + _SIDE + 34, below, "soft", "middle")
     if baseline:
         yield svg.text(x, y - 8, baseline, "soft")
-    for seconds in up.ticks():
-        level = y + _SIDE - up.at(seconds)
+    for seconds in y_axis.ticks():
+        level = y + _SIDE - y_axis.at(seconds)
         yield f'<path class="faint" d="M{x:.1f} {level:.1f}h{_SIDE}"/>'
         yield svg.text(x - 4, level + 3, duration(seconds), "small", "end")
-    for seconds in across.ticks() if across is not None else ():
-        at = x + across.at(seconds)  # type: ignore[union-attr]
+    for seconds in x_axis.ticks() if x_axis is not None else ():
+        at = x + x_axis.at(seconds)  # type: ignore[union-attr]
         yield f'<path class="faint" d="M{at:.1f} {y:.1f}v{_SIDE}"/>'
         yield svg.text(at, y + _SIDE + 14, duration(seconds), "small", "middle")
 

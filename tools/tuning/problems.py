@@ -35,11 +35,11 @@ SPACES = ("factory", "compiler", "mapl19")
 
 @attrs.frozen
 class Wish:
-    """What the command line says: arguments and grid (`given`), names of spaces, choices by
+    """What the command line says: arguments and grid (`arguments`), names of spaces, choices by
     parameter (`tried`), the target, the seed of the arguments, and who says what is right:
     `auto`, `interpreter` or `first`."""
 
-    given: Sequence[str] = ()
+    arguments: Sequence[str] = ()
     spaces: Sequence[str] = ("factory", "compiler")
     tried: Mapping[str, tuple[Any, ...]] = attrs.field(factory=dict)
     target: str = "sm_90a"
@@ -54,7 +54,7 @@ def problem_of(path: str, kernel: str | None, wish: Wish) -> Problem:
         result = found_in(file, name or kernel)
         if isinstance(result, Problem):
             return attrs.evolve(result, space=_narrow(result.space, wish.tried))
-    return _problem(source(path, kernel, list(wish.given)), kernel, wish)
+    return _problem(source(path, kernel, list(wish.arguments)), kernel, wish)
 
 
 def _problem(source: Source, kernel: str | None, wish: Wish) -> Problem:
@@ -82,10 +82,10 @@ class Grid:
     """A grid by an expression of arguments and choices."""
 
     text: str
-    known: tuple[tuple[str, int], ...]
+    numbers: tuple[tuple[str, int], ...]
 
     def __call__(self, point: Point) -> tuple[int, ...]:
-        return numbers(self.text, {**dict(self.known), **point})
+        return numbers(self.text, {**dict(self.numbers), **point})
 
 
 # Spaces -------------------------------------------------------------------------------------
@@ -187,9 +187,9 @@ def _expected_arrays(module: Module, plan: Recipe, grid: tuple[int, ...], wish: 
     if wish.check == "first":
         return None
     if plan.expected and wish.check != "interpreter":
-        return partial(referenced, plan)
+        return partial(reference_outputs, plan)
     if wish.check == "interpreter" or _is_small(module, plan, grid, wish):
-        return partial(interpreted, module, plan.kernel.name, grid)
+        return partial(interpreted_outputs, module, plan.kernel.name, grid)
     return None
 
 
@@ -200,7 +200,7 @@ def _is_small(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -
     return (work.operations + work.arithmetic) * prod(grid) < _INTERPRETED
 
 
-def referenced(plan: Recipe, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def reference_outputs(plan: Recipe, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """What the recipe's references say, in the types of the arrays."""
     result: dict[str, Any] = {}
     for name, expectation in plan.expected.items():
@@ -221,7 +221,7 @@ def _operand(word: str, inputs: Mapping[str, Any]) -> Any:
     return np.asarray(value, np.float64) if isinstance(value, np.ndarray) else value
 
 
-def interpreted(
+def interpreted_outputs(
     module: Module, kernel: str, grid: tuple[int, ...], inputs: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What the interpreter makes of the arrays."""

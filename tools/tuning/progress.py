@@ -31,10 +31,10 @@ class Lines:
     def begin(self, what: str, total: int) -> None:
         sys.stderr.write(f"{what}: about {total}\n")
 
-    def surveyed(self) -> None:
+    def on_survey(self) -> None:
         pass
 
-    def found(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
+    def on_result(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
         if best is not None and best.seconds is not None and best.seconds < self.best:
             self.best = best.seconds
             sys.stderr.write(f"  {duration(best.seconds)}  {best.name}\n")
@@ -56,10 +56,10 @@ class Bar:
             self._progress.remove_task(self._task)
         self._task = self._progress.add_task(what, total=total, note="")
 
-    def surveyed(self) -> None:
+    def on_survey(self) -> None:
         self._progress.advance(self._task)
 
-    def found(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
+    def on_result(self, outcome: CandidateOutcome, best: CandidateOutcome | None) -> None:
         self._failed += not outcome.good
         note = "" if best is None else f"{duration(best.seconds)}  {best.name}"
         note += f"  [red]{self._failed} failed[/red]" if self._failed else ""

@@ -16,7 +16,7 @@ import attrs
 from tileir.errors import Diagnostic, Location, TileirError, ToolError
 from tileir.ir import Module
 from tileir.tools.files import SOURCES, read_text
-from tileir.tools.tuning.directives import directives, known_numbers, resolved
+from tileir.tools.tuning.directives import directives, known_numbers, resolve_extents
 
 
 @attrs.frozen
@@ -92,7 +92,7 @@ def _tir(file: str, kernel: str | None, overrides: list[str]) -> Source:
     text = read_text(file)
     module = _parse(text, file)
     written = {k: _word(v) for k, v in module.metadata.items() if k.partition(".")[2]}
-    words = resolved({**written, **directives(text, overrides)})
+    words = resolve_extents({**written, **directives(text, overrides)})
     name = kernel or words.get("run.kernel") or "kernel"
     return Source(name, _Tir(text, file), {}, words, (text,))
 
@@ -125,7 +125,7 @@ def _program(text: str, file: str) -> Any:
 
 def _triton_c(file: str, kernel: str | None, overrides: list[str]) -> Source:
     text = read_text(file)
-    words = resolved(directives(text, overrides))
+    words = resolve_extents(directives(text, overrides))
     program = _program(text, file)
     name = program.kernel(kernel).name
     make = _TritonC(text, file, name, tuple(known_numbers(words).items()))
@@ -148,7 +148,7 @@ class _Triton:
 
 
 @cache
-def loaded(path: str) -> ModuleType:
+def load_module(path: str) -> ModuleType:
     """The file as a Python module, which is run. Raises `ToolError` (TIR0904, TIR0915)."""
     name = f"tileir_tuned_{Path(path).stem}"
     spec = importlib.util.spec_from_file_location(name, Path(path).resolve())
@@ -180,7 +180,7 @@ def _place(error: Exception, path: str) -> Location:
 def found_in(path: str, name: str | None) -> Any:
     """What the file calls `name`, or the only thing in it that can be tuned. Raises `ToolError`
     (TIR0915)."""
-    names = vars(loaded(path))
+    names = vars(load_module(path))
     if name is None:
         fitting = [n for n, v in names.items() if _is_tunable(v) and not n.startswith("_")]
         if len(fitting) != 1:
@@ -211,7 +211,7 @@ def _python(file: str, name: str | None, overrides: list[str]) -> Source:
     name = str(result.__name__)
     inner = kernel_in(file, name)
     text = read_text(file)
-    words = resolved(directives(text, overrides))
+    words = resolve_extents(directives(text, overrides))
     constant = inner.source.constant_parameters
     values = {k: v for k, v in known_numbers(words).items() if k in constant}
     signature = {n: _argument_type(words, n) for n in inner.arg_names if n not in constant}

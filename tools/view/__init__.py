@@ -69,11 +69,11 @@ def execute(options: argparse.Namespace) -> int:
         module, options.kernel, target_of(options.target), compiler, options.value, pipeline,
         options.program,
     )  # fmt: skip
-    write_file(options.out, drawn(options.picture, subject).encode())
+    write_file(options.out, draw_picture(options.picture, subject).encode())
     return 0
 
 
-def drawn(name: str, subject: Subject) -> str:
+def draw_picture(name: str, subject: Subject) -> str:
     """The picture `name`, one of `PICTURES`, of `subject`. Raises TileirError where the kernel
     cannot be compiled, or run, or has not what is asked for."""
     module = importlib.import_module(f"tileir.tools.view.{name}")

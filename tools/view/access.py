@@ -10,18 +10,18 @@ import attrs
 from tileir.backend.simt.counts import LINE, SECTOR, OpCounters
 from tileir.op import Op
 from tileir.tools.view.input import Subject
-from tileir.tools.view.lane_orders import Turned, turned
-from tileir.tools.view.naming import Names, counted, place
+from tileir.tools.view.lane_orders import TransposedAccesses, transposed_accesses
+from tileir.tools.view.naming import Names, count_text, place
 from tileir.tools.view.svg import (
     MARGIN,
     SMALL,
     Sheet,
-    clipped,
+    clip,
     lane_colour,
     rect,
     text,
 )
-from tileir.tools.view.tracing import WARP, Access, Trace, grouped, traced, usage
+from tileir.tools.view.tracing import WARP, Access, Trace, accesses_by_op, run_and_trace, usage
 
 _BYTE, _ROW, _LEFT = 6.0, 18, 190.0
 """Pixels of a byte, of a line of memory, and of what stands left of it."""
@@ -49,9 +49,9 @@ class Span:
 
 def picture(subject: Subject) -> str:
     """SVG of the accesses of global memory of the kernel's first warp, in one instance."""
-    trace, subject = traced(subject)
+    trace, subject = run_and_trace(subject)
     names = subject.laid_out_names
-    result = subject.about(grouped(trace, False).items(), lambda item: item[0], "access")
+    result = subject.about(accesses_by_op(trace, False).items(), lambda item: item[0], "access")
     sheet = Sheet(f"{subject.name}: addresses that the first warp touches")
     sheet.words(_HOW, "soft")
     sheet.legend([(lane_colour(i), f"lane {i}") for i in (0, 1, 2, 8, 16, 24, 31)])
@@ -74,12 +74,12 @@ def by_units(subject: Subject, *units: str) -> str:
 
 def spans(addresses: Sequence[int | None], size: int) -> dict[int, list[Span]]:
     """What each touched line holds, by number of the line, lowest address first."""
-    pieces: dict[tuple[int, int], list[int]] = {}
+    lanes_by_bytes: dict[tuple[int, int], list[int]] = {}
     for lane, address in enumerate(addresses):
         if address is not None:
-            pieces.setdefault((address, address + size), []).append(lane)
+            lanes_by_bytes.setdefault((address, address + size), []).append(lane)
     result: dict[int, list[Span]] = {}
-    for (start, end), lanes in sorted(pieces.items()):
+    for (start, end), lanes in sorted(lanes_by_bytes.items()):
         for number in range(start // LINE, (end - 1) // LINE + 1):
             low, high = max(start - number * LINE, 0), min(end - number * LINE, LINE)
             result.setdefault(number, []).append(Span(low, high, tuple(lanes)))
@@ -137,16 +137,16 @@ def _draw(sheet: Sheet, trace: Trace, names: Names, same: Alike) -> None:
     op, patterns = same[0]
     more = f"  ({len(same)} such ops)" if len(same) > 1 else ""
     sheet.skip(10)
-    sheet.words(f"{place(op)}: {clipped(names.op(op), 780)}{more}", "head")
+    sheet.words(f"{place(op)}: {clip(names.op(op), 780)}{more}", "head")
     sheet.words(_total([trace.counts.of(o) for o, _ in same]), "soft")
     for pattern in patterns[:_MOST_PATTERNS]:
         _draw_pattern(sheet, trace, pattern)
     if len(patterns) > _MOST_PATTERNS:
         more = sum(p.times for p in patterns[_MOST_PATTERNS:])
-        sheet.words(f"… and {counted(more, 'access')} of other patterns", "soft")
-    other = turned(op, grouped(trace, False)[op])
+        sheet.words(f"… and {count_text(more, 'access')} of other patterns", "soft")
+    other = transposed_accesses(op, accesses_by_op(trace, False)[op])
     if other is not None:
-        _draw_turned(sheet, trace, other)
+        _draw_transposed(sheet, trace, other)
 
 
 def _total(tallies: Sequence[OpCounters]) -> str:
@@ -154,8 +154,8 @@ def _total(tallies: Sequence[OpCounters]) -> str:
         sum(getattr(t, what) for t in tallies) for what in ("accesses", "sectors", "ideal")
     )
     return (
-        f"by all warps, over the whole instance: {counted(accesses, 'access')}, "
-        f"{counted(sectors, 'sector')}; {fewest} would hold what was accessed"
+        f"by all warps, over the whole instance: {count_text(accesses, 'access')}, "
+        f"{count_text(sectors, 'sector')}; {fewest} would hold what was accessed"
     )
 
 
@@ -165,21 +165,22 @@ def _draw_pattern(sheet: Sheet, trace: Trace, pattern: _Pattern) -> None:
     cost, lanes = usage(at, access.size), sum(a is not None for a in at)
     bad = cost.sectors > cost.fewest
     words = (
-        f"warp {pattern.warp}: {lanes} of {WARP} lanes, {counted(access.size, 'byte')} each: "
-        f"{counted(cost.sectors, 'sector')} ({cost.fewest} would do) in "
-        f"{counted(cost.lines, 'line')}"
+        f"warp {pattern.warp}: {lanes} of {WARP} lanes, {count_text(access.size, 'byte')} each: "
+        f"{count_text(cost.sectors, 'sector')} ({cost.fewest} would do) in "
+        f"{count_text(cost.lines, 'line')}"
     )
     times = f"; {pattern.times} accesses alike" if pattern.times > 1 else ""
     sheet.words(words + times, "bad" if bad else "")
     _draw_lines(sheet, trace, at, access.size, _MOST_LINES)
 
 
-def _draw_turned(sheet: Sheet, trace: Trace, other: Turned) -> None:
+def _draw_transposed(sheet: Sheet, trace: Trace, other: TransposedAccesses) -> None:
     """The same with lanes along another dimension."""
     cost = usage(other.addresses, other.size)
     words = (
-        f"were lanes side by side along dimension {other.dim}: {counted(cost.sectors, 'sector')} "
-        f"in {counted(cost.lines, 'line')} by an access of {counted(other.size, 'byte')} each"
+        f"were lanes side by side along dimension {other.dim}: "
+        f"{count_text(cost.sectors, 'sector')} in {count_text(cost.lines, 'line')} "
+        f"by an access of {count_text(other.size, 'byte')} each"
     )
     sheet.words(words, "soft")
     _draw_lines(sheet, trace, other.addresses, other.size, _MOST_OTHER)
@@ -192,7 +193,7 @@ def _draw_lines(sheet: Sheet, trace: Trace, at: Sequence[int | None], size: int,
     parts = [p for i, (number, spans) in enumerate(shown) for p in _row(trace, i, number, spans)]
     sheet.put(len(shown) * (_ROW + 4) + 4, parts, label="access")
     if len(rows) > len(shown):
-        more = counted(len(rows) - len(shown), "more line")
+        more = count_text(len(rows) - len(shown), "more line")
         sheet.words(f"… and {more}", "soft", _LEFT)
 
 
@@ -202,13 +203,13 @@ def _row(trace: Trace, index: int, number: int, spans: Sequence[Span]) -> Iterat
     yield text(MARGIN, y + 13, _address(trace, number, spans), "soft")
     touched = {b // SECTOR for s in spans for b in (s.start, s.end - 1)}
     for span in spans:
-        yield from _piece(span, y)
+        yield from _span_parts(span, y)
     for sector in range(LINE // SECTOR):
         kind = "frame" if sector in touched else "faint"
         yield rect(_LEFT + sector * SECTOR * _BYTE, y, SECTOR * _BYTE, _ROW, kind)
 
 
-def _piece(span: Span, y: float) -> Iterator[str]:
+def _span_parts(span: Span, y: float) -> Iterator[str]:
     x, width = _LEFT + span.start * _BYTE, (span.end - span.start) * _BYTE
     lanes = ", ".join(map(str, span.lanes))
     title = f"lane {lanes}: bytes {span.start} to {span.end - 1}"
@@ -228,4 +229,4 @@ def label(lanes: Sequence[int]) -> str:
 
 def _address(trace: Trace, number: int, spans: Sequence[Span]) -> str:
     name, offset = trace.where(number * LINE + spans[0].start)
-    return f"{clipped(name, 80)} + {offset - spans[0].start:#x}" if name else f"{number * LINE:#x}"
+    return f"{clip(name, 80)} + {offset - spans[0].start:#x}" if name else f"{number * LINE:#x}"

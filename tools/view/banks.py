@@ -12,19 +12,19 @@ from tileir.backend.shared_memory.bank_conflicts import BANKS, WORD, phase_lanes
 from tileir.op import Op
 from tileir.tools.view.access import by_units, label
 from tileir.tools.view.input import Subject
-from tileir.tools.view.naming import Names, counted, place
+from tileir.tools.view.naming import Names, count_text, place
 from tileir.tools.view.svg import (
     LINE,
     MARGIN,
     SMALL,
     Sheet,
-    clipped,
+    clip,
     lane_colour,
     rect,
     text,
 )
-from tileir.tools.view.swizzles import straightened
-from tileir.tools.view.tracing import Access, bank_cost, grouped, traced
+from tileir.tools.view.swizzles import plain_offset_of
+from tileir.tools.view.tracing import Access, accesses_by_op, bank_cost, run_and_trace
 
 _CELL, _ROW, _LEFT = 25.0, 18, 160.0
 """Pixels of a bank, of a wavefront, and of what stands left of them."""
@@ -58,9 +58,11 @@ class Wavefront:
 
 def picture(subject: Subject) -> str:
     """SVG of the accesses of shared memory of the kernel's first warp, in one instance."""
-    trace, subject = traced(subject)
+    trace, subject = run_and_trace(subject)
     names = subject.laid_out_names
-    result = subject.about(grouped(trace, True).items(), lambda item: item[0], "shared access")
+    result = subject.about(
+        accesses_by_op(trace, True).items(), lambda item: item[0], "shared access"
+    )
     sheet = Sheet(f"{subject.name}: bank conflicts of a warp")
     sheet.words(_HOW, "soft")
     sheet.legend([(lane_colour(i), f"lane {i}") for i in (0, 1, 2, 8, 16, 24, 31)])
@@ -83,11 +85,11 @@ def wavefront_rows(offsets: Sequence[int | None], size: int) -> list[Wavefront]:
             if offset is not None:
                 for word in range(offset // WORD, (offset + size - 1) // WORD + 1):
                     words.setdefault(word, []).append(lane)
-        wavefronts += _stacked(phase, words)
+        wavefronts += _wavefronts_of(phase, words)
     return wavefronts
 
 
-def _stacked(phase: int, words: dict[int, list[int]]) -> Iterator[Wavefront]:
+def _wavefronts_of(phase: int, words: dict[int, list[int]]) -> Iterator[Wavefront]:
     """Words of one phase, those of one bank in different wavefronts."""
     by_bank: dict[int, list[int]] = {}
     for word in sorted(words, key=lambda w: words[w]):
@@ -135,13 +137,13 @@ def _alike(
 
 def _plain(subject: Subject, op: Op, accesses: Sequence[Access]) -> list[Access] | None:
     function = next(f for f in subject.laid_out_functions if op in set(f.ops))
-    moved = straightened(function, subject.staged.memory, op)
+    moved = plain_offset_of(function, subject.lowered_kernel.memory, op)
     if moved is None:
         return None
     result = [attrs.evolve(a, addresses=a.addresses.copy()) for a in accesses]
     for access in result:
-        for thread, registers in enumerate(access.held):
-            if registers:
+        for thread, is_active in enumerate(access.active):
+            if is_active:
                 access.addresses[thread] = moved(int(access.addresses[thread]))
     return result
 
@@ -150,7 +152,7 @@ def _draw(sheet: Sheet, names: Names, same: Sequence[_Case]) -> None:
     case = same[0]
     more = f"  ({len(same)} such ops)" if len(same) > 1 else ""
     sheet.skip(10)
-    sheet.words(f"{place(case.op)}: {clipped(names.op(case.op), 780)}{more}", "head")
+    sheet.words(f"{place(case.op)}: {clip(names.op(case.op), 780)}{more}", "head")
     sheet.words("all warps, once: " + _cost(case.cost), "bad" if case.cost[2] else "")
     for access, times in _shapes(case.accesses)[:_MOST_SHAPES]:
         _draw_access(sheet, access, times)
@@ -167,7 +169,7 @@ def _draw(sheet: Sheet, names: Names, same: Sequence[_Case]) -> None:
 
 def _cost(cost: tuple[int, int, int]) -> str:
     accesses, fronts, lost = cost
-    words = f"{counted(accesses, 'access')}, {counted(fronts, 'wavefront')}"
+    words = f"{count_text(accesses, 'access')}, {count_text(fronts, 'wavefront')}"
     return f"{words}, {lost} of them for conflicts"
 
 

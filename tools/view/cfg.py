@@ -12,7 +12,7 @@ from tileir.analysis.loops import loops
 from tileir.ir import Block, Function
 from tileir.tools.view.input import Subject
 from tileir.tools.view.naming import Names
-from tileir.tools.view.svg import CHARACTER, LINE, Sheet, clipped, line, rect, text, tip
+from tileir.tools.view.svg import CHARACTER, LINE, Sheet, clip, line, rect, text, tip
 from tileir.values import Value
 
 _GAP, _WIDTH, _LEFT, _LANE = 34, 520.0, 90.0, 14.0
@@ -26,7 +26,7 @@ _HOW = (
 
 def picture(subject: Subject) -> str:
     """SVG of the blocks of the kernel as written, in reverse post-order."""
-    function, required = subject.function, subject.named(subject.function)
+    function, required = subject.function, subject.find_value(subject.function)
     sheet = Sheet(f"{subject.name}: blocks and branches", 760.0)
     sheet.words(_HOW, "soft")
     boxes = _boxes(function, required)
@@ -96,9 +96,9 @@ def _about(block: Block, value: Value | None, names: Names) -> Iterator[str]:
 
 def _draw(box: _Box) -> Iterator[str]:
     yield rect(_LEFT, box.top, _WIDTH, box.bottom - box.top, "box")
-    yield text(_LEFT + 8, box.top + LINE, clipped(box.head, _WIDTH - 16), "head")
+    yield text(_LEFT + 8, box.top + LINE, clip(box.head, _WIDTH - 16), "head")
     for i, words in enumerate(box.lines):
-        shown = clipped(words, _WIDTH - 16)
+        shown = clip(words, _WIDTH - 16)
         yield text(_LEFT + 8, box.top + (i + 2) * LINE, shown)
 
 

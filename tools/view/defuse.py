@@ -15,7 +15,7 @@ from tileir.tools.view.clusters import HEAVY, Cluster, Phi, Port, clusters, phis
 from tileir.tools.view.input import Subject
 from tileir.tools.view.layered import Placed, Point, place
 from tileir.tools.view.naming import Names, kind
-from tileir.tools.view.svg import LINE, MARGIN, Sheet, clipped, group, rect, spline, text
+from tileir.tools.view.svg import LINE, MARGIN, Sheet, clip, group, rect, spline, text
 from tileir.values import Value
 
 _INNER, _ROW, _MOST = 930.0, 14, 46
@@ -34,14 +34,14 @@ _KINDS = {
     "memory": "reads or writes memory",
     "heavy": "dot, reduce, scan",
     "carried": "from other blocks",
-    "turn": "branch",
+    "branch": "branch",
 }
 
 
 def picture(subject: Subject) -> str:
     """SVG of the kernel as written; with a value, of what it is made of and what is made of it."""
     function = subject.function
-    ops, values = slice_of(function, subject.named(function))
+    ops, values = slice_of(function, subject.find_value(function))
     sheet = Sheet(f"{subject.name}: who reads what")
     sheet.words(_HOW, "soft")
     _legend(sheet)
@@ -91,14 +91,14 @@ def _port(port: Port, names: Names) -> _Box:
 
 def _phi(phi: Phi, names: Names) -> _Box:
     incoming = [f"{names.operand(argument)} of {label}" for label, argument in phi.incoming]
-    lines = [clipped(s, _MOST, 1) for s in (f"phi {names.of.get(phi.value, '_')}", *incoming)]
+    lines = [clip(s, _MOST, 1) for s in (f"phi {names.of.get(phi.value, '_')}", *incoming)]
     return _Box(tuple(lines), "carried", (phi.value,), (), kind(phi.value.type))
 
 
 def _cluster(cluster: Cluster, names: Names) -> _Box:
     inside = {v for op in cluster.ops for v in op.results}
     reads = [v for op in cluster.ops for v in op.inputs if isinstance(v, Value) and v not in inside]
-    lines = tuple(clipped(_line(op, names), _MOST, 1) for op in cluster.ops)
+    lines = tuple(clip(_line(op, names), _MOST, 1) for op in cluster.ops)
     last = cluster.last
     note = ", ".join(kind(v.type) for v in last.results[:1])
     return _Box(lines, _style(last), last.results, tuple(dict.fromkeys(reads)), note)
@@ -113,7 +113,7 @@ def _line(op: Op, names: Names) -> str:
 
 def _style(op: Op) -> str:
     if op.is_terminator:
-        return "turn"
+        return "branch"
     if op.mnemonic in HEAVY:
         return "heavy"
     return "memory" if op.effects & (Effects.READ | Effects.WRITE) else "box"
@@ -123,7 +123,7 @@ def _frame(sheet: Sheet, block: Block, boxes: Sequence[_Box]) -> None:
     """A block: its boxes in layers, edges below them."""
     result = {v: i for i, box in enumerate(boxes) for v in box.defines}
     edges = [(result[v], i) for i, box in enumerate(boxes) for v in box.reads if v in result]
-    end = len(boxes) - 1 if boxes[-1].style == "turn" else None
+    end = len(boxes) - 1 if boxes[-1].style == "branch" else None
     placed = place([box.size for box in boxes], edges, _INNER, end)
     height = placed.height + LINE + 22
     inside = [*_edges(placed), *_draw(boxes, placed)]

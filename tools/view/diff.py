@@ -39,7 +39,7 @@ def pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[Pair]:
             yield from _side_by_side(old, new, i + a, i + b, k + c, k + d, paired=paired)
 
 
-def marked(old: str, new: str) -> tuple[list[tuple[bool, str]], list[tuple[bool, str]]]:
+def segments(old: str, new: str) -> tuple[list[tuple[bool, str]], list[tuple[bool, str]]]:
     """Both lines in segments, each with whether it is only there."""
     before, after = _WORD.findall(old), _WORD.findall(new)
     left: list[tuple[bool, str]] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tileir.tools.files import read_module, write_file
-from tileir.tools.view import PICTURES, drawn
+from tileir.tools.view import PICTURES, draw_picture
 from tileir.tools.view.input import Subject
 
 KERNELS = ("softmax", "matmul")
@@ -25,7 +25,7 @@ def drawing(examples: Path, kernel: str, picture: str) -> tuple[str, str]:
     """File name and text of one picture."""
     module = read_module(str(examples / f"{kernel}.tir"))
     kind = "html" if picture == "passes" else "svg"
-    return f"{kernel}-{picture}.{kind}", drawn(picture, Subject(module))
+    return f"{kernel}-{picture}.{kind}", draw_picture(picture, Subject(module))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

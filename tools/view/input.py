@@ -45,7 +45,7 @@ class Subject:
             raise ToolError(Diagnostic("TIR0707", str(error.args[0]))) from None
 
     @cached_property
-    def staged(self) -> LoweredKernel:
+    def lowered_kernel(self) -> LoweredKernel:
         """The kernel as compiled up to its code. Raises `CompileError` as `compile` does."""
         from tileir.backend.compile import Options, run_pipeline  # numpy, for those who draw
         from tileir.backend.target import target
@@ -54,8 +54,8 @@ class Subject:
         return run_pipeline(self.module, machine, options, self.function.name)
 
     def compiled_as(self, staged: LoweredKernel) -> Subject:
-        """The same, with `staged` for what `options` gave."""
-        if staged is self.staged:
+        """The same, with `lowered_kernel` for what `options` gave."""
+        if staged is self.lowered_kernel:
             return self
         subject = attrs.evolve(self)
         subject.__dict__["staged"] = staged
@@ -64,12 +64,12 @@ class Subject:
     @cached_property
     def laid_out(self) -> Function:
         """The kernel when its tiles have layouts and its barriers are in."""
-        return self.staged.stages["barriers"].functions[self.function.name]
+        return self.lowered_kernel.stages["barriers"].functions[self.function.name]
 
     @cached_property
     def laid_out_functions(self) -> tuple[Function, ...]:
         """`laid_out`, and the functions that run on the warps of its roles."""
-        functions = self.staged.stages["barriers"].functions
+        functions = self.lowered_kernel.stages["barriers"].functions
         roles = (functions[op.callee] for op in self.laid_out.ops if isinstance(op, Role))
         return tuple(dict.fromkeys((self.laid_out, *roles)))
 
@@ -83,7 +83,7 @@ class Subject:
         """The kernel's, as pictures are headed."""
         return f"@{self.function.name}"
 
-    def named(self, *functions: Function) -> Value | None:
+    def find_value(self, *functions: Function) -> Value | None:
         """The first value of `functions` that is called `value`; None where none was asked for.
 
         Raises ToolError (TIR0912) where there is none of that name."""
@@ -108,7 +108,7 @@ class Subject:
         names = self.laid_out_names
         result = tuple(x for x in ops if concerns(op_of(x), self.value, names))
         if not result:
-            self.named(*self.laid_out_functions)
+            self.find_value(*self.laid_out_functions)
             raise self._error(f"no {what} of @{self.function.name} is about {self.value}")
         return result
 

@@ -31,7 +31,7 @@ class Affine:
 
 
 @attrs.frozen
-class Turned:
+class TransposedAccesses:
     """What lanes of the first warp would access at first, were they along dimension `dim`."""
 
     dim: int
@@ -39,7 +39,7 @@ class Turned:
     size: int
 
 
-def turned(op: Op, accesses: Sequence[Access]) -> Turned | None:
+def transposed_accesses(op: Op, accesses: Sequence[Access]) -> TransposedAccesses | None:
     """The accesses of `op`, of a tile of several rows and columns, with lanes along another
     dimension than theirs; None where addresses are no affine function of coordinates."""
     tile = op.inputs[0].type
@@ -56,7 +56,7 @@ def turned(op: Op, accesses: Sequence[Access]) -> Turned | None:
     coordinates = [other.coordinate(0, lane) for lane in range(WARP)]
     inside = [all(x < n for x, n in zip(at, tile.shape, strict=True)) for at in coordinates]
     addresses = [result.at(a) if i else None for a, i in zip(coordinates, inside, strict=True)]
-    return Turned(dim, tuple(addresses), tile.element.pointee.bytes)
+    return TransposedAccesses(dim, tuple(addresses), tile.element.pointee.bytes)
 
 
 def _along(layout: Layout) -> int | None:

@@ -156,17 +156,18 @@ def _middles(graph: _Graph, width: float) -> dict[int, float]:
             required = [_mean([result[m] for m in near.get(n, ())], result[n]) for n in nodes]
             space = max(width, _required_width(graph, nodes))
             right = [
-                space - x for x in _apart(graph, nodes[::-1], [space - x for x in required[::-1]])
+                space - x
+                for x in _separate(graph, nodes[::-1], [space - x for x in required[::-1]])
             ]
-            left = _apart(graph, nodes, required)
+            left = _separate(graph, nodes, required)
             both = zip(left, right[::-1], strict=True)
-            apart = _apart(graph, nodes, [(a + b) / 2 for a, b in both])
-            for node, x in zip(nodes, _pushed_back(graph, nodes, apart, space), strict=True):
+            middles = _separate(graph, nodes, [(a + b) / 2 for a, b in both])
+            for node, x in zip(nodes, _pushed_back(graph, nodes, middles, space), strict=True):
                 result[node] = x
     return _centre(graph, result, width)
 
 
-def _apart(graph: _Graph, nodes: Sequence[int], required: Sequence[float]) -> list[float]:
+def _separate(graph: _Graph, nodes: Sequence[int], required: Sequence[float]) -> list[float]:
     """Middles not left of those required, nor of zero, in their order and without overlap."""
     result, left = list[float](), 0.0
     for node, x in zip(nodes, required, strict=True):
@@ -180,7 +181,7 @@ def _pushed_back(
     graph: _Graph, nodes: Sequence[int], middles: Sequence[float], right: float
 ) -> list[float]:
     """Middles moved left as far as they reach beyond `right`."""
-    moved = _apart(graph, nodes[::-1], [right - x for x in middles[::-1]])
+    moved = _separate(graph, nodes[::-1], [right - x for x in middles[::-1]])
     return [right - x for x in moved[::-1]]
 
 

@@ -21,8 +21,8 @@ _AXES = (("warp", "w"), ("lane", "l"), ("register", ""))
 
 @attrs.frozen
 class Space:
-    """The iterations of an op: the tile whose elements they are, and for a dot how many products
-    are summed for each."""
+    """The iterations of an op: the tile whose elements they are, and for a dot the number of
+    multiplications per element (K)."""
 
     op: Op
     tile: Tile
@@ -92,7 +92,7 @@ def lines(it: Space, names: Names) -> Iterator[str]:
             yield f"{indent}for {_ranges([counter])}"
             indent += "  "
     if it.steps > 1:
-        yield f"{indent}for s in 0..{it.steps}    # products per accumulator element"
+        yield f"{indent}for s in 0..{it.steps}    # K"
         indent += "  "
     yield indent + _body(it, names, result)
 

@@ -55,7 +55,7 @@ def place(op: Op) -> str:
     return "the compiler's" if op.location is None else f"line {op.location.line}"
 
 
-def counted(number: int, what: str) -> str:
+def count_text(number: int, what: str) -> str:
     """A number of things, in English."""
     plural = "es" if what.endswith("s") else "s"
     return f"{number} {what}{'' if number == 1 else plural}"

@@ -14,13 +14,13 @@ from tileir.tools.view.svg import (
     LINE,
     MARGIN,
     Sheet,
-    clipped,
+    clip,
     group,
     text,
     thread_colour,
     warp_colour,
 )
-from tileir.tools.view.tiles import Cell, Drawing, Owner, drawing, framed, owners, shown
+from tileir.tools.view.tiles import Cell, Drawing, Owner, drawing, fit_frame, owners, shape_text
 from tileir.types import Tile, Type
 
 _WRAP, _MOST, _WIDE, _HIGH, _LEAST = 128, 4096, 940.0, 320.0, 4.0
@@ -40,7 +40,7 @@ _HOW = (
 def picture(subject: Subject) -> str:
     """SVG of each layout of the kernel with the largest tile that has it, or of the layout of
     the value asked for."""
-    required = subject.named(*subject.laid_out_functions)
+    required = subject.find_value(*subject.laid_out_functions)
     sheet = Sheet(f"{subject.name}: who holds which element")
     sheet.words(_HOW, "soft")
     if required is not None and not isinstance(required.type, Tile):
@@ -94,7 +94,7 @@ def _is_replicated(layout: Layout) -> bool:
 
 def _draw(sheet: Sheet, kind: Tile, values: list[str]) -> None:
     sheet.skip(10)
-    sheet.words(f"{shown(kind.shape)}: {clipped(', '.join(values), 860)}", "head")
+    sheet.words(f"{shape_text(kind.shape)}: {clip(', '.join(values), 860)}", "head")
     for axis in ("warp", "lane", "register"):
         words = "; ".join(loop.words for loop in reversed(loops(kind.layout, axis))) or "1"
         sheet.words(f"{axis + 's:':11}{words}", "soft")
@@ -111,9 +111,9 @@ def _block_tile(kind: Tile) -> Drawing:
     owned = owners(kind.layout, kind.shape).items()
     if _small(kind):
         cells = {at: (thread_colour(h[0][0], h[0][1]), "", _title(h)) for at, h in owned}
-        return _panel(f"block tile {shown(kind.shape)}", kind.shape, cells, 14.0, 420)
+        return _panel(f"block tile {shape_text(kind.shape)}", kind.shape, cells, 14.0, 420)
     cells = {at: (warp_colour(h[0][0]), f"w{h[0][0]}", f"warp {h[0][0]}") for at, h in owned}
-    return _panel(f"block tile {shown(kind.shape)}", kind.shape, cells)
+    return _panel(f"block tile {shape_text(kind.shape)}", kind.shape, cells)
 
 
 def _small(kind: Tile) -> bool:
@@ -135,18 +135,18 @@ def _levels(kind: Tile) -> Iterator[Drawing]:
     for register, at in first.items():
         inside[at] = (thread_colour(0, 0), f"r{register}", f"register {register}")
     extents = tuple(max(at[d] for at in micro) + 1 for d in range(layout.rank))
-    yield _panel(f"micro-tile of warp 0: {shown(extents)}", extents, micro)
+    yield _panel(f"micro-tile of warp 0: {shape_text(extents)}", extents, micro)
     times = layout.size("register") // len(first)
     more = f", {times} times" if times > 1 else ""
-    yield _panel(f"nano-tile of lane 0: {shown(nano)}{more}", nano, inside)
+    yield _panel(f"nano-tile of lane 0: {shape_text(nano)}{more}", nano, inside)
 
 
 def _panel(
     title: str, shape: Vector, cells: Mapping[Vector, Cell], most: float = 24.0, high: float = 200
 ) -> Drawing:
     """A drawing below its title."""
-    result = drawing(framed(shape, _PANEL - 10, high, most), cells)
-    head = text(0, 12, clipped(title, _PANEL))
+    result = drawing(fit_frame(shape, _PANEL - 10, high, most), cells)
+    head = text(0, 12, clip(title, _PANEL))
     parts = [head, group(0, LINE + 4, result.parts)]
     return Drawing(parts, result.width, LINE + 10 + result.height)
 
@@ -155,20 +155,20 @@ def _by_thread(sheet: Sheet, kind: Tile) -> None:
     """The tile, each element in the colour of the thread that holds it."""
     window = (*([1] * len(kind.shape[:-2])), *kind.shape[-2:])
     columns = kind.shape[-1] if len(window) > 1 else min(kind.shape[-1], _WRAP)
-    pieces = -(-columns // nano_tile(kind.layout)[-1])
-    high = max(_LEAST, min(_HIGH, _MOST * _LEAST / pieces))
-    frame = framed(window, _WIDE, high, 9.0, _WRAP, _LEAST)
+    fragments = -(-columns // nano_tile(kind.layout)[-1])
+    high = max(_LEAST, min(_HIGH, _MOST * _LEAST / fragments))
+    frame = fit_frame(window, _WIDE, high, 9.0, _WRAP, _LEAST)
     cells = {
         at: (thread_colour(h[0][0], h[0][1]), "", _title(h))
         for at, h in owners(kind.layout, kind.shape).items()
     }
     part = "" if window == kind.shape and frame.whole else f", the first {frame.rows} rows drawn"
-    sheet.words(f"{shown(kind.shape)} by thread{part}", "soft")
+    sheet.words(f"{shape_text(kind.shape)} by thread{part}", "soft")
     result = drawing(frame, cells)
     sheet.put(result.height + 4, result.parts, MARGIN, label="tile")
 
 
-def _title(holders: Sequence[Owner]) -> str:
-    names = list(dict.fromkeys(f"warp {w} lane {n}" for w, n, _ in holders))
+def _title(owners_: Sequence[Owner]) -> str:
+    names = list(dict.fromkeys(f"warp {w} lane {n}" for w, n, _ in owners_))
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     return f"{', '.join(names[:2])}{more}"

@@ -15,9 +15,9 @@ from tileir.ir import Module
 from tileir.passmanager import Step, run
 from tileir.passmanager.pipeline import Node
 from tileir.textual import print_module
-from tileir.tools.view.diff import Pair, marked, pairs
+from tileir.tools.view.diff import Pair, pairs, segments
 from tileir.tools.view.input import Subject
-from tileir.tools.view.naming import counted
+from tileir.tools.view.naming import count_text
 
 _AROUND = 3
 """Equal lines shown around changed ones; more are folded."""
@@ -57,7 +57,7 @@ def picture(subject: Subject) -> str:
     chapters = [(f"Pipeline {chosen}", _of_pipeline(subject.module, chosen))]
     if subject.pipeline is None:
         title = f"Compiling for {subject.target}, from the module as written"
-        chapters.append((title, list(_of_stages(subject.staged.stages))))
+        chapters.append((title, list(_of_stages(subject.lowered_kernel.stages))))
     parts = [part for title, steps in chapters for part in _chapter(title, steps)]
     return _page(f"{subject.name}: what each pass changes", parts)
 
@@ -156,7 +156,7 @@ def _chapter(title: str, changes: Sequence[Change]) -> Iterator[str]:
 
 def _nothing(changes: Sequence[Change]) -> str:
     items = "".join(f"<li>{escape(change.title)}</li>" for change in changes)
-    words = f"{counted(len(changes), 'pass')} changed nothing"
+    words = f"{count_text(len(changes), 'pass')} changed nothing"
     return f'<details class="nothing"><summary>{words}</summary><ul>{items}</ul></details>'
 
 
@@ -172,7 +172,7 @@ def _describe_change(change: Change) -> Iterator[str]:
     for same, result in groupby(_fold_far_lines(lines), lambda item: item[0]):
         rows = [row for _, pair in result for row in _row(pair)]
         table = "\n".join(['<table class="diff">', *rows, "</table>"])
-        words = f"{counted(len(rows), 'equal line')}"
+        words = f"{count_text(len(rows), 'equal line')}"
         yield f"<details><summary>{words}</summary>{table}</details>" if same else table
     yield "</details>"
 
@@ -206,10 +206,10 @@ def _row(pair: Pair) -> Iterator[str]:
     elif pair.old is None or pair.new is None:
         cells = [_cell(pair.old_number, pair.old, "old"), _cell(pair.new_number, pair.new, "new")]
     else:
-        left, right = marked(pair.old, pair.new)
+        left, right = segments(pair.old, pair.new)
         cells = [
-            _fill(pair.old_number, _pieces(left), "old"),
-            _fill(pair.new_number, _pieces(right), "new"),
+            _fill(pair.old_number, _marked_text(left), "old"),
+            _fill(pair.new_number, _marked_text(right), "new"),
         ]
     yield f"<tr>{''.join(cells)}</tr>"
 
@@ -225,5 +225,5 @@ def _fill(number: int, inside: str, kind: str) -> str:
     return f'<td class="n">{number}</td><td{style}>{inside}</td>'
 
 
-def _pieces(pieces: Iterable[tuple[bool, str]]) -> str:
-    return "".join(f"<mark>{escape(s)}</mark>" if only else escape(s) for only, s in pieces)
+def _marked_text(segments: Iterable[tuple[bool, str]]) -> str:
+    return "".join(f"<mark>{escape(s)}</mark>" if only else escape(s) for only, s in segments)

@@ -23,7 +23,7 @@ from tileir.tools.view.svg import (
     MARGIN,
     SMALL,
     Sheet,
-    clipped,
+    clip,
     line,
     rect,
     text,
@@ -44,7 +44,7 @@ _HOW = (
 
 def picture(subject: Subject) -> str:
     """SVG of the shared memory of the kernel, over its ops in program order."""
-    function, plan = subject.laid_out, subject.staged.memory
+    function, plan = subject.laid_out, subject.lowered_kernel.memory
     result = subject.about(
         allocations(function, plan), lambda allocation: allocation.op, "shared memory"
     )
@@ -89,7 +89,7 @@ class _Time:
             yield line([(x, 12), (x, 2 * LINE)], "faint")
             words = block.label
             low = x < free
-            yield text(x + 3, 2 * LINE - 4 if low else 12, clipped(words, max(width, 60)), "soft")
+            yield text(x + 3, 2 * LINE - 4 if low else 12, clip(words, max(width, 60)), "soft")
             free = x + 3 + len(words) * CHARACTER if not low else free
 
     def bands(self, height: float) -> Iterator[str]:
@@ -119,7 +119,7 @@ def _bars(
     for row, allocation in enumerate(allocations):
         y = row * _BAR + 3
         words = f"{_name(names, allocation)}: {_bytes(allocation.size)}, {place(allocation.op)}"
-        yield text(MARGIN, y + 11, clipped(words, _LEFT - 2 * MARGIN))
+        yield text(MARGIN, y + 11, clip(words, _LEFT - 2 * MARGIN))
         for x, width in _extents(time, allocation):
             yield rect(
                 x, y, width, _BAR - 4, "cell", colours[id(allocation)], _title(names, allocation)

@@ -37,12 +37,12 @@ text{font:11px "DejaVu Sans Mono",ui-monospace,Menlo,Consolas,monospace;fill:#1f
 .mark{stroke:#101418}.clash{fill:none;stroke:#c4161c;stroke-width:2}
 .cell{stroke:#fff;stroke-width:.6}.code{font-size:10px}.flat{shape-rendering:crispEdges}
 .memory{fill:#ddf0ff;stroke:#5a8fc0}.heavy{fill:#d9f5df;stroke:#4f9d63}
-.carried{fill:#fbf1d0;stroke:#b39b45}.turn{fill:#f3e3f9;stroke:#9d6db3}
+.carried{fill:#fbf1d0;stroke:#b39b45}.branch{fill:#f3e3f9;stroke:#9d6db3}
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.soft{fill:#9aa4af}.bad{fill:#ff7b72}
 .in{fill:#101418}.paper{fill:#14181e}.box{fill:#20262e;stroke:#7d8793}.frame{stroke:#7d8793}
 .faint{stroke:#39424d}.band{fill:#1c222a}.edge{stroke:#8fb2d6}.tip{fill:#8fb2d6}
 .memory{fill:#15324c;stroke:#5a8fc0}.heavy{fill:#16351f;stroke:#4f9d63}
-.carried{fill:#383013;stroke:#b39b45}.turn{fill:#332040;stroke:#9d6db3}
+.carried{fill:#383013;stroke:#b39b45}.branch{fill:#332040;stroke:#9d6db3}
 .rule{stroke:#ff7b72}.clash{stroke:#ff7b72}.cell{stroke:#14181e}}
 """
 
@@ -75,14 +75,14 @@ def rect(
     return f"{head}><title>{escape(title)}</title></rect>" if title else head + "/>"
 
 
-def piece(x: float, y: float, width: float, height: float) -> str:
+def subpath(x: float, y: float, width: float, height: float) -> str:
     """A rectangle as part of the path of an area."""
     return f"M{_n(x)} {_n(y)}h{_n(width)}v{_n(height)}h{_n(-width)}z"
 
 
-def area(pieces: Iterable[str], fill: str, title: str, kind: str = "cell") -> str:
+def area(subpaths: Iterable[str], fill: str, title: str, kind: str = "cell") -> str:
     """Rectangles of one colour that say `title` when one of them is pointed at."""
-    path = "".join(pieces)
+    path = "".join(subpaths)
     return f'<path class="{kind}" d="{path}" fill="{fill}"><title>{escape(title)}</title></path>'
 
 
@@ -140,7 +140,7 @@ def thread_colour(warp: int, lane: int) -> str:
     return warp_colour(warp, 0.50 + lane % 32 * 0.36 / 31)
 
 
-def clipped(words: str, width: float, character: float = CHARACTER) -> str:
+def clip(words: str, width: float, character: float = CHARACTER) -> str:
     """`words`, or their beginning with an ellipsis where they are wider than `width`."""
     most = max(1, int(width / character))
     return words if len(words) <= most else words[: most - 1] + "…"
@@ -161,12 +161,12 @@ class Sheet:
     def words(self, words: str, kind: str = "", x: float = MARGIN) -> None:
         """A line of text, broken into several where it is wider than the picture."""
         size = SMALL if "small" in kind else CHARACTER
-        for part in wrapped(words, int((self.width - x - MARGIN) / size)):
+        for part in wrap(words, int((self.width - x - MARGIN) / size)):
             self.parts.append(text(x, self.y + 11, part, kind))
             self.y += LINE
 
     def skip(self, height: float) -> None:
-        """Room."""
+        """Empty space."""
         self.y += height
 
     def put(self, height: float, parts: Iterable[str], x: float = 0, label: str = "") -> None:
@@ -189,7 +189,7 @@ class Sheet:
         return document(self.width, self.y + MARGIN, self.parts, self.title)
 
 
-def wrapped(words: str, most: int) -> list[str]:
+def wrap(words: str, most: int) -> list[str]:
     """Lines of up to `most` characters, broken between words."""
     lines, left = [""], words.split(" ")
     for word in left:

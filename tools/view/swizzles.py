@@ -20,7 +20,7 @@ from tileir.layout_bits import apply, inverse
 from tileir.op import Op
 from tileir.values import Value
 
-Moved = Callable[[int], int]
+OffsetMap = Callable[[int], int]
 """From an offset in shared memory to what it would be."""
 
 
@@ -30,21 +30,21 @@ class Region:
 
     start: int
     end: int
-    moved: Moved
+    map_offset: OffsetMap
 
 
-def straightened(function: Function, plan: SharedMemoryPlan, op: Op) -> Moved | None:
+def plain_offset_of(function: Function, plan: SharedMemoryPlan, op: Op) -> OffsetMap | None:
     """From offsets that `op` accesses to those without swizzling and padding; None where there is
     neither."""
     regions = list(_regions(function, plan, op))
     if not regions:
         return None
 
-    def moved(offset: int) -> int:
+    def map_offset(offset: int) -> int:
         result = next((r for r in regions if r.start <= offset < r.end), None)
-        return offset if result is None else result.moved(offset)
+        return offset if result is None else result.map_offset(offset)
 
-    return moved
+    return map_offset
 
 
 def _regions(function: Function, plan: SharedMemoryPlan, op: Op) -> Iterator[Region]:
@@ -71,10 +71,10 @@ def _tile(place: SharedTile, slots: int) -> Iterator[Region]:
     """A tile whose chunks are permuted by the row's number."""
     if place.swizzle:
         start, end = place.base, place.base + slots * place.bytes
-        yield Region(start, end, lambda offset: packed(place, offset))
+        yield Region(start, end, lambda offset: unswizzled_offset(place, offset))
 
 
-def packed(place: SharedTile, offset: int) -> int:
+def unswizzled_offset(place: SharedTile, offset: int) -> int:
     """The offset, were chunks in order."""
     plane, within = divmod(offset - place.base, place.plane)
     row, column = divmod(within, place.pitch)
@@ -86,7 +86,7 @@ def packed(place: SharedTile, offset: int) -> int:
 def _conversion_regions(op: Any, base: int) -> Iterator[Region]:
     """A conversion's passage, row-major instead; of tiles that pass in one iteration."""
     staged = conversion(op.source.type, op.layout)
-    if isinstance(staged, Staging) and staged.rounds == 1:
+    if isinstance(staged, Staging) and staged.iterations == 1:
         yield Region(
             base, base + staged.bytes, lambda offset: base + _row_major(staged, offset - base)
         )

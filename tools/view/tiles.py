@@ -10,7 +10,7 @@ from math import prod
 import attrs
 
 from tileir.layout import Layout, Vector
-from tileir.tools.view.svg import SMALL, area, piece, text
+from tileir.tools.view.svg import SMALL, area, subpath, text
 
 Owner = tuple[int, int, int]
 """Warp, lane, register."""
@@ -73,7 +73,7 @@ class Frame:
         return self.rows >= _rows(self.shape, self.wrap)
 
 
-def framed(
+def fit_frame(
     shape: Vector, wide: float, high: float, most: float, short: int = 64, least: float = 0.5
 ) -> Frame:
     """The frame that fits `wide` by `high` pixels with elements of `least` to `most`, lower rows
@@ -98,7 +98,7 @@ def drawing(frame: Frame, cells: Mapping[Vector, Cell]) -> Drawing:
     result = list(runs(frame, cells))
     for column, row, count, rows, cell in _blocks(result) if kind == "flat" else _single(result):
         x, y, width = column * scale, row * scale, count * scale
-        shapes.setdefault(cell, []).append(piece(x, y, width, rows * scale))
+        shapes.setdefault(cell, []).append(subpath(x, y, width, rows * scale))
         if scale >= 10 and len(cell[1]) * SMALL < width:
             labels.append(text(x + width / 2, y + scale / 2 + 3, cell[1], "in", "middle"))
     areas = [area(path, fill, title, kind) for (fill, _, title), path in shapes.items()]
@@ -152,6 +152,6 @@ def _unravel(index: int, shape: Vector) -> Vector:
     return tuple(reversed(result))
 
 
-def shown(shape: Sequence[int]) -> str:
+def shape_text(shape: Sequence[int]) -> str:
     """Extents as text."""
     return "x".join(map(str, shape))

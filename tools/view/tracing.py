@@ -30,23 +30,23 @@ WARP = 32
 @attrs.frozen(eq=False)
 class Access:
     """One instruction of all threads: `size` bytes from `addresses` [thread] by those that
-    `held`. `kind` is load, store, copy, atomic or matrix; `shared` tells where."""
+    `active`. `kind` is load, store, copy, atomic or matrix; `shared` tells where."""
 
     kind: str
     shared: bool
     size: int
     addresses: Array
-    held: Array
+    active: Array
 
     def warp(self, number: int) -> list[int | None]:
         """Address by lane; None for lanes that take no part."""
         lanes = range(number * WARP, (number + 1) * WARP)
-        return [int(self.addresses[i]) if self.held[i] else None for i in lanes]
+        return [int(self.addresses[i]) if self.active[i] else None for i in lanes]
 
     @property
     def warps(self) -> list[int]:
         """The warps any of whose lanes take part."""
-        return [int(w) for w in np.flatnonzero(self.held.reshape(-1, WARP).any(axis=1))]
+        return [int(w) for w in np.flatnonzero(self.active.reshape(-1, WARP).any(axis=1))]
 
 
 @attrs.frozen
@@ -86,7 +86,7 @@ class Trace:
     def note(self, op: Op, run: int, access: Access) -> None:
         """An access by the `run`-th op executed."""
         last_run = self._runs.get(op)
-        empty = not any(a.held.any() for a in self.accesses.get(op, ()))
+        empty = not any(a.active.any() for a in self.accesses.get(op, ()))
         if last_run != run and not empty:
             return
         if last_run != run:
@@ -101,7 +101,7 @@ class Trace:
         return "", address
 
 
-def traced(subject: Subject) -> tuple[Trace, Subject]:
+def run_and_trace(subject: Subject) -> tuple[Trace, Subject]:
     """Run program instance `subject.program` on the inputs that the module's metadata describes;
     what it accessed, and the subject as it is compiled for these inputs.
 
@@ -114,7 +114,13 @@ def traced(subject: Subject) -> tuple[Trace, Subject]:
     values = [arguments[str(p.name)] for p in subject.function.parameters]
     machine, blocks = target(subject.target), prod(plan.grid)
     done, grid, passed = planned_launch(
-        subject.module, machine, subject.staged, dict(subject.options), plan.grid, values, blocks
+        subject.module,
+        machine,
+        subject.lowered_kernel,
+        dict(subject.options),
+        plan.grid,
+        values,
+        blocks,
     )
     subject = subject.compiled_as(done)
     names = [str(p.name) for p, v in zip(subject.function.parameters, values, strict=True)
@@ -167,10 +173,10 @@ class _Traced(Counted, simt.SimtThread):
         super().__init__(*rest)
         self.trace, self.counts = trace, trace.counts
 
-    def note(self, kind: str, shared: bool, size: int, at: Array, held: Array) -> None:
+    def note(self, kind: str, shared: bool, size: int, at: Array, active: Array) -> None:
         """An access of the op whose rule runs."""
         assert self.op is not None
-        access = Access(kind, shared, size, at.astype(np.int64), held.copy())
+        access = Access(kind, shared, size, at.astype(np.int64), active.copy())
         self.trace.note(self.op, self.runs, access)
 
     def load_global(
@@ -241,10 +247,10 @@ for _name, _at in (
     setattr(_Traced, _name, _atomically(_name, _at))
 
 
-def grouped(trace: Trace, shared: bool) -> Mapping[Op, list[Access]]:
+def accesses_by_op(trace: Trace, shared: bool) -> Mapping[Op, list[Access]]:
     """Per op its accesses of one memory, without empty ones."""
     result = {
-        op: [a for a in accesses if a.shared == shared and a.held.any()]
+        op: [a for a in accesses if a.shared == shared and a.active.any()]
         for op, accesses in trace.accesses.items()
     }
     return {op: accesses for op, accesses in result.items() if accesses}

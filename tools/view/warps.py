@@ -11,19 +11,19 @@ from tileir.errors import ToolError
 from tileir.tools.inputs import recipe
 from tileir.tools.view.input import Subject
 from tileir.tools.view.loop_nest import Space, lines, space
-from tileir.tools.view.naming import Names, concerns, counted, place
+from tileir.tools.view.naming import Names, concerns, count_text, place
 from tileir.tools.view.svg import (
     LINE,
     MARGIN,
     Sheet,
-    clipped,
+    clip,
     group,
     line,
     rect,
     text,
     warp_colour,
 )
-from tileir.tools.view.tiles import Cell, Drawing, drawing, framed, owners, shown
+from tileir.tools.view.tiles import Cell, Drawing, drawing, fit_frame, owners, shape_text
 from tileir.types import Scalar, Tile
 from tileir.values import Value
 
@@ -61,7 +61,7 @@ def _select(subject: Subject, names: Names) -> Space | None:
     ops = (op for function in subject.laid_out_functions for op in function.ops)
     result = [s for s in map(space, ops) if s is not None]
     if subject.value is not None:
-        subject.named(*subject.laid_out_functions)
+        subject.find_value(*subject.laid_out_functions)
         about = [s for s in result if concerns(s.op, subject.value, names)]
         defines = [s for s in about if subject.value in names.results(s.op).split(", ")]
         return next(iter([*defines, *about]), None)
@@ -84,7 +84,7 @@ def _statements(sheet: Sheet, subject: Subject, names: Names, it: Space) -> None
     ops = [*before, it.op]
     sheet.words("the op, and those that define what it reads", "head")
     for number, op in enumerate(ops, 1):
-        words = f"S{number}  {clipped(names.op(op), 780)}   ({place(op)})"
+        words = f"S{number}  {clip(names.op(op), 780)}   ({place(op)})"
         sheet.words(words, "" if op is it.op else "soft")
     sheet.skip(8)
 
@@ -92,11 +92,11 @@ def _statements(sheet: Sheet, subject: Subject, names: Names, it: Space) -> None
 def _space(sheet: Sheet, it: Space) -> None:
     """The iterations, by the warp that does them."""
     size = it.tile.size * it.steps
-    sheet.words(f"iterations: {shown(it.shape)}, {size} in all", "head")
+    sheet.words(f"iterations: {shape_text(it.shape)}, {size} in all", "head")
     owned = owners(it.tile.layout, it.tile.shape)
     cells = {at: (warp_colour(h[0][0]), "", _by(h)) for at, h in owned.items()}
     depth = min(70.0, 6.0 * it.steps) if it.steps > 1 else 0.0
-    frame = framed(it.tile.shape, 420 if len(it.tile.shape) > 1 else 900, 260, 14.0, 128)
+    frame = fit_frame(it.tile.shape, 420 if len(it.tile.shape) > 1 else 900, 260, 14.0, 128)
     face = drawing(frame, cells)
     parts = [*_depth(face, it.steps, depth), group(0, depth / 2, face.parts)]
     sheet.put(face.height + depth / 2 + 10, parts, MARGIN, label="space")
@@ -104,13 +104,13 @@ def _space(sheet: Sheet, it: Space) -> None:
         sheet.words(f"… the first {frame.rows} rows", "soft")
 
 
-def _by(holders: Sequence[tuple[int, int, int]]) -> str:
-    warps = list(dict.fromkeys(w for w, _, _ in holders))
+def _by(owners_: Sequence[tuple[int, int, int]]) -> str:
+    warps = list(dict.fromkeys(w for w, _, _ in owners_))
     return "warp " + ", ".join(map(str, warps))
 
 
 def _depth(face: Drawing, steps: int, depth: float) -> Iterator[str]:
-    """Behind the face of a dot's accumulator, the products of each element."""
+    """The K dimension of a dot, drawn as the depth of a box whose face is the accumulator."""
     if not depth:
         return
     for step in range(steps + 1):
@@ -120,7 +120,7 @@ def _depth(face: Drawing, steps: int, depth: float) -> Iterator[str]:
             yield line([(x, y), (right, y), (right, bottom)], "frame" if step == steps else "faint")
     for x, y in ((0.0, 0.0), (face.width, 0.0), (face.width, face.height)):
         yield line([(x, y + depth / 2), (x + depth, y)], "frame")
-    words = f"{counted(steps, 'product')} summed"
+    words = f"K = {steps}"
     yield text(face.width + depth + 8, depth / 2 + 8, words, "soft")
 
 
@@ -128,7 +128,7 @@ def _warps(sheet: Sheet, names: Names, it: Space) -> None:
     """A block on a multiprocessor: what each warp does, and its loops."""
     layout, owned = it.tile.layout, owners(it.tile.layout, it.tile.shape)
     warps, each = layout.size("warp"), layout.size("register") * it.steps
-    sheet.words(f"on a multiprocessor: {counted(warps, 'warp')} of 32 lanes", "head")
+    sheet.words(f"on a multiprocessor: {count_text(warps, 'warp')} of 32 lanes", "head")
     shown_warps = range(min(warps, _MOST_WARPS))
     columns = min(4, len(shown_warps))
     wide = (_WIDE - 10 * (columns - 1)) / columns
@@ -136,16 +136,16 @@ def _warps(sheet: Sheet, names: Names, it: Space) -> None:
     height = 0.0
     for warp in shown_warps:
         cells: dict[tuple[int, ...], Cell] = {}
-        for at, holders in owned.items():
-            mine = any(w == warp for w, _, _ in holders)
+        for at, owners_ in owned.items():
+            mine = any(w == warp for w, _, _ in owners_)
             cells[at] = (warp_colour(warp), "", f"warp {warp}") if mine else _OTHERS
-        result = drawing(framed(it.tile.shape, wide - 20, 130, 6.0), cells)
+        result = drawing(fit_frame(it.tile.shape, wide - 20, 130, 6.0), cells)
         height = result.height + 2 * LINE + 8
         x, y = warp % columns * (wide + 10), warp // columns * (height + 10)
         body = [
             rect(0, 0, wide, height, "box"),
             text(10, LINE - 2, f"warp {warp}", "head"),
-            text(70, LINE - 2, clipped(f"{each} iterations a lane", wide - 80), "soft"),
+            text(70, LINE - 2, clip(f"{each} iterations a lane", wide - 80), "soft"),
             group(10, LINE + 6, result.parts),
         ]
         parts.append(group(MARGIN + x, y, body))
@@ -169,7 +169,7 @@ def _instances(sheet: Sheet, subject: Subject) -> None:
     except ToolError:
         return
     every = list(product(*(range(n) for n in reversed(grid))))
-    sheet.words(f"on a GPU: {counted(len(every), 'instance')} of {subject.name}", "head")
+    sheet.words(f"on a GPU: {count_text(len(every), 'instance')} of {subject.name}", "head")
     wide = (_WIDE - 10 * (_MOST_SMS - 1)) / _MOST_SMS
     parts: list[str] = []
     for sm in range(min(_MOST_SMS, len(every))):

@@ -28,7 +28,7 @@ def pass_through(
     thread = lowering.thread
     values: Fragment = [thread.constant(element, 0)] * _registers(staged.target)
     synchronize = thread.warp_barrier if near else thread.barrier
-    for number in range(staged.rounds):
+    for number in range(staged.iterations):
         if number:
             synchronize()
         store_staged(lowering, fragment, element, staged, base, number)
@@ -94,7 +94,7 @@ class _Address:
     def __init__(self, lowering: Lowering, staged: Staging, layout: Layout) -> None:
         self.lowering, self.staged, self.layout = lowering, staged, layout
         columns = _by_thread(layout, staged.low)
-        self.mask, self.swapped = 0, dict[int, str]()
+        self.mask, self.flipped = 0, dict[int, str]()
         for column in columns:
             self.mask |= column
         self.moving = exclusive_or(lowering, columns)
@@ -119,7 +119,7 @@ class _Address:
                     k = thread.binary("udiv", I32, index(), thread.integer(digit.weight))
                     k = thread.binary("urem", I32, k, thread.integer(digit.count))
                     terms.append(thread.binary("mul", I32, k, thread.integer(step), "nsw nuw"))
-        return _sum(self.lowering, terms), most
+        return _add_all(self.lowering, terms), most
 
     def _thread(self) -> str:
         return self.lowering.thread.thread()
@@ -132,21 +132,22 @@ class _Address:
             return self._by_coordinates(register, base, number)
         fixed = self.staged.low(v)
         first = (fixed & ~self.mask) + self.staged.high(v)
-        moving = self._swapped(fixed & self.mask)
+        moving = self._flip_bits(fixed & self.mask)
         low, limit = self._iteration(number)
-        total = _sum(self.lowering, [x for x in (moving, self.boxes) if x is not None])
-        return self._placed(total, first - low, self.mask + self.most, limit, base)
+        total = _add_all(self.lowering, [x for x in (moving, self.boxes) if x is not None])
+        return self._bounded_offset(total, first - low, self.mask + self.most, limit, base)
 
     def _iteration(self, number: int) -> tuple[int, int]:
         """The first offset of an iteration, and its bytes; with a single iteration, more than any
         offset."""
         limit = self.staged.bytes_at_once
-        return (number * limit, limit) if self.staged.rounds > 1 else (0, 1 << 31)
+        return (number * limit, limit) if self.staged.iterations > 1 else (0, 1 << 31)
 
-    def _placed(
+    def _bounded_offset(
         self, total: str | None, fixed: int, most: int, limit: int, base: int
     ) -> tuple[str, str | None]:
-        """`total` of at most `most`, plus `fixed`, if that is from 0 to `limit`."""
+        """The offset `total` + `fixed` from `base`, `total` being at most `most`, and the condition
+        that it is in [0, `limit`)."""
         thread = self.lowering.thread
         if total is None:
             most = 0
@@ -161,15 +162,15 @@ class _Address:
         offset = thread.binary("add", I32, total, thread.integer(fixed))
         return at, thread.compare("ult", I32, offset, thread.integer(limit))
 
-    def _swapped(self, bits: int) -> str | None:
-        """The thread's part with `bits` of it turned over."""
+    def _flip_bits(self, bits: int) -> str | None:
+        """The thread's part of the offset with `bits` flipped."""
         if self.moving is None or not bits:
             return self.moving
-        if bits not in self.swapped:
+        if bits not in self.flipped:
             thread = self.lowering.thread
-            turned = thread.binary("xor", I32, self.moving, thread.integer(bits))
-            self.swapped[bits] = turned
-        return self.swapped[bits]
+            flipped = thread.binary("xor", I32, self.moving, thread.integer(bits))
+            self.flipped[bits] = flipped
+        return self.flipped[bits]
 
     def _has_overlap(self) -> bool:
         """Whether registers and threads share bits between boxes, whose offsets then do not add."""
@@ -190,7 +191,7 @@ class _Address:
             at = self.lowering.coordinate(self.layout, register, d)
             terms.append(thread.binary("mul", I32, at, thread.integer(stride), "nsw nuw"))
         low, limit = self._iteration(number)
-        return self._placed(_sum(self.lowering, terms), -low, staged.bytes, limit, base)
+        return self._bounded_offset(_add_all(self.lowering, terms), -low, staged.bytes, limit, base)
 
 
 def _by_thread(layout: Layout, part: Callable[[Vector], int]) -> list[int]:
@@ -219,7 +220,7 @@ def exclusive_or(lowering: Lowering, columns: Sequence[int]) -> str | None:
     return total
 
 
-def _sum(lowering: Lowering, terms: list[str]) -> str | None:
+def _add_all(lowering: Lowering, terms: list[str]) -> str | None:
     total: str | None = None
     for term in terms:
         if total is None:
@@ -239,7 +240,7 @@ def both(lowering: Lowering, a: str | None, b: str | None) -> str | None:
 # Between the lanes of a warp ----------------------------------------------------------------
 
 
-def shuffled(
+def shuffle_tile(
     lowering: Lowering, fragment: Fragment, element: Element, plan: ShufflePlan, blocks: int
 ) -> Fragment:
     """The handles of a tile after `plan`, which is applied to each of `blocks` equal parts of the
@@ -247,25 +248,27 @@ def shuffled(
     size, results = len(fragment) // blocks, list[str]()
     for block in range(blocks):
         part = fragment[block * size : (block + 1) * size]
-        results += _shuffled(lowering, part, element, plan)
+        results += _shuffle_block(lowering, part, element, plan)
     return results
 
 
-def _shuffled(
+def _shuffle_block(
     lowering: Lowering, fragment: Fragment, element: Element, plan: ShufflePlan
 ) -> Fragment:
     kind = element if plan.packed == 1 else I32
-    words = [packed(lowering, element, [fragment[r] for r in group]) for group in plan.source]
-    words = _swapped(lowering, kind, words, plan.before)
+    words = [
+        pack_elements(lowering, element, [fragment[r] for r in group]) for group in plan.source
+    ]
+    words = _swap_registers(lowering, kind, words, plan.before)
     lanes = exclusive_or(lowering, plan.lanes) if plan.moves_lanes else None
     came = [
         _read(lowering, kind, words[permutation], lanes, mask, plan.moves_lanes)
-        for permutation, mask in zip(plan.given, plan.masks, strict=True)
+        for permutation, mask in zip(plan.words, plan.masks, strict=True)
     ]
-    came = _swapped(lowering, kind, came, plan.after)
+    came = _swap_registers(lowering, kind, came, plan.after)
     results: Fragment = [""] * (len(plan.target) * plan.packed)
     for group, word in zip(plan.target, came, strict=True):
-        values = unpacked(lowering, element, word, len(group))
+        values = unpack_elements(lowering, element, word, len(group))
         for register, value in zip(group, values, strict=True):
             results[register] = value
     return results
@@ -283,10 +286,10 @@ def _read(
     return thread.shuffle_index(kind, word, lane)
 
 
-def _swapped(
+def _swap_registers(
     lowering: Lowering, kind: Element, words: list[str], swaps: Sequence[Swap]
 ) -> list[str]:
-    """`words` after the swaps that a lane makes."""
+    """`words` after the register swaps `swaps`."""
     thread = lowering.thread
     for swap in swaps:
         odd = _parity(lowering, swap.lanes)
@@ -309,7 +312,7 @@ def _parity(lowering: Lowering, lanes: int) -> str:
     return thread.once(f"parity {lanes}", make)
 
 
-def packed(lowering: Lowering, element: Element, values: Sequence[str]) -> str:
+def pack_elements(lowering: Lowering, element: Element, values: Sequence[str]) -> str:
     """Small elements side by side in one i32, the first lowest; a single element as it is."""
     if len(values) == 1:
         return values[0]
@@ -326,8 +329,8 @@ def side_by_side(thread: Any, element: Element, values: Sequence[Any]) -> Any:
     return reduce(lambda a, b: thread.binary("or", I32, a, b), words)
 
 
-def unpacked(lowering: Lowering, element: Element, word: str, count: int) -> list[str]:
-    """What `packed` put into `word`."""
+def unpack_elements(lowering: Lowering, element: Element, word: str, count: int) -> list[str]:
+    """The `count` elements that `pack_elements` put into `word`."""
     if count == 1:
         return [word]
     if count * element.bits == 32:

@@ -23,7 +23,7 @@ def load_matrices(lowering: Lowering, window: Window, tile: Tile) -> Fragment | 
         return None
     starts = tile.layout.registers[:: _WORD // tile.element.bytes]
     words: Fragment = []
-    for handle, constant, taken in _named(lowering, window, tile.layout, starts):
+    for handle, constant, taken in _row_addresses(lowering, window, tile.layout, starts):
         count = len(taken)
         words += lowering.thread.load_matrix(tile.element, count, transposed, handle, constant)
     return words
@@ -46,17 +46,17 @@ def store_matrices(
     ]  # fmt: skip
     if registers is not None and len(registers) != len(starts) * each:
         return False
-    for handle, constant, taken in _named(lowering, window, tile.layout, starts):
+    for handle, constant, taken in _row_addresses(lowering, window, tile.layout, starts):
         values = [x for v in taken for x in fragment[first[v] :][:each]]
         lowering.thread.store_matrix(tile.element, transposed, handle, constant, values)
     return True
 
 
-def _named(
+def _row_addresses(
     lowering: Lowering, window: Window, layout: Layout, starts: Sequence[Vector]
 ) -> Iterator[tuple[Any, int, Sequence[Vector]]]:
-    """Where each lane finds the row it names, a handle and a constant, of the matrices that each
-    of the instructions for those at `starts` takes."""
+    """Per instruction: the address of the matrix row that a lane passes, as a handle and a
+    constant, and which matrices of `starts` the instruction moves."""
     addresses_of_bits: dict[tuple[Vector, ...], Addresses] = {}
     at = 0
     while at < len(starts):
@@ -90,7 +90,7 @@ def _direction(window: Window, tile: Tile) -> bool | None:
     bits = each.bit_length() - 1
     rows, columns = _units(place.slow), _units(place.fast)
     lanes = (columns(each), columns(2 * each), rows(1), rows(2), rows(4))
-    aligned = _aligned(window, layout, each)
+    aligned = _is_aligned(window, layout, each)
     if layout.lane == lanes and layout.register[:bits] == tuple(
         columns(1 << i) for i in range(bits)
     ):
@@ -105,7 +105,7 @@ def _units(dim: int) -> Any:
     return lambda step: (0, step) if dim else (step, 0)
 
 
-def _aligned(window: Window, layout: Layout, each: int) -> bool:
+def _is_aligned(window: Window, layout: Layout, each: int) -> bool:
     """Whether every matrix begins at a row that is a multiple of 8 and at a chunk."""
     place = window.place
     chunk, fixed = CHUNK // place.element.bytes, window.fixed

@@ -37,7 +37,7 @@ def reduce_within_thread(lowering: Lowering, op: Any) -> list[Item]:
 
 
 def reduce_across_threads(lowering: Lowering, op: Any, items: list[Item]) -> list[Fragment]:
-    """The fragments of the results, of what threads `reduce_within_thread`."""
+    """The fragments of the results, from `items` of `reduce_within_thread`."""
     source: Layout = op.values[0].type.layout
     elements = [scalar_of(v.type) for v in op.values]
     join, padded = _join(lowering, op)
@@ -81,10 +81,11 @@ def _across_lanes(
     lowering: Lowering, elements: Sequence[Element], items: list[Item], masks: list[int],
     join: Join, splits: int,
 ) -> list[Item]:  # fmt: skip
-    """Every item joined over the lanes that differ in the bits of `masks`.
+    """Every item combined over the lanes that differ in the bits of `masks`.
 
-    In the first `splits` steps two lanes take half of the items each, so that the next step has
-    half as much to do; in the end they tell each other. The other steps are butterflies.
+    In each of the first `splits` steps a pair of lanes divides the items between them, so that the
+    next step has half as many; at the end they exchange the results. The other steps are
+    butterflies.
     """
     left, split = list(masks), list[int]()
     for _ in range(splits):
@@ -93,12 +94,14 @@ def _across_lanes(
             _ordered_pair(lowering, elements, mask, a, b)
             for a, b in zip(items[:half], items[half:], strict=True)
         ]
-        items = [join(mine, _shuffled(lowering, elements, other, mask)) for mine, other in pairs]
+        items = [
+            join(mine, _shuffle_item(lowering, elements, other, mask)) for mine, other in pairs
+        ]
         split.append(mask)
     for mask in left:
-        items = [join(item, _shuffled(lowering, elements, item, mask)) for item in items]
+        items = [join(item, _shuffle_item(lowering, elements, item, mask)) for item in items]
     for mask in reversed(split):
-        others = [_shuffled(lowering, elements, item, mask) for item in items]
+        others = [_shuffle_item(lowering, elements, item, mask) for item in items]
         pairs = [
             _ordered_pair(lowering, elements, mask, a, b)
             for a, b in zip(items, others, strict=True)
@@ -133,7 +136,7 @@ def reduction_bytes(op: Any) -> int:
     sizes = [scalar_of(v.type).bytes for v in op.values]
     if isinstance(op.combiner, str) and _may_lack(op):
         sizes.append(1)
-    return sum(_aligned(count * size) for size in sizes)
+    return sum(_align_to_16(count * size) for size in sizes)
 
 
 def combine_function(
@@ -148,10 +151,10 @@ def combine_function(
         operands = [*zip(elements, a, strict=False), *zip(elements, b, strict=False)]
         return tuple(lowering.thread.call(f"f.{op.combiner}", list(elements), operands))
 
-    return _flagged(lowering, elements, call) if flagged else call
+    return _optional_join(lowering, elements, call) if flagged else call
 
 
-def _flagged(lowering: Lowering, elements: Sequence[Element], call: Join) -> Join:
+def _optional_join(lowering: Lowering, elements: Sequence[Element], call: Join) -> Join:
     """Combine items of which either may be absent, as its last handle states."""
     thread = lowering.thread
 
@@ -212,7 +215,7 @@ def _or_identity(lowering: Lowering, op: Any, item: Item, inside: str | None) ->
     return (lowering.thread.select(element, inside, item[0], neutral),)
 
 
-def _shuffled(lowering: Lowering, elements: Sequence[Element], item: Item, mask: int) -> Item:
+def _shuffle_item(lowering: Lowering, elements: Sequence[Element], item: Item, mask: int) -> Item:
     thread = lowering.thread
     return tuple(thread.shuffle_xor(e, x, mask) for e, x in zip(elements, item, strict=True))
 
@@ -236,7 +239,7 @@ def _across_warps(
     bases, base = list[int](), lowering.scratch[op]
     for element in elements:
         bases.append(base)
-        base += _aligned(count * warps * element.bytes)
+        base += _align_to_16(count * warps * element.bytes)
     place = WarpPartials(tuple(bases), warps, tuple(elements))
     indices = [element_index(lowering, result, r) for r in range(len(items))]
     which = lowering.offset(_warp_index(source, op.axis), 0)
@@ -269,7 +272,7 @@ def _joined_by_lanes(lowering: Lowering, place: WarpPartials, index: str, join: 
         own += thread.load_shared(element, 1, partial(lowering, place, i, index, lane))
     item: Item = tuple(own)
     for bit in range(place.warps.bit_length() - 1):
-        item = join(item, _shuffled(lowering, place.elements, item, 1 << bit))
+        item = join(item, _shuffle_item(lowering, place.elements, item, 1 << bit))
     return item
 
 
@@ -352,5 +355,5 @@ def _may_lack(op: Any) -> bool:
     return op.predicate is not None or op.values[0].type.layout.extents != op.values[0].type.shape
 
 
-def _aligned(size: int) -> int:
+def _align_to_16(size: int) -> int:
     return -(-size // 16) * 16

@@ -84,7 +84,9 @@ def scan_bytes(op: Any) -> int:
     """Shared memory of a `scan`: one value per operand, row, block and warp along the axis."""
     source: Layout = op.values[0].type.layout
     sizes = [scalar_of(v.type).bytes for v in op.values] + [1] * _flags(op)
-    return sum(_aligned(count * size) for count in _positions(source, op.axis) for size in sizes)
+    return sum(
+        _align_to_16(count * size) for count in _positions(source, op.axis) for size in sizes
+    )
 
 
 def _positions(source: Layout, axis: int) -> Iterator[int]:
@@ -156,7 +158,7 @@ class _Scan:
                 run[0].kind
             ]
             blocks = step(blocks, run, last)
-        return self._joined(blocks, len(elements))
+        return self._results(blocks, len(elements))
 
     def _items(self, flags: bool) -> Iterator[tuple[int, Vector, Item]]:
         """Register, coordinates and element. Leading padding is the identity."""
@@ -215,19 +217,19 @@ class _Scan:
         for block in blocks.values():
             carry: _Carry | None = None
             for index, digit in enumerate(run):
-                other = self._shuffled(block.total, digit.weight)
+                other = self._shuffle_item(block.total, digit.weight)
                 upper = self._set(digit.weight, not self.op.reverse)
                 carry = self._before_where(upper, other, carry)
                 if not last or index + 1 < len(run):
-                    block.total = self._ordered(upper, other, block.total)
+                    block.total = self._join_in_order(upper, other, block.total)
             self._lead(block, carry)
         return blocks
 
-    def _ordered(self, upper: str, other: Item, mine: Item) -> Item:
-        """Both halves, the lower one first."""
+    def _join_in_order(self, upper: str, other: Item, mine: Item) -> Item:
+        """`other` and `mine` combined, the one of the lower lane first."""
         if not isinstance(self.op.combiner, str):
             return self.join(mine, other)
-        return self._chosen(upper, self.join(other, mine), self.join(mine, other))
+        return self._select(upper, self.join(other, mine), self.join(mine, other))
 
     def _warps(
         self, blocks: dict[Vector, _Block], run: list[_Digit], last: bool
@@ -262,7 +264,7 @@ class _Scan:
             if carry is None:
                 carry = _Carry(so_far, after)
             else:
-                carry = _Carry(self._chosen(after, so_far, carry.item), carry.has)
+                carry = _Carry(self._select(after, so_far, carry.item), carry.has)
         self._lead(block, carry)
         if not last and so_far is not None:
             block.total = self.join(so_far, totals[order[-1]])
@@ -274,7 +276,7 @@ class _Scan:
         count = prod(self.source.slice(axis).extents) * prod(d.count for d in above)
         for element in self.elements:
             bases.append(self.base)
-            self.base += _aligned(count * element.bytes)
+            self.base += _align_to_16(count * element.bytes)
         return WarpPartials(tuple(bases), prod(d.count for d in run), tuple(self.elements))
 
     def _index(self, vector: Vector, run: list[_Digit]) -> str:
@@ -310,10 +312,10 @@ class _Scan:
         """A layout in which threads along the axis below `run` are replicated."""
         axis, below = self.op.axis, run[0].step
 
-        def kept(v: Vector) -> Vector:
+        def collapse(v: Vector) -> Vector:
             return (0,) * len(v) if 0 < v[axis] < below else v
 
-        lanes, warps = (tuple(map(kept, self.source.atom(a))) for a in ("lane", "warp"))
+        lanes, warps = (tuple(map(collapse, self.source.atom(a))) for a in ("lane", "warp"))
         repeats: list[Repeat] = []
         digits = iter(self.source.digits("warp"))
         for repeat in self.source.repeats:
@@ -336,10 +338,10 @@ class _Scan:
             return first
         both = self.join(first.item, then.item)
         if then.has is not None:
-            both = self._chosen(then.has, both, first.item)
+            both = self._select(then.has, both, first.item)
         if first.has is None:
             return _Carry(both, None)
-        item = self._chosen(first.has, both, then.item)
+        item = self._select(first.has, both, then.item)
         if then.has is None:
             return _Carry(item, None)
         return _Carry(item, self.lowering.thread.binary("or", I1, first.has, then.has))
@@ -347,7 +349,7 @@ class _Scan:
     def _before_where(self, upper: str, other: Item, carry: _Carry | None) -> _Carry:
         return self._before(_Carry(other, upper), carry)
 
-    def _joined(self, blocks: dict[Vector, _Block], count: int) -> list[Fragment]:
+    def _results(self, blocks: dict[Vector, _Block], count: int) -> list[Fragment]:
         results: list[Fragment] = [[""] * len(self.source.registers) for _ in range(count)]
         for block in blocks.values():
             for segment in block.segments:
@@ -361,11 +363,11 @@ class _Scan:
         if carry is None:
             return item
         both = self.join(carry.item, item)
-        return both if carry.has is None else self._chosen(carry.has, both, item)
+        return both if carry.has is None else self._select(carry.has, both, item)
 
     # Threads ----------------------------------------------------------------------------------
 
-    def _shuffled(self, item: Item, mask: int) -> Item:
+    def _shuffle_item(self, item: Item, mask: int) -> Item:
         thread = self.lowering.thread
         return tuple(
             thread.shuffle_xor(e, x, mask) for e, x in zip(self.elements, item, strict=True)
@@ -382,7 +384,7 @@ class _Scan:
 
         return thread.once(f"lane {mask} {name}", make)
 
-    def _chosen(self, condition: str, a: Item, b: Item) -> Item:
+    def _select(self, condition: str, a: Item, b: Item) -> Item:
         thread = self.lowering.thread
         pairs = zip(self.elements, a, b, strict=True)
         return tuple(thread.select(e, condition, x, y) for e, x, y in pairs)
@@ -393,5 +395,5 @@ def _single(block: _Block) -> bool:
     return len(block.segments) == 1 and block.segments[0].carry is None
 
 
-def _aligned(size: int) -> int:
+def _align_to_16(size: int) -> int:
     return -(-size // 16) * 16

@@ -144,7 +144,7 @@ class Addresses:
         total = None if column is None else times(thread, column, size)
         panel = None
         if place.panel and total is not None and wide:
-            total, panel = self._parted(total)
+            total, panel = self._split_panel(total)
         row = self.row
         if row is None:
             flipped ^= self._phase(low) * CHUNK
@@ -160,9 +160,9 @@ class Addresses:
             total = fixed if total is None else thread.binary("xor", I32, total, fixed)
         first = thread.integer(low * place.pitch) if row is None and low else None
         far = first if row is None else times(thread, row, place.pitch)
-        return added(thread, [total, far, panel, self.plane])
+        return add_terms(thread, [total, far, panel, self.plane])
 
-    def _parted(self, offset: Any) -> tuple[Any, Any]:
+    def _split_panel(self, offset: Any) -> tuple[Any, Any]:
         """The byte of a panel's row, and the first byte of the panel, of byte `offset` of a row."""
         thread, place = self.lowering.thread, self.place
         within = thread.binary("and", I32, offset, thread.integer(place.pitch - 1))
@@ -175,12 +175,12 @@ class Addresses:
         return row >> (3 - self.place.swizzle)
 
 
-def times(thread: Any, x: Any, factor: int) -> Any:
-    """The i32 `x` times `factor`."""
-    return thread.binary("mul", I32, x, thread.integer(factor)) if factor != 1 else x
+def times(thread: Any, x: Any, count: int) -> Any:
+    """The i32 `x` times the constant `count`."""
+    return thread.binary("mul", I32, x, thread.integer(count)) if count != 1 else x
 
 
-def added(thread: Any, terms: list[Any]) -> Any:
+def add_terms(thread: Any, terms: list[Any]) -> Any:
     """The sum of those i32 that are not None."""
     total = None
     for term in terms:
@@ -208,7 +208,7 @@ def addresses(
     place, thread = window.place, lowering.thread
     shift = len(place.shape) - 2
     row, column = (
-        _sum_or_none(thread, lowering.offset(layout, d, axes), window.moved[d - shift])
+        _add_optional(thread, lowering.offset(layout, d, axes), window.moved[d - shift])
         for d in (place.slow, place.fast)
     )
     bits = _moving_bits(layout, place.fast, axes) * place.element.bytes
@@ -219,10 +219,12 @@ def addresses(
         moving = lowering.offset(layout, dim, axes)
         plane.append(None if moving is None else times(thread, moving, place.stride(dim)))
     planes = [p for p in plane if p is not None]
-    return Addresses(lowering, place, row, column, added(thread, planes) if planes else None, bits)
+    return Addresses(
+        lowering, place, row, column, add_terms(thread, planes) if planes else None, bits
+    )
 
 
-def _sum_or_none(thread: Any, a: Any, b: Any) -> Any:
+def _add_optional(thread: Any, a: Any, b: Any) -> Any:
     if a is None or b is None:
         return b if a is None else a
     return thread.binary("add", I32, a, b)

@@ -9,7 +9,7 @@ from tileir.backend.codegen.emit.ldmatrix import load_matrices, store_matrices
 from tileir.backend.codegen.emit.shared_tile import (
     Addresses,
     Window,
-    added,
+    add_terms,
     addresses,
     register_at,
     vector_width,
@@ -39,7 +39,7 @@ def load_tile(lowering: Lowering, window: Window, tile: Tile, rank: Any = None) 
             continue
         at = _offset(lowering, register_at(window, where, tile.layout.registers[register]))
         if inside is not None:
-            safe = added(thread, [thread.integer(window.place.base), window.start])
+            safe = add_terms(thread, [thread.integer(window.place.base), window.start])
             at = thread.select(I32, inside, at, safe)
         if rank is None:
             values += thread.load_shared(tile.element, width, at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileir.backend.codegen.emit.shared_tile import SharedTile, added, times
+from tileir.backend.codegen.emit.shared_tile import SharedTile, add_terms, times
 from tileir.backend.codegen.lowering import Fragment, Lowering
 from tileir.types import I32
 
@@ -15,7 +15,7 @@ def read_window(lowering: Lowering, op: Any, place: SharedTile, start: Any) -> F
     thread, size, kind = lowering.thread, place.element.bytes, op.result.type
     row = times(thread, lowering.scalar(op.row), place.pitch)
     column = times(thread, lowering.scalar(op.column), size)
-    first = added(thread, [start, row, column])
+    first = add_terms(thread, [start, row, column])
     steps = [r * place.pitch + c * size for r, c in zip(op.rows, op.columns, strict=True)]
     values: list[Any] = []
     for register in range(kind.layout.size("register")):
@@ -28,7 +28,7 @@ def read_window(lowering: Lowering, op: Any, place: SharedTile, start: Any) -> F
             for dim, step in enumerate(steps)
             if step
         ]
-        at = added(thread, [first, *moved])
+        at = add_terms(thread, [first, *moved])
         if inside is not None:
             at = thread.select(I32, inside, at, first)
         values += thread.load_shared(place.element, 1, at)

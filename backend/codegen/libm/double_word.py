@@ -25,7 +25,7 @@ def two_sum(a: Term, b: Term) -> Pair:
 
 
 def two_product(a: Term, b: Term) -> Pair:
-    """Product and error."""
+    """The rounded product and its error."""
     product = a * b
     return product, fma(a, b, -product)
 
@@ -37,7 +37,7 @@ def plus(a: Pair, b: Pair) -> Pair:
 
 
 def times(a: Pair, b: Pair) -> Pair:
-    """Product of two pairs."""
+    """The product of two pairs."""
     high, low = two_product(a[0], b[0])
     return fast_sum(high, low + fma(a[0], b[1], a[1] * b[0]))
 

@@ -16,7 +16,9 @@ from tileir.backend.codegen.libm.expression import (
     copysign,
     fma,
     horner,
+    ldexp,
     nan,
+    power_of_two,
     where,
 )
 
@@ -44,22 +46,7 @@ _SQRT_HALF = 0x3F3504F3
 """Bits of sqrt(1/2)."""
 
 
-def power_of_two(n: Term) -> Term:
-    """2^n for integers n from -126 to 127, by its exponent bits."""
-    return ((n + 127) << 23).real()
-
-
-def scaled(x: Term, n: Term) -> Term:
-    """`x` times 2^n for n from -252 to 254, in two steps where one does not suffice: subnormal
-    results are rounded once and large ones do not overflow prematurely."""
-    at_once = x.scaled(n)
-    if at_once is not None:
-        return at_once
-    half = n >> 1
-    return x * power_of_two(half) * power_of_two(n - half)
-
-
-def reduced(x: Term) -> tuple[Term, Term]:
+def reduce_argument(x: Term) -> tuple[Term, Term]:
     """n, integer-valued, and x - n ln 2, for |x| below 150."""
     n = (x * _PER_LN2).call("rint")
     r = fma(n, -_LN2_HIGH, x)
@@ -99,8 +86,8 @@ def exp_scaled(x: Term) -> Term:
     """e^x for |x| below 150; with approximate instructions for all x."""
     if x.thread.approximates:
         return exp_by_instruction(x)
-    n, r = reduced(x)
-    return scaled(near_exp(r) + 1.0, n.whole())
+    n, r = reduce_argument(x)
+    return ldexp(near_exp(r) + 1.0, n.whole())
 
 
 def exp_by_instruction(x: Term, rest: Term | None = None) -> Term:
@@ -133,14 +120,14 @@ def exp2(x: Term) -> Term:
     `ex2.approx` may be 2 ulp off the rounded result, more than the op's bound."""
     clamped = clamp(x, -151.0, 129.0)
     n = clamped.call("rint")
-    value = scaled(near_exp((clamped - n) * _LN2) + 1.0, n.whole())
+    value = ldexp(near_exp((clamped - n) * _LN2) + 1.0, n.whole())
     return where(nan(x), x, value)
 
 
 def expm1(x: Term) -> Term:
     """e^x - 1: 2^n (e^r - 1) + (2^n - 1), halved where 2^n might overflow."""
     clamped = clamp(x, -18.0, 89.0)
-    n, r = reduced(clamped)
+    n, r = reduce_argument(clamped)
     whole = n.whole()
     large = whole > 127
     power = power_of_two(where(large, whole - 1, whole))
@@ -242,7 +229,7 @@ def sinh(x: Term) -> Term:
 def _quarter_exp(size: Term) -> Term:
     """e^size / 4 within 1 ulp for a magnitude: 2^(n - 2) is normal, or infinite where e^size / 2
     is."""
-    n, r = reduced(size.call("minimumnum", 90.0))
+    n, r = reduce_argument(size.call("minimumnum", 90.0))
     power = power_of_two(n.whole() - 2)
     return (near_exp(r) + 1.0) * power
 
@@ -336,12 +323,12 @@ def pow_(x: Term, y: Term) -> Term:
     if x.thread.approximates:
         value = exp_by_instruction(product, error)
     else:
-        n, r = reduced(product)
-        value = scaled(near_exp(r + error) + 1.0, n.whole())
-    return power_cases(x, y, where(usual, value, _limits(size, y)))
+        n, r = reduce_argument(product)
+        value = ldexp(near_exp(r + error) + 1.0, n.whole())
+    return power_cases(x, y, where(usual, value, power_limits(size, y)))
 
 
-def _limits(size: Term, y: Term) -> Term:
+def power_limits(size: Term, y: Term) -> Term:
     """|x|^y where x is 0 or infinite, or y is infinite."""
     grows = (size > 1.0) ^ (y > 0.0)
     value = where(grows, size.like(0.0), float("inf"))

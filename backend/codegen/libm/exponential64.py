@@ -15,8 +15,18 @@ from tileir.backend.codegen.libm.double_word import (
     two_product,
     two_sum,
 )
-from tileir.backend.codegen.libm.exponential32 import power_cases
-from tileir.backend.codegen.libm.expression import Term, clamp, copysign, fma, horner, nan, where
+from tileir.backend.codegen.libm.exponential32 import power_cases, power_limits
+from tileir.backend.codegen.libm.expression import (
+    Term,
+    clamp,
+    copysign,
+    fma,
+    horner,
+    ldexp,
+    nan,
+    power_of_two,
+    where,
+)
 
 _PER_LN2 = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -39,20 +49,6 @@ _SQRT_HALF = 0x3FE6A09E667F3BCD
 """Bits of sqrt(1/2)."""
 
 
-def power_of_two(n: Term) -> Term:
-    """2^n for integers n from -1022 to 1023, by its exponent bits."""
-    return ((n + 1023) << 52).real()
-
-
-def scaled(x: Term, n: Term) -> Term:
-    """`x` times 2^n for n from -2044 to 2046, in two steps where it takes more than one."""
-    at_once = x.scaled(n)
-    if at_once is not None:
-        return at_once
-    half = n >> 1
-    return x * power_of_two(half) * power_of_two(n - half)
-
-
 def core(high: Term, low: Term) -> Term:
     """exp(high + low) - 1 for |high| below 0.35."""
     r = high + low
@@ -61,24 +57,24 @@ def core(high: Term, low: Term) -> Term:
     return high + (low + (r * c) / (2.0 - c))
 
 
-def reduced(x: Term) -> tuple[Term, Term, Term]:
+def reduce_argument(x: Term) -> tuple[Term, Term, Term]:
     """n, integer-valued, and x - n ln 2 in two parts, for |x| below 1100."""
     n = (x * _PER_LN2).call("rint")
     high, low = two_sum(fma(n, -_LN2_HIGH, x), n * -_LN2_LOW)
     return n, high, low
 
 
-def exp_sum(high: Term, low: Term, shift: int = 0) -> Term:
+def exp_of_pair(high: Term, low: Term, shift: int = 0) -> Term:
     """exp(high + low) 2^shift, 0 or infinite from |high| = 800 on."""
     bounded = clamp(high, -800.0, 800.0)
-    n, rest, error = reduced(bounded)
+    n, rest, error = reduce_argument(bounded)
     low = where(bounded.same(high), low, 0.0)
-    return scaled(core(rest, error + low) + 1.0, n.whole() + shift)
+    return ldexp(core(rest, error + low) + 1.0, n.whole() + shift)
 
 
 def exp(x: Term) -> Term:
     """e^x."""
-    return where(nan(x), x, exp_sum(x, x.like(0.0)))
+    return where(nan(x), x, exp_of_pair(x, x.like(0.0)))
 
 
 def exp2(x: Term) -> Term:
@@ -87,18 +83,18 @@ def exp2(x: Term) -> Term:
     n = bounded.call("rint")
     rest = bounded - n
     high, low = two_product(rest, x.like(LN2[0]))
-    value = scaled(core(high, fma(rest, LN2[1], low)) + 1.0, n.whole())
+    value = ldexp(core(high, fma(rest, LN2[1], low)) + 1.0, n.whole())
     return where(nan(x), x, value)
 
 
 def expm1(x: Term) -> Term:
     """e^x - 1."""
     bounded = clamp(x, -50.0, 800.0)
-    n, rest, error = reduced(bounded)
+    n, rest, error = reduce_argument(bounded)
     near = core(rest, error)
     whole = n.whole()
     back = power_of_two(-where(whole > 1000, whole.like(1000), whole))
-    value = scaled((1.0 - back) + near, whole)
+    value = ldexp((1.0 - back) + near, whole)
     value = where(n.same(0.0), where(x.same(0.0), x, near), value)
     return where(nan(x), x, value)
 
@@ -196,14 +192,8 @@ def pow_(x: Term, y: Term) -> Term:
     rough = logarithm[0] * exponent
     huge = abs(rough) > 1000.0
     high = where(huge, copysign(rough.like(2000.0), rough), product[0])
-    value = exp_sum(high, where(huge, product[1].like(0.0), product[1]))
-    return power_cases(x, y, where(usual, value, _limits(size, y)))
-
-
-def _limits(size: Term, y: Term) -> Term:
-    """|x|^y where x is 0 or infinite, or y is infinite."""
-    value = where((size > 1.0) ^ (y > 0.0), size.like(0.0), float("inf"))
-    return where(size.same(1.0), 1.0, value)
+    value = exp_of_pair(high, where(huge, product[1].like(0.0), product[1]))
+    return power_cases(x, y, where(usual, value, power_limits(size, y)))
 
 
 # Hyperbolic functions -------------------------------------------------------------------------
@@ -215,14 +205,14 @@ def sinh(x: Term) -> Term:
     t = expm1(size.call("minimumnum", 30.0))
     quotient = t / (t + 1.0)
     value = where(size < 1.0, (t + t) - t * quotient, t + quotient) * 0.5
-    value = where(size > 22.0, exp_sum(size, size.like(0.0), -1), value)
+    value = where(size > 22.0, exp_of_pair(size, size.like(0.0), -1), value)
     return where(nan(x) | (size < 1e-9), x, copysign(value, x))
 
 
 def cosh(x: Term) -> Term:
     """Hyperbolic cosine."""
     size = abs(x)
-    half = exp_sum(size, size.like(0.0), -1)
+    half = exp_of_pair(size, size.like(0.0), -1)
     t = expm1(size.call("minimumnum", 1.0))
     w = t + 1.0
     value = where(size < 0.3466, 1.0 + (t * t) / (w + w), half + 0.25 / half)

@@ -104,20 +104,20 @@ class Term:
         handle = self.thread.compare(predicate, self.element, self.handle, self.like(other).handle)
         return Term(self.thread, I1, handle)
 
-    def _ordered(self, predicate: str, other: Number) -> Term:
+    def _compare_ordered(self, predicate: str, other: Number) -> Term:
         return self.compare(("o" if self.element.is_float else "s") + predicate, other)
 
     def __lt__(self, other: Number) -> Term:
-        return self._ordered("lt", other)
+        return self._compare_ordered("lt", other)
 
     def __le__(self, other: Number) -> Term:
-        return self._ordered("le", other)
+        return self._compare_ordered("le", other)
 
     def __gt__(self, other: Number) -> Term:
-        return self._ordered("gt", other)
+        return self._compare_ordered("gt", other)
 
     def __ge__(self, other: Number) -> Term:
-        return self._ordered("ge", other)
+        return self._compare_ordered("ge", other)
 
     def same(self, other: Number) -> Term:
         """Equality; false for a NaN."""
@@ -134,10 +134,10 @@ class Term:
         names = ", ".join(f"${i}" for i in range(len(operands) + 1))
         return self.as_term(self.thread.instruction(f"{name} {names};", self.element, operands))
 
-    def scaled(self, power: Term) -> Term | None:
+    def scale_by_power(self, power: Term) -> Term | None:
         """This times 2 to the power of an integer of its size, rounded once; None where that is
         not one instruction."""
-        handle = self.thread.scaled(self.element, self.handle, power.handle)
+        handle = self.thread.scale_by_power(self.element, self.handle, power.handle)
         return None if handle is None else self.as_term(handle)
 
     def bits(self) -> Term:
@@ -215,7 +215,7 @@ def sign_bit(x: Term) -> Term:
     return x.bits() < 0
 
 
-def flipped(x: Term, condition: Term) -> Term:
+def flip_sign(x: Term, condition: Term) -> Term:
     """`x` negated where `condition`."""
     mask = where(condition, x.bits().like(_SIGN[x.element]), 0)
     return (x.bits() ^ mask).real()
@@ -230,7 +230,7 @@ def branch(
     return [Term(thread, e, h) for e, h in zip(results, handles, strict=True)]
 
 
-def repeated(count: int, initial: Term, step: Callable[[Term], Term]) -> Term:
+def repeat(count: int, initial: Term, step: Callable[[Term], Term]) -> Term:
     """`step` applied `count` times, in a loop."""
     thread, element = initial.thread, initial.element
 
@@ -239,3 +239,21 @@ def repeated(count: int, initial: Term, step: Callable[[Term], Term]) -> Term:
 
     (handle,) = thread.loop(count, (element,), (initial.handle,), body)
     return initial.as_term(handle)
+
+
+def power_of_two(n: Term) -> Term:
+    """2^n by its exponent bits, in f32 for an i32 and in f64 for an i64, for integers n whose power
+    is a normal number."""
+    bias, position = (127, 23) if n.element == I32 else (1023, 52)
+    return ((n + bias) << position).real()
+
+
+def ldexp(x: Term, n: Term) -> Term:
+    """`x` times 2^n, for n up to twice the largest exponent in magnitude. Two multiplications where
+    one does not suffice: subnormal results are rounded once and large ones do not overflow
+    prematurely."""
+    at_once = x.scaled(n)
+    if at_once is not None:
+        return at_once
+    half = n >> 1
+    return x * power_of_two(half) * power_of_two(n - half)

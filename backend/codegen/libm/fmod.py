@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileir.backend.codegen.libm.expression import Term, branch, copysign, fma, repeated, where
+from tileir.backend.codegen.libm.expression import Term, branch, copysign, fma, repeat, where
 from tileir.types import F32
 
 _NEAR = {True: 2.0**22, False: 2.0**51}
@@ -40,7 +40,7 @@ def _long(a: Term, b: Term, power: float, steps: int) -> Term:
         divisor = where(size >= large, where(size >= huge, huge, large), b)
         return _step(rest, divisor)
 
-    return repeated(steps, a, step)
+    return repeat(steps, a, step)
 
 
 def _step(a: Term, b: Term) -> Term:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tileir.backend.codegen.libm.double_word import Pair, constant, fast_sum, times
-from tileir.backend.codegen.libm.expression import Term, flipped, sign_bit, where
+from tileir.backend.codegen.libm.expression import Term, flip_sign, sign_bit, where
 from tileir.types import F32, I32, I64
 
 _TWO_OVER_PI = (
@@ -33,7 +33,7 @@ def reduce32(x: Term) -> tuple[Term, Term]:
     product = (significand * wide[2]).unsigned_shift(32) + significand * wide[1]
     product = product + ((significand * wide[0]) << 32)
     size = ((product << 2).floating() * 8.5153039502163873e-20).cast("fptrunc", F32)
-    return _signed(x, _rounded(product), size)
+    return _apply_sign(x, _nearest_quadrant(product), size)
 
 
 def reduce64(x: Term) -> tuple[Term, Pair]:
@@ -42,25 +42,25 @@ def reduce64(x: Term) -> tuple[Term, Pair]:
     start = (bits.unsigned_shift(52) & 0x7FF) - 1024
     high, middle, low = _window(start, (0, *_TWO_OVER_PI), 6, 4)
     significand = ((bits & ((1 << 52) - 1)) | (1 << 52)) << 11
-    top = significand * high + _high_product(significand, middle)
+    top = significand * high + _multiply_high(significand, middle)
     bottom = significand * middle
-    total = bottom + _high_product(significand, low)
+    total = bottom + _multiply_high(significand, low)
     top = top + total.compare("ult", bottom).cast("zext", I64)
     first, second = _fraction((top << 2) | total.unsigned_shift(62), total << 2)
     product = times((first, second), constant(x, _PI_HALF))
-    quadrant, result = _signed(x, _rounded(top), product[0])
-    return quadrant, (result, flipped(product[1], sign_bit(x)))
+    quadrant, result = _apply_sign(x, _nearest_quadrant(top), product[0])
+    return quadrant, (result, flip_sign(product[1], sign_bit(x)))
 
 
-def _signed(x: Term, quadrant: Term, size: Term) -> tuple[Term, Term]:
+def _apply_sign(x: Term, quadrant: Term, size: Term) -> tuple[Term, Term]:
     """With the sign of `x`; NaN for what is not finite."""
     negative = sign_bit(x)
     finite = abs(x) < float("inf")
-    result = where(finite, flipped(size, negative), float("nan"))
+    result = where(finite, flip_sign(size, negative), float("nan"))
     return where(negative, -quadrant, quadrant), result
 
 
-def _rounded(product: Term) -> Term:
+def _nearest_quadrant(product: Term) -> Term:
     """The nearest quadrant, from the upper 64 bits of the fraction."""
     nearest = product.unsigned_shift(62) + (product.unsigned_shift(61) & 1)
     return nearest.cast("trunc", I32)
@@ -76,10 +76,10 @@ def _fraction(high: Term, low: Term) -> Pair:
     total, rest = fast_sum(a, b)
     total, rest = fast_sum(total, rest + c)
     total, rest = fast_sum(total, rest + d)
-    return flipped(total, negative), flipped(rest, negative)
+    return flip_sign(total, negative), flip_sign(rest, negative)
 
 
-def _high_product(a: Term, b: Term) -> Term:
+def _multiply_high(a: Term, b: Term) -> Term:
     """The upper half of an unsigned product."""
     text = "mul.hi.u64 $0, $1, $2;"
     return a.as_term(a.thread.instruction(text, I64, [(I64, a.handle), (I64, b.handle)]))

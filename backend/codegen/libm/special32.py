@@ -7,10 +7,18 @@ from tileir.backend.codegen.libm.exponential32 import (
     near_exp,
     quotient,
     reciprocal,
-    reduced,
-    scaled,
+    reduce_argument,
 )
-from tileir.backend.codegen.libm.expression import Term, clamp, copysign, fma, horner, nan, where
+from tileir.backend.codegen.libm.expression import (
+    Term,
+    clamp,
+    copysign,
+    fma,
+    horner,
+    ldexp,
+    nan,
+    where,
+)
 
 _ERF = (
     0.12837917, -0.3761263, 0.11283626, -0.026855728, 0.005192376, -0.0008049127, 7.9923426e-05,
@@ -51,10 +59,10 @@ def erfc(x: Term) -> Term:
     ratio = horner(q, _ERFC)
     square = size * size
     lost = fma(size, size, -square)
-    n, r = reduced(-square)
+    n, r = reduce_argument(-square)
     power = near_exp(r) + 1.0
     power = fma(power, -lost, power)
-    value = scaled(quotient(ratio, fma(size, 2.0, 1.0)) * power, n.whole())
+    value = ldexp(quotient(ratio, fma(size, 2.0, 1.0)) * power, n.whole())
     value = where(x < 0.0, 2.0 - value, value)
     return where(nan(x), x, value)
 

@@ -3,7 +3,7 @@ Microsystems 1993)."""
 
 from __future__ import annotations
 
-from tileir.backend.codegen.libm.exponential64 import exp_sum
+from tileir.backend.codegen.libm.exponential64 import exp_of_pair
 from tileir.backend.codegen.libm.expression import Term, clamp, copysign, fma, horner, nan, where
 
 _ERX = 8.45062911510467529297e-01
@@ -89,15 +89,15 @@ def _tail(size: Term) -> Term:
     """erfc from 1.25 to 28."""
     s = 1.0 / (size * size)
     inner = size < 1.0 / 0.35
-    numerator = _chosen(inner, s, _RA, _RB)
-    ratio = numerator / _chosen(inner, s, _SA, _SB)
+    numerator = _select_polynomial(inner, s, _RA, _RB)
+    ratio = numerator / _select_polynomial(inner, s, _SA, _SB)
     high = (size.bits() & ~0xFFFFFFFF).real()
-    first = exp_sum(fma(-high, high, -0.5625), s.like(0.0))
-    second = exp_sum(fma(high - size, high + size, ratio), s.like(0.0))
+    first = exp_of_pair(fma(-high, high, -0.5625), s.like(0.0))
+    second = exp_of_pair(fma(high - size, high + size, ratio), s.like(0.0))
     return first * second / size
 
 
-def _chosen(first: Term, x: Term, a: tuple[float, ...], b: tuple[float, ...]) -> Term:
+def _select_polynomial(first: Term, x: Term, a: tuple[float, ...], b: tuple[float, ...]) -> Term:
     """One of two polynomials of a length."""
     total = where(first, x.like(a[-1]), b[-1])
     for p, q in zip(a[-2::-1], b[-2::-1], strict=True):

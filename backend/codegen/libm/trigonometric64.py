@@ -9,7 +9,7 @@ from tileir.backend.codegen.libm.expression import (
     branch,
     clamp,
     copysign,
-    flipped,
+    flip_sign,
     fma,
     horner,
     nan,
@@ -59,7 +59,7 @@ def tan(x: Term) -> Term:
 
 def _by_quadrant(quadrant: Term, y: Term, tail: Term) -> Term:
     value = where((quadrant & 1).same(1), _cos(y, tail), _sin(y, tail))
-    return flipped(value, (quadrant & 2).same(2))
+    return flip_sign(value, (quadrant & 2).same(2))
 
 
 def _sin(y: Term, tail: Term) -> Term:

@@ -97,7 +97,7 @@ def _shift(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     return a if element is I1 else t.binary(op.mnemonic, element, a, b)
 
 
-def _high_product(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+def _multiply_high(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     element, signed = _element(op), op.mnemonic == "smulhi"
     kind = "s" if signed else "u"
     if element in (I32, I64):
@@ -138,7 +138,7 @@ RULES: dict[str, Rule] = {
     **{name: elementwise(_extreme) for name in ("smin", "smax", "umin", "umax")},
     **{name: elementwise(_shift) for name in ("shl", "lshr", "ashr")},
     **{name: elementwise(_division) for name in ("sdiv", "udiv")},
-    **{name: elementwise(_high_product) for name in ("smulhi", "umulhi")},
+    **{name: elementwise(_multiply_high) for name in ("smulhi", "umulhi")},
     **{name: elementwise(_count) for name in ("ctpop", "clz")},
     "srem": elementwise(_signed_remainder),
     "urem": elementwise(_unsigned_remainder),

@@ -34,7 +34,7 @@ def _rmw(lowering: Lowering, op: Any) -> list[Fragment]:
     most = lowering.target.atomic_width(element) if kind == "fadd" else 1
     most = most if order.space == AddressSpace.GLOBAL else 1
     chunks = list(_chunks(lowering, op, most))
-    order = _fenced(order, len(chunks))
+    order = _with_fences(order, len(chunks))
 
     def access(register: int, pointer: str) -> list[str]:
         return [thread.atomic(name, element, pointer, values[register], order)]
@@ -44,7 +44,7 @@ def _rmw(lowering: Lowering, op: Any) -> list[Fragment]:
 
     results: Fragment = []
     pointers = lowering.fragment(op.pointer)
-    with _ordered(lowering, order):
+    with _fences(lowering, order):
         for group in chunks:
             first = group.start
             if len(group) == 1:
@@ -89,13 +89,13 @@ def _store(lowering: Lowering, op: Any) -> list[Fragment]:
     check_writable(lowering, op)
     values, element = lowering.fragment(op.value), scalar_of(op.value.type)
     pointers = lowering.fragment(op.pointer)
-    order = _fenced(_order(lowering, op), len(pointers))
+    order = _with_fences(_order(lowering, op), len(pointers))
 
     def access(register: int, pointer: str) -> list[str]:
         lowering.thread.store_atomic(element, pointer, values[register], order)
         return []
 
-    with _ordered(lowering, order):
+    with _fences(lowering, order):
         for register, pointer in enumerate(pointers):
             _when(lowering, op, register, (), partial(access, register, pointer))
     return []
@@ -108,15 +108,15 @@ def _each_lane(
     """The old values: one access per element, then broadcast to all owners."""
     results: Fragment = []
     pointers = lowering.fragment(op.pointer)
-    order = _fenced(_order(lowering, op), len(pointers))
-    with _ordered(lowering, order):
+    order = _with_fences(_order(lowering, op), len(pointers))
+    with _fences(lowering, order):
         for register, pointer in enumerate(pointers):
             make = partial(access, register, pointer, order)
             results += _when(lowering, op, register, (element,), make)
     return [results] if op not in lowering.scratch else [broadcast(lowering, op, results)]
 
 
-def _fenced(order: Order, count: int) -> Order:
+def _with_fences(order: Order, count: int) -> Order:
     """`order` for `count` accesses by one thread. Two fences around several accesses, which are
     relaxed then, order as much as if each of them did, and take less time (PTX ISA, "Release and
     Acquire Patterns")."""
@@ -124,8 +124,8 @@ def _fenced(order: Order, count: int) -> Order:
 
 
 @contextmanager
-def _ordered(lowering: Lowering, order: Order) -> Generator[None, None, None]:
-    """Around the accesses of an op: the fences that order them, where these stand for them."""
+def _fences(lowering: Lowering, order: Order) -> Generator[None, None, None]:
+    """The fences around the accesses of an op, where fences order them."""
     if order.fenced and order.semantics in ("release", "acq_rel"):
         lowering.thread.fence_accesses(order)
     yield

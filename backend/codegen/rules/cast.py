@@ -105,15 +105,15 @@ def float_to_float(
         x, source = t.convert("fpext", source, F32, x), F32
     if target.bits >= source.bits:
         wide = x if source is target else t.convert("fpext", source, target, x)
-        return _saturated(t, target, target, wide) if saturate else wide
+        return _saturate(t, target, target, wide) if saturate else wide
     if saturate:
-        x = _saturated(t, source, target, x)
+        x = _saturate(t, source, target, x)
     if rounding == "rn":
         return t.convert("fptrunc", source, target, x)
-    return _rounded(t, source, target, x, rounding)
+    return _convert_directed(t, source, target, x, rounding)
 
 
-def _saturated(t: Thread, source: Scalar, target: Scalar, x: Handle) -> Handle:
+def _saturate(t: Thread, source: Scalar, target: Scalar, x: Handle) -> Handle:
     """`x` clamped to the finite numbers of `target`; NaN stays."""
     exponent = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}[target.name]
     most = decode(target, ((1 << exponent[0]) - 1 << exponent[1]) - 1)
@@ -122,7 +122,9 @@ def _saturated(t: Thread, source: Scalar, target: Scalar, x: Handle) -> Handle:
     return t.select(source, above, high, t.select(source, below, low, x))
 
 
-def _rounded(t: Thread, source: Scalar, target: Scalar, x: Handle, rounding: str) -> Handle:
+def _convert_directed(
+    t: Thread, source: Scalar, target: Scalar, x: Handle, rounding: str
+) -> Handle:
     """A directed rounding: PTX's cvt where it has the mode, else the nearest number, stepped back
     by one where it is on the wrong side."""
     if (source is F64 and target is F32) or (target is F16 and rounding == "rz" and source is F32):
@@ -130,10 +132,10 @@ def _rounded(t: Thread, source: Scalar, target: Scalar, x: Handle, rounding: str
         return t.instruction(text, target, [(source, x)])
     near = t.convert("fptrunc", source, target, x)
     back = t.convert("fpext", target, source, near)
-    return _stepped(t, source, target, x, near, back, rounding)
+    return _correct_rounding(t, source, target, x, near, back, rounding)
 
 
-def _stepped(
+def _correct_rounding(
     t: Thread, source: Scalar, target: Scalar, x: Handle, near: Handle, back: Handle, rounding: str
 ) -> Handle:  # fmt: skip
     """`near`, or its neighbour towards zero, down or up where `near` overshot."""

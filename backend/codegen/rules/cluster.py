@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile, Window, added, times
+from tileir.backend.codegen.emit.shared_tile import CHUNK, SharedTile, Window, add_terms, times
 from tileir.backend.codegen.emit.tile_access import load_tile
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
 from tileir.backend.codegen.rules.gpu import buffer
@@ -79,7 +79,7 @@ def _remote_scatter(lowering: Lowering, op: Any) -> list[Fragment]:
         row, column = (lowering.coordinate(layout, register, dim) for dim in (0, 1))
         rank = thread.binary("udiv", I32, row, thread.integer(rows))
         within = thread.binary("urem", I32, row, thread.integer(rows))
-        at = added(thread, [start, _swizzled(thread, place, within, column)])
+        at = add_terms(thread, [start, _swizzled_offset(thread, place, within, column)])
         part = values[register : register + width]
         thread.when(condition, (), _storing(thread, kind.element, at, rank, part, barrier))
     return []
@@ -101,7 +101,7 @@ def _storing(
     return store
 
 
-def _swizzled(thread: Any, place: SharedTile, row: Any, column: Any) -> Any:
+def _swizzled_offset(thread: Any, place: SharedTile, row: Any, column: Any) -> Any:
     """The byte offset of an element of a stage."""
     byte = times(thread, column, place.element.bytes)
     if place.swizzle:
@@ -109,7 +109,7 @@ def _swizzled(thread: Any, place: SharedTile, row: Any, column: Any) -> Any:
         mask = thread.integer((1 << place.swizzle) - 1)
         phase = times(thread, thread.binary("and", I32, phase, mask), CHUNK)
         byte = thread.binary("xor", I32, byte, phase)
-    return added(thread, [thread.integer(place.base), byte, times(thread, row, place.pitch)])
+    return add_terms(thread, [thread.integer(place.base), byte, times(thread, row, place.pitch)])
 
 
 def _remote_arrive(lowering: Lowering, op: Any) -> list[Fragment]:

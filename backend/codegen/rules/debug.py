@@ -20,7 +20,7 @@ def _print(lowering: Lowering, op: Any) -> list[Fragment]:
         for register, handle in enumerate(lowering.fragment(value)):
             _show(lowering, op, value, register, handle, " ".join(words))
     if not op.values:
-        _guarded(lowering, _speaks(lowering, op, None, 0), lambda: _say(lowering, op, [op.prefix]))
+        _emit_if(lowering, _speaks(lowering, op, None, 0), lambda: _say(lowering, op, [op.prefix]))
     return []
 
 
@@ -41,7 +41,7 @@ def _show(
         shown = Number(element, number, op.hex, op.unsigned)
         _say(lowering, op, [*parts, prefix, " " if prefix else "", shown])
 
-    _guarded(lowering, _speaks(lowering, op, kind, register), say)
+    _emit_if(lowering, _speaks(lowering, op, kind, register), say)
 
 
 def _say(lowering: Lowering, op: Any, parts: list[Any]) -> None:
@@ -91,7 +91,7 @@ def _all(lowering: Lowering, terms: list[Handle | None]) -> Handle | None:
     return conjunction
 
 
-def _guarded(lowering: Lowering, condition: Handle | None, body: Callable[[], None]) -> None:
+def _emit_if(lowering: Lowering, condition: Handle | None, body: Callable[[], None]) -> None:
     def nothing() -> list[Handle]:
         body()
         return []
@@ -119,7 +119,7 @@ def _assert(lowering: Lowering, op: Any) -> list[Fragment]:
             bad = thread.select(I1, holds, bad, thread.constant(I1, 0))
         failed = bad if failed is None else thread.binary("or", I1, failed, bad)
     if failed is not None:
-        _guarded(lowering, failed, lambda: _stop(lowering, op))
+        _emit_if(lowering, failed, lambda: _stop(lowering, op))
     return []
 
 
@@ -134,15 +134,14 @@ def _stop(lowering: Lowering, op: Any) -> None:
 
 
 def _assembly(lowering: Lowering, op: Any) -> list[Fragment]:
-    """The text once for every `pack` elements."""
-    columns = [lowering.fragment(v) for v in op.values]
+    """The text once for every `pack` elements. The last pack of a thread that owns fewer has its
+    last element in place of those that are missing."""
     outputs = [scalar_of(r.type) for r in op.results]
     inputs = [scalar_of(v.type) for v in op.values]
     sized = [*op.results, *op.values]
     count = registers(sized[0].type) if sized else 1
-    if count % op.pack:
-        why = f"a thread holds {count} elements, which is no multiple of pack = {op.pack}"
-        raise lowering.refuse(op, why)
+    missing = -count % op.pack
+    columns = [(f := lowering.fragment(v)) + f[-1:] * missing for v in op.values]
     results: list[Fragment] = [[] for _ in outputs]
     for start in range(0, count, op.pack):
         parts = [column[start : start + op.pack] for column in columns]
@@ -152,7 +151,7 @@ def _assembly(lowering: Lowering, op: Any) -> list[Fragment]:
         )
         for fragment, elements in zip(results, words, strict=True):
             fragment += elements
-    return results
+    return [fragment[:count] for fragment in results]
 
 
 RULES: dict[str, Rule] = {"assert": _assert, "print": _print, "inline_asm": _assembly}

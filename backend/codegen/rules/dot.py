@@ -1,6 +1,6 @@
 """Matmuls: by `mma`, or by multiply-adds on micro-tiles of every thread.
 
-Products are accumulated in the accumulator's precision or better.
+A dot accumulates in the accumulator's precision or better.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ def _dot(lowering: Lowering, op: Any) -> list[Fragment]:
     if mma is not None:
         accumulators = by_mma(lowering, op, mma, accumulators)
     elif in_registers(op):
-        left = _widened(lowering, op.lhs_signed, operand_element, lowering.fragment(op.a))
-        right = _widened(lowering, op.rhs_signed, operand_element, lowering.fragment(op.b))
+        left = _widen(lowering, op.lhs_signed, operand_element, lowering.fragment(op.a))
+        right = _widen(lowering, op.rhs_signed, operand_element, lowering.fragment(op.b))
         layouts = op.a.type.layout, op.b.type.layout
-        accumulators = _multiplied(lowering, op.c.type, layouts, (left, right), accumulators)
+        accumulators = _multiply_accumulate(
+            lowering, op.c.type, layouts, (left, right), accumulators
+        )
     else:
-        accumulators = _staged(lowering, op, accumulators)
+        accumulators = _dot_from_smem(lowering, op, accumulators)
     return [[_from_work(lowering, total, x) for x in accumulators]]
 
 
-def _staged(lowering: Lowering, op: Any, accumulators: Fragment) -> Fragment:
+def _dot_from_smem(lowering: Lowering, op: Any, accumulators: Fragment) -> Fragment:
     """Operands in shared memory, read chunk by chunk."""
     operand_tiles, total = staging(op), scalar_of(op.c.type)
     assert operand_tiles is not None
@@ -62,15 +64,15 @@ def _chunk(
     right = Tile(b.element, (*b.shape[:-2], count, b.shape[-1]), layouts[1])
     windows = Window(places.a, moved=(None, start)), Window(places.b, moved=(start, None))
     operands = tuple(
-        _widened(lowering, signed, tile.element, load_tile(lowering, window, tile))
+        _widen(lowering, signed, tile.element, load_tile(lowering, window, tile))
         for signed, tile, window in zip(
             (op.lhs_signed, op.rhs_signed), (left, right), windows, strict=True
         )
     )
-    return _multiplied(lowering, op.c.type, layouts, operands, accumulators)
+    return _multiply_accumulate(lowering, op.c.type, layouts, operands, accumulators)
 
 
-def _multiplied(
+def _multiply_accumulate(
     lowering: Lowering,
     c: Tile,
     layouts: tuple[Layout, Layout],
@@ -86,7 +88,7 @@ def _multiplied(
         for register, vector in enumerate(c.layout.registers):
             a = operands[0][where[0][*vector[:-1], k]]
             b = operands[1][where[1][_at_k(vector, k)]]
-            results[register] = _added(lowering, work, a, b, results[register])
+            results[register] = _multiply_add(lowering, work, a, b, results[register])
     return results
 
 
@@ -94,14 +96,14 @@ def _at_k(vector: Vector, k: int) -> Vector:
     return (*vector[:-2], k, vector[-1])
 
 
-def _added(lowering: Lowering, work: Element, a: Any, b: Any, c: Any) -> Any:
+def _multiply_add(lowering: Lowering, work: Element, a: Any, b: Any, c: Any) -> Any:
     thread = lowering.thread
     if work.is_integer:
         return thread.binary("add", work, thread.binary("mul", work, a, b), c)
     return thread.intrinsic("fma", work, a, b, c)
 
 
-def _widened(lowering: Lowering, signed: bool, element: Element, values: Fragment) -> Fragment:
+def _widen(lowering: Lowering, signed: bool, element: Element, values: Fragment) -> Fragment:
     """The operands in the precision of the multiplication."""
     thread = lowering.thread
     if element.is_integer:

@@ -22,7 +22,7 @@ Parts: TypeAlias = list[Fragment]
 def by_mma(lowering: Lowering, op: Any, mma: MmaInstruction, accumulators: Fragment) -> Fragment:
     """`accumulators`, in the layout of the dot's C, plus A B."""
     left, right = (
-        _parts(lowering, op.precision.value, mma, _masked(lowering, value, k))
+        _parts(lowering, op.precision.value, mma, _mask_padding(lowering, value, k))
         for value, k in ((op.a, -1), (op.b, -2))
     )
     results = list(accumulators)
@@ -74,7 +74,7 @@ def _offsets(vectors: Vectors) -> list[Vector]:
     return offsets
 
 
-def _masked(lowering: Lowering, operand: Any, k: int) -> tuple[Element, Fragment]:
+def _mask_padding(lowering: Lowering, operand: Any, k: int) -> tuple[Element, Fragment]:
     """The fragment of an operand, with zeros where K is padded."""
     tile: Tile = operand.type
     layout: Layout = tile.layout
@@ -99,7 +99,7 @@ def _masked(lowering: Lowering, operand: Any, k: int) -> tuple[Element, Fragment
 def _parts(
     lowering: Lowering, precision: str, mma: MmaInstruction, operand: tuple[Element, Fragment]
 ) -> Parts:
-    """The fragments whose products make up A B at `precision`."""
+    """The fragments into which `precision` splits an operand: the sum of their MMAs is A B."""
     element, values = operand
     if element is not F32:
         return [[_as_operand(lowering, element, mma.operand, x) for x in values]]

@@ -53,14 +53,14 @@ def _alike(lowering: Lowering, op: Op, count: int) -> Sequence[int]:
         return range(count)
     facts = [lowering.contiguity.facts.of(v).constancy for v in op.results]
     sizes = [gcd(*group) & -gcd(*group) for group in zip(*facts, strict=True)]
-    if max(sizes) == 1 or _shifted(kind.layout, sizes):
+    if max(sizes) == 1 or _breaks_groups(kind.layout, sizes):
         return range(count)
     first: dict[tuple[int, ...], int] = {}
     groups = (tuple(map(floordiv, at, sizes)) for at in kind.layout.registers)
     return [first.setdefault(group, register) for register, group in enumerate(groups)]
 
 
-def _shifted(layout: Layout, sizes: Sequence[int]) -> bool:
+def _breaks_groups(layout: Layout, sizes: Sequence[int]) -> bool:
     """Whether repetitions move threads by less than a group, so that groups of registers are not
     those of elements."""
     steps = [digit.step for axis in AXES for digit in layout.digits(axis)]

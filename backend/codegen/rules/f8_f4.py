@@ -106,7 +106,7 @@ def narrow(
         return _beyond(t, target, x, t.convert("trunc", I16, I8, pair), saturate)
     mantissa, bias = (2, 15) if target is F8E5M2 else (3, 7)
     sign, bits = _narrow_bits(t, x, mantissa, bias, rounding)
-    bits = _overflowed(t, _magnitude(t, x), sign, bits, mantissa, rounding, saturate)
+    bits = _encode_overflow(t, _magnitude(t, x), sign, bits, mantissa, rounding, saturate)
     return t.convert("trunc", I32, I8, t.binary("or", I32, bits, sign))
 
 
@@ -199,12 +199,12 @@ def _narrow_bits(
     drop, least = 23 - mantissa, 1 - bias
     normal = _round_field(t, magnitude, sign, drop, rounding)
     normal = t.binary("sub", I32, normal, t.integer((127 - bias) << mantissa))
-    small = _round_subnormal(t, magnitude, sign, least - mantissa, rounding)
+    small = _subnormal_bits(t, magnitude, sign, least - mantissa, rounding)
     tiny = t.compare("ult", I32, magnitude, t.integer((127 + least) << 23))
     return sign, t.select(I32, tiny, small, normal)
 
 
-def _overflowed(
+def _encode_overflow(
     t: Thread, magnitude: Handle, sign: Handle, bits: Handle, mantissa: int, rounding: str,
     saturate: bool,
 ) -> Handle:  # fmt: skip
@@ -236,8 +236,8 @@ def _round_field(t: Thread, magnitude: Handle, sign: Handle, drop: int, rounding
     if rounding == "rn":
         last = t.binary("and", I32, kept, t.integer(1))
         half = t.integer((1 << (drop - 1)) - 1)
-        sum_ = t.binary("add", I32, t.binary("add", I32, magnitude, half), last)
-        return t.binary("lshr", I32, sum_, t.integer(drop))
+        biased = t.binary("add", I32, t.binary("add", I32, magnitude, half), last)
+        return t.binary("lshr", I32, biased, t.integer(drop))
     up = _away(t, sign, rounding)
     raised = t.binary("add", I32, magnitude, t.integer((1 << drop) - 1))
     raised = t.binary("lshr", I32, raised, t.integer(drop))
@@ -252,9 +252,7 @@ def _away(t: Thread, sign: Handle, rounding: str) -> Handle:
     return negative if rounding == "rm" else t.binary("xor", I1, negative, t.constant(I1, 1))
 
 
-def _round_subnormal(
-    t: Thread, magnitude: Handle, sign: Handle, unit: int, rounding: str
-) -> Handle:
+def _subnormal_bits(t: Thread, magnitude: Handle, sign: Handle, unit: int, rounding: str) -> Handle:
     """The magnitude in units of 2^unit as an integer, by adding 2^(unit + 23)."""
     x = t.convert("bitcast", I32, F32, magnitude)
     scaled = t.binary("fmul", F32, x, t.constant(F32, encode(F32, 2.0**-unit)))

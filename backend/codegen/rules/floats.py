@@ -18,7 +18,7 @@ _EXTREMES = {
 }  # fmt: skip
 
 
-def _rounded(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+def _arithmetic(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     element, name = _element(op), op.mnemonic[1:]
     approximate = op.fast.value in ("approx", "fast")
     if name == "div" and approximate and element is F32:
@@ -31,7 +31,7 @@ def _rounded(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
     return _ptx(t, name, op, element, a, b)
 
 
-_quotients = elementwise(_rounded)
+_quotients = elementwise(_arithmetic)
 
 
 def _quotient(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -130,7 +130,7 @@ def _element(op: Any) -> Element:
 
 
 RULES: dict[str, Rule] = {
-    **{name: elementwise(_rounded) for name in ("fadd", "fsub", "fmul")},
+    **{name: elementwise(_arithmetic) for name in ("fadd", "fsub", "fmul")},
     "fdiv": _quotient,
     **{name: elementwise(_extreme) for name in _EXTREMES},
     "fma": elementwise(_fma),

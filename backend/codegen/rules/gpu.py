@@ -9,7 +9,7 @@ from tileir.analysis.uses import definitions
 from tileir.backend.codegen.emit.shared_tile import (
     SharedTile,
     Window,
-    added,
+    add_terms,
     addresses,
     register_at,
     times,
@@ -151,7 +151,7 @@ def _local_gather(lowering: Lowering, op: Any) -> list[Fragment]:
         why = "the buffer must have whole rows along 1, and not be swizzled"
         raise lowering.refuse(op, why)
     base = lowering.thread.integer(window.place.base)
-    start = added(lowering.thread, [base, window.start])
+    start = add_terms(lowering.thread, [base, window.start])
     return [read_window(lowering, op, window.place, start)]
 
 

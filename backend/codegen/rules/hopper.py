@@ -9,10 +9,10 @@ from typing import Any
 
 from tileir.backend.codegen.async_interface import TensorMapHandle, WgmmaStep
 from tileir.backend.codegen.emit.matrix_descriptors import SmemMatrix
-from tileir.backend.codegen.emit.shared_tile import SharedTile, added, times
+from tileir.backend.codegen.emit.shared_tile import SharedTile, add_terms, times
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.gpu import buffer as buffer_of
-from tileir.backend.codegen.tma_boxes import box_of, panel_of, pieces
+from tileir.backend.codegen.tma_boxes import box_of, boxes_of, panel_of
 from tileir.backend.layouts.wgmma import ROWS, WARPS, WgmmaInstruction, warpgroup, warpgroup_grid
 from tileir.ops.descriptor import Padding
 from tileir.types import F32, I1, I32, I64, Tile, shape_of
@@ -34,7 +34,7 @@ def _tensor_map(lowering: Lowering, op: Any) -> list[Fragment]:
     tensor_map = TensorMapHandle(maps.index(op), block, box, op.swizzle, op.padding is Padding.NAN)
     extents, strides = ([_wide(lowering, v) for v in op.dimensions[i::2]] for i in (0, 1))
     base = lowering.scalar(op.base)
-    return [[lowering.thread.tensor_map(tensor_map, base, extents, strides, lowering.chosen())]]
+    return [[lowering.thread.tensor_map(tensor_map, base, extents, strides, lowering.is_elected())]]
 
 
 def _wide(lowering: Lowering, operand: Any) -> Any:
@@ -47,7 +47,7 @@ def _wide(lowering: Lowering, operand: Any) -> Any:
 
 def _mbarrier_alloc(lowering: Lowering, op: Any) -> list[Fragment]:
     thread, first = lowering.thread, lowering.scratch[op]
-    thread.mbarrier_init(thread.integer(first), op.count, op.arrivals, lowering.chosen())
+    thread.mbarrier_init(thread.integer(first), op.count, op.arrivals, lowering.is_elected())
     if not _more_barriers(lowering, op):
         thread.mbarrier_ready()
         thread.barrier()
@@ -70,12 +70,14 @@ def barrier_of(lowering: Lowering, op: Any, barrier: Any, index: Any) -> Any:
     if defining_op is None or defining_op.mnemonic != "gpu.mbarrier_alloc":
         raise lowering.refuse(op, "the barrier must be the result of gpu.mbarrier_alloc")
     moved = times(lowering.thread, lowering.scalar(index), _WORD)
-    return added(lowering.thread, [lowering.thread.integer(lowering.scratch[defining_op]), moved])
+    return add_terms(
+        lowering.thread, [lowering.thread.integer(lowering.scratch[defining_op]), moved]
+    )
 
 
 def _mbarrier_expect(lowering: Lowering, op: Any) -> list[Fragment]:
     where = barrier_of(lowering, op, op.barrier, op.index)
-    lowering.thread.mbarrier_expect(where, op.bytes, lowering.chosen())
+    lowering.thread.mbarrier_expect(where, op.bytes, lowering.is_elected())
     return []
 
 
@@ -111,7 +113,7 @@ def _boxes(lowering: Lowering, op: Any) -> Iterator[tuple[Any, list[Any]]]:
     if place.shape[0] * place.shape[1] % block.size or place.shape[1] != block.shape[-1]:
         raise lowering.refuse(op, f"a stage of {place.shape} for a block of {block}")
     indices = [lowering.scalar(v) for v in op.indices]
-    for first, offset in pieces(block.shape, block.element.bytes, swizzle, place.shape[0]):
+    for first, offset in boxes_of(block.shape, block.element.bytes, swizzle, place.shape[0]):
         if offset % place.alignment or place.bytes % place.alignment:
             raise lowering.refuse(op, f"boxes must begin at multiples of {place.alignment} bytes")
         moved = [_plus(thread, i, n) for i, n in zip(indices, first, strict=True)]
@@ -139,12 +141,12 @@ def _stage(lowering: Lowering, op: Any, buffer: Any, stage: Any) -> tuple[Shared
     """The placement of a stage, and its first byte."""
     place = buffer_of(lowering, op, buffer)
     start = times(lowering.thread, lowering.scalar(stage), place.bytes)
-    return place, added(lowering.thread, [lowering.thread.integer(place.base), start])
+    return place, add_terms(lowering.thread, [lowering.thread.integer(place.base), start])
 
 
 def _tma_load(lowering: Lowering, op: Any) -> list[Fragment]:
     barrier = barrier_of(lowering, op, op.barrier, op.index)
-    map_, chosen = _map(lowering, op), lowering.chosen()
+    map_, chosen = _map(lowering, op), lowering.is_elected()
     if _guard(lowering, op) != op.multicast:
         times_ = f"{op.multicast} times " if op.multicast > 1 else ""
         raise lowering.refuse(op, f"a stage must have {times_}the extents of the block")
@@ -176,9 +178,9 @@ def _parts(lowering: Lowering, op: Any, number: Any) -> Iterator[tuple[Any, list
     row = panel_of(block.shape, block.element.bytes, _map_of(lowering, op).swizzle)
     size = block.size // block.shape[-1] * row * block.element.bytes
     for offset, indices in _boxes(lowering, op):
-        moved = added(thread, [indices[op.axis], times(thread, number, block.shape[op.axis])])
+        moved = add_terms(thread, [indices[op.axis], times(thread, number, block.shape[op.axis])])
         at = [*indices[: op.axis], moved, *indices[op.axis + 1 :]]
-        yield added(thread, [offset, times(thread, number, size)]), at
+        yield add_terms(thread, [offset, times(thread, number, size)]), at
 
 
 def _guard(lowering: Lowering, op: Any) -> int:
@@ -208,7 +210,7 @@ def _tma_wait(lowering: Lowering, op: Any) -> list[Fragment]:
 def _leader(lowering: Lowering, op: Any) -> Any:
     """Whether this thread is the one that does `op`, or the one of its warpgroup."""
     if not op.warpgroup or lowering.num_warps <= WARPS:
-        return lowering.chosen()
+        return lowering.is_elected()
     thread = lowering.thread
     within = thread.binary("and", I32, thread.thread(), thread.integer(WARPS * 32 - 1))
     return thread.compare("eq", I32, within, thread.integer(0))

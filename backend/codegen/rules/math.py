@@ -157,7 +157,7 @@ def _root(t: Thread, op: Any, x: Handle) -> Handle:
     return t.intrinsic("sqrt", element, x)
 
 
-def _round(t: Thread, op: Any, x: Handle) -> Handle:
+def _round_to_integer(t: Thread, op: Any, x: Handle) -> Handle:
     element = scalar_of(op.result.type)
     name = _ROUNDING[op.mnemonic]
     if element in (F16, BF16):
@@ -209,6 +209,6 @@ RULES: dict[str, Rule] = {
     "extern_elementwise": _external,
     **dict.fromkeys(_SINGLE, _functions),
     **dict.fromkeys(("sin", "cos", "tan"), _trigonometric),
-    **{name: elementwise(_round) for name in _ROUNDING},
+    **{name: elementwise(_round_to_integer) for name in _ROUNDING},
     "sqrt": elementwise(_root),
 }

@@ -11,14 +11,13 @@ from tileir.analysis.uses import definitions
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.codegen.thread_interface import Access
 from tileir.backend.layouts.anchors import vector_run
-from tileir.backend.shared_memory.replicated_loads import loads_by_first_owner
 from tileir.types import I1, AddressSpace, Tile, shape_of
 
 _BYTES = 16
 
 
 def _load(lowering: Lowering, op: Any) -> list[Fragment]:
-    values = [x for _, read in loaded(lowering, op) for x in read]
+    values = [x for _, read in load_groups(lowering, op) for x in read]
     if op not in lowering.scratch:
         return [values]
     from tileir.backend.codegen.rules.atomic import broadcast  # volatile loads are rare
@@ -26,12 +25,12 @@ def _load(lowering: Lowering, op: Any) -> list[Fragment]:
     return [broadcast(lowering, op, values)]
 
 
-def loaded(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
-    """Registers that are loaded together and what is loaded, in order, while code is written."""
+def load_groups(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
+    """Emit the loads of `op`; the registers and the loaded values of each vector access."""
     thread, element = lowering.thread, scalar_of(op.result.type)
     pointers, access = lowering.fragment(op.pointer), _access(op, _constant(lowering, op))
     others = None if op.other is None else lowering.fragment(op.other)
-    once = op in loads_by_first_owner(lowering.function)
+    once = _is_by_first_owner(lowering, op)
     for group in vector_groups(lowering, op):
         mask = access_mask(lowering, op, group.start, once=once)
         other = None if others is None else [others[r] for r in group]
@@ -42,6 +41,16 @@ def loaded(lowering: Lowering, op: Any) -> Iterator[tuple[range, Fragment]]:
             element, len(group), pointers[group.start], mask, other, access, _space(op)
         )
         yield group, read
+
+
+def _is_by_first_owner(lowering: Lowering, op: Any) -> bool:
+    """Whether the first owners of replicated elements load them for all others."""
+    kind = op.pointer.type
+    if not (kind.layout.is_replicated if isinstance(kind, Tile) else op.volatile):
+        return False
+    from tileir.backend.shared_memory.replicated_loads import loads_by_first_owner
+
+    return op in loads_by_first_owner(lowering.function)
 
 
 def _store(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -21,7 +21,7 @@ def _store(lowering: Lowering, op: Any) -> list[Fragment]:
     place, element, width = _place(lowering, op)
     values, first = lowering.fragment(op.value), _first(lowering, op)
     for start in range(0, len(values), width):
-        index = _beside(lowering, first, start)
+        index = _index_at(lowering, first, start)
         lowering.thread.store_private(element, place, index, values[start : start + width])
     return []
 
@@ -30,7 +30,7 @@ def _load(lowering: Lowering, op: Any) -> list[Fragment]:
     place, element, width = _place(lowering, op)
     first, values = _first(lowering, op), list[Any]()
     for start in range(0, registers(op.result.type), width):
-        index = _beside(lowering, first, start)
+        index = _index_at(lowering, first, start)
         values += lowering.thread.load_private(element, width, place, index)
     return [values]
 
@@ -53,7 +53,7 @@ def _first(lowering: Lowering, op: Any) -> Any:
     return lowering.thread.binary("mul", I32, lowering.scalar(op.index), count, "nsw nuw")
 
 
-def _beside(lowering: Lowering, first: Any, distance: int) -> Any:
+def _index_at(lowering: Lowering, first: Any, distance: int) -> Any:
     thread = lowering.thread
     if not distance:
         return first

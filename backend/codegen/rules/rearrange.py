@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from tileir.backend.codegen.conversion_plan import Placement, placement
 from tileir.backend.codegen.emit.conversion import both
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
-from tileir.backend.layouts.join_split import origin, stays
+from tileir.backend.layouts.shape_ops import origin, stays
 from tileir.layout import Layout, Vector
 from tileir.types import I1, I32, Element, Tile
 
@@ -89,8 +89,8 @@ def dense(tile: Tile, base: int) -> Placement:
     return Placement(tile.element, tuple(reversed(strides)), base, step)
 
 
-def _renamed(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Halves that every thread joins or splits in registers."""
+def _rename_registers(lowering: Lowering, op: Any) -> list[Fragment]:
+    """A join or split that only renames the registers of every thread."""
     fragments = [lowering.fragment(v) for v in op.inputs]
     where = {v: r for r, v in enumerate(op.inputs[0].type.layout.registers)}
     results: list[Fragment] = []
@@ -102,7 +102,7 @@ def _renamed(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _join(lowering: Lowering, op: Any) -> list[Fragment]:
     if stays(op):
-        return _renamed(lowering, op)
+        return _rename_registers(lowering, op)
     tile, thread = op.result.type, lowering.thread
     place = placement(tile, lowering.scratch[op])
     for half, value in enumerate((op.low, op.high)):
@@ -130,7 +130,7 @@ def _by_one(lowering: Lowering, at: str, element: Element, values: Fragment) -> 
 
 def _split(lowering: Lowering, op: Any) -> list[Fragment]:
     if stays(op):
-        return _renamed(lowering, op)
+        return _rename_registers(lowering, op)
     source, thread = op.value.type, lowering.thread
     place = placement(source, lowering.scratch[op])
     scatter(lowering, lowering.fragment(op.value), source, place, list)
@@ -149,23 +149,23 @@ def _split(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _cat(lowering: Lowering, op: Any) -> list[Fragment]:
     if stays(op):
-        return _renamed(lowering, op)
+        return _rename_registers(lowering, op)
     tile, thread = op.result.type, lowering.thread
     place = placement(tile, lowering.scratch[op])
     shift = thread.integer(op.low.type.shape[op.axis])
     scatter(lowering, lowering.fragment(op.low), op.low.type, place, list)
-    after = _shifted(lowering, op.axis, shift)
+    after = _shift_along(lowering, op.axis, shift)
     scatter(lowering, lowering.fragment(op.high), op.high.type, place, after)
     thread.barrier()
     return [gather_from_smem(lowering, tile, place, lambda _, at: at)]
 
 
-def _shifted(lowering: Lowering, axis: int, shift: str) -> Moved:
-    def moved(at: Coordinates) -> Coordinates:
+def _shift_along(lowering: Lowering, axis: int, shift: str) -> Moved:
+    def position(at: Coordinates) -> Coordinates:
         along = lowering.thread.binary("add", I32, at[axis], shift)
         return [*at[:axis], along, *at[axis + 1 :]]
 
-    return moved
+    return position
 
 
 def _gather(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -176,14 +176,14 @@ def _gather(lowering: Lowering, op: Any) -> list[Fragment]:
     indices, most = lowering.fragment(op.index), thread.integer(source.shape[op.axis] - 1)
     kind = scalar_of(op.index.type)
 
-    def moved(register: int, at: Coordinates) -> Coordinates:
+    def position(register: int, at: Coordinates) -> Coordinates:
         index = indices[register]
         if kind.bits != I32.bits:
             index = thread.convert("trunc" if kind.bits > I32.bits else "zext", kind, I32, index)
         clamped = thread.intrinsic("umin", I32, index, most)
         return [*at[: op.axis], clamped, *at[op.axis + 1 :]]
 
-    return [gather_from_smem(lowering, op.result.type, place, moved)]
+    return [gather_from_smem(lowering, op.result.type, place, position)]
 
 
 def _slice_at(lowering: Lowering, op: Any, part: Vector, whole: Vector) -> Moved:
@@ -191,14 +191,14 @@ def _slice_at(lowering: Lowering, op: Any, part: Vector, whole: Vector) -> Moved
     thread, starts = lowering.thread, _starts(lowering, op, part, whole)
     strides = op.strides or (1,) * len(part)
 
-    def moved(at: Coordinates) -> Coordinates:
+    def position(at: Coordinates) -> Coordinates:
         coordinates: Coordinates = []
         for x, start, stride in zip(at, starts, strides, strict=True):
             scaled = thread.binary("mul", I32, x, thread.integer(stride))
             coordinates.append(thread.binary("add", I32, scaled, start))
         return coordinates
 
-    return moved
+    return position
 
 
 def _starts(lowering: Lowering, op: Any, part: Vector, whole: Vector) -> Coordinates:

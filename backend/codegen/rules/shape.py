@@ -34,7 +34,7 @@ def _splat(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _broadcast(lowering: Lowering, op: Any) -> list[Fragment]:
-    return [_at_source(lowering, op, lambda v, shape: _collapsed(v, shape))]
+    return [_at_source(lowering, op, lambda v, shape: _collapse_units(v, shape))]
 
 
 def _expand_dims(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -55,7 +55,7 @@ def _at_source(lowering: Lowering, op: Any, move: Any) -> Fragment:
     return [fragment[where[move(v, source.shape)]] for v in tile.layout.registers]
 
 
-def _collapsed(v: Vector, shape: Vector) -> Vector:
+def _collapse_units(v: Vector, shape: Vector) -> Vector:
     return tuple(0 if n == 1 else x for x, n in zip(v, shape, strict=True))
 
 

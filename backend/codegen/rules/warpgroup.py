@@ -19,14 +19,14 @@ _ONE = 0x3F800000
 
 def _scale(lowering: Lowering, op: Any) -> list[Fragment]:
     thread = lowering.thread
-    values, factors = lowering.fragment(op.value), lowering.fragment(op.factor)
+    values, scales = lowering.fragment(op.value), lowering.fragment(op.factor)
     one = thread.constant(F32, _ONE)
-    tests = [thread.compare("une", F32, x, one) for x in dict.fromkeys(factors)]
+    tests = [thread.compare("une", F32, x, one) for x in dict.fromkeys(scales)]
 
-    def scaled() -> list[Any]:
-        return [thread.binary("fmul", F32, v, f) for v, f in zip(values, factors, strict=True)]
+    def multiply() -> list[Any]:
+        return [thread.binary("fmul", F32, v, f) for v, f in zip(values, scales, strict=True)]
 
-    return [thread.where_any(_any(thread, tests), F32, values, scaled)]
+    return [thread.where_any(_any(thread, tests), F32, values, multiply)]
 
 
 def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -45,21 +45,21 @@ def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
         tests = [thread.compare("ogt", F32, x, b) for x, b in zip(results, bounds, strict=True)]
         return results, tests
 
-    def raised() -> list[Any]:
+    def raise_maximum() -> list[Any]:
         (whole,) = reduce_across_threads(lowering, largest, own)
-        products, tests = more(whole)
-        levels = [thread.select(F32, *each) for each in zip(tests, products, most, strict=True)]
+        scaled, tests = more(whole)
+        levels = [thread.select(F32, *each) for each in zip(tests, scaled, most, strict=True)]
         results = zip(tests, most, levels, exponents, strict=True)
-        return levels + [factor(*each) for each in results]
+        return levels + [rescale(*each) for each in results]
 
-    def factor(test: Any, before: Any, now: Any, exponent: Any) -> Any:
+    def rescale(test: Any, before: Any, now: Any, exponent: Any) -> Any:
         less = thread.binary("fsub", F32, before, now)
         less = thread.binary("fmul", F32, less, exponent)
         return thread.select(F32, test, power(Term(thread, F32, less)).handle, one)
 
     power, one = function("exp2", F32, fast="approx"), thread.constant(F32, _ONE)
     _, tests = more([item for (item,) in own])
-    results = thread.where_any(_any(thread, tests), F32, [*most, *[one] * len(most)], raised)
+    results = thread.where_any(_any(thread, tests), F32, [*most, *[one] * len(most)], raise_maximum)
     return [results[: len(most)], results[len(most) :]]
 
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 ARGUMENT = """
 ; Whether the object %o is what %a describes; its value is then stored at its offset.
 define internal i1 @take(ptr %a, ptr %o, ptr %values, ptr %stream) {
-  %kind = load i32, ptr %a
-  %p.slot = getelementptr %Arg, ptr %a, i32 0, i32 3
-  %p.type = getelementptr %Arg, ptr %a, i32 0, i32 6
-  %p.object = getelementptr %Arg, ptr %a, i32 0, i32 7
-  %p.reader = getelementptr %Arg, ptr %a, i32 0, i32 8
-  %p.dtype = getelementptr %Arg, ptr %a, i32 0, i32 10
-  %p.device = getelementptr %Arg, ptr %a, i32 0, i32 11
-  %slot = load i32, ptr %p.slot
-  %object = load ptr, ptr %p.object
-  %reader = load ptr, ptr %p.reader
+  %kind = field %Arg %a, kind
+  %p.type = address %Arg %a, type
+  %slot = field %Arg %a, offset
+  %object = field %Arg %a, object
+  %reader = field %Arg %a, reader
   %p.own = getelementptr i8, ptr %o, i64 8
   %own = load ptr, ptr %p.own
   switch i32 %kind, label %no [
@@ -69,7 +64,7 @@ tensor.device:
   %found = call { i1, i64 } @asked(ptr %reader, ptr %o)
   %found.good = extractvalue { i1, i64 } %found, 0
   %found.value = extractvalue { i1, i64 } %found, 1
-  %device = load i64, ptr %p.device
+  %device = field %Arg %a, device
   %found.same = icmp eq i64 %found.value, %device
   %there = and i1 %found.good, %found.same
   br i1 %there, label %tensor.dtype, label %no
@@ -77,7 +72,7 @@ tensor.cuda:
   %on.gpu = call i1 @is(ptr %o, ptr @@"is_cuda"@@, ptr @@True@@)
   br i1 %on.gpu, label %tensor.dtype, label %no
 tensor.dtype:
-  %dtype = load ptr, ptr %p.dtype
+  %dtype = field %Arg %a, dtype
   %typed = call i1 @is(ptr %o, ptr @@"dtype"@@, ptr %dtype)
   br i1 %typed, label %tensor.address, label %no
 tensor.address:
@@ -122,8 +117,7 @@ bits:
 bits.compare:
   %real = call double @@PyFloat_AsDouble@@(ptr %o)
   %real.bits = bitcast double %real to i64
-  %p.bits = getelementptr %Arg, ptr %a, i32 0, i32 4
-  %bits.expected = load i64, ptr %p.bits
+  %bits.expected = field %Arg %a, low
   %same.bits = icmp eq i64 %real.bits, %bits.expected
   ret i1 %same.bits
 checked:
@@ -152,12 +146,9 @@ no:
 define internal i1 @parts(ptr %a, ptr %o, ptr %values, ptr %stream) {
   %list = alloca [2 x ptr]
   %first = getelementptr [2 x ptr], ptr %list, i32 0, i32 1
-  %p.low = getelementptr %Arg, ptr %a, i32 0, i32 4
-  %p.parts = getelementptr %Arg, ptr %a, i32 0, i32 12
-  %p.count = getelementptr %Arg, ptr %a, i32 0, i32 13
-  %length = load i64, ptr %p.low
-  %parts = load ptr, ptr %p.parts
-  %count = load i64, ptr %p.count
+  %length = field %Arg %a, low
+  %parts = field %Arg %a, parts
+  %count = field %Arg %a, count
   %any.length = icmp slt i64 %length, 0
   br i1 %any.length, label %next, label %measure
 measure:
@@ -171,11 +162,9 @@ next:
 one:
   %after = add i64 %i, 1
   %part = getelementptr %Part, ptr %parts, i64 %i
-  %p.member = getelementptr %Part, ptr %part, i32 0, i32 1
-  %p.arg = getelementptr %Part, ptr %part, i32 0, i32 2
-  %access = load i64, ptr %part
-  %member = load ptr, ptr %p.member
-  %arg = load ptr, ptr %p.arg
+  %access = field %Part %part, access
+  %member = field %Part %part, member
+  %arg = field %Part %part, arg
   store ptr %o, ptr %first
   switch i64 %access, label %itself [
     i64 0, label %item
@@ -224,8 +213,7 @@ no:
 define internal { i1, double } @real(ptr %a, ptr %own, ptr %o) alwaysinline {
   %is.float = icmp eq ptr %own, @@PyFloat_Type@@
   %is.int = icmp eq ptr %own, @@PyLong_Type@@
-  %p.flags = getelementptr %Arg, ptr %a, i32 0, i32 2
-  %flags = load i32, ptr %p.flags
+  %flags = field %Arg %a, flags
   %flag = and i32 %flags, 4
   %allowed = icmp ne i32 %flag, 0
   %int.too = and i1 %is.int, %allowed

@@ -7,6 +7,7 @@ from tileir.backend.runtime.launcher.argument import ARGUMENT
 from tileir.backend.runtime.launcher.grid import GRID
 from tileir.backend.runtime.launcher.numbers import NUMBERS
 from tileir.backend.runtime.launcher.program import MAPS
+from tileir.backend.runtime.launcher.structures import with_structures
 
 ONE = -(1 << 63) + 1
 """One argument, with a free entry before it: PY_VECTORCALL_ARGUMENTS_OFFSET (Python's C API)."""
@@ -14,23 +15,9 @@ ONE = -(1 << 63) + 1
 SLOTS = 512
 """The most words that a kernel is passed by this launcher."""
 
-TYPES = """
-; kind, divisor, flags, offset, low, high, type, object, reader, name, dtype, device, parts, their
-; number
-%Arg = type { i32, i32, i32, i32, i64, i64, ptr, ptr, ptr, ptr, ptr, i64, ptr, i64 }
-; access, member, argument
-%Part = type { i64, ptr, ptr }
-; next, names, positional, count, args, slots, template, function, stream getter, its argument,
-; stream, threads, shared, meta, result, launch program, its registers, tensor maps, what executes
-; it
-%Entry = type { ptr, ptr, i64, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, i32, i32, ptr, ptr, ptr, i64,
-                i64, ptr }
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-; first entry, what is called where none fits, cuLaunchKernel, cuTensorMapEncodeTiled
-%State = type { ptr, ptr, ptr, ptr }
-"""
-
 DISPATCH = """
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
 ; Whether two tuples of names of keywords are the same.
 define internal i1 @named(ptr %a, ptr %b) {
   %same = icmp eq ptr %a, %b
@@ -74,39 +61,33 @@ define ptr @dispatch(ptr %self, ptr %vector, i64 %positional, ptr %names) {
   %few = icmp slt i64 %positional, 1
   br i1 %few, label %slow, label %start
 start:
-  %first = load ptr, ptr %state
+  %first = field %State %state, first
   br label %entry
 entry:
   %e = phi ptr [ %first, %start ], [ %e.next, %other ]
   %end = icmp eq ptr %e, null
   br i1 %end, label %slow, label %shape
 shape:
-  %e.next = load ptr, ptr %e
-  %p.positional = getelementptr %Entry, ptr %e, i32 0, i32 2
-  %e.positional = load i64, ptr %p.positional
+  %e.next = field %Entry %e, next
+  %e.positional = field %Entry %e, positional
   %as.many = icmp eq i64 %e.positional, %positional
   br i1 %as.many, label %keywords, label %other
 keywords:
-  %p.names = getelementptr %Entry, ptr %e, i32 0, i32 1
-  %e.names = load ptr, ptr %p.names
+  %e.names = field %Entry %e, names
   %same.names = call i1 @named(ptr %e.names, ptr %names)
   br i1 %same.names, label %fill, label %other
 other:
   br label %entry
 fill:
-  %p.count = getelementptr %Entry, ptr %e, i32 0, i32 3
-  %count = load i64, ptr %p.count
-  %p.args = getelementptr %Entry, ptr %e, i32 0, i32 4
-  %args = load ptr, ptr %p.args
+  %count = field %Entry %e, count
+  %args = field %Entry %e, args
   store i64 -1, ptr %stream.given
-  %p.template = getelementptr %Entry, ptr %e, i32 0, i32 6
-  %template = load ptr, ptr %p.template
+  %template = field %Entry %e, template
   %no.template = icmp eq ptr %template, null
   br i1 %no.template, label %each, label %copy
 copy:
-  %p.size = getelementptr %Entry, ptr %e, i32 0, i32 5
-  %size = load i64, ptr %p.size
-  %bytes = shl i64 %size, 3
+  %words = field %Entry %e, words
+  %bytes = shl i64 %words, 3
   call void @llvm.memcpy.p0.p0.i64(ptr %values, ptr %template, i64 %bytes, i1 false)
   br label %each
 each:
@@ -135,8 +116,7 @@ compute:
 raised:
   ret ptr null
 queue:
-  %p.result = getelementptr %Entry, ptr %e, i32 0, i32 14
-  %result = load ptr, ptr %p.result
+  %result = field %Entry %e, result
   %x = load i64, ptr %grid
   %p.y = getelementptr i64, ptr %grid, i32 1
   %p.z = getelementptr i64, ptr %grid, i32 2
@@ -148,17 +128,13 @@ queue:
   %empty = or i1 %no.xy, %no.z
   br i1 %empty, label %return, label %planned
 planned:
-  %p.program = getelementptr %Entry, ptr %e, i32 0, i32 15
-  %program = load ptr, ptr %p.program
+  %program = field %Entry %e, program
   %no.program = icmp eq ptr %program, null
   br i1 %no.program, label %which, label %plan
 plan:
-  %p.registers = getelementptr %Entry, ptr %e, i32 0, i32 16
-  %registers = load i64, ptr %p.registers
-  %p.encode = getelementptr %State, ptr %state, i32 0, i32 3
-  %encode = load ptr, ptr %p.encode
-  %p.execute = getelementptr %Entry, ptr %e, i32 0, i32 18
-  %execute = load ptr, ptr %p.execute
+  %registers = field %Entry %e, registers
+  %encode = field %State %state, encode
+  %execute = field %Entry %e, execute
   %plan.status = call i32 %execute(ptr %program, i64 %registers, ptr %values, ptr %grid, ptr %maps,
                                    ptr %encode)
   switch i32 %plan.status, label %slow [ i32 1, label %which
@@ -168,23 +144,19 @@ which:
   %is.given = icmp ne i64 %given, -1
   br i1 %is.given, label %launch, label %usual
 usual:
-  %p.getter = getelementptr %Entry, ptr %e, i32 0, i32 8
-  %getter = load ptr, ptr %p.getter
-  %p.fixed = getelementptr %Entry, ptr %e, i32 0, i32 10
-  %fixed = load i64, ptr %p.fixed
+  %getter = field %Entry %e, getter
+  %fixed = field %Entry %e, stream
   %no.getter = icmp eq ptr %getter, null
   br i1 %no.getter, label %launch, label %get
 get:
-  %p.whose = getelementptr %Entry, ptr %e, i32 0, i32 9
-  %whose = load ptr, ptr %p.whose
+  %whose = field %Entry %e, whose
   %got = call { i1, i64 } @asked(ptr %getter, ptr %whose)
   %got.good = extractvalue { i1, i64 } %got, 0
   %got.value = extractvalue { i1, i64 } %got, 1
   br i1 %got.good, label %launch, label %slow
 launch:
   %stream = phi i64 [ %given, %which ], [ %fixed, %usual ], [ %got.value, %get ]
-  %p.slots = getelementptr %Entry, ptr %e, i32 0, i32 5
-  %slots = load i64, ptr %p.slots
+  %slots = field %Entry %e, words
   br label %point
 point:
   %k = phi i64 [ 0, %launch ], [ %k.after, %pointing ]
@@ -197,8 +169,7 @@ pointing:
   %k.after = add i64 %k, 1
   br label %point
 mapped:
-  %p.count.maps = getelementptr %Entry, ptr %e, i32 0, i32 17
-  %count.maps = load i64, ptr %p.count.maps
+  %count.maps = field %Entry %e, maps
   br label %map
 map:
   %m = phi i64 [ 0, %mapped ], [ %m.after, %mapping ]
@@ -212,14 +183,10 @@ mapping:
   %m.after = add i64 %m, 1
   br label %map
 go:
-  %p.function = getelementptr %Entry, ptr %e, i32 0, i32 7
-  %kernel = load ptr, ptr %p.function
-  %p.threads = getelementptr %Entry, ptr %e, i32 0, i32 11
-  %threads = load i32, ptr %p.threads
-  %p.shared = getelementptr %Entry, ptr %e, i32 0, i32 12
-  %shared = load i32, ptr %p.shared
-  %p.driver = getelementptr %State, ptr %state, i32 0, i32 2
-  %driver = load ptr, ptr %p.driver
+  %kernel = field %Entry %e, function
+  %threads = field %Entry %e, threads
+  %shared = field %Entry %e, shared
+  %driver = field %State %state, launch
   %bx = load i64, ptr %grid
   %by = load i64, ptr %p.y
   %bz = load i64, ptr %p.z
@@ -237,15 +204,14 @@ return:
   call void @@Py_IncRef@@(ptr %result)
   ret ptr %result
 slow:
-  %p.slow = getelementptr %State, ptr %state, i32 0, i32 1
-  %fallback = load ptr, ptr %p.slow
+  %fallback = field %State %state, slow
   %r = call ptr @@PyObject_Vectorcall@@(ptr %fallback, ptr %vector, i64 %positional, ptr %names)
   ret ptr %r
 }
 """
 
 WHOLE = (
-    (TYPES + NUMBERS + ARGUMENT + GRID + DISPATCH)
+    with_structures(NUMBERS + ARGUMENT + GRID + DISPATCH)
     .replace("@@SLOTS@@", str(SLOTS))
     .replace("@@POINTERS@@", str(SLOTS + MAPS))
     .replace("@@MAPS@@", str(MAPS))

@@ -66,12 +66,9 @@ no:
 ; The extents that a function of the arguments by name gives. 1: stored, 0: none, 2: it raised.
 define internal i32 @computed(ptr %e, ptr %o, ptr %vector, ptr %into) {
   %list = alloca [2 x ptr]
-  %p.meta = getelementptr %Entry, ptr %e, i32 0, i32 13
-  %p.count = getelementptr %Entry, ptr %e, i32 0, i32 3
-  %p.args = getelementptr %Entry, ptr %e, i32 0, i32 4
-  %meta = load ptr, ptr %p.meta
-  %count = load i64, ptr %p.count
-  %args = load ptr, ptr %p.args
+  %meta = field %Entry %e, meta
+  %count = field %Entry %e, count
+  %args = field %Entry %e, args
   %whole = call ptr @@PyDict_Copy@@(ptr %meta)
   %failed = icmp eq ptr %whole, null
   br i1 %failed, label %raised, label %each
@@ -80,8 +77,8 @@ each:
   %more = icmp slt i64 %i, %count
   br i1 %more, label %add, label %ask
 add:
-  %p.name = getelementptr %Arg, ptr %args, i64 %i, i32 9
-  %name = load ptr, ptr %p.name
+  %arg = getelementptr %Arg, ptr %args, i64 %i
+  %name = field %Arg %arg, name
   %unnamed = icmp eq ptr %name, null
   br i1 %unnamed, label %added, label %set
 set:

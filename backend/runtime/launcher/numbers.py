@@ -6,23 +6,19 @@ NUMBERS = """
 ; Whether %v is what the argument may be: within bounds, not 1 (flag 2), a multiple of the divisor
 ; or none (flag 1).
 define internal i1 @fits(ptr %a, i64 %v) alwaysinline {
-  %p.low = getelementptr %Arg, ptr %a, i32 0, i32 4
-  %p.high = getelementptr %Arg, ptr %a, i32 0, i32 5
-  %p.divisor = getelementptr %Arg, ptr %a, i32 0, i32 1
-  %p.flags = getelementptr %Arg, ptr %a, i32 0, i32 2
-  %low = load i64, ptr %p.low
-  %high = load i64, ptr %p.high
+  %low = field %Arg %a, low
+  %high = field %Arg %a, high
   %above = icmp sge i64 %v, %low
   %below = icmp sle i64 %v, %high
   %within = and i1 %above, %below
-  %flags = load i32, ptr %p.flags
+  %flags = field %Arg %a, flags
   %flag.one = and i32 %flags, 2
   %refuses.one = icmp ne i32 %flag.one, 0
   %one = icmp eq i64 %v, 1
   %wrong.one = and i1 %refuses.one, %one
   %not.wrong = xor i1 %wrong.one, true
   %good = and i1 %within, %not.wrong
-  %divisor = load i32, ptr %p.divisor
+  %divisor = field %Arg %a, divisor
   %any = icmp ule i32 %divisor, 1
   br i1 %any, label %done, label %divide
 divide:

@@ -1,9 +1,9 @@
-"""Launch programs: an interpreter of their instructions, and the encoding of tensor maps.
-
-`%Op` and `%Map` are the structures of `tileir.backend.runtime.launch_program`.
-"""
+"""Launch programs: an interpreter of their instructions (`launch_program.Code`), and the encoding
+of tensor maps."""
 
 from __future__ import annotations
+
+from tileir.backend.runtime.launcher.structures import with_structures
 
 ROWS = 256
 """Encoded maps that are kept of one recipe. A power of two: the upper bits of a hash choose."""
@@ -17,11 +17,6 @@ MAPS = 32
 _TEXT = """
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-; code, result, operands, immediate
-%Op = type { i32, i32, i32, i32, i64 }
-; registers: base, extents and strides, outermost first; rank, bytes of an element; then as
-; cuTensorMapEncodeTiled takes them: type, swizzle, fill, box innermost first; the table
-%Map = type { i32, [5 x i32], [5 x i32], i32, i32, i32, i32, i32, [5 x i32], i32, ptr }
 ; words, the map
 %Row = type { [16 x i64], [128 x i8] }
 @ones = private constant [5 x i32] [i32 1, i32 1, i32 1, i32 1, i32 1]
@@ -30,6 +25,14 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 define internal i64 @register(ptr %registers, i32 %i) alwaysinline {
   %p = getelementptr i64, ptr %registers, i32 %i
   %v = load i64, ptr %p
+  ret i64 %v
+}
+
+; The number in the register that entry %i of %list names.
+define internal i64 @entry(ptr %registers, ptr %list, i32 %i) alwaysinline {
+  %p = getelementptr i32, ptr %list, i32 %i
+  %register = load i32, ptr %p
+  %v = call i64 @register(ptr %registers, i32 %register)
   ret i64 %v
 }
 
@@ -56,13 +59,13 @@ define internal { i64, i64 } @divided(i64 %a, i64 %b) alwaysinline {
 ; The words of a map, and whether a tensor map may have them ("Tensor Map", CUDA driver API).
 define internal i1 @words(ptr %map, ptr %registers, ptr %key) {
   call void @llvm.memset.p0.i64(ptr %key, i8 0, i64 80, i1 false)
-  %base.register = load i32, ptr %map
+  %base.register = field %Map %map, base
   %base = call i64 @register(ptr %registers, i32 %base.register)
+  %extents = address %Map %map, extents
+  %strides = address %Map %map, strides
   store i64 %base, ptr %key
-  %p.rank = getelementptr %Map, ptr %map, i32 0, i32 3
-  %p.size = getelementptr %Map, ptr %map, i32 0, i32 4
-  %rank = load i32, ptr %p.rank
-  %size.32 = load i32, ptr %p.size
+  %rank = field %Map %map, rank
+  %size.32 = field %Map %map, size
   %size = zext i32 %size.32 to i64
   %base.rest = and i64 %base, 15
   %base.fits = icmp eq i64 %base.rest, 0
@@ -75,12 +78,8 @@ next:
 dimension:
   %i.after = add i32 %i, 1
   %inner = sub i32 %rank, %i.after
-  %p.extent = getelementptr %Map, ptr %map, i32 0, i32 1, i32 %i
-  %p.stride = getelementptr %Map, ptr %map, i32 0, i32 2, i32 %i
-  %extent.register = load i32, ptr %p.extent
-  %stride.register = load i32, ptr %p.stride
-  %extent = call i64 @register(ptr %registers, i32 %extent.register)
-  %stride = call i64 @register(ptr %registers, i32 %stride.register)
+  %extent = call i64 @entry(ptr %registers, ptr %extents, i32 %i)
+  %stride = call i64 @entry(ptr %registers, ptr %strides, i32 %i)
   %at.extent = add i32 %inner, 1
   %k.extent = getelementptr i64, ptr %key, i32 %at.extent
   store i64 %extent, ptr %k.extent
@@ -116,17 +115,15 @@ done:
 ; The bytes, a power of two up to 16, that base, rows and the ends of rows are multiples of; 0 where
 ; an extent is less than 1.
 define internal i64 @unit(ptr %map, ptr %registers) {
-  %base.register = load i32, ptr %map
+  %base.register = field %Map %map, base
   %base = call i64 @register(ptr %registers, i32 %base.register)
-  %p.rank = getelementptr %Map, ptr %map, i32 0, i32 3
-  %p.size = getelementptr %Map, ptr %map, i32 0, i32 4
-  %rank = load i32, ptr %p.rank
-  %size.32 = load i32, ptr %p.size
+  %extents = address %Map %map, extents
+  %strides = address %Map %map, strides
+  %rank = field %Map %map, rank
+  %size.32 = field %Map %map, size
   %size = zext i32 %size.32 to i64
   %innermost = sub i32 %rank, 1
-  %p.last = getelementptr %Map, ptr %map, i32 0, i32 2, i32 %innermost
-  %last.register = load i32, ptr %p.last
-  %last = call i64 @register(ptr %registers, i32 %last.register)
+  %last = call i64 @entry(ptr %registers, ptr %strides, i32 %innermost)
   %contiguous = icmp eq i64 %last, 1
   %begin = or i64 %base, 16
   br label %next
@@ -137,12 +134,8 @@ next:
   br i1 %more, label %dimension, label %done
 dimension:
   %i.after = add i32 %i, 1
-  %p.extent = getelementptr %Map, ptr %map, i32 0, i32 1, i32 %i
-  %p.stride = getelementptr %Map, ptr %map, i32 0, i32 2, i32 %i
-  %extent.register = load i32, ptr %p.extent
-  %stride.register = load i32, ptr %p.stride
-  %extent = call i64 @register(ptr %registers, i32 %extent.register)
-  %stride = call i64 @register(ptr %registers, i32 %stride.register)
+  %extent = call i64 @entry(ptr %registers, ptr %extents, i32 %i)
+  %stride = call i64 @entry(ptr %registers, ptr %strides, i32 %i)
   %some = icmp sge i64 %extent, 1
   br i1 %some, label %positive, label %none
 positive:
@@ -180,8 +173,7 @@ hash:
 row:
   %spread = mul i64 %h.next, -7046029254386353131
   %index = lshr i64 %spread, @@SHIFT@@
-  %p.table = getelementptr %Map, ptr %map, i32 0, i32 10
-  %table = load ptr, ptr %p.table
+  %table = field %Map %map, table
   %row.at = getelementptr %Row, ptr %table, i64 %index
   %p.map = getelementptr %Row, ptr %row.at, i32 0, i32 1
   br label %compare
@@ -200,15 +192,11 @@ alike:
 miss:
   %p.extents = getelementptr i64, ptr %key, i32 1
   %p.strides = getelementptr i64, ptr %key, i32 6
-  %p.rank = getelementptr %Map, ptr %map, i32 0, i32 3
-  %p.type = getelementptr %Map, ptr %map, i32 0, i32 5
-  %p.swizzle = getelementptr %Map, ptr %map, i32 0, i32 6
-  %p.fill = getelementptr %Map, ptr %map, i32 0, i32 7
-  %p.box = getelementptr %Map, ptr %map, i32 0, i32 8
-  %rank = load i32, ptr %p.rank
-  %type = load i32, ptr %p.type
-  %swizzle = load i32, ptr %p.swizzle
-  %fill = load i32, ptr %p.fill
+  %p.box = address %Map %map, box
+  %rank = field %Map %map, rank
+  %type = field %Map %map, type
+  %swizzle = field %Map %map, swizzle
+  %fill = field %Map %map, fill
   %base = load ptr, ptr %key
   %no.driver = icmp eq ptr %driver, null
   br i1 %no.driver, label %failed, label %call
@@ -241,15 +229,11 @@ next:
   %op = phi ptr [ %code, %0 ], [ %op.next, %write ], [ %op.next, %go ]
   %failed = phi i1 [ false, %0 ], [ %failed.write, %write ], [ %failed.go, %go ]
   %op.next = getelementptr %Op, ptr %op, i32 1
-  %which = load i32, ptr %op
-  %p.result = getelementptr %Op, ptr %op, i32 0, i32 1
-  %p.a = getelementptr %Op, ptr %op, i32 0, i32 2
-  %p.b = getelementptr %Op, ptr %op, i32 0, i32 3
-  %p.immediate = getelementptr %Op, ptr %op, i32 0, i32 4
-  %result = load i32, ptr %p.result
-  %number.a = load i32, ptr %p.a
-  %number.b = load i32, ptr %p.b
-  %immediate = load i64, ptr %p.immediate
+  %which = field %Op %op, code
+  %result = field %Op %op, result
+  %number.a = field %Op %op, a
+  %number.b = field %Op %op, b
+  %immediate = field %Op %op, immediate
   %p.value = getelementptr i64, ptr %values, i32 %number.a
   %p.extent = getelementptr i64, ptr %grid, i32 %number.a
   %a = call i64 @register(ptr %registers, i32 %number.a)
@@ -454,5 +438,5 @@ python:
 }
 """
 
-PROGRAM = _TEXT.replace("@@SHIFT@@", str(65 - ROWS.bit_length()))
+PROGRAM = with_structures(_TEXT.replace("@@SHIFT@@", str(65 - ROWS.bit_length())))
 """The module with `execute`."""

@@ -41,8 +41,10 @@ def form_softsign(function: Function) -> PassResult:
 
     def quotient(op: Any, walk: Walk) -> Answer:
         nonlocal formed
-        sum_ = walk.definition(op.rhs)
-        if not (_is_exact(op) and sum_ is not None and _is_one_plus_size_of(sum_, op.lhs, walk)):
+        divisor = walk.definition(op.rhs)
+        if not (
+            _is_exact(op) and divisor is not None and _is_one_plus_size_of(divisor, op.lhs, walk)
+        ):
             return op
         formed += 1
         return Softsign(op.lhs, location=op.location)
@@ -68,5 +70,5 @@ def _is_size_of(op: Any, x: Any) -> bool:
 
 def _is_exact(op: Any) -> bool:
     """Whether a float op rounds once, to nearest even, in every lane."""
-    rounds = op.fast.value == "none" and op.rounding.value == "rn" and not op.ftz
-    return rounds and op.predicate is None
+    nearest = op.fast.value == "none" and op.rounding.value == "rn" and not op.ftz
+    return nearest and op.predicate is None

@@ -42,27 +42,27 @@ def results(text: str, name: str) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def formed() -> str:
+def text_after_pass() -> str:
     return print_module(run(parse(PROGRAM), "acme-form-softsign,dce").module)
 
 
-def test_the_pass_forms_the_op(formed: str) -> None:
-    assert "%r = acme.softsign f32<64> %a\n" in formed
-    assert "fdiv" not in formed and "fabs" not in formed
+def test_the_pass_forms_the_op(text_after_pass: str) -> None:
+    assert "%r = acme.softsign f32<64> %a\n" in text_after_pass
+    assert "fdiv" not in text_after_pass and "fabs" not in text_after_pass
 
 
 @pytest.mark.parametrize("change", ["{fast = approx}", "{rounding = rz}", "{ftz = true}"])
-def test_the_pass_leaves_quotients_that_round_otherwise(change: str) -> None:
+def test_the_pass_leaves_quotients_with_other_rounding(change: str) -> None:
     text = PROGRAM.replace("%a, %sum", f"%a, %sum {change}")
     assert "softsign f32" not in print_module(run(parse(text), "acme-form-softsign").module)
 
 
 @pytest.mark.parametrize("name", ["interpreter", "simt", "cpu"])
-def test_the_op_means_what_it_replaces(formed: str, name: str) -> None:
-    np.testing.assert_array_equal(results(formed, name), results(PROGRAM, "interpreter"))
+def test_the_op_means_what_it_replaces(text_after_pass: str, name: str) -> None:
+    np.testing.assert_array_equal(results(text_after_pass, name), results(PROGRAM, "interpreter"))
 
 
 @pytest.mark.parametrize("target", ["sm_87", "sm_90a"])
-def test_the_rule_makes_ptx(formed: str, target: str) -> None:
-    ptx = tileir.backend.compile(parse(formed), target=target).ptx
+def test_the_rule_makes_ptx(text_after_pass: str, target: str) -> None:
+    ptx = tileir.backend.compile(parse(text_after_pass), target=target).ptx
     assert f".target {target}" in ptx and "abs.f32" in ptx and "div.rn.f32" in ptx

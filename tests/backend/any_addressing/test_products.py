@@ -76,6 +76,7 @@ def wrapped_product(shift: int | None = 0) -> Module:
     return b.module()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("first", [0, -10, -24, -100])
 @pytest.mark.parametrize("stated", [True, False])
@@ -138,7 +139,7 @@ def named(value: Any) -> str:
     return f"{value.element} {value.block} {sides} {what}{through}"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("extents", [(100, 72, 80), (64, 40, 12)])
 @pytest.mark.parametrize(("product", "warps"), CASES, ids=named)
 def test_all_threads_agree_with_the_interpreter(
@@ -148,6 +149,7 @@ def test_all_threads_agree_with_the_interpreter(
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("product", "warps"), CASES, ids=named)
 def test_warpgroups_compute_it(product: Product, warps: int) -> None:
     """Every operand is copied ahead, whatever it is made of, and no dot is left to one warp."""
@@ -156,6 +158,7 @@ def test_warpgroups_compute_it(product: Product, warps: int) -> None:
     assert ops.count("load") == product.gathered
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", [1, 2, 3, 9, 12], ids=lambda i: named(CASES[i][0]))
 def test_it_is_assembled(case: int) -> None:
     tool = ptxas()
@@ -182,6 +185,7 @@ def weakened(op: Op) -> tuple[Op, ...]:
     return (op.evolve(pending=op.pending + 1),) if hasattr(op, "pending") else ()  # type: ignore[attr-defined]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", range(6))
 def test_nothing_that_orders_the_loop_is_needless(number: int) -> None:
     """The simulator reports a race where any fence, barrier or wait of the loop is left out."""
@@ -204,6 +208,7 @@ def test_nothing_that_orders_the_loop_is_needless(number: int) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("warps", "rows"), [(4, 64), (8, 128)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention(warps: int, rows: int, causal: bool) -> None:
@@ -224,6 +229,7 @@ def test_attention(warps: int, rows: int, causal: bool) -> None:
     np.testing.assert_allclose(found[1], found[0], rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("stages", [2, 3])
 @pytest.mark.parametrize(("rows", "chip"), [(64, "sm_90a"), (16, "sm_90")])
 def test_pages_that_a_table_names_are_copied_ahead(rows: int, chip: str, stages: int) -> None:

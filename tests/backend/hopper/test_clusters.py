@@ -43,7 +43,7 @@ def interpreted(module: Any, grid: int, arguments: list[Any], seed: int) -> None
     interpret(module, None, grid, arguments, seed=seed)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("launch", [by_threads, interpreted])
 @pytest.mark.parametrize(("run", "text"), [(four, CLUSTER), (two, REMOTE)])
 def test_sums_in_any_order(run: Any, text: str, launch: Any) -> None:
@@ -160,7 +160,7 @@ LEFT_OUT: dict[str, tuple[Any, str, str, str, str]] = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_nothing_can_be_left_out(name: str) -> None:
     run, text, line, instead, message = LEFT_OUT[name]
@@ -221,6 +221,7 @@ def test_only_barriers_are_begun_before_a_first_arrival() -> None:
     assert "barrier.cluster.arrive" in made.ptx and "arrive.relaxed" not in made.ptx
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("line", "instead", "message"),
     [

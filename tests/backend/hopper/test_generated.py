@@ -41,7 +41,7 @@ def check(
     assert (made.spills, made.stack, made.warnings) == (0, 0, ())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("pipeline", [PLAIN, PERSISTENT])
 def test_products(pipeline: str, transposed: bool) -> None:
@@ -54,7 +54,7 @@ def test_products(pipeline: str, transposed: bool) -> None:
     check(module, "matmul", (-(-m // 64) * -(-n // 64), 1, 1), [a, second, result, m, n, k], 2)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("pipeline", [DELAYED, PERSISTENT])
 def test_attention(pipeline: str, causal: bool) -> None:

@@ -61,7 +61,7 @@ LARGE = [
 ]
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("product", PRODUCTS, ids=str)
 def test_machines_agree(product: Product) -> None:
     module = product.module()
@@ -216,6 +216,7 @@ def test_other_targets_have_none() -> None:
 _ALONG_K = Product(64, 32, 64, swizzles=(2, 2), trans_b=True)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("change", ["leading", "stride", "mode", "start"])
 @pytest.mark.parametrize(
     "product",

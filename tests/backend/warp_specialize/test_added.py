@@ -94,7 +94,7 @@ def test_interpreted(size: tuple[int, int, int], pipeline: str) -> None:
     np.testing.assert_array_equal(arguments[2], wanted)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("tile", ((64, 64), (128, 40), (128, 192)), ids=str)
 @pytest.mark.parametrize("size", (*SIZES, (66, 75, 77)), ids=str)
 def test_by_threads(size: tuple[int, int, int], tile: tuple[int, int]) -> None:

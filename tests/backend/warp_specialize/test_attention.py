@@ -88,7 +88,7 @@ CASES = (
 )  # fmt: skip
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_roles_in_any_order(case: Case) -> None:
     machine = target("sm_90a")
@@ -124,7 +124,7 @@ COMPILED = (
 )  # fmt: skip
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case, registers", COMPILED, ids=str)
 def test_nothing_is_spilled(case: Case, registers: int) -> None:
     made = tileir.backend.compile(case.module(), "sm_90a")

@@ -301,8 +301,8 @@ def test_turns_are_of_instances_that_hand_nothing_on() -> None:
     refusal = alternate_instances(single["matmul.consumer"], 0)
     assert isinstance(refusal, Refusal)
     assert refusal.reason in (
-        "there is no loop over instances around its products",
-        "an instance hands on what it computes",
+        "no loop over instances is around the matmuls",
+        "a computed value is carried to the next instance",
     )
 
 
@@ -319,7 +319,7 @@ entry:
 }
 """
     found = alternate_instances(parse(text).functions["math"], 0)
-    assert found == Refusal("there is no loop over instances around its products")
+    assert found == Refusal("no loop over instances is around the matmuls")
 
 
 @pytest.mark.parametrize("persistent", [None, True, False])

@@ -335,7 +335,7 @@ def test_what_is_no_block() -> None:
 @pytest.mark.parametrize("first", ["row {} 0", "0 {} row", "row {} ms", "ms {} row"])
 @pytest.mark.parametrize("second", ["row {} ms", "ms {} row", ""])
 @pytest.mark.parametrize("shift", [-2, 0])
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(2)
 def test_every_comparison_bounds_a_block_as_it_does_lanes(
     first: str, second: str, shift: int
 ) -> None:
@@ -460,6 +460,7 @@ MADE = {
 """What is made of rows that wrap around, and whether the other lanes stay apart."""
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_rows_that_wrap_are_masked_where_no_other_lane_depends_on_them(

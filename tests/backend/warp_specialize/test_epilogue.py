@@ -15,7 +15,7 @@ from tileir.testing.kernels import matmul
 TILES = ((64, 72), (64, 200), (64, 8), (64, 40), (64, 56), (128, 176), (128, 24))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("more", (8, 4, 3))
 @pytest.mark.parametrize("tile", TILES)
 def test_any_columns(tile: tuple[int, int], more: int) -> None:
@@ -27,7 +27,7 @@ def test_any_columns(tile: tuple[int, int], more: int) -> None:
     check(arguments, True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", (8, 24, 40, 72, 96, 176, 200))
 def test_rows_of_factors_are_no_panels(columns: int) -> None:
     for more in (8, 5):
@@ -37,7 +37,7 @@ def test_rows_of_factors_are_no_panels(columns: int) -> None:
         check(arguments, False)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("tile", ((64, 40), (64, 96), (64, 72)))
 @pytest.mark.parametrize(
     "kinds", ((F16, F32, F32), (BF16, F32, BF16), (F32, F32, F32), (I8, I32, I32)), ids=str
@@ -53,7 +53,7 @@ def test_any_element(kinds: tuple[Any, Any, Any], tile: tuple[int, int]) -> None
     check(arguments, True)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_slots_in_any_order(seed: int) -> None:
     arguments = problem(130, 410, 32, True)
@@ -64,6 +64,7 @@ def test_slots_in_any_order(seed: int) -> None:
     check(arguments, True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "tile", ((128, 200, 64), (128, 192, 64), (128, 176, 64), (64, 200, 64), (192, 160, 64))
 )

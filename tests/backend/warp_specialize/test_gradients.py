@@ -117,12 +117,14 @@ def near(results: tuple[Array, Array, Array], given: Case, known: Gradients) -> 
 SHAPES = ((32, 64), (64, 32)), ((64, 32), (32, 64)), ((24, 64), (48, 32))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
 @pytest.mark.parametrize("given", CASES, ids=str)
 def test_formulas(given: Case, shapes: Any) -> None:
     check(by(""), given, shapes)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", ((32, 64), (64, 32), (24, 64)), ids=str)
 @pytest.mark.parametrize("given", CASES, ids=str)
 def test_formulas_of_all_gradients(given: Case, shape: tuple[int, int]) -> None:
@@ -174,12 +176,14 @@ ROLES = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pipeline", ROLES)
 @pytest.mark.parametrize("given", CASES, ids=str)
 def test_roles_interpreted(given: Case, pipeline: str) -> None:
     check(by(pipeline), given, ((32, 64), (64, 32)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pipeline", ROLES)
 @pytest.mark.parametrize("given", CASES, ids=str)
 def test_all_gradients_as_roles(given: Case, pipeline: str) -> None:
@@ -190,7 +194,7 @@ def test_all_gradients_as_roles(given: Case, pipeline: str) -> None:
 SMALL = case(72, D, heads=2, group=2), case(100, D, heads=1, causal=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("given", SMALL, ids=str)
 def test_roles_in_any_order(given: Case, seed: int) -> None:
@@ -204,7 +208,7 @@ WHOLE = (
 )  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("given", "shape"), WHOLE, ids=str)
 def test_all_gradients_in_any_order(given: Case, shape: tuple[int, int], seed: int) -> None:
@@ -214,19 +218,20 @@ def test_all_gradients_in_any_order(given: Case, shape: tuple[int, int], seed: i
     near(fused(machine("sm_90a", seed), given, known, *shape), given, known)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("given", SMALL, ids=str)
 def test_by_mma(given: Case) -> None:
     check(machine("sm_80", 0), given, ((32, 64), (64, 32)))
 
 
+@pytest.mark.slow
 def test_all_gradients_by_mma() -> None:
     given = case(100, D, heads=1, causal=True)
     known = gradients(given)
     near(fused(machine("sm_80", 0), given, known, 32, 64), given, known)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("d", (64, 128))
 @pytest.mark.parametrize("causal", (False, True))
 def test_code(causal: bool, d: int) -> None:
@@ -241,7 +246,7 @@ def test_code(causal: bool, d: int) -> None:
         assert len(buffers) == (7 if "keys" in kernel.name else 5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("d", (64, 128))
 @pytest.mark.parametrize("causal", (False, True))
 def test_code_of_all_gradients(causal: bool, d: int) -> None:

@@ -35,7 +35,7 @@ def launched(module: Module, shape: Any, given: list[Any], **options: Any) -> No
     SimtExecutor().launch(module, None, tiles(module, shape), given, target="sm_90a", **options)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("name", KINDS)
 def test_products(name: str, ranks: int) -> None:
@@ -48,7 +48,14 @@ def test_products(name: str, ranks: int) -> None:
         assert np.array_equal(found.astype(np.float64), wanted), shape
 
 
-@pytest.mark.sampled(1)
+def test_two_blocks_load_for_each_other() -> None:
+    """The smallest of `test_products`."""
+    given, found, wanted = arguments("f16", (72, 64, 40))
+    launched(KINDS["f16"][0], (72, 64, 40), given, multicast=2)
+    assert np.array_equal(found.astype(np.float64), wanted)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_in_turns(ranks: int) -> None:
     shape = (130, 200, 72)
@@ -60,6 +67,7 @@ def test_in_turns(ranks: int) -> None:
         assert np.array_equal(found.astype(np.float64), wanted), seed
 
 
+@pytest.mark.slow
 def test_tiles_in_rows() -> None:
     """Neighbours share the first factor; where a row of tiles ends, neither."""
     text = ROWS.replace("i32 %across) {", "i32 %across) {multicast = 2} {")
@@ -109,6 +117,7 @@ def compiled(module: Module, **options: Any) -> Any:
     return compile_kernel(module, "sm_90a", options)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KINDS)
 def test_code(name: str) -> None:
     for ranks in (2, 4):
@@ -136,6 +145,7 @@ def test_a_share_is_of_rows_that_follow_each_other(
     assert multicast_slice_shape(extents, ranks) == share
 
 
+@pytest.mark.slow
 def test_results_are_those_of_one_block_alone() -> None:
     shape = (130, 136, 72)
     rng = np.random.default_rng(1)
@@ -150,6 +160,7 @@ def test_results_are_those_of_one_block_alone() -> None:
     assert len(seen) == 1
 
 
+@pytest.mark.slow
 def test_rows_that_no_tensor_map_has() -> None:
     """A factor that threads load is not shared; the other is."""
     for shape in ((130, 136, 77), (130, 77, 72)):
@@ -212,15 +223,16 @@ def causal() -> Module:
     return attention(64, 32, 32, causal=True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("module", "options", "why"),
     [
         (KINDS["f16"][0], {"multicast": 2, "persistent": False}, "the kernel is not persistent"),
         (KINDS["f16"][0], {"multicast": 2, "split_k": 2}, "split-K is on"),
         (KINDS["f16"][0], {"multicast": 3}, "clusters have 2, 4, 8, 16 blocks"),
-        (causal(), {"multicast": 2}, "which slots are filled and read follows from the instance"),
+        (causal(), {"multicast": 2}, "the use of stages depends on the instance"),
         (matmul(64, 32, 8, F32, F32, F32, precision="tf32", transposed=True),
-         {"multicast": 16}, "no two instances may need the same"),
+         {"multicast": 16}, "no two instances can share an operand"),
     ],
 )  # fmt: skip
 def test_what_is_not_shared(module: Module, options: dict[str, Any], why: str) -> None:

@@ -38,6 +38,7 @@ def _run(done: Any, seed: int, module: Any = None) -> None:
     np.testing.assert_allclose(found, expected, rtol=5e-3, atol=5e-3)
 
 
+@pytest.mark.slow
 def test_warpgroups_wait_for_themselves(done: Any) -> None:
     role = done.stages["barriers"].functions["attention.consumer"]
     writing = [op for op in role.ops if isinstance(op, (Barrier, TmaStore, TmaWait))]

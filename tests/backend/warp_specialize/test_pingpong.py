@@ -31,7 +31,7 @@ def starts(module: Module) -> list[tuple[str, int, int]]:
     return [(op.callee, op.first, op.warps) for op in kernel.ops if isinstance(op, Role)]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", (1, 2, 3))
 @pytest.mark.parametrize("result", (F16, F32), ids=str)
 def test_a_product_in_any_order(blocks: int, result: object) -> None:
@@ -48,6 +48,7 @@ def test_a_product_in_any_order(blocks: int, result: object) -> None:
         assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("k", (0, 8))
 def test_instances_of_few_steps(k: int) -> None:
     """Where a turn reads no slot or one, the next begins all the same."""
@@ -60,6 +61,7 @@ def test_instances_of_few_steps(k: int) -> None:
     assert np.array_equal(c, np.full((200, 40), k))
 
 
+@pytest.mark.slow
 def test_attention_in_any_order() -> None:
     t, heads = 150, 2
     random = np.random.default_rng(t)
@@ -103,7 +105,7 @@ def test_registers_are_shared_out(non_tma_alignments: tuple[int, ...]) -> None:
         (f"{FRONT},persist", None),
         (
             f"{FRONT},persist,warp-specialize{{warps=8}}",
-            "several warpgroups share the rows of a product",
+            "several warpgroups divide the rows of a matmul",
         ),
     ),
 )
@@ -111,7 +113,7 @@ def test_where_there_are_no_turns(pipeline: str, why: str | None) -> None:
     before = run(matmul(128, 32, 32), pipeline).module
     after = run(before, "pingpong")
     assert after.module is before
-    assert [d.message for d in after.remarks] == ([f"no turns: {why}"] if why else [])
+    assert [d.message for d in after.remarks] == ([f"no ping-pong: {why}"] if why else [])
 
 
 @pytest.mark.parametrize("tile", [(64, 256, 64), (64, 128, 64), (128, 128, 64)], ids=str)
@@ -133,5 +135,6 @@ def test_code_has_no_spills_and_room_for_both_results() -> None:
     assert made.metadata.shared <= 227 * 1024
 
 
+@pytest.mark.slow
 def test_the_tuner_tries_it() -> None:
     assert "pingpong" in [p.name for p in compiler_space(matmul(64, 64, 64)).parameters]

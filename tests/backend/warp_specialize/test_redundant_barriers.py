@@ -100,6 +100,7 @@ def test_roles_without_buffers_stay() -> None:
         assert eliminate_redundant_barriers(function) is function
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("d", "bm", "count"), ((128, 64, 3), (64, 128, 4)))
 def test_rounds_of_the_gradient(d: int, bm: int, count: int) -> None:
     """Where each warpgroup adds rows of its own they meet among themselves, and once more."""
@@ -113,6 +114,7 @@ def test_rounds_of_the_gradient(d: int, bm: int, count: int) -> None:
     assert found == [count, count]
 
 
+@pytest.mark.slow
 def test_needed_ones_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine of threads finds it where one is left out that is needed."""
     monkeypatch.setattr(redundant_barriers._BarrierState, "hazard", lambda *_: False)

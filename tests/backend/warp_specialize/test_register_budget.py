@@ -15,6 +15,7 @@ WIDE = Tile(128, 128, 64)
 THREE = Filter(3, 3, 1, (1, 1))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("module", "asks"),
     [

@@ -39,6 +39,7 @@ SUMS = (
 shared memory."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("persistent", [False, True])
 def test_sums_of_warps_beside_what_is_copied(persistent: bool) -> None:
     m, n, k = 136, 72, 96

@@ -42,7 +42,7 @@ def launched(a: Any, b: Any, c: Any, seed: int) -> None:
     assert np.array_equal(c, a.astype(np.float64) @ b.astype(np.float64))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("which", (0, 1))
 @pytest.mark.parametrize("view", VIEWS)
 def test_factors(view: str, which: int) -> None:
@@ -51,6 +51,7 @@ def test_factors(view: str, which: int) -> None:
     launched(*factors, np.full((66, 72), np.nan, np.float16), which)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("view", [*VIEWS][:7])
 def test_results(view: str) -> None:
     found = VIEWS[view](np.full((66, 72), np.nan, np.float16))
@@ -59,6 +60,7 @@ def test_results(view: str) -> None:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", ((0, 8, 8), (8, 0, 8), (8, 8, 0), (1, 1, 1)))
 def test_matrices_of_nothing(size: tuple[int, int, int]) -> None:
     m, n, k = size

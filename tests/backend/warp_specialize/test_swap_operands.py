@@ -26,7 +26,7 @@ def test_interpreted(rows: int, transposed: bool) -> None:
     check(arguments, transposed)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("transposed", (False, True))
 @pytest.mark.parametrize("size", ((35, 136, 72), (35, 133, 72), (21, 131, 75)))
 @pytest.mark.parametrize("rows", (16, 40))
@@ -38,6 +38,7 @@ def test_on_threads(rows: int, size: tuple[int, int, int], transposed: bool) -> 
     check(arguments, transposed)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "kinds",
     (

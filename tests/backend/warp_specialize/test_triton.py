@@ -93,11 +93,13 @@ def small(*shape: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(1).integers(-4, 5, shape).astype(np.float16)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("kernel", "grid"), ((described, 4), (persistent, 2)))
 def test_descriptors(kernel: Any, grid: int) -> None:
     launched(kernel.module(POINTERS | EXTENTS, TILES), grid, small(N, K))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("wide", ("i32", "i64"))
 @pytest.mark.parametrize("specialised", (False, True))
 def test_strides(specialised: bool, wide: str) -> None:

@@ -49,6 +49,7 @@ def with_units(module: Module, units: tuple[int, ...], passes: str = "warp-speci
     return run(early.with_functions({"matmul": marked}), passes).module
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("units", ((0, 8, 8), (2, 0, 0), (0, 0, 2), (2, 2, 2), (16, 4, 0)))
 @pytest.mark.parametrize("passes", ("warp-specialize", "persist,warp-specialize,defer-wgmma-waits"))
 def test_interpreted(units: tuple[int, ...], passes: str) -> None:
@@ -62,7 +63,7 @@ def test_interpreted(units: tuple[int, ...], passes: str) -> None:
     check(arguments, False)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("transposed", (False, True))
 @pytest.mark.parametrize(
     "size",
@@ -86,7 +87,7 @@ def test_on_threads(size: tuple[int, int, int], transposed: bool) -> None:
         check(arguments, transposed)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(8))
 def test_few_slots_in_any_order(seed: int) -> None:
     arguments = problem(66, 61, 107, True)
@@ -97,6 +98,7 @@ def test_few_slots_in_any_order(seed: int) -> None:
     check(arguments, True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kinds", "depth"),
     (
@@ -170,7 +172,7 @@ def test_rows_of_eight_bytes_are_read_at_once() -> None:
     assert (found.spills, found.warnings) == (0, ())
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("pingpong", (False, True))
 def test_threads_that_load_keep_registers(pingpong: bool) -> None:
     options = {"non_tma_alignments": (0, 2, 2), "pingpong": pingpong}

@@ -19,6 +19,7 @@ FRONT = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
 SHAPES = ((64, 64, 32), (72, 200, 40), (1, 8, 8), (130, 136, 96))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("transposed", (False, True))
 @pytest.mark.parametrize(
     "pipeline", (f"{FRONT},warp-specialize", f"{FRONT},persist,warp-specialize,defer-wgmma-waits")
@@ -55,6 +56,7 @@ def test_product_whose_indices_wrap(shape: tuple[int, int, int]) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", ((8, 8, 32, 64), (5, 19, 40, 72), (1, 1, 8, 8)))
 def test_convolution(shape: tuple[int, int, int, int]) -> None:
     h, w, c, k = shape
@@ -76,6 +78,7 @@ def test_convolution(shape: tuple[int, int, int, int]) -> None:
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-2)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("causal", (False, True))
 @pytest.mark.parametrize(
     "pipeline",
@@ -98,9 +101,9 @@ def test_attention(t: int, pipeline: str, causal: bool) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "counted"),
     [
-        (matmul(64, 64, 32), "defer-wgmma-waits", {"products overlapped": 1}),
+        (matmul(64, 64, 32), "defer-wgmma-waits", {"matmuls overlapped": 1}),
         (matmul(64, 64, 32), "pipeline-chained-matmuls", {}),
-        (attention(64, 32, 32), "pipeline-chained-matmuls", {"products delayed": 1}),
+        (attention(64, 32, 32), "pipeline-chained-matmuls", {"chains pipelined": 1}),
     ],
     ids=("overlap", "nothing to delay", "pipeline-chained-matmuls"),
 )

@@ -63,7 +63,7 @@ def test_channels_last(pixels: int, c: int) -> None:
     agree(module, grid, arguments, 1, x.transpose(0, 2, 1), off=0, seeds=1, roles=False)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("filter", (SMALL, STRIDED), ids=str)
 @pytest.mark.parametrize("element", (F16, F32), ids=str)
 def test_gathered(filter: Filter, element: Any) -> None:
@@ -81,7 +81,7 @@ def test_gathered(filter: Filter, element: Any) -> None:
     agree(module, grid, arguments, 2, wanted, off=2e-3, roles=roles, seeds=1 + roles)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("last", (False, True))
 @pytest.mark.parametrize("filter", (SMALL, WIDE, STRIDED), ids=str)
 @pytest.mark.parametrize("element", (F16, F32), ids=str)

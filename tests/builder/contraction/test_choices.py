@@ -17,8 +17,8 @@ from tileir.builder.contraction import (
     elementwise,
 )
 from tileir.builder.contraction.axes import Axis
-from tileir.builder.contraction.kernel import _grouped
-from tileir.builder.contraction.solve_outputs import solved
+from tileir.builder.contraction.kernel import _grouped_tile
+from tileir.builder.contraction.solve_outputs import solve
 from tileir.builder.contraction.tile_sizes import tiling, walk_of
 from tileir.builder.contraction.two_step_reduction import split_reduction
 from tileir.textual import print_module
@@ -155,7 +155,7 @@ def test_tiles_in_groups_are_all_tiles_once(rows, columns, group):
         def minimum(self, x, y):
             return min(x, y)
 
-    tiles = [tuple(_grouped(Builder(), Number(i), rows, columns, group))
+    tiles = [tuple(_grouped_tile(Builder(), Number(i), rows, columns, group))
              for i in range(rows * columns)]  # fmt: skip
     assert sorted(tiles) == [(r, c) for r in range(rows) for c in range(columns)]
     first = tiles[: min(group, rows) * columns]
@@ -333,7 +333,7 @@ def test_whether_anything_was_joined_is_only_asked_where_nothing_may_be(columns)
 def test_elements_with_gaps_are_all_elements_once(place, extent, steps):
     """Each element of the output is written by one point, and few others are looked at."""
     i, j = indices("ij")
-    found = solved((affine(place(i, j)),), (extent,), {i: range(5), j: range(4)})
+    found = solve((affine(place(i, j)),), (extent,), {i: range(5), j: range(4)})
     points = points_of(found.elements)
     (position,) = (values_of(e, points) for e in found.at)
     inside = position[(0 <= position) & (position < extent)]

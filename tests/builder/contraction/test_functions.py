@@ -17,7 +17,7 @@ from tileir.builder.contraction import (
     elementwise,
 )
 from tileir.builder.contraction.element_types import kind_of, stored_kind
-from tileir.builder.contraction.function import Function, described
+from tileir.builder.contraction.function import Function, element_and_shape
 from tileir.builder.contraction.functions import JOININGS, compute_type
 from tileir.errors import LaunchError
 
@@ -65,7 +65,7 @@ def computed(terms, given, on="interpreter"):
     """What terms over one index are of arrays, by name, all in one program."""
     i = Index("i")
     count = len(next(iter(given.values())))
-    tensors = {n: Tensor(n, described(x)[0], x.shape) for n, x in given.items()}
+    tensors = {n: Tensor(n, element_and_shape(x)[0], x.shape) for n, x in given.items()}
     reads = {n: at(t, i) for n, t in tensors.items()}
     stages = [
         elementwise(Tensor(name, kind_of(made := term(reads)), (count,)), (i,), made)
@@ -225,13 +225,13 @@ def test_what_changes_no_truth_when_joined(kind, join, neutral):
     ],
 )  # fmt: skip
 def test_what_arguments_are(item, found):
-    assert described(item) == found
+    assert element_and_shape(item) == found
 
 
 @pytest.mark.parametrize("item", [np.zeros(3, np.complex64), "text", None, [1, 2], object()])
 def test_what_is_no_array_of_numbers(item):
     with pytest.raises(LaunchError, match="an array of numbers is needed, not") as error:
-        described(item)
+        element_and_shape(item)
     assert error.value.code == "TIR0813"
 
 

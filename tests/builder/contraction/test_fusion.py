@@ -13,13 +13,13 @@ from tileir.builder.contraction import (
     contraction,
     elementwise,
 )
-from tileir.builder.contraction.fusion import as_read, fused
+from tileir.builder.contraction.fusion import as_read, fuse
 
 from .oracle import Bound, Tensor, at, indices, times
 
 
 def kinds(*stages, kept):
-    return [s.output.name for s in fused(stages, kept)]
+    return [s.output.name for s in fuse(stages, kept)]
 
 
 def test_what_is_computed_where_it_is_read():

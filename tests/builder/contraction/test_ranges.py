@@ -10,6 +10,7 @@ from math import ceil, floor
 
 import pytest
 
+from tests.sizes import for_each
 from tileir.builder import BuildError
 from tileir.builder.contraction import Affine, Bound, Index
 from tileir.builder.contraction.ranges import ranges_of
@@ -77,7 +78,7 @@ def value(of: Affine, point: dict[Index, int]) -> int:
 
 
 @pytest.mark.parametrize("count", [2, 3])
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_elimination_leaves_the_shadow_of_the_polyhedron(count: int, seed: int) -> None:
     """Where every condition is of several indices none has a limit of its own: all are eliminated,
     and what is left is exact."""
@@ -103,7 +104,7 @@ def test_elimination_leaves_the_shadow_of_the_polyhedron(count: int, seed: int) 
     assert ranges_of(indices, bounds) == expected
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_every_point_where_the_conditions_hold_is_in_range(seed: int) -> None:
     choose = random.Random(seed)
     indices = [Index(n) for n in "ijk"]

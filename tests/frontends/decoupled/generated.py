@@ -147,6 +147,6 @@ def _schedule(draw: Any, labels: tuple[str, ...], first: tuple[str, ...], text: 
     if draw(st.booleans()):
         lines.append(f"f.evict_{draw(st.sampled_from(['first', 'last']))}({touched[-1]});")
     if draw(st.booleans()):
-        words = ["roles(off)", "persistent(off)", "persistent(turns)"]
+        words = ["roles(off)", "persistent(off)", "persistent(pingpong)"]
         lines.append(f"f.{draw(st.sampled_from(words))};")
     return lines

@@ -114,7 +114,7 @@ def test_algorithms(source: str, code: str, place: Any, words: str) -> None:
         ("f.evict_last(x);", "f neither reads nor writes x"),
         ("f.evict_first(f); f.evict_last(f);", "f is to go both first and last"),
         ("g.fuse_at(f, x); g.evict_first(A);", "no evict_first of its own"),
-        ("f.persistent(2);", "takes one of on, off, turns"),
+        ("f.persistent(2);", "takes one of on, off, pingpong"),
         ("f.roles(no);", "takes one of on, off"),
         ("g.compile_to_kernel(); g.fuse_at(f, x); f.compile_to_kernel();", "follows compile"),
     ],

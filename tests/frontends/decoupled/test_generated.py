@@ -17,6 +17,7 @@ from ..budget import PART, SEEDS, over
 from . import definitions as d, generated
 
 
+@pytest.mark.slow
 @over(generated.definitions(), st.integers(0, 1 << 30))
 def test_schedules_do_not_change_what_is_computed(found: generated.Definition, seed: int) -> None:
     function = parse(found.source).function()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir import backend
 from tileir.builder import F16
 from tileir.frontends.decoupled import parse
@@ -65,7 +66,7 @@ def random_grid(rng: random.Random) -> tuple[Schedule, dict[str, int]]:
     return Schedule(dict.fromkeys("hmn", 1), order=tuple(order)), counts
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_instances_are_counted_as_loops_come_to_them(seed: int) -> None:
     """Groups that a factor does not divide included: the last one is smaller."""
     schedule, counts = random_grid(random.Random(seed))
@@ -101,6 +102,7 @@ def test_a_smaller_last_group_has_roles_and_no_instance_too_many() -> None:
     assert '"persistent"' in host.value and not done.metadata.spills
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
 def test_a_smaller_last_group_computes_what_others_do(on: str) -> None:
     """With roles on sm_90a."""

@@ -24,7 +24,7 @@ def reduced(op: str, schedule: str, post: str = "") -> Any:
     return parse(source).scheduled(schedule).function()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @ON
 @pytest.mark.parametrize("op", ["rsum", "rmax", "rmin"])
 @pytest.mark.parametrize("extra", ["", "out.atomic(k);"])
@@ -67,6 +67,7 @@ def test_a_block_as_large_as_the_dimension_is_one_kernel() -> None:
     assert len(function.plan(normal(3, 100)).launches) == 1
 
 
+@pytest.mark.slow
 def test_nested_reductions_of_several_dimensions() -> None:
     source = """
     Func out; In A; Var x; RVar k, l;
@@ -107,7 +108,7 @@ def test_softmax_in_two_passes(on: str) -> None:
     np.testing.assert_allclose(online(A, on=on), online.reference(A), rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @ON
 def test_flash_attention(on: str) -> None:
     given = normal(2, 19, 16) * 3, normal(2, 16, 70) * 3, normal(2, 70, 24), 0.25
@@ -155,7 +156,7 @@ VALUES = (
 )
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("score", [SCORE, f"where(l <= reshape(m, m, 1), {SCORE}, -inf)"])
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("step", [0.01, 3.0])
@@ -184,7 +185,7 @@ def test_levels_follow_maxima_seldom_and_masks_are_made_at_the_edge() -> None:
     assert len(loads) == 2  # of K and V, not of Q
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["exp", "exp2"])
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_warps_join_maxima_only_where_a_level_rises(name: str, sign: str) -> None:
@@ -221,6 +222,7 @@ def test_a_pass_that_is_needed_goes_to_its_end() -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_half_precision_goes_to_the_matrix_product_as_it_is() -> None:
     given = [
         a.astype(np.float16) for a in (normal(1, 32, 16), normal(1, 16, 64), normal(1, 64, 16))
@@ -257,6 +259,7 @@ def test_what_cannot_be_kept_up_to_date_is_refused(value: str) -> None:
     assert caught.value.code == "TIR1204" and caught.value.line == 4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "value",
     [

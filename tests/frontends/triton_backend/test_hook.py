@@ -177,7 +177,7 @@ def test_unknown_releases_are_left_untouched(monkeypatch, version):
         assert not hook.install("1")
     assert len(caught) == 1
     assert dict(vars(made)) == before
-    assert hook.installed() is None
+    assert hook.installed_settings() is None
 
 
 @pytest.mark.parametrize("version", ["3.3.1", "3.9.0", "3.6.0+cu128.git1"])
@@ -216,7 +216,7 @@ def test_nothing_is_installed_unasked(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         hook.install_where_asked()
-    assert hook.installed() is None
+    assert hook.installed_settings() is None
 
 
 def test_tritons_assembler_makes_the_cubin_where_it_is(backend, monkeypatch):

@@ -42,7 +42,7 @@ def test_malformed_texts_end_in_errors_with_a_place(seed: int) -> None:
         ("%a = arith.addi %n, %m : i32", "TIR1002", 10, "%m is defined nowhere before"),
         ("%a = arith.addi %n, %n : i64", "TIR1003", 10, "of i32, and stated to be of i64"),
         ("%a = tt.splat %n : i32 -> tensor<8xf8E4M3FNUZ>", "TIR1003", 31, "is not read here"),
-        ("%a = arith.constant dense<[1, 2]> : tensor<2xi32>", "TIR1003", 10, "has one value"),
+        ("%a = arith.constant dense<[1, 2]> : tensor<4xi32>", "TIR1003", 10, "2 values are listed"),
         ("%a:2 = tt.load %p : !tt.ptr<f32>", "TIR1003", 12, "has 1 results, not 2"),
         ("%a = arith.constant ; : i32", "TIR1001", 25, "';' does not belong here"),
         ("tt.call @g(%n) : (i32) -> ()", "", 5, "@g"),

@@ -116,9 +116,9 @@ def test_the_report_says_why_this_one(result):
 
 
 def test_effects_are_the_quickest_with_each_choice(result):
-    found = {(e.parameter, e.choice): round(e.factor, 3) for e in effects(result)}
-    assert found["num_warps", 1] == 1.5
-    assert found["M", 128] == 1.3
+    values = {(e.parameter, e.choice): round(e.ratio, 3) for e in effects(result)}
+    assert values["num_warps", 1] == 1.5
+    assert values["M", 128] == 1.3
 
 
 def test_a_model_that_is_right_agrees_fully_and_a_wrong_one_less(result):
@@ -137,8 +137,8 @@ def test_the_picture_shows_every_candidate(result):
 
 
 def test_durations():
-    found = [duration(s) for s in (2.0, 1.5e-3, 12.94e-6, 3e-9, None)]
-    assert found == ["2 s", "1.5 ms", "12.94 us", "3 ns", "-"]
+    values = [duration(s) for s in (2.0, 1.5e-3, 12.94e-6, 3e-9, None)]
+    assert values == ["2 s", "1.5 ms", "12.94 us", "3 ns", "-"]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_bar_shows_how_far_it_is_and_the_best(capsys, monkeypatch, result):
     bar = Bar()
     bar.begin("measuring", 2)
     for outcome in result.outcomes[:2]:
-        bar.found(outcome, result.best)
+        bar.on_result(outcome, result.best)
     bar.close()
     shown = capsys.readouterr().err
     assert "measuring" in shown and "1 ms  M=64,N=32,num_warps=4" in shown and "2/2" in shown
@@ -168,7 +168,7 @@ def test_lines_are_written_where_nobody_looks(capsys, result):
     lines = Lines()
     lines.begin("measuring", 2)
     for _ in range(2):
-        lines.found(result.best, result.best)
+        lines.on_result(result.best, result.best)
     assert capsys.readouterr().err.splitlines() == [
         "measuring: about 2", "  1 ms  M=64,N=32,num_warps=4",
     ]  # fmt: skip

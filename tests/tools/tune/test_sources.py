@@ -8,10 +8,10 @@ import pytest
 
 from tileir.backend.tuning import Role
 from tileir.errors import ToolError
-from tileir.tools.tuning.directives import directives, resolved
+from tileir.tools.tuning.directives import directives, resolve_extents
 from tileir.tools.tuning.expressions import numbers
 from tileir.tools.tuning.problems import Wish, choices_in, problem_of
-from tileir.tools.tuning.sources import loaded
+from tileir.tools.tuning.sources import load_module
 
 ROOT = Path(__file__).parents[3]
 LISTING = ROOT / "tests/frontends/triton_c/listings/listing1.c"
@@ -75,7 +75,7 @@ def test_directives_stand_in_comments_and_are_overridden():
     assert found == {
         "run.m": "8", "run.a": "f32[m, 2 * m] normal", "within.a": "1e-3", "tune.T": "1,2",
     }  # fmt: skip
-    assert resolved(found)["run.a"] == "f32[8, 16] normal"
+    assert resolve_extents(found)["run.a"] == "f32[8, 16] normal"
     with pytest.raises(ToolError, match="not NAME=VALUE"):
         directives("", ["m"])
 
@@ -168,5 +168,5 @@ def test_files_of_python_that_fail_are_errors_at_their_line(
     (tmp_path / "mine.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ToolError, match=said) as caught:
-        loaded("mine.py")
+        load_module("mine.py")
     assert (caught.value.code, caught.value.line) == ("TIR0915", line)

@@ -1,4 +1,4 @@
-"""Products with something done to what goes in or comes out, for `workloads.py`."""
+"""Matmuls with work on their operands or results, for `workloads.py`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FEW = (Tile(16, 64, 128), Tile(16, 128, 64), Tile(32, 64, 128), Tile(64, 128, 64
        Tile(128, 128, 64), Tile(256, 128, 64), Tile(16, 64, 256))  # fmt: skip
 SHARED = (Tile(16, 64, 256), Tile(32, 64, 128), Tile(64, 64, 128), Tile(64, 128, 64),
           Tile(128, 128, 64))  # fmt: skip
-"""Tiles of few rows whose depth the blocks of a cluster share."""
+"""Tiles of few rows, for split-K."""
 SMALL = (Tile(64, 64, 64), Tile(64, 128, 64), Tile(128, 64, 64))
 SIGMOIDS = ((256, 512, 32), (512, 1024, 32), (1024, 2048, 32), (16384, 16384, 64),
             (8192, 8192, 128), (4096, 4096, 4096))  # fmt: skip
-"""Pham 2025: products with a sigmoid behind."""
+"""Pham 2025: matmuls with a sigmoid as epilogue."""
 GROUP = 128
 """Weights of 4 bits that share a scale."""
 
@@ -32,19 +32,19 @@ def cases(group: str) -> Iterator[Case]:
     if group == "epilogue":
         for kind in ("leaky", "gelu"):
             for size in ((4096, 4096, 4096), (1024, 4096, 1024)):
-                yield activated(kind, size)
+                yield activation_case(kind, size)
         for size in SIGMOIDS:
-            yield activated("sigmoid", size)
-        yield sliced((4096, 4096, 4096))
+            yield activation_case("sigmoid", size)
+        yield slice_case((4096, 4096, 4096))
         return
     for size in ((1024,) * 3, (4096,) * 3, (8192,) * 3):
-        yield quantised(size)
+        yield int8_case(size)
     for m in (1, 16, 64, 256, 4096):
-        yield packed((m, 8192, 8192))
-        yield scaled((m, 8192, 8192))
+        yield int4_case((m, 8192, 8192))
+        yield mxfp8_case((m, 8192, 8192))
 
 
-def tiled(size: tuple[int, ...], tile: Tile) -> tuple[int]:
+def grid_of(size: tuple[int, ...], tile: Tile) -> tuple[int]:
     return (-(-size[0] // tile.m) * -(-size[1] // tile.n),)
 
 
@@ -52,30 +52,32 @@ def half(*shape: int, scale: float = 1.0) -> torch.Tensor:
     return (torch.randn(*shape, device="cuda") * scale).half()
 
 
-def each(tiles: tuple[Tile, ...], size: tuple[int, ...], make: Any, given: Any) -> dict[str, Any]:
-    """A variant for every tile, of a block for one instance and for many."""
+def each(
+    tiles: tuple[Tile, ...], size: tuple[int, ...], make: Any, arguments: Any
+) -> dict[str, Any]:
+    """Variants for every tile, not persistent and persistent."""
     return {
         f"{t.m}x{t.n}x{t.k}{'' if persistent else ' once'}": Variant(
-            lambda t=t: make(t), tiled(size, t), given, {"persistent": persistent}
+            lambda t=t: make(t), grid_of(size, t), arguments, {"persistent": persistent}
         )
         for t in tiles for persistent in (True, False)
     }  # fmt: skip
 
 
-def weighed(size: tuple[int, ...], make: Any, given: Any) -> dict[str, Any]:
-    """Variants of a product whose weights are taken apart."""
+def weight_variants(size: tuple[int, ...], make: Any, arguments: Any) -> dict[str, Any]:
+    """Variants of a matmul that decodes its weights, with and without split-K."""
     rows = max(16, 2 * size[0])
     shared = {
         f"{t.m}x{t.n}x{t.k} by {split}": Variant(
-            lambda t=t: make(t), tiled(size, t), given,
+            lambda t=t: make(t), grid_of(size, t), arguments,
             {"persistent": False, "split_k": split, "num_stages": 4},
         )
         for t in SHARED if t.m <= rows for split in (2, 4)
     }  # fmt: skip
-    return each(tuple(t for t in FEW if t.m <= rows), size, make, given) | shared
+    return each(tuple(t for t in FEW if t.m <= rows), size, make, arguments) | shared
 
 
-def activated(kind: str, size: tuple[int, int, int]) -> Case:
+def activation_case(kind: str, size: tuple[int, int, int]) -> Case:
     """act(x y + bias); `sigmoid` without bias."""
     m, n, k = size
     acts = {
@@ -100,16 +102,16 @@ def activated(kind: str, size: tuple[int, int, int]) -> Case:
         tiles, size, lambda t: matmuls.with_activation(t, kind),
         lambda x, y, bias, z: [x, y, bias, z, m, n, k],
     )  # fmt: skip
-    wanted = 1.1 if kind == "sigmoid" and size != (4096,) * 3 else 1.03
+    target = 1.1 if kind == "sigmoid" and size != (4096,) * 3 else 1.03
     name = f"{kind} {m}x{n}x{k}"
     return Case(
         name, data, lambda x, y, bias, z: plain(x.float(), y.float(), bias.float()), 4e-3, ours,
-        peers, wanted, 2.0 * m * n * k,
+        peers, target, 2.0 * m * n * k,
     )  # fmt: skip
 
 
-def sliced(size: tuple[int, int, int]) -> Case:
-    """Parts of matrices that are twice as wide."""
+def slice_case(size: tuple[int, int, int]) -> Case:
+    """Operands and result are parts of wider matrices."""
     m, n, k = size
 
     def data() -> tuple[Any, ...]:
@@ -119,7 +121,7 @@ def sliced(size: tuple[int, int, int]) -> Case:
     def cublas(x: Any, y: Any, z: Any) -> None:
         torch.mm(x[:, 64 : 64 + k], y[:, 128 : 128 + n], out=z)
 
-    def expected(x: Any, y: Any, z: Any) -> torch.Tensor:
+    def reference(x: Any, y: Any, z: Any) -> torch.Tensor:
         return x[:, 64 : 64 + k].float() @ y[:, 128 : 128 + n].float()
 
     ours = each(
@@ -127,10 +129,10 @@ def sliced(size: tuple[int, int, int]) -> Case:
         lambda x, y, z: [x, y, z, m, n, k, 2 * k, 2 * n, n, 64, 128],
     )  # fmt: skip
     name = f"sliced {m}x{n}x{k}"
-    return Case(name, data, expected, 4e-3, ours, {"cuBLAS": cublas}, 1.0, 2.0 * m * n * k)
+    return Case(name, data, reference, 4e-3, ours, {"cuBLAS": cublas}, 1.0, 2.0 * m * n * k)
 
 
-def quantised(size: tuple[int, int, int]) -> Case:
+def int8_case(size: tuple[int, int, int]) -> Case:
     """8 bits, with a scale for every row and column."""
     m, n, k = size
 
@@ -143,18 +145,18 @@ def quantised(size: tuple[int, int, int]) -> Case:
     def plain(x: Any, y: Any, xs: Any, ys: Any) -> Any:
         return (torch._int_mm(x, y.T) * xs[:, None] * ys).bfloat16()
 
-    def expected(x: Any, y: Any, xs: Any, ys: Any, z: Any) -> torch.Tensor:
+    def reference(x: Any, y: Any, xs: Any, ys: Any, z: Any) -> torch.Tensor:
         return ((x.double() @ y.double().T) * xs[:, None] * ys).float()
 
     fused = torch.compile(plain, mode="max-autotune-no-cudagraphs", dynamic=False)
     peers = {"torch": lambda *d: plain(*d[:-1]), "compile": lambda *d: fused(*d[:-1])}
     tiles = tuple(Tile(t.m, t.n, 128) for t in LARGE)
     ours = each(tiles, size, matmuls.int8, lambda x, y, xs, ys, z: [x, y, xs, ys, z, m, n, k])
-    return Case(f"i8 {m}x{n}x{k}", data, expected, 8e-3, ours, peers, 1.65, 2.0 * m * n * k)
+    return Case(f"i8 {m}x{n}x{k}", data, reference, 8e-3, ours, peers, 1.65, 2.0 * m * n * k)
 
 
-def packed(size: tuple[int, int, int]) -> Case:
-    """Weights of 4 bits beside cuBLAS on weights of 16, and torch's own kernel."""
+def int4_case(size: tuple[int, int, int]) -> Case:
+    """Weights of 4 bits against cuBLAS on weights of 16, and against torch's own kernel."""
     m, n, k = size
 
     def data() -> tuple[Any, ...]:
@@ -170,7 +172,7 @@ def packed(size: tuple[int, int, int]) -> Case:
 
     peers = {"cuBLAS, 16 bits": lambda x, p, s, whole, t, z: torch.mm(x, whole.T, out=z),
              "torch, 4 bits": torch_own}  # fmt: skip
-    ours = weighed(
+    ours = weight_variants(
         size, lambda t: matmuls.int4_weights(t, GROUP),
         lambda x, pairs, scales, whole, t, z: [x, pairs, scales, z, m, n, k],
     )  # fmt: skip
@@ -181,18 +183,18 @@ def packed(size: tuple[int, int, int]) -> Case:
 
 
 def _torch_weights(weights: torch.Tensor, scales: torch.Tensor) -> Any:
-    """Weights as torch's product of 4 bits wants them; None where it has none."""
+    """Weights in the layout of torch's matmul of 4 bits; None where it has none."""
     try:
         pairs = (weights[:, ::2] << 4 | weights[:, 1::2]).to(torch.uint8)
-        held = torch._convert_weight_to_int4pack(pairs, 8)
+        packed = torch._convert_weight_to_int4pack(pairs, 8)
     except (RuntimeError, AttributeError):
         return None
     both = torch.stack((scales.T, torch.zeros_like(scales.T)), -1)
-    return held, both.bfloat16().contiguous()
+    return packed, both.bfloat16().contiguous()
 
 
-def scaled(size: tuple[int, int, int]) -> Case:
-    """Weights of e4m3 with a power of two for every 32, beside cuBLAS on weights of 16 bits."""
+def mxfp8_case(size: tuple[int, int, int]) -> Case:
+    """Weights of e4m3 with a power of two for every 32, against cuBLAS on weights of 16 bits."""
     m, n, k = size
 
     def data() -> tuple[Any, ...]:
@@ -205,7 +207,7 @@ def scaled(size: tuple[int, int, int]) -> Case:
         return x, weights, powers, whole, z
 
     peers = {"cuBLAS, 16 bits": lambda x, w, p, whole, z: torch.mm(x, whole.T, out=z)}
-    ours = weighed(
+    ours = weight_variants(
         size, matmuls.mxfp8_weights, lambda x, w, powers, whole, z: [x, w, powers, z, m, n, k]
     )
     return Case(

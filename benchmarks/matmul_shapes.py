@@ -1,12 +1,13 @@
-"""Matrix products by warpgroups and tensor maps against cuBLAS (through torch), one GPU, one run.
+"""Matmuls with `wgmma` and TMA against cuBLAS (through torch) over many shapes, one GPU, one run.
 
-    python benchmarks/products.py [--out FILE.json] [--groups square,skinny] [--seconds 500]
-    python benchmarks/products.py --groups odd --ways NN,NT     rows that no tensor map can have
+    python benchmarks/matmul_shapes.py [--out FILE.json] [--groups square,skinny] [--seconds 500]
+    python benchmarks/matmul_shapes.py --groups odd --ways NN,NT
 
 Our kernels are the ordinary program `tileir.testing.kernels.matmul`: pointers, masks, a loop and a
-dot. Every tile shape is compiled once, checked at small sizes with every edge, and at each size
-against torch in f32 with the result poisoned before; `timing.py` says how variants are timed.
-`--watch`: waits that last over 1.5 s end the kernel with an error.
+dot. Every tile shape is compiled once and checked at small sizes with every edge. At each size its
+result is checked with the output poisoned before; `timing.py` says how variants are timed. The rows
+of most matrices of the group `odd` have no tensor map. `--watch`: a barrier wait of more than 1.5 s
+ends the kernel with an error.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ import attrs
 import checks
 import timing
 import torch
-from product_tiles import (
+from matmul_tiles import (
     GROUPS,
     ODD,
     TILES,
     Problem,
     Tile,
     options_of,
-    predicted,
+    predicted_seconds,
     program,
     tiles_of,
 )
@@ -42,52 +43,52 @@ import tileir.backend
 from tileir.backend.driver.launch import Kernel
 from tileir.builder import BF16, F16
 
-BUDGET = {"f16": (F16, torch.float16, 2**-11), "bf16": (BF16, torch.bfloat16, 2**-8)}
-"""Factors, as torch has them, and the unit of rounding of results that are the same."""
+TYPES_16_BITS = {"f16": (F16, torch.float16, 2**-11), "bf16": (BF16, torch.bfloat16, 2**-8)}
+"""The element type, the same in torch, and its unit roundoff."""
 
-OTHERS = {
+TYPES_OTHER = {
     "f8": (torch.float8_e4m3fn, torch.bfloat16),
     "i8": (torch.int8, torch.int32),
     "tf32": (torch.float32, torch.float32),
 }
-"""Types of factors and results; second factors are [n, k], as these products want them."""
+"""Types of operands and results in torch; operand B is [n, k], as the instructions require."""
 
 
 SMALL = ((1, 8, 8), (64, 64, 64), (72, 200, 136), (130, 264, 520), (400, 528, 720))
 
 
-def compiled(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile, Kernel]:
-    """Kernels by tile, assembled; what does not compile is said and left out."""
+def compile_tiles(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile, Kernel]:
+    """Kernels by tile. Tiles that do not compile are printed and left out."""
 
     def one(tile: Tile) -> Any:
         module = program(problem, tile)
         options = attrs.evolve(options_of(tile), wait_timeout=watch)
         begun = time.perf_counter()
         try:
-            found = tileir.backend.compile(module, "sm_90a", options)
-            used = found.metadata
+            kernel = tileir.backend.compile(module, "sm_90a", options)
+            used = kernel.metadata
         except Exception as error:
             return tile, None, f"{type(error).__name__}: {error}"[:300]
         took = time.perf_counter() - begun
         return (
             tile,
-            found,
+            kernel,
             (f"{used.registers} registers {used.spills} spilled {used.shared} shared {took:.2f} s"),
         )
 
     kernels: dict[Tile, Kernel] = {}
     with ThreadPoolExecutor(8) as pool:
-        for tile, found, text in pool.map(one, tiles):
+        for tile, kernel, text in pool.map(one, tiles):
             print(f"{problem} {tile!s:24} {text}", flush=True)
-            if found is not None:
-                kernels[tile] = Kernel(found)
+            if kernel is not None:
+                kernels[tile] = Kernel(kernel)
     return kernels
 
 
 def compile_non_tma_variants(
     problem: Problem, kernels: dict[Tile, Kernel], size: tuple[int, int, int]
 ) -> None:
-    """Compile what a size asks for, where no tensor map can have its rows."""
+    """Compile the kernels for the row alignments of a size that TMA does not support."""
     m, n, k = size
     shapes = ((m, k), (n, k) if problem.transposed else (k, n), (m, n))
     wide = sum(32 * rows * columns for rows, columns in shapes)
@@ -111,18 +112,18 @@ def ours(kernel: Kernel, tile: Tile, size: tuple[int, int, int]) -> Callable[...
 
 
 def inputs(problem: Problem, size: tuple[int, int, int]) -> tuple[torch.Tensor, ...]:
-    """Random factors and a poisoned result."""
+    """Random operands and a poisoned result."""
     m, n, k = size
-    if problem.kind in OTHERS:
+    if problem.kind in TYPES_OTHER:
         return _others(problem, size)
-    dtype = BUDGET[problem.kind][1]
+    dtype = TYPES_16_BITS[problem.kind][1]
     shapes = ((m, k), (n, k) if problem.transposed else (k, n))
     a, b = (torch.randn(s, device="cuda").to(dtype) for s in shapes)
     return a, b, torch.full((m, n), math.nan, device="cuda", dtype=dtype)
 
 
 def _others(problem: Problem, size: tuple[int, int, int]) -> tuple[torch.Tensor, ...]:
-    dtype, result = OTHERS[problem.kind]
+    dtype, result = TYPES_OTHER[problem.kind]
     m, n, k = size
     if problem.kind == "i8":
         a, b = (torch.randint(-128, 128, s, device="cuda", dtype=dtype) for s in ((m, k), (n, k)))
@@ -165,7 +166,7 @@ def exact(problem: Problem, a: torch.Tensor, b: torch.Tensor) -> Any:
     """Sampled rows and columns, and there the matmul and how far a result may be off: operands
     of tf32 lose their last bits, and accumulators of 8-bit floats have 14 bits."""
     kind, rows = problem.kind, checks.sample(len(a))
-    operand = b if problem.transposed or kind in OTHERS else b.T
+    operand = b if problem.transposed or kind in TYPES_OTHER else b.T
     columns = checks.sample(len(operand), seed=1)
     unit = checks.UNITS[{"f8": "bf16", "tf32": "f32"}.get(kind, kind)]
     inner = {"i8": 0.0, "f8": checks.F8_ACCUMULATED}.get(kind, checks.ACCUMULATED)
@@ -202,7 +203,7 @@ def row(
     for name, why in failed.items():
         print(f"  wrong: {name}: {why}", flush=True)
     named = {str(tile): tile for tile in kernels if str(tile) in mine}
-    chosen = min(named, key=lambda n: predicted(problem, named[n], size), default=None)
+    chosen = min(named, key=lambda n: predicted_seconds(problem, named[n], size), default=None)
     ours_unmeasured = times["cublas"] / mine[chosen] if chosen else None
     if chosen:
         print(f"  the model chooses {chosen}: {ours_unmeasured:.3f}", flush=True)
@@ -212,8 +213,8 @@ def row(
     }  # fmt: skip
 
 
-def checked(problem: Problem, kernels: dict[Tile, Kernel]) -> dict[Tile, Kernel]:
-    """The kernels that are right at small sizes."""
+def right_at_small_sizes(problem: Problem, kernels: dict[Tile, Kernel]) -> dict[Tile, Kernel]:
+    """The kernels whose results at small sizes are right; faults of the others are printed."""
     right = dict(kernels)
     for size in SMALL:
         data = inputs(problem, size)
@@ -243,12 +244,12 @@ def main() -> int:
     count = 0
     for kind in options.kinds.split(","):
         for way in options.ways.split(","):
-            problem = Problem(kind, way == "NT" or kind in OTHERS)
+            problem = Problem(kind, way == "NT" or kind in TYPES_OTHER)
             tiles = ODD if options.groups == "odd" else tiles_of(kind)
             named = [t for t in tiles if any(x in str(t) for x in options.only.split(","))]
-            kernels = compiled(problem, named[: options.tiles], options.watch)
+            kernels = compile_tiles(problem, named[: options.tiles], options.watch)
             count += len(kernels)
-            kernels = checked(problem, kernels)
+            kernels = right_at_small_sizes(problem, kernels)
             count -= len(kernels)
             for size in (s for g in options.groups.split(",") for s in GROUPS[g]):
                 if time.monotonic() < end:

@@ -1,9 +1,10 @@
-"""The products that `products.py` measures: programs, tiles and sizes, and what the cost model
-expects of each. No GPU is needed here, nor torch.
+"""The matmuls that `matmul_shapes.py` measures: programs, tiles, sizes, and the time that the cost
+model predicts for each. Needs neither a GPU nor torch.
 
-    python benchmarks/product_tiles.py [benchmarks/results/products*.json]
+    python benchmarks/matmul_tiles.py [benchmarks/results/matmul_shapes*.json]
 
-prints, for every problem of results, what the model's favourite took beside the best measured.
+prints, for every problem of the results, the time of the tile that the model ranks first in parts
+of the best measured time.
 """
 
 from __future__ import annotations
@@ -34,17 +35,13 @@ TYPES = {
     "f16": (F16, F32, F16), "bf16": (BF16, F32, BF16), "f8": (F8E4M3, F32, BF16),
     "i8": (I8, I32, I32), "tf32": (F32, F32, F32),
 }  # fmt: skip
-"""Of factors, sums and results."""
-
-ONLY_NT = ("f8", "i8", "tf32")
-"""Factors whose products want the second as [n, k]."""
+"""Types of operands, accumulators and results."""
 
 
 class Tile(NamedTuple):
-    """Extents of a tile, warps that multiply (0 to choose), slots (0: as many as fit), whether
-    blocks work for many tiles, whether two warpgroups take them in turns, blocks of a cluster
-    that share a tile's depth (0: left to the launcher), or load for each other, and whether the
-    grid is `flat`."""
+    """Extents of a tile and options: consumer warps and pipeline stages (0: the compiler's choice),
+    persistent, ping-pong, split-K and multicast over so many blocks of a cluster (`split_k` 0: the
+    launcher's choice), and whether the grid is row-major (`flat`)."""
 
     m: int
     n: int
@@ -58,7 +55,7 @@ class Tile(NamedTuple):
     flat: bool = False
 
     def __str__(self) -> str:
-        way = " turns" if self.pingpong else "" if self.persistent else " once"
+        way = " pingpong" if self.pingpong else "" if self.persistent else " once"
         shared = {0: " as launched", 1: ""}.get(self.split_k, f" by {self.split_k}")
         cast = "" if self.multicast == 1 else f" multicast {self.multicast}"
         flat = " flat" if self.flat else ""
@@ -67,7 +64,7 @@ class Tile(NamedTuple):
         )
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
-        """Of instances for a result of `m` x `n`."""
+        """Grid for a result of `m` x `n`."""
         tiles = -(-m // self.m), -(-n // self.n)
         return tiles if self.flat else (math.prod(tiles), 1)
 
@@ -116,7 +113,7 @@ ODD = (
     Tile(40, 64, 128, persistent=False), Tile(40, 128, 64, persistent=False),
     Tile(64, 72, 64, persistent=False), Tile(64, 72, 128, persistent=False), Tile(40, 128, 128),
 )  # fmt: skip
-"""Tiles for the group `odd`, which is compiled once more for every way that rows are aligned."""
+"""Tiles for the group `odd`, which are compiled once more for each alignment of rows."""
 
 GROUPS: dict[str, tuple[tuple[int, int, int], ...]] = {
     "square": tuple((n, n, n) for n in (512, 1024, 2048, 4096, 8192)),
@@ -136,7 +133,7 @@ GROUPS: dict[str, tuple[tuple[int, int, int], ...]] = {
 
 
 class Problem(NamedTuple):
-    """Factor type, and whether the second factor is [n, k]."""
+    """Operand type, and whether operand B is [n, k]."""
 
     kind: str
     transposed: bool
@@ -146,7 +143,7 @@ class Problem(NamedTuple):
 
 
 def options_of(tile: Tile) -> Options:
-    """How a tile shape is compiled."""
+    """The options of a tile."""
     return Options(
         num_warps=tile.warps or None, num_stages=tile.num_stages or None, warp_specialize=True,
         persistent=tile.persistent, pingpong=tile.pingpong, split_k=tile.split_k,
@@ -165,40 +162,41 @@ def program(problem: Problem, tile: Tile) -> Any:
 
 
 def tiles_of(kind: str) -> tuple[Tile, ...]:
-    """Tiles whose steps of K are rows of 128 bytes, for factors of one byte or four."""
+    """Tiles of operands of `kind`; for those of one byte or four, K is 128 bytes of a row."""
     depth = {"f8": 128, "i8": 128, "tf32": 32}.get(kind)
     if depth is None:
         return TILES
     return tuple(dict.fromkeys(tile._replace(k=depth) for tile in TILES if tile.n != 144))
 
 
-def predicted(problem: Problem, tile: Tile, size: tuple[int, int, int]) -> float:
-    """Seconds that the cost model expects."""
+def predicted_seconds(problem: Problem, tile: Tile, size: tuple[int, int, int]) -> float:
+    """Seconds that the cost model predicts."""
     m, n, k = size
     grid, numbers = tile.grid(m, n), {"m": m, "n": n, "k": k}
-    found = launched(lambda units: _staged(problem, tile, units), numbers)
-    work = work_of(_portable(problem, tile), (*grid, 1), numbers)
-    use = use_of(found.staged, target_named("sm_90a"), work, found.maps)
+    launch = launched(lambda units: _lower(problem, tile, units), numbers)
+    work = work_of(_legalize(problem, tile), (*grid, 1), numbers)
+    use = use_of(launch.staged, target_named("sm_90a"), work, launch.maps)
     machine = machine_of("sm_90a")
-    return estimate(work, use, math.prod(grid), machine, found.footprint).seconds
+    return estimate(work, use, math.prod(grid), machine, launch.footprint).seconds
 
 
 @cache
-def _staged(problem: Problem, tile: Tile, units: Units) -> LoweredKernel:
-    """The stages of a kernel."""
+def _lower(problem: Problem, tile: Tile, units: Units) -> LoweredKernel:
+    """A kernel after the pipeline."""
     options = attrs.evolve(options_of(tile), non_tma_alignments=units)
     return run_pipeline(program(problem, tile), target_named("sm_90a"), options, None)
 
 
 @cache
-def _portable(problem: Problem, tile: Tile) -> Any:
-    """The kernel before any stage."""
-    done = _staged(problem, tile, ())
+def _legalize(problem: Problem, tile: Tile) -> Any:
+    """The function that the pipeline starts from."""
+    done = _lower(problem, tile, ())
     return legalize(done.stages["input"], done.kernel).functions[done.kernel]
 
 
 class Favourite(NamedTuple):
-    """What the model likes best of what was measured, and what it took beside the quickest."""
+    """The tile that the model ranks first of those measured; `regret` is its time in parts of the
+    best time."""
 
     problem: str
     size: tuple[int, int, int]
@@ -210,10 +208,10 @@ class Favourite(NamedTuple):
 def favourite(row: Mapping[str, Any]) -> Favourite:
     """The favourite of a row of results."""
     problem = problem_of(row["problem"])
-    known = {str(t): t for t in (*tiles_of(problem.kind), *ODD)}
-    times = {name: us for name, us in row["us"].items() if name in known}
+    tile_of = {str(t): t for t in (*tiles_of(problem.kind), *ODD)}
+    times = {name: us for name, us in row["us"].items() if name in tile_of}
     m, n, k = row["size"]
-    chosen = min(times, key=lambda name: predicted(problem, known[name], (m, n, k)))
+    chosen = min(times, key=lambda name: predicted_seconds(problem, tile_of[name], (m, n, k)))
     best = min(times, key=lambda name: times[name])
     return Favourite(str(problem), (m, n, k), chosen, times[chosen] / times[best], best)
 
@@ -232,23 +230,24 @@ def favourites(paths: Iterable[Path]) -> Iterator[Favourite]:
 
 def main() -> int:
     """Print the favourites, and how good they are."""
-    parser = argparse.ArgumentParser(description="What the model likes best.")
+    parser = argparse.ArgumentParser(description="The tiles that the model ranks first.")
     parser.add_argument("paths", nargs="*", type=Path)
     paths = parser.parse_args().paths
-    usual = sorted((Path(__file__).parent / "results").glob("products*.json"))
-    found: list[Favourite] = []
+    usual = sorted((Path(__file__).parent / "results").glob("matmul_shapes*.json"))
+    printed: list[Favourite] = []
     for each in favourites(paths or usual):
         size = "x".join(map(str, each.size))
         print(
             f"{each.problem:8}{size:18}{each.regret:.3f}  {each.tile}  (best {each.best})",
             flush=True,
         )
-        found.append(each)
-    regrets = sorted(each.regret for each in found)
+        printed.append(each)
+    regrets = sorted(each.regret for each in printed)
     within = sum(r <= 1.05 for r in regrets) / len(regrets)
     mean = sum(regrets) / len(regrets)
     print(
-        f"{len(found)} problems: mean {mean:.3f}, {within:.1%} within 1.05, most {regrets[-1]:.3f}"
+        f"{len(printed)} problems: mean {mean:.3f}, {within:.1%} within 1.05, "
+        f"most {regrets[-1]:.3f}"
     )
     return 0
 

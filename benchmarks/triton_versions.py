@@ -1,0 +1,135 @@
+"""The version matrix: the kernels of `triton_versions_kernels.py` through releases of Triton.
+
+    python benchmarks/triton_versions.py [--versions 3.3.0,3.9.0] [--only add,matmul]
+                                         [--folder DIR] [--out FILE]
+
+Needs neither torch nor a GPU. Each release is installed with pip into a folder of its own, unless
+DIR/triton-VERSION has it. In each, every kernel is
+
+- compiled through the hook of Triton's CUDA backend for sm_90a, by tileir alone (`strict`),
+- run on the CPU as native code, and by the interpreter, and its results are compared with numpy's.
+
+Writes `benchmarks/results/triton_versions.json` and, from it, the table of
+docs/how-to/triton-users.md (`--table`: that alone). With `--only`, other kernels keep their
+results. Exits with 1 where something is not right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tables import END, mark, markdown, replaced
+
+HERE = Path(__file__).resolve().parent
+VERSIONS = ("3.3.0", "3.4.0", "3.5.1", "3.6.0", "3.7.1", "3.8.0", "3.9.0")
+"""A release of each minor version that the hook knows."""
+
+RESULTS = HERE / "results" / "triton_versions.json"
+PAGE = HERE.parent / "docs" / "how-to" / "triton-users.md"
+
+WAYS = ("sm_90a", "native", "interpreter")
+"""What is done with a kernel: PTX for this target; what runs it on the CPU."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--versions", default=",".join(VERSIONS))
+    parser.add_argument("--folder", default="", help="keeps the releases that are installed")
+    parser.add_argument("--out", default=str(RESULTS))
+    parser.add_argument("--only", default="", help="names of kernels, with commas between them")
+    parser.add_argument("--table", action="store_true", help="write the table of the results")
+    options = parser.parse_args()
+    out = Path(options.out)
+    found = json.loads(out.read_text()) if out.exists() and (options.only or options.table) else {}
+    if not options.table:
+        with tempfile.TemporaryDirectory() as work:
+            folder = Path(options.folder or work)
+            for version in options.versions.split(","):
+                release = installed(version, folder)
+                rows = matrix_of(release, Path(work) / version, options.only)
+                found[version] = {**found.get(version, {}), **rows} if options.only else rows
+                out.write_text(json.dumps(found, indent=1) + "\n")
+    if out == RESULTS:
+        PAGE.write_text(replaced(PAGE.read_text(), mark(NAME), END, markdown(lines(found))))
+    return shown(found)
+
+
+NAME = "triton_versions"
+
+
+def lines(found: dict[str, dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """A line for each kernel, a column for each release."""
+    yield ("kernel", *found)
+    kernels = dict.fromkeys(name for rows in found.values() for name in rows)
+    for name in kernels:
+        yield (name.replace("_", " "), *(cell(rows.get(name)) for rows in found.values()))
+
+
+def cell(ways: dict[str, str] | None) -> str:
+    """What is right of a kernel; `-` where the release has no ops for it."""
+    if ways is None:
+        return "-"
+    titles = {"sm_90a": "GPU", "native": "CPU", "interpreter": "interpreter"}
+    return ", ".join(title for way, title in titles.items() if ways.get(way) == "right") or "no"
+
+
+def installed(version: str, folder: Path) -> Path:
+    """The folder from which that release of Triton is imported."""
+    target = folder / f"triton-{version}"
+    if not (target / "triton").is_dir():
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+        subprocess.run([*command, "--target", str(target), f"triton=={version}"], check=True)
+    return target
+
+
+def matrix_of(release: Path, work: Path, only: str = "") -> dict[str, Any]:
+    """By kernel and way `right`, or the error, with Triton imported from the folder `release`."""
+    from triton_backend import _importable  # type: ignore[import-not-found]
+
+    rows: dict[str, Any] = {}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
+    path = [str(_importable(work / "tree")), str(release), str(HERE)]
+    for way in WAYS:
+        results, begin = work / f"{way}.json", time.monotonic()
+        environment = {
+            **kept,
+            "PYTHONPATH": os.pathsep.join(path),
+            "TILEIR_TRITON_CPU": "native" if way == "sm_90a" else way,
+            "TRITON_CACHE_DIR": str(work / way),
+        }
+        command = [sys.executable, "-P", str(HERE / "triton_versions_worker.py")]
+        done = subprocess.run([*command, way, str(results), only], env=environment, check=False)
+        cells = json.loads(results.read_text()) if results.exists() else {}
+        if done.returncode:
+            cells = {**cells, "exit": f"status {done.returncode}"}
+        for kernel, cell in cells.items():
+            rows.setdefault(kernel, {})[way] = cell
+        print(f"{release.name} {way}: {time.monotonic() - begin:.0f} s", file=sys.stderr)
+    return rows
+
+
+def shown(found: dict[str, dict[str, Any]]) -> int:
+    """Print what is not right; 1 where something is not."""
+    bad = [
+        f"{version} {kernel} {way}: {cell}"
+        for version, rows in found.items()
+        for kernel, cells in rows.items()
+        for way, cell in cells.items()
+        if cell != "right" and way != "interpreter"
+    ]
+    count = sum(len(rows) for rows in found.values())
+    print("\n".join([*bad, f"kernels: {count}, not right: {len(bad)}"]))
+    return 1 if bad or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""A process of `triton_versions.py`: one release of Triton, one way.
+
+triton_versions_worker.py sm_90a|native|interpreter RESULTS [KERNELS]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import triton  # type: ignore[import-not-found]
+from triton.backends.compiler import GPUTarget  # type: ignore[import-not-found]
+from triton.compiler import ASTSource  # type: ignore[import-not-found]
+
+import tileir.frontends.triton_backend as backend
+
+backend.register()
+
+from triton_versions_kernels import (  # type: ignore[import-not-found]  # noqa: E402
+    CASES,
+    HostTensor,
+    Launch,
+)
+
+_TYPES = {
+    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8e4nv",
+    "int32": "i32", "int64": "i64", "uint8": "u8",
+}  # fmt: skip
+"""Triton's names of dtypes."""
+
+
+def main() -> int:
+    way, results, only = sys.argv[1], Path(sys.argv[2]), (sys.argv[3:] or [""])[0]
+    if way == "sm_90a":
+        backend.install("strict")
+    found: dict[str, str] = {}
+    for name, make in CASES.items():
+        if only and name not in only.split(","):
+            continue
+        try:
+            case = make()
+            for launch in case.launches:
+                compiled(launch) if way == "sm_90a" else ran(launch)
+            if way != "sm_90a":
+                case.check()
+            found[name] = "right"
+        except Exception as error:
+            lines = [line for line in str(error).splitlines() if line.strip()]
+            found[name] = f"{type(error).__name__}: {' '.join(lines[:3])}"[:300]
+        results.write_text(json.dumps(found))
+    return 0
+
+
+def ran(launch: Launch) -> None:
+    """Run the kernel on the CPU."""
+    launch.kernel[launch.grid](**launch.arguments, **launch.options)
+
+
+def compiled(launch: Launch) -> None:
+    """Compile the kernel for sm_90a. Raises RuntimeError where tileir did not."""
+    signature: dict[str, str] = {}
+    constants: dict[tuple[int], Any] = {}
+    attributes: dict[tuple[int], Any] = {}
+    for place, parameter in enumerate(launch.kernel.params):
+        given = launch.arguments[parameter.name]
+        kind = "constexpr" if parameter.is_constexpr else _kind(given)
+        signature[parameter.name] = kind
+        if kind == "constexpr":
+            constants[place,] = given
+        elif kind.startswith("*") or (kind == "i32" and given % 16 == 0):
+            attributes[place,] = [["tt.divisibility", 16]]
+    source = ASTSource(launch.kernel, signature, constants, attributes)
+    options = {"num_warps": 4, **launch.options}
+    kernel = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    if not str(getattr(kernel.metadata, "compiled_by", "")).startswith("tileir"):
+        raise RuntimeError("compiled by Triton")
+    ptx = kernel.asm["ptx"]
+    if f".entry {kernel.metadata.name}" not in ptx or ".target sm_90a" not in ptx:
+        raise RuntimeError("the PTX has no entry of the kernel for sm_90a")
+    if kernel.asm["cubin"][:4] != b"\x7fELF":
+        raise RuntimeError("the cubin is none")
+
+
+def _kind(given: Any) -> str:
+    if isinstance(given, HostTensor):
+        return "*" + _TYPES[given.dtype.removeprefix("torch.")]
+    return "fp32" if isinstance(given, float) else "i32"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""Forms that few texts have: block pointers, listed constants, functions of packs of elements,
+approximate division, symbols of libraries, gathers by their older names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tileir.backend import compile as compile_kernel
+from tileir.errors import TileirError
+from tileir.executor import executor
+from tileir.frontends.ttir import CompilationError, read
+
+RUN = ["interpreter", "simt", "cpu"]
+
+BLOCKS = """\
+module {
+  tt.func public @kernel(%x: !tt.ptr<f32>, %w: !tt.ptr<f32>, %y: !tt.ptr<f32>, %m: i32, %n: i32) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i64
+    %c8 = arith.constant 8 : i32
+    %c4 = arith.constant 4 : i32
+    %zero = arith.constant dense<0.000000e+00> : tensor<4x8xf32>
+    %rows = arith.extsi %m : i32 to i64
+    %columns = arith.extsi %n : i32 to i64
+    %p = tt.make_tensor_ptr %x, [%rows, %columns], [%columns, %c1], [%c0, %c0] {order = array<i32: 1, 0>} : <tensor<4x8xf32>>
+    %q = tt.make_tensor_ptr %w, [%columns], [%c1], [%c0] {order = array<i32: 0>} : <tensor<8xf32>>
+    %r:2 = scf.for %i = %c0 to %n step %c8 iter_args(%b = %p, %acc = %zero) -> (!tt.ptr<tensor<4x8xf32>>, tensor<4x8xf32>)  : i32 {
+      %v = tt.load %b {boundaryCheck = array<i32: 0, 1>, padding = 1 : i32} : !tt.ptr<tensor<4x8xf32>>
+      %sum = arith.addf %acc, %v : tensor<4x8xf32>
+      %first = arith.cmpi eq, %i, %c0 : i32
+      %next = scf.if %first -> (!tt.ptr<tensor<4x8xf32>>) {
+        %far = tt.advance %b, [%c0, %c8] : <tensor<4x8xf32>>
+        scf.yield %far : !tt.ptr<tensor<4x8xf32>>
+      } else {
+        %near = tt.advance %b, [%c0, %c4] : <tensor<4x8xf32>>
+        scf.yield %near : !tt.ptr<tensor<4x8xf32>>
+      }
+      scf.yield %next, %sum : !tt.ptr<tensor<4x8xf32>>, tensor<4x8xf32>
+    }
+    %u = tt.load %q {boundaryCheck = array<i32: 0>, padding = 2 : i32} : !tt.ptr<tensor<8xf32>>
+    %k = tt.expand_dims %u {axis = 0 : i32} : tensor<8xf32> -> tensor<1x8xf32>
+    %l = tt.broadcast %k : tensor<1x8xf32> -> tensor<4x8xf32>
+    %sums = arith.addf %r#1, %l : tensor<4x8xf32>
+    %to = tt.make_tensor_ptr %y, [%rows, %columns], [%columns, %c1], [%c0, %c0] {order = array<i32: 1, 0>} : <tensor<4x8xf32>>
+    tt.store %to, %sums {boundaryCheck = array<i32: 0, 1>} : !tt.ptr<tensor<4x8xf32>>
+    tt.return
+  }
+}
+"""  # noqa: E501
+"""A sum of blocks of x, the second 8 columns after the first, others 4, and w or NaN."""
+
+
+def ran(source, on, *arguments):
+    """The arguments behind a launch."""
+    given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    executor(on).launch(read(source, num_warps=4), "kernel", 1, given)
+    return given
+
+
+@pytest.mark.parametrize("on", RUN)
+@pytest.mark.parametrize("n", [6, 8, 20])
+def test_block_pointers(n, on):
+    x = np.arange(3 * n, dtype=np.float32).reshape(3, n)
+    w, before = np.arange(n, dtype=np.float32) * 100, np.full((3, n), -1, np.float32)
+    *_, y, _, _ = ran(BLOCKS, on, x, w, before, 3, n)
+    padded = np.pad(x, ((0, 0), (0, 32)))
+    starts = [0, 8, 12][: -(-n // 8)]
+    wanted = sum(padded[:, s : s + 8] for s in starts)[:, :n]
+    assert (y[:, :8] == wanted + w[:8]).all()
+    assert (y[:, 8:] == -1).all()
+
+
+def test_padding_is_nan_where_asked():
+    source = BLOCKS.replace("padding = 1", "padding = 2")
+    x, w, y = np.ones((3, 6), np.float32), np.zeros(6, np.float32), np.zeros((3, 6), np.float32)
+    source = source.replace("[%rows, %columns], [%columns", "[%c1, %columns], [%columns", 1)
+    *_, found, _, _ = ran(source, "interpreter", x, w, y, 3, 6)
+    assert np.isnan(found[1:]).all() and (found[0] == 1).all()
+
+
+def test_unchecked_axes_have_no_mask():
+    source = BLOCKS.replace(" {boundaryCheck = array<i32: 0, 1>, padding = 1 : i32}", "")
+    x, w, y = np.ones((3, 8), np.float32), np.zeros(8, np.float32), np.zeros((3, 8), np.float32)
+    with pytest.raises(TileirError) as caught:
+        ran(source, "interpreter", x, w, y, 3, 8)
+    assert caught.value.code == "TIR0501"
+
+
+def test_block_pointers_are_used_by_their_own_ops_only():
+    source = BLOCKS.replace("%u = tt.load %q", "%o = arith.addi %q, %q : i32\n    %u = tt.load %q")
+    with pytest.raises(CompilationError, match="%q is a pointer to a block of"):
+        read(source)
+    call = (
+        "module {\n  tt.func private @kernel(%p: !tt.ptr<tensor<8xf32>>) {\n    tt.return\n  }\n}\n"
+    )
+    with pytest.raises(CompilationError, match="@kernel takes or gives a pointer to a block"):
+        read(call)
+
+
+def elements(body, given="f32", found="f32"):
+    """y[i] = body of x[i], for 8 elements; `body` makes %r of %v."""
+    return f"""\
+module {{
+  tt.func public @kernel(%x: !tt.ptr<{given}>, %y: !tt.ptr<{found}>) {{
+    %i = tt.make_range {{end = 8 : i32, start = 0 : i32}} : tensor<8xi32>
+    %s = tt.splat %x : !tt.ptr<{given}> -> tensor<8x!tt.ptr<{given}>>
+    %p = tt.addptr %s, %i : tensor<8x!tt.ptr<{given}>>, tensor<8xi32>
+    %v = tt.load %p : tensor<8x!tt.ptr<{given}>>
+    {body}
+    %t = tt.splat %y : !tt.ptr<{found}> -> tensor<8x!tt.ptr<{found}>>
+    %q = tt.addptr %t, %i : tensor<8x!tt.ptr<{found}>>, tensor<8xi32>
+    tt.store %q, %r : tensor<8x!tt.ptr<{found}>>
+    tt.return
+  }}
+}}
+"""
+
+
+X = np.arange(1, 9, dtype=np.float32)
+
+
+@pytest.mark.parametrize("on", RUN)
+@pytest.mark.parametrize(
+    ("written", "kind", "values"),
+    [
+        ("[3, -1, 7, 7, 7, 7, 0, 2]", "i32", [3, -1, 7, 7, 7, 7, 0, 2]),
+        ("[1.0, 0x7F800000, 2.5e-1, -0.0, 1.0, 1.0, 1.0, 1.0]", "f32",
+         [1, np.inf, 0.25, -0.0, 1, 1, 1, 1]),
+    ],
+)  # fmt: skip
+def test_listed_constants(written, kind, values, on):
+    body = f"%r = arith.constant dense<{written}> : tensor<8x{kind}>"
+    dtype = np.int32 if kind == "i32" else np.float32
+    _, y = ran(elements(body, found=kind), on, X, np.zeros(8, dtype))
+    assert y.tobytes() == np.array(values, dtype).tobytes()
+
+
+def test_listed_constants_have_rows():
+    body = """\
+%c = arith.constant dense<[[1, 2], [3, 4], [5, 6], [7, 8]]> : tensor<4x2xi32>
+    %r = tt.reshape %c : tensor<4x2xi32> -> tensor<8xi32>"""
+    _, y = ran(elements(body, found="i32"), "interpreter", X, np.zeros(8, np.int32))
+    assert (y == X).all()
+
+
+PACKED = """\
+%r = "tt.map_elementwise"(%v) <{pack = PACK : i32}> ({
+    ^bb0(ARGUMENTS):
+      %k = arith.mulf %a0, %a1 : f32
+      tt.map_elementwise.return RESULTS : TYPES
+    }) : (tensor<8xf32>) -> tensor<8xf32>"""
+
+
+@pytest.mark.parametrize("on", RUN)
+@pytest.mark.parametrize("pack", [2, 4])
+def test_functions_of_packs(pack, on):
+    """The first of each pack becomes the product of the first two, others change places."""
+    names = [f"%a{i}" for i in range(pack)]
+    body = (
+        PACKED.replace("PACK", str(pack))
+        .replace("ARGUMENTS", ", ".join(f"{n}: f32" for n in names))
+        .replace("RESULTS", ", ".join(["%k", *reversed(names[1:])]))
+        .replace("TYPES", ", ".join(["f32"] * pack))
+    )
+    _, y = ran(elements(body), on, X, np.zeros(8, np.float32))
+    rows = X.reshape(-1, pack)
+    wanted = np.concatenate([rows[:, :1] * rows[:, 1:2], rows[:, :0:-1]], axis=1)
+    assert (y.reshape(-1, pack) == wanted).all()
+
+
+@pytest.mark.parametrize("on", RUN)
+def test_approximate_division(on):
+    source = elements("%r = tt.approx_divf %v, %v : tensor<8xf32>")
+    _, y = ran(source, on, X, np.zeros(8, np.float32))
+    np.testing.assert_allclose(y, 1, rtol=2e-7)
+    assert "div.full.f32" in compile_kernel(read(source), "sm_90a").ptx
+
+
+def test_inline_assembly_of_packs_is_compiled():
+    body = (
+        '%r = tt.elementwise_inline_asm "shl.b32 $0, $1, 3;" {constraints = "=r,r", '
+        "packed_element = 4 : i32, pure = true} %v : tensor<8xi8> -> tensor<8xi8>"
+    )
+    module = read(elements(body, "i8", "i8"))
+    assert "shl.b32" in compile_kernel(module, "sm_90a", {"permit": ("inline_asm",)}).ptx
+
+
+def test_functions_of_libraries_keep_their_symbols():
+    """Linking a library is not offered: a kernel that needs one is refused unless permitted."""
+    body = (
+        '%r = tt.extern_elementwise %v {libname = "mine", libpath = "/lib/mine.bc", pure = true, '
+        'symbol = "my_function"} : (tensor<8xf32>) -> tensor<8xf32>'
+    )
+    module = read(elements(body))
+    with pytest.raises(TileirError, match="my_function"):
+        _ = compile_kernel(module, "sm_90a").ptx
+    assert "my_function" in compile_kernel(module, "sm_90a", {"permit": ("extern",)}).llvm
+
+
+GATHER = """\
+module {
+  tt.func public @kernel(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>) {
+    %c0 = arith.constant 0 : i32
+    %c32 = arith.constant 32 : i32
+    %c1 = arith.constant 1 : i64
+    %wide = arith.constant 32 : i64
+    %d = tt.make_tensor_descriptor %x, [%c32, %c32], [%wide, %c1] : <f32>, <tensor<1x8xf32>>
+    %e = tt.make_tensor_descriptor %y, [%c32, %c32], [%wide, %c1] : <f32>, <tensor<1x8xf32>>
+    %i = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %k = arith.constant dense<3> : tensor<8xi32>
+    %rows = arith.muli %i, %k : tensor<8xi32>
+    %v = tt.experimental_descriptor_gather %d[%rows, %c0] : (!tt.tensordesc<tensor<1x8xf32>>, tensor<8xi32>, i32) -> tensor<8x8xf32>
+    tt.experimental_descriptor_scatter %e[%i, %c0], %v : !tt.tensordesc<tensor<1x8xf32>>, tensor<8xi32>, i32, tensor<8x8xf32>
+    tt.return
+  }
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("on", RUN)
+def test_gathers_by_descriptors_of_3_3(on):
+    x = np.random.default_rng(0).standard_normal((32, 32)).astype(np.float32)
+    _, y = ran(
+        GATHER.replace(": <f32>, <tensor", ": !tt.ptr<f32>, <tensor"), on, x, np.zeros_like(x)
+    )
+    assert (y[:8, :8] == x[:24:3, :8]).all() and (y[8:] == 0).all()
+
+
+OVERLAPPING = """\
+module {
+  tt.func public @kernel(%x: !tt.ptr<f32>) {
+    tt.grid_dependency_wait
+    %v = tt.load %x : !tt.ptr<f32>
+    tt.grid_dependency_launch_dependents
+    tt.store %x, %v : !tt.ptr<f32>
+    tt.return
+  }
+}
+"""
+
+
+def test_dependents_are_launched_where_kernels_may_overlap():
+    plain, overlapped = (
+        compile_kernel(read(OVERLAPPING, overlapped=o), "sm_90a", {"permit": ("inline_asm",)}).ptx
+        for o in (False, True)
+    )
+    assert "griddepcontrol" not in plain
+    waits = overlapped.index("griddepcontrol.wait")
+    assert waits < overlapped.index("griddepcontrol.launch_dependents")

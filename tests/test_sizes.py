@@ -1,0 +1,31 @@
+"""Cases in one test: each is run, and a failure says which."""
+
+import pytest
+
+from tests.sizes import for_each
+
+
+def test_every_value_is_run_and_a_failure_says_which():
+    seen = []
+
+    @for_each("number", range(5))
+    def odd(number, other):
+        seen.append((number, other))
+        assert number != 3
+
+    with pytest.raises(AssertionError) as caught:
+        odd(other="x")
+    assert seen == [(n, "x") for n in range(4)]
+    assert caught.value.__notes__ == ["number = 3"]
+
+
+@pytest.mark.parametrize("other", ["x", "y"])
+@for_each("number", range(3))
+def test_other_parameters_and_fixtures_are_those_of_the_test(number, other, tmp_path):
+    assert other in ("x", "y") and tmp_path.is_dir() and number in range(3)
+
+
+@pytest.mark.parametrize(("name", "values"), [("number", ()), ("other", (1,))])
+def test_a_test_has_values_for_a_parameter_of_its_own(name, values):
+    with pytest.raises(AssertionError):
+        for_each(name, values)(lambda number: None)
