@@ -4,11 +4,7 @@
 
 Writes FOLDER/any_addressing.json. Needs torch; tileir need not be installed; columns of Triton are
 there if it is. Kernels are those of `any_addressing_kernels.py`, compiled by tileir for sm_90a
-without warp specialization (`wgmma`), and for sm_90 (`mma.sync`). Results are compared with f64 in
-sampled rows. Cases run in processes of their own, which start again after a case that crashes or
-takes too long. `--compile` only compiles, which needs neither torch nor a GPU. Exits with 1 where
-a result is wrong or missing.
-"""
+without warp specialization ("""
 
 from __future__ import annotations
 
@@ -22,10 +18,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+import checks
 
 HERE = Path(__file__).resolve().parent
 PARTS = ("builder", "textual", "backend", "frontends", "tools", "testing")
@@ -205,19 +204,18 @@ def facts(kernel: Any) -> dict[str, Any]:
 
 
 class Data(NamedTuple):
-    """Arguments of the kernel by name, what torch computes, a check of the result that gives the
-    largest error as a part of what is allowed, and operations."""
+    """Arguments of the kernel by name, what torch computes, what is wrong with the result in them
+    (None where nothing is), and operations."""
 
     arguments: dict[str, Any]
     peer: Callable[[], Any] | None
-    error: Callable[[], float]
+    fault: Callable[[], str | None]
     operations: float
 
-    def forget(self) -> None:
-        """Nothing is left of a result."""
-        for name in ("c", "out"):
-            if name in self.arguments:
-                self.arguments[name].fill_(math.nan)
+    @property
+    def result(self) -> Any:
+        """The tensor that the kernel writes."""
+        return self.arguments["c" if "c" in self.arguments else "out"]
 
 
 def data_of(case: Case, config: Config) -> Data:
@@ -232,17 +230,10 @@ def data_of(case: Case, config: Config) -> Data:
     }[case.family](torch, case, config, kind)  # fmt: skip
 
 
-_KEPT = {"bf16": 2.0**-8, "f16": 2.0**-11, "f8": 2.0**-8, "tf32": 2.0**-23}
-_MULTIPLIED = {"bf16": 2.0**-18, "f16": 2.0**-18, "f8": 2.0**-11, "tf32": 2.0**-9}
-"""Errors of the result relative to itself, and to the sum of the magnitudes of what is added."""
-
-
-def _part(torch: Any, case: Case, out: Any, expected: Any, magnitude: Any) -> float:
-    """The largest error as a part of what is allowed; infinite for what is no number."""
-    allowed = _KEPT[case.element] * expected.abs() + _MULTIPLIED[case.element] * magnitude
-    if not bool(torch.isfinite(out).all()):
-        return math.inf
-    return float(((out.double() - expected).abs() / allowed).max())
+def _units(case: Case) -> tuple[float, float]:
+    """Unit roundoffs of results and of operands."""
+    result = {"f8": "bf16", "tf32": "f32"}.get(case.element, case.element)
+    return checks.UNITS[result], checks.UNITS[case.element]
 
 
 def _matmul(torch: Any, case: Case, config: Config, kind: Any) -> Data:
@@ -255,10 +246,16 @@ def _matmul(torch: Any, case: Case, config: Config, kind: Any) -> Data:
     arguments = {"a": at, "b": bt, "c": out, "m": m, "n": n, "k": k}
     arguments |= zip(("sam", "sak", "sbk", "sbn"), strides(way, m, n, k), strict=True)
 
-    def error() -> float:
-        rows = torch.randint(0, m, (64,), device="cuda")
-        x, y = a[rows].double(), b.double()
-        return _part(torch, case, out[rows], x @ y, x.abs() @ y.abs())
+    rows, columns = checks.sample(m), checks.sample(n, seed=1)
+    unit, rounding = _units(case)
+    exact, bound = checks.matmul(
+        a.float()[rows], b.float()[:, columns], unit,
+        checks.F8_ACCUMULATED if case.element == "f8" else checks.ACCUMULATED,
+        2 * rounding if case.element == "tf32" else 0.0,
+    )  # fmt: skip
+
+    def fault() -> str | None:
+        return checks.fault(out[rows][:, columns], exact, bound)
 
     left = at if way[0] == "N" else at.t()
     right = bt if way[1] == "N" else bt.t()
@@ -268,7 +265,7 @@ def _matmul(torch: Any, case: Case, config: Config, kind: Any) -> Data:
     else:
         torch.backends.cuda.matmul.allow_tf32 = True
         peer = lambda: torch.mm(left, right)  # noqa: E731
-    return Data(arguments, peer, error, 2.0 * m * n * k)
+    return Data(arguments, peer, fault, 2.0 * m * n * k)
 
 
 def _experts(torch: Any, case: Case, config: Config, kind: Any) -> Data:
@@ -292,33 +289,30 @@ def _experts(torch: Any, case: Case, config: Config, kind: Any) -> Data:
     arguments = {"a": x, "b": matrices, "c": out, "order": order, "expert_of": expert_of,
                  "weights": weights, "n": n, "k": k, "tokens": slots}  # fmt: skip
 
-    def error() -> float:
-        rows = torch.randint(0, slots, (24,), device="cuda")
-        worst = 0.0
-        for row in rows.tolist():
-            matrix = matrices[chosen.flatten()[row]].double()
-            token, weight = x[row // top].double(), weights[row].double()
-            expected, size = matrix @ token * weight, matrix.abs() @ token.abs() * weight
-            worst = max(worst, _part(torch, case, out[row], expected, size))
-        return worst
+    rows, columns = checks.sample(slots, 24), checks.sample(n, seed=1)
+    tokens_of = [x[row // top].double() * float(weights[row]) for row in rows]
+    matrices_of = [matrices[expert][columns].double().t() for expert in chosen.flatten()[rows]]
+    exact, bound = checks.matmul(
+        torch.stack(tokens_of)[:, None], torch.stack(matrices_of), _units(case)[0]
+    )
+
+    def fault() -> str | None:
+        return checks.fault(out[rows][:, columns], exact[:, 0], bound[:, 0])
 
     def peer() -> Any:
         for expert in range(experts):
             torch.mm(x[: slots // experts], matrices[expert].t())
 
-    return Data(arguments, peer, error, 2.0 * slots * n * k)
+    return Data(arguments, peer, fault, 2.0 * slots * n * k)
 
 
-def _softmax(torch: Any, case: Case, queries: Any, keys: Any, values: Any, out: Any) -> float:
-    """The error of attention of a few rows."""
-    scores = queries.double() @ keys.double().t() * queries.shape[-1] ** -0.5
-    weights = scores.softmax(-1)
-    expected = weights @ values.double()
-    size = weights @ values.double().abs()
-    allowed = 4 * _KEPT[case.element] * size  # weights are rounded to the operands' type
-    if not bool(torch.isfinite(out).all()):
-        return math.inf
-    return float(((out.double() - expected).abs() / allowed).max())
+def _exact_attention(case: Case, q: Any, k: Any, v: Any, rows: list[int]) -> tuple[Any, Any]:
+    """Attention of [heads, t, d] at sampled rows, and how far results may be off."""
+    unit, weights = _units(case)
+    exact, bound = checks.attention(
+        q[None], k[None], v[None], rows, causal=False, unit=unit, weights=weights
+    )
+    return exact[0], bound[0]
 
 
 def _pages(torch: Any, case: Case, config: Config, kind: Any) -> Data:
@@ -332,17 +326,20 @@ def _pages(torch: Any, case: Case, config: Config, kind: Any) -> Data:
     arguments = {"q": q, "kc": kc, "vc": vc, "table": table, "lengths": lengths, "out": out,
                  "pages": pages, "scale": d**-0.5 * math.log2(math.e)}  # fmt: skip
 
-    def error() -> float:
-        worst = 0.0
-        for seq, head in ((0, 0), (seqs // 2, heads - 1), (seqs - 1, 1)):
-            used = int(lengths[seq])
-            keys, values = (
-                x[table[seq].long()].reshape(-1, heads, d)[:used, head] for x in (kc, vc)
-            )
-            worst = max(worst, _softmax(torch, case, q[seq, head], keys, values, out[seq, head]))
-        return worst
+    def expected(seq: int, head: int) -> tuple[Any, Any]:
+        cached = (x[table[seq].long()].reshape(-1, heads, d)[: int(lengths[seq]), head, None]
+                  for x in (kc, vc))  # fmt: skip
+        keys, values = (x.transpose(0, 1) for x in cached)
+        return _exact_attention(case, q[seq, head, None], keys, values, list(range(rows)))
 
-    return Data(arguments, None, error, 4.0 * int(lengths.sum()) * heads * rows * d)
+    places = ((0, 0), (seqs // 2, heads - 1), (seqs - 1, 1))
+    references = {place: expected(*place) for place in places}
+
+    def fault() -> str | None:
+        faults = (checks.fault(out[place][None], *pair) for place, pair in references.items())
+        return next(filter(None, faults), None)
+
+    return Data(arguments, None, fault, 4.0 * int(lengths.sum()) * heads * rows * d)
 
 
 def _attention(torch: Any, case: Case, config: Config, kind: Any) -> Data:
@@ -351,24 +348,21 @@ def _attention(torch: Any, case: Case, config: Config, kind: Any) -> Data:
     out = torch.full_like(q, math.nan)
     arguments = {"q": q, "k": k, "v": v, "out": out, "n": n, "scale": d**-0.5 * math.log2(math.e)}
 
-    def error() -> float:
-        rows = torch.randint(0, n, (64,), device="cuda")
-        return max(
-            _softmax(torch, case, q[h][rows], k[h], v[h], out[h][rows]) for h in (0, heads - 1)
-        )
+    some, rows = [0, heads - 1], checks.sample(n)
+    exact, bound = _exact_attention(case, q[some], k[some], v[some], rows)
+
+    def fault() -> str | None:
+        return checks.fault(out[some][:, rows], exact, bound)
 
     peer = lambda: torch.nn.functional.scaled_dot_product_attention(  # noqa: E731
         q[None], k[None], v[None]
     )
-    return Data(arguments, peer, error, 4.0 * heads * n * n * d)
+    return Data(arguments, peer, fault, 4.0 * heads * n * n * d)
 
 
 def measure_case(case: Case) -> dict[str, Any]:
-    """Microseconds and errors of all variants of `case`."""
+    """Microseconds of all variants of `case` that are right, and what is wrong with others."""
     import timing
-    import torch
-
-    from tileir.backend.driver.launch import Kernel
 
     triton = importlib.util.find_spec("triton") is not None
     row: dict[str, Any] = {"variants": {}}
@@ -377,44 +371,22 @@ def measure_case(case: Case) -> dict[str, Any]:
     modules = {x: module_of_case(case, x) for x in case.configs}
     built = {(way, x): pool.submit(compile_module, modules[x], x, chip) for way, chip, x in ours}
     calls: dict[str, Callable[[], Any]] = {}
-    blocked: dict[int, Data] = {}
+    data_by_m: dict[int, Data] = {}
     for config in case.configs:
-        data = blocked.setdefault(config.m, data_of(case, config))
+        data = data_by_m.setdefault(config.m, data_of(case, config))
         row["operations"] = data.operations
         launch = launch_of(case, config)
-        for way in (way for way, x in built if x == config):
-            name = f"{way} {config}"
-            entry: dict[str, Any] = {}
-            row["variants"][name] = entry
-            try:
-                kernel = built[way, config].result()
-                entry |= facts(kernel)
-                start = Kernel(kernel)[launch.grid]
-                values = list(_argument_values(launch, data))
-                calls[name] = lambda s=start, x=values: s(
-                    *x, stream=torch.cuda.current_stream().cuda_stream
-                )
-                data.forget()
-                calls[name]()
-                torch.cuda.synchronize()
-                entry["error"] = data.error()
-            except Exception as error:
-                calls.pop(name, None)
-                entry["failed"] = f"{type(error).__name__}: {error}"[:400]
-                if "CUDA" in str(error) or "cu" in type(error).__name__.lower():
-                    raise
+        variants = {
+            f"{way} {config}": partial(_tileir, kernel, launch, data)
+            for (way, x), kernel in built.items() if x == config
+        }  # fmt: skip
         if triton:
-            name = f"triton {config}"
-            entry = row["variants"].setdefault(name, {})
-            try:
-                calls[name] = _stock(launch, data, config)
-                data.forget()
-                calls[name]()
-                torch.cuda.synchronize()
-                entry["error"] = data.error()
-            except Exception as error:
-                calls.pop(name, None)
-                entry["failed"] = f"{type(error).__name__}: {error}"[:400]
+            variants[f"triton {config}"] = partial(_stock, launch, data, config)
+        for name, variant in variants.items():
+            entry = row["variants"][name] = {}
+            call = _checked_call(variant, data, entry)
+            if call is not None:
+                calls[name] = call
         if data.peer is not None:
             calls.setdefault("torch", data.peer)
             row["variants"].setdefault("torch", {})
@@ -422,6 +394,43 @@ def measure_case(case: Case) -> dict[str, Any]:
         row["variants"][name]["us"] = spent
         row["variants"][name]["tflops"] = row["operations"] / spent / 1e6
     return row
+
+
+Variant: TypeAlias = Callable[[], tuple[Callable[[], Any], dict[str, Any]]]
+"""Gives a launch, and what is known of its kernel."""
+
+
+def _checked_call(variant: Variant, data: Data, entry: dict[str, Any]) -> Callable[[], Any] | None:
+    """The launch of a variant; None where its result is wrong or it fails, which `entry` then says.
+    Raises RuntimeError where the failure has ended the CUDA context."""
+    import torch
+
+    data.result.fill_(math.nan)
+    try:
+        call, resources = variant()
+        entry |= resources
+        call()
+        torch.cuda.synchronize()
+    except Exception as error:
+        entry["failed"] = f"{type(error).__name__}: {error}"[:400]
+        torch.cuda.synchronize()
+        return None
+    why = "elements are not written" if data.result.isnan().any() else data.fault()
+    if why is not None:
+        entry["failed"] = why
+    return call if why is None else None
+
+
+def _tileir(kernel: Future[Any], launch: Launch, data: Data) -> Any:
+    """The launch of a kernel that is being compiled (`Variant`)."""
+    import torch
+
+    from tileir.backend.driver.launch import Kernel
+
+    start = Kernel(kernel.result())[launch.grid]
+    values = list(_argument_values(launch, data))
+    run = lambda: start(*values, stream=torch.cuda.current_stream().cuda_stream)  # noqa: E731
+    return run, facts(kernel.result())
 
 
 def _argument_values(launch: Launch, data: Data) -> Iterator[Any]:
@@ -433,15 +442,15 @@ def _argument_values(launch: Launch, data: Data) -> Iterator[Any]:
     return (data.arguments[p.arg] for p in source.parameters if p.arg not in launch.constants)
 
 
-def _stock(launch: Launch, data: Data, config: Config) -> Callable[[], Any]:
-    """Triton's own launch."""
+def _stock(launch: Launch, data: Data, config: Config) -> Any:
+    """The launch of Triton's kernel (`Variant`)."""
     import triton
     import triton.language
 
     kernel = getattr(kernels_of(triton, triton.language), launch.kernel)
     fixed = {k: v for k, v in launch.constants.items() if k not in data.arguments}
     named = {**data.arguments, **fixed, "num_warps": config.warps, "num_stages": config.stages}
-    return lambda: kernel[launch.grid](**named)
+    return lambda: kernel[launch.grid](**named), {}
 
 
 # Processes ---------------------------------------------------------------------------------------
@@ -545,13 +554,12 @@ def _print_rows(rows: dict[str, Any]) -> int:
         print(f"\n{name}: {row.get('failed', '')}")
         wrong += "failed" in row
         for variant, entry in row["variants"].items():
-            bad = "failed" in entry or entry.get("error", 0.0) > 1
+            bad = "failed" in entry
             wrong += bad and not variant.startswith(("triton", "torch"))
             spent = f"{entry['us']:9.1f} us {entry['tflops']:7.1f} TFLOP/s" if "us" in entry else ""
             used = " ".join(f"{k}={entry[k]}" for k in ("registers", "spills", "shared", "wgmma")
                             if k in entry)  # fmt: skip
-            print(f"  {variant:26} {spent:34} error {entry.get('error', 0.0):.3f} {used} "
-                  f"{'WRONG ' if bad else ''}{entry.get('failed', '')}")  # fmt: skip
+            print(f"  {variant:26} {spent:34} {used} {entry.get('failed', '')}")
     return int(wrong > 0)
 
 

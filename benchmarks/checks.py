@@ -50,9 +50,11 @@ def sample(extent: int, count: int = ROWS, seed: int = 0) -> list[int]:
 
 
 def some_rows(*arrays: Any, count: int = 1024) -> tuple[Any, ...]:
-    """The same sampled rows, along the last dimension, of arrays of one shape."""
-    last = arrays[0].shape[-1] if len(arrays[0].shape) else 1
+    """The same sampled rows, along the last dimension, of arrays of one shape; sampled elements of
+    arrays of one dimension."""
+    last = arrays[0].shape[-1] if len(arrays[0].shape) > 1 else 1
     flat = [x.reshape(-1, last) for x in arrays]
+    count *= 64 if last == 1 else 1
     rows = sample(len(flat[0]), count)
     return tuple(x[rows] for x in flat)
 

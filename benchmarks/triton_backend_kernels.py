@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import checks
 import torch  # type: ignore[import-not-found]
 import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
@@ -23,8 +24,19 @@ def case(make: Case) -> Case:
     return make
 
 
+def right(result, exact, bound):
+    """Raises AssertionError where elements of a result are off by more than `bound`."""
+    why = checks.fault(result, exact, bound)
+    assert why is None, why
+
+
 def close(result, expected, rtol=1e-4, atol=1e-4):
-    torch.testing.assert_close(result.float(), expected.float(), rtol=rtol, atol=atol)
+    """Raises AssertionError where sampled rows of a result are off by more than `rtol` of an
+    element and `atol`, or where any of its elements is not finite."""
+    assert result.shape == expected.shape and result.isfinite().all()
+    some, expected = checks.some_rows(result, expected)
+    exact = checks.host(expected)
+    right(some, exact, rtol * abs(exact) + atol)
 
 
 @triton.jit
@@ -57,7 +69,7 @@ def softmax(device, large):
     block = triton.next_power_of_2(n)
     return (
         lambda: softmax_kernel[(m,)](x, y, n, B=block, num_warps=8),
-        lambda: close(y, x.float().softmax(-1), 1e-2, 1e-3),
+        lambda: right(y[::16], *checks.softmax(x[::16], checks.UNITS["bf16"])),
     )
 
 
@@ -137,28 +149,35 @@ def matmul_kernel(
     tl.store(c + i[:, None] * n + j[None], acc.to(c.dtype.element_ty), mask=inside)
 
 
-def _matmul(device, m, n, k, dtype, block, warps, tolerance):
+def _matmul(device, m, n, k, dtype, block, warps, unit, operands=0.0):
     a, b = (torch.randn(*s, device=device).to(dtype) for s in ((m, k), (k, n)))
     c = torch.empty(m, n, device=device, dtype=dtype)
     rows, columns, depth = block
     grid = (triton.cdiv(m, rows) * triton.cdiv(n, columns),)
     shape = {"M": rows, "N": columns, "K": depth, "G": 8}
-    return (
-        lambda: matmul_kernel[grid](a, b, c, m, n, k, **shape, num_warps=warps, num_stages=3),
-        lambda: close(c, a.float() @ b.float(), tolerance, tolerance * k**0.5),
+
+    def check():
+        some, others = checks.sample(m), checks.sample(n, seed=1)
+        expected = checks.matmul(a[some], b[:, others], unit, operands=operands)
+        right(c[some][:, others], *expected)
+
+    start = lambda: matmul_kernel[grid](  # noqa: E731
+        a, b, c, m, n, k, **shape, num_warps=warps, num_stages=3
     )
+    return start, check
 
 
 @case
 def matmul_bf16(device, large):
     size = (4096, 4096, 4096) if large else (200, 136, 96)
-    return _matmul(device, *size, torch.bfloat16, (128, 128, 64), 8, 2e-2)
+    return _matmul(device, *size, torch.bfloat16, (128, 128, 64), 8, checks.UNITS["bf16"])
 
 
 @case
 def matmul_f32_tf32(device, large):
     size = (2048, 2048, 2048) if large else (64, 72, 80)
-    return _matmul(device, *size, torch.float32, (64, 64, 32), 4, 4e-3)
+    lost = 2 * checks.UNITS["tf32"]
+    return _matmul(device, *size, torch.float32, (64, 64, 32), 4, checks.UNITS["f32"], lost)
 
 
 @triton.jit
@@ -188,11 +207,10 @@ def attention(device, large):
     grid, block = (n // 64, heads), {"M": 64, "N": 64, "D": d}
 
     def check():
-        part = slice(0, 2)
-        expected = torch.nn.functional.scaled_dot_product_attention(
-            q[part].float(), k[part].float(), v[part].float(), is_causal=True
-        )
-        close(out[part], expected, 1e-2, 1e-2)
+        rows, unit = checks.sample(n), checks.UNITS["f16"]
+        inputs = (x[None, :2] for x in (q, k, v))
+        expected = checks.attention(*inputs, rows, causal=True, unit=unit, weights=unit)
+        right(out[None, :2, rows], *expected)
 
     return lambda: attention_kernel[grid](
         q, k, v, out, n, scale * 1.4426950408889634, **block

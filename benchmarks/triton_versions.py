@@ -7,7 +7,7 @@ Needs neither torch nor a GPU. Each release is installed with pip into a folder 
 DIR/triton-VERSION has it. In each, every kernel is
 
 - compiled through the hook of Triton's CUDA backend for sm_90a, by tileir alone (`strict`),
-- run on the CPU as native code, and by the interpreter, and its results are compared with numpy's.
+- run on the CPU as native code and by the interpreter, and its results are checked.
 
 Writes `benchmarks/results/triton_versions.json` and, from it, the table of
 docs/how-to/triton-users.md (`--table`: that alone). With `--only`, other kernels keep their
@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tables import END, mark, markdown, replaced
+from tables import END, mark, markdown, replace_between
 
 HERE = Path(__file__).resolve().parent
 VERSIONS = ("3.3.0", "3.4.0", "3.5.1", "3.6.0", "3.7.1", "3.8.0", "3.9.0")
@@ -37,7 +37,7 @@ RESULTS = HERE / "results" / "triton_versions.json"
 PAGE = HERE.parent / "docs" / "how-to" / "triton-users.md"
 
 WAYS = ("sm_90a", "native", "interpreter")
-"""What is done with a kernel: PTX for this target; what runs it on the CPU."""
+"""Targets: PTX for sm_90a, and the executors on the CPU."""
 
 
 def main() -> int:
@@ -49,40 +49,44 @@ def main() -> int:
     parser.add_argument("--table", action="store_true", help="write the table of the results")
     options = parser.parse_args()
     out = Path(options.out)
-    found = json.loads(out.read_text()) if out.exists() and (options.only or options.table) else {}
+    results = (
+        json.loads(out.read_text()) if out.exists() and (options.only or options.table) else {}
+    )
     if not options.table:
         with tempfile.TemporaryDirectory() as work:
             folder = Path(options.folder or work)
             for version in options.versions.split(","):
-                release = installed(version, folder)
+                release = install(version, folder)
                 rows = matrix_of(release, Path(work) / version, options.only)
-                found[version] = {**found.get(version, {}), **rows} if options.only else rows
-                out.write_text(json.dumps(found, indent=1) + "\n")
+                results[version] = {**results.get(version, {}), **rows} if options.only else rows
+                out.write_text(json.dumps(results, indent=1) + "\n")
     if out == RESULTS:
-        PAGE.write_text(replaced(PAGE.read_text(), mark(NAME), END, markdown(lines(found))))
-    return shown(found)
+        PAGE.write_text(
+            replace_between(PAGE.read_text(), mark(NAME), END, markdown(lines(results)))
+        )
+    return print_faults(results)
 
 
 NAME = "triton_versions"
 
 
-def lines(found: dict[str, dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+def lines(results: dict[str, dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     """A line for each kernel, a column for each release."""
-    yield ("kernel", *found)
-    kernels = dict.fromkeys(name for rows in found.values() for name in rows)
+    yield ("kernel", *results)
+    kernels = dict.fromkeys(name for rows in results.values() for name in rows)
     for name in kernels:
-        yield (name.replace("_", " "), *(cell(rows.get(name)) for rows in found.values()))
+        yield (name.replace("_", " "), *(cell(rows.get(name)) for rows in results.values()))
 
 
 def cell(ways: dict[str, str] | None) -> str:
-    """What is right of a kernel; `-` where the release has no ops for it."""
+    """The targets where a kernel is right; `-` where the release has no ops for it."""
     if ways is None:
         return "-"
     titles = {"sm_90a": "GPU", "native": "CPU", "interpreter": "interpreter"}
     return ", ".join(title for way, title in titles.items() if ways.get(way) == "right") or "no"
 
 
-def installed(version: str, folder: Path) -> Path:
+def install(version: str, folder: Path) -> Path:
     """The folder from which that release of Triton is imported."""
     target = folder / f"triton-{version}"
     if not (target / "triton").is_dir():
@@ -117,16 +121,16 @@ def matrix_of(release: Path, work: Path, only: str = "") -> dict[str, Any]:
     return rows
 
 
-def shown(found: dict[str, dict[str, Any]]) -> int:
+def print_faults(results: dict[str, dict[str, Any]]) -> int:
     """Print what is not right; 1 where something is not."""
     bad = [
         f"{version} {kernel} {way}: {cell}"
-        for version, rows in found.items()
+        for version, rows in results.items()
         for kernel, cells in rows.items()
         for way, cell in cells.items()
         if cell != "right" and way != "interpreter"
     ]
-    count = sum(len(rows) for rows in found.values())
+    count = sum(len(rows) for rows in results.values())
     print("\n".join([*bad, f"kernels: {count}, not right: {len(bad)}"]))
     return 1 if bad or not count else 0
 

@@ -6,6 +6,7 @@ triton_versions_worker.py sm_90a|native|interpreter RESULTS [KERNELS]
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,44 +33,45 @@ _TYPES = {
 
 
 def main() -> int:
-    way, results, only = sys.argv[1], Path(sys.argv[2]), (sys.argv[3:] or [""])[0]
+    way, path, only = sys.argv[1], Path(sys.argv[2]), (sys.argv[3:] or [""])[0]
     if way == "sm_90a":
         backend.install("strict")
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for name, make in CASES.items():
         if only and name not in only.split(","):
             continue
         try:
             case = make()
             for launch in case.launches:
-                compiled(launch) if way == "sm_90a" else ran(launch)
+                compile_for_gpu(launch) if way == "sm_90a" else run_on_cpu(launch)
             if way != "sm_90a":
                 case.check()
-            found[name] = "right"
+            results[name] = "right"
         except Exception as error:
-            lines = [line for line in str(error).splitlines() if line.strip()]
-            found[name] = f"{type(error).__name__}: {' '.join(lines[:3])}"[:300]
-        results.write_text(json.dumps(found))
+            text = str(error).replace(f"{Path(__file__).parent}{os.sep}", "")
+            lines = [line for line in text.splitlines() if line.strip()]
+            results[name] = f"{type(error).__name__}: {' '.join(lines[:3])}"[:300]
+        path.write_text(json.dumps(results))
     return 0
 
 
-def ran(launch: Launch) -> None:
+def run_on_cpu(launch: Launch) -> None:
     """Run the kernel on the CPU."""
     launch.kernel[launch.grid](**launch.arguments, **launch.options)
 
 
-def compiled(launch: Launch) -> None:
+def compile_for_gpu(launch: Launch) -> None:
     """Compile the kernel for sm_90a. Raises RuntimeError where tileir did not."""
     signature: dict[str, str] = {}
     constants: dict[tuple[int], Any] = {}
     attributes: dict[tuple[int], Any] = {}
     for place, parameter in enumerate(launch.kernel.params):
-        given = launch.arguments[parameter.name]
-        kind = "constexpr" if parameter.is_constexpr else _kind(given)
+        argument = launch.arguments[parameter.name]
+        kind = "constexpr" if parameter.is_constexpr else _kind(argument)
         signature[parameter.name] = kind
         if kind == "constexpr":
-            constants[place,] = given
-        elif kind.startswith("*") or (kind == "i32" and given % 16 == 0):
+            constants[place,] = argument
+        elif kind.startswith("*") or (kind == "i32" and argument % 16 == 0):
             attributes[place,] = [["tt.divisibility", 16]]
     source = ASTSource(launch.kernel, signature, constants, attributes)
     options = {"num_warps": 4, **launch.options}
@@ -83,10 +85,10 @@ def compiled(launch: Launch) -> None:
         raise RuntimeError("the cubin is none")
 
 
-def _kind(given: Any) -> str:
-    if isinstance(given, HostTensor):
-        return "*" + _TYPES[given.dtype.removeprefix("torch.")]
-    return "fp32" if isinstance(given, float) else "i32"
+def _kind(argument: Any) -> str:
+    if isinstance(argument, HostTensor):
+        return "*" + _TYPES[argument.dtype.removeprefix("torch.")]
+    return "fp32" if isinstance(argument, float) else "i32"
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from tileir.frontends.numerals import TOO_LONG, long_number
 
 
 class CompilationError(BuildError):
-    """A program that means nothing, or nothing that can be compiled."""
+    """A program that is invalid, or uses what cannot be compiled, at a line of its source."""
 
 
 class Wrong(Exception):  # noqa: N818 - never seen outside

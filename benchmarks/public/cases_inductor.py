@@ -9,7 +9,7 @@ from cases import BF16, F16, F32, F64, Step, add, integers, normal, tensors
 
 
 def program(name, function, *makers, tolerant=False):
-    """A program of what `makers` make, compare with itself, uncompiled, in f64."""
+    """A program on what `makers` make, compared with itself, uncompiled, in f64."""
 
     def build(device):
         inputs = [m(device) for m in makers]

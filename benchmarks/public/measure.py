@@ -100,7 +100,7 @@ class Runner:
 
 def compare(rows: dict[str, dict[str, Any]]) -> list[Any] | str:
     """Of each result, the largest difference between the compilers, relative to the size of its
-    values; or why they cannot be compare."""
+    values; or why they cannot be compared."""
     import torch  # type: ignore[import-not-found]
     from worker import error
 

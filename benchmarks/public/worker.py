@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 SAMPLED = 1 << 17
-"""Elements of a result that the other compiler's are compare with."""
+"""Elements of a result that the other compiler's are compared with."""
 FLUSHED = 256 << 20
 """Bytes written before a run, so that nothing of its data is in the L2 cache."""
 

@@ -42,7 +42,8 @@ def build(schedule: Schedule, args: Sequence[Any]) -> Function:
 
 
 def lower(schedule: Schedule, args: Sequence[Any]) -> Module:
-    """The module of a schedule. Raises TensorExpressionError."""
+    """The module with the kernels of a schedule; `args` as in `build`. Raises
+    TensorExpressionError."""
     return build(schedule, args).module
 
 

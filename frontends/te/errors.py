@@ -12,7 +12,8 @@ from tileir.errors import BuildError, Diagnostic, TileirError
 
 
 class TensorExpressionError(BuildError):
-    """An expression or schedule that means nothing."""
+    """An expression or schedule that is invalid or not supported, at the line of the user's
+    program."""
 
 
 def here() -> Location:

@@ -116,22 +116,22 @@ class Operators(Arithmetic):
 
 @attrs.frozen(eq=False)
 class PrimExpr(Operators):
-    """An expression: affine in indices where possible, else a term. `bounds` are the conditions on
-    indices that a condition consists of; None if it is anything else."""
+    """An expression. `bounds` are its conditions if it is a conjunction of bounds on indices, else
+    None."""
 
     form: Affine | Term
     bounds: tuple[Bound, ...] | None = None
 
     @property
     def term(self) -> Term:
-        """Its value."""
+        """The expression as a term of `tileir.builder.contraction`."""
         if not isinstance(self.form, Affine):
             return self.form
         return Position(self.form) if self.form.terms else Number(self.form.constant)
 
     @property
     def dtype(self) -> str:
-        """The type that it is computed in."""
+        """The element type that it is computed in, by numpy's name."""
         kind = kind_of(self.term)
         return next(name for name, element in DTYPES.items() if element is kind)
 

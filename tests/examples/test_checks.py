@@ -172,3 +172,11 @@ def test_samples_have_both_ends(checks: Any) -> None:
         found = checks.sample(extent)
         assert found == sorted(set(found)) and {0, extent - 1} <= set(found)
         assert len(found) == min(extent, checks.ROWS) and found[-1] < extent
+
+
+def test_of_one_dimension_elements_are_sampled(checks: Any) -> None:
+    (some,) = checks.some_rows(np.arange(1 << 20))
+    assert some.shape == (64 * checks.ROWS * 16, 1)
+    assert {0, (1 << 20) - 1} <= set(some.ravel())
+    (rows,) = checks.some_rows(np.arange(1 << 20).reshape(-1, 16), count=8)
+    assert rows.shape == (8, 16)

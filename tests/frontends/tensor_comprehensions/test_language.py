@@ -53,6 +53,7 @@ EXAMPLES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_listing_2_of_the_paper(on):
     a, b = ints(20, 40), ints(24, 40)
@@ -60,6 +61,7 @@ def test_listing_2_of_the_paper(on):
     assert (run(text, a, b, on=on) == a @ b.T).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_a_layer_of_calls_is_one_kernel(on):
     a, b, bias = (ints(*s, dtype=np.float16) for s in ((18, 33), (20, 33), (20,)))
@@ -69,6 +71,7 @@ def test_a_layer_of_calls_is_one_kernel(on):
     assert found.dtype == np.float16 and (found == np.maximum(a @ b.T + bias, 0)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_convolution_by_channels_first(on):
     image, weights = ints(2, 8, 7, 6), ints(9, 8, 3, 3)
@@ -77,6 +80,7 @@ def test_convolution_by_channels_first(on):
     assert (run(CONVOLVE, image, weights, on=on) == expected).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_softmax(on):
     x = ints(13, 37)
@@ -250,6 +254,7 @@ def test_functions_that_call_themselves_end():
     assert caught.value.code == "TIR1402"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_malformed_sources_have_clear_errors(name):
     text, shapes = EXAMPLES[name]

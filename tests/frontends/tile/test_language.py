@@ -60,6 +60,7 @@ def convolved(image, weights):
     return np.einsum("nxytc,tcd->nxyd", windows, weights.reshape(9, *weights.shape[2:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_a_padded_convolution_with_a_definition_is_one_kernel(on):
     image, weights = ints(2, 7, 5, 8), ints(3, 3, 8, 9)
@@ -69,6 +70,7 @@ def test_a_padded_convolution_with_a_definition_is_one_kernel(on):
     assert (found == np.maximum(convolved(image, weights), 0)).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_softmax(on):
     x = ints(13, 37)
@@ -250,6 +252,7 @@ def shapes_for(text):
     return [(F32, (3,) * rank) for rank in ranks[text]]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", EXAMPLES, ids=["matmul", "turned", "conv", "pool", "softmax"])
 def test_malformed_sources_have_clear_errors(text):
     shapes = shapes_for(text)

@@ -30,7 +30,7 @@ def test_a_release_of_each_minor_version_was_tried(versions, found):
 
 
 def test_all_is_compiled_and_right(versions, found):
-    assert versions.shown(found) == 0
+    assert versions.print_faults(found) == 0
     assert {len(rows) for rows in found.values()} == {10, 11}
 
 
@@ -42,7 +42,7 @@ def test_a_cell_names_what_is_right(versions):
 
 def test_what_is_not_right_is_an_error(versions, capsys):
     rows = {"3.9.0": {"add": {"sm_90a": "right", "native": "AssertionError: x"}}}
-    assert versions.shown(rows) == 1
+    assert versions.print_faults(rows) == 1
     assert "3.9.0 add native: AssertionError: x" in capsys.readouterr().out
 
 
