@@ -11,7 +11,6 @@ from tileir.analysis.clusters import PERSISTENT
 from tileir.backend.compiled_kernel import STAGES, CompiledKernel
 from tileir.backend.demand import check_dots
 from tileir.backend.error_kinds import classify_errors
-from tileir.backend.isolation import Machine, Task, run as run_isolated
 from tileir.backend.legal import within
 from tileir.backend.metadata import Metadata, metadata_of
 from tileir.backend.nvptx.emit import KernelUnit, emit
@@ -83,9 +82,11 @@ def _generate_code(
         options.line_info,
     )  # fmt: skip
     text = emit(unit, machine)
-    task = Task(done.kernel, "code generation", module.functions[done.kernel].location)
     if isolate:
-        ptx = run_isolated(task, to_ptx, text, Machine.of(machine), options.opt_level)
+        from tileir.backend.isolation import Machine, Task, run
+
+        task = Task(done.kernel, "code generation", module.functions[done.kernel].location)
+        ptx = run(task, to_ptx, text, Machine.of(machine), options.opt_level)
     else:
         ptx = to_ptx(text, machine, options.opt_level)
     plan = metadata_of_lowered(done, machine)
@@ -99,7 +100,7 @@ def _generate_code(
     )
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class LoweredKernel:
     """A kernel before code generation: the module after every stage, the plan of its shared
     memory, and the number of warps of a block."""

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tileir.backend.error_kinds import classify_errors
-from tileir.backend.isolation import Machine, Task, run
 from tileir.backend.metadata import Metadata
 from tileir.backend.options import Options
-from tileir.backend.target import target as target_named
+from tileir.backend.target import Target, target as target_named
 from tileir.errors import CompileError, Diagnostic, Location, escape
 from tileir.ir import Module
 from tileir.limits import Limits, limits
@@ -81,9 +80,7 @@ class CompiledKernel:
         machine, level = target_named(self.plan.target), self.options.opt_level
         if not self.isolate:
             return optimized_ir(self.llvm, machine, level)
-        return self._run_isolated(
-            "optimisation", optimized_ir, self.llvm, Machine.of(machine), level
-        )
+        return self._run_isolated("optimisation", optimized_ir, self.llvm, machine, level)
 
     @cached_property
     def host(self) -> HostPlan | None:
@@ -200,8 +197,7 @@ class CompiledKernel:
         try:
             if not self.isolate:
                 return assemble(*arguments)
-            reduced: Any = (*arguments[:2], Machine.of(machine), self.libraries)
-            return self._run_isolated("assembly", assemble, *reduced)
+            return self._run_isolated("assembly", assemble, *arguments)
         except CompileError as error:
             if error.code != "TIR0705" or not self._has_code_of_others:
                 raise
@@ -211,6 +207,10 @@ class CompiledKernel:
             raise CompileError(Diagnostic("TIR0719", message, self._place)) from error
 
     def _run_isolated(self, stage: str, function: Any, *arguments: Any) -> Any:
+        """`function` of `arguments` in a process of its own, which gets a target as `Machine`."""
+        from tileir.backend.isolation import Machine, Task, run
+
+        arguments = tuple(Machine.of(x) if isinstance(x, Target) else x for x in arguments)
         with limits(Limits.of(dict(self.options.limits))):
             return run(Task(self.plan.kernel, stage, self._place), function, *arguments)
 

@@ -36,38 +36,44 @@ def _pair(item: Any) -> tuple[str, int]:
 
 @attrs.frozen
 class Options:
-    """`num_warps`: warps per block, None to choose from the tiles. `opt_level`: LLVM's level, 0
-    to 3. `num_stages`: stages of the buffers of a pipelined loop that does not say itself, 1 for no
-    pipelining, None to choose. `prefetch_operands`: fragments of a dot are read a step of K ahead.
-    `max_registers`: the most a thread may use, so that more blocks run side by side. Where both are
-    None they are chosen: a limit under which another block fits, as long as nothing is spilled,
-    else fragments ahead and no limit. `stage_halo`: overlapping windows of one buffer are staged in
-    shared memory once.
-    `warp_specialize`: on targets that have tensor maps and `wgmma`, producer warps load for the
-    dots, where the program allows it (True, and None unless its attribute `warp_specialize` is
-    false); `num_warps` then counts the consumer warps, `num_stages` the stages of the ring between
-    them.
-    `persistent`: a block of such a kernel works for many program instances (True, and None unless
-    its attribute `persistent` is false). `pingpong`: two warpgroups alternate instances, one writes
-    its result while the other multiplies; None for what its attribute `pingpong` says.
-    `ordered_softmax`: warpgroups with chained matmuls, as in attention, issue them in alternation
-    (None and True).
-    `non_tma_alignments`: by parameter of such a kernel, descriptors taken apart, the bytes that
-    rows of tensors there are multiples of where they are not for tensor maps, else 0: threads load
-    and store those. The launcher sets it from the arguments of a launch.
-    `split_k`: blocks of a cluster that share K of such a kernel's dots, where its loop does nothing
-    but accumulate; 1 for none, None for what its attribute `split_k` says, 0 for what the launcher
-    expects to be quickest, which knows the sizes.
-    `multicast`: blocks of a cluster that work for neighbouring instances of such a kernel, where
-    blocks work for many, and load for each other what all need; 1 for none, None for what its
-    attribute `multicast` says.
-    `wait_timeout`: a wait for a barrier in shared memory that takes 1.5 seconds ends the kernel
-    with an error, to debug kernels.
-    `line_info`: the machine code says which line of the program each instruction comes from, for
-    profilers and sanitizers.
-    `limits`: names and values in place of the current ones (`tileir.limits`,
-    docs/reference/limits.md).
-    `permit`: `inline_asm`, and `extern` for functions of `libraries`, which are texts of PTX."""
+    """Options of the compiler. None leaves the choice to the compiler or, where the text says so,
+    to the kernel attribute of the same name.
+
+    - `num_warps`: warps per block; of a warp-specialized kernel, consumer warps.
+    - `opt_level`: the optimization level of LLVM, 0 to 3.
+    - `num_stages`: stages of a pipelined loop without the attribute `stages`, or of the rings of a
+      warp-specialized kernel; 1 disables pipelining.
+    - `prefetch_operands`: whether the fragments of a dot are read from shared memory one step of K
+      ahead.
+    - `max_registers`: registers per thread, at most. If this and `prefetch_operands` are None, the
+      compiler takes a limit under which one more block fits on a multiprocessor, if nothing is
+      spilled; else it prefetches operands without a limit.
+    - `stage_halo`: whether overlapping windows of a buffer are loaded once into shared memory.
+    - `warp_specialize`: whether kernels with dots are warp-specialized, on targets with tensor maps
+      and `wgmma`. None: unless the attribute is false.
+    - `persistent`: whether a block of a warp-specialized kernel loops over program instances. None:
+      unless the attribute is false.
+    - `pingpong`: whether two consumer warpgroups alternate instances, so that one stores its result
+      while the other multiplies. None: as the attribute says.
+    - `ordered_softmax`: whether consumer warpgroups issue chained matmuls, as in attention, in
+      alternation. None: yes.
+    - `non_tma_alignments`: for each parameter, descriptors taken apart, 0, or the alignment in
+      bytes of the rows of a tensor that no tensor map can describe, which threads then load and
+      store. The launcher sets it from the arguments.
+    - `split_k`: blocks of a cluster that split K, if the loop only accumulates; 1: none; 0: the
+      launcher chooses by the sizes. None: as the attribute says.
+    - `multicast`: blocks of a cluster that load common operands by TMA multicast, in persistent
+      kernels; 1: none. None: as the attribute says.
+    - `wait_timeout`: whether a wait for an mbarrier that takes longer than 1.5 s traps.
+    - `line_info`: whether the machine code has line tables, for profilers and sanitizers.
+    - `limits`: limits by name, in place of the current ones (`tileir.limits`,
+      docs/reference/limits.md).
+    - `permit`: permissions for foreign code: `inline_asm`, and `extern` for functions of
+      `libraries`.
+    - `libraries`: PTX texts with functions that the kernel calls.
+
+    The constructor raises `CompileError` (TIR0716) for a value that an option cannot have.
+    """
 
     num_warps: int | None = None
     opt_level: int = 3

@@ -24,7 +24,7 @@ from tileir.types import Tile, shape_of
 from tileir.verify.declarations import RESERVED
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Context:
     """What the stages know besides the IR. `num_warps` is 0 until it is chosen, `max_registers`
     the most that a thread may use (None: no limit), `roles` the warps of each role, `prefetched`

@@ -54,7 +54,7 @@ class Stage:
     marker: str = ""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class StageRun(Generic[_C]):
     """A module on its way through tables of stages.
 
@@ -143,7 +143,7 @@ def _result_and_context(answer: Any, context: Any) -> tuple[PassResult, Any]:
 
 def _node(name: str) -> Any:
     """The stage as a node of a pipeline, for observers and records."""
-    from tileir.passmanager.pipeline import Node
+    from tileir.passmanager.pipeline import PipelineNode
     from tileir.passmanager.registry import Pass
 
-    return Node(name, {}, Pass(name, lambda ir: ir, "function", ()))
+    return PipelineNode(name, {}, Pass(name, lambda ir: ir, "function", ()))

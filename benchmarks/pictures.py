@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tileir.tools.view.rates import Problem, rates
+from tileir.tools.view.rates import RateProblem, rates
 
 ROOT = Path(__file__).parents[1]
 PEAK, SINGLE, MEMORY = 990.0, 67.0, 4.8
@@ -25,7 +25,7 @@ def roof(flops: float, moved: float) -> float:
     return min(PEAK, flops / moved * MEMORY)
 
 
-def matmul_shapes(rows: list[dict[str, Any]]) -> Iterator[Problem]:
+def matmul_shapes(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
     """Rows of `matmul_shapes.json`."""
     for row in rows:
         m, n, k = row["size"]
@@ -35,7 +35,7 @@ def matmul_shapes(rows: list[dict[str, Any]]) -> Iterator[Problem]:
         yield _problem(name, us, flops, 2.0 * (m * k + k * n + m * n))
 
 
-def attention(rows: list[dict[str, Any]]) -> Iterator[Problem]:
+def attention(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
     """Rows of `attention.json`."""
     for row in rows:
         t, d = row["t"], row["d"]
@@ -48,7 +48,7 @@ def attention(rows: list[dict[str, Any]]) -> Iterator[Problem]:
         yield _problem(name, us, flops, 8.0 * heads * t * d)
 
 
-def memory(lines: list[dict[str, Any]]) -> Iterator[Problem]:
+def memory(lines: list[dict[str, Any]]) -> Iterator[RateProblem]:
     """Lines of `memory.json`: TB/s of what has to be moved, by the best variant of each program."""
     for line in lines:
         us = _best(line["microseconds"])
@@ -57,10 +57,10 @@ def memory(lines: list[dict[str, Any]]) -> Iterator[Problem]:
         first, *others = line["shape"]
         shape = f"{first}²" if others == [first] else "x".join(map(str, line["shape"]))
         name = f"{line['name']} {shape} {kind}"
-        yield Problem(name, {who: moved / time for who, time in us.items()}, MEMORY)
+        yield RateProblem(name, {who: moved / time for who, time in us.items()}, MEMORY)
 
 
-def singles(rows: list[dict[str, Any]]) -> Iterator[Problem]:
+def singles(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
     """Rows of `matmul.json` without tensor cores."""
     for row in rows:
         if row["type"] == "f32":
@@ -68,10 +68,10 @@ def singles(rows: list[dict[str, Any]]) -> Iterator[Problem]:
             flops = 2.0 * row["size"] ** 3
             rate_of = {who: flops / time / 1e6 for who, time in us.items()}
             moved = 12.0 * row["size"] ** 2
-            yield Problem(f"{row['size']}³", rate_of, min(SINGLE, flops / moved * MEMORY))
+            yield RateProblem(f"{row['size']}³", rate_of, min(SINGLE, flops / moved * MEMORY))
 
 
-def workloads(rows: list[dict[str, Any]]) -> Iterator[Problem]:
+def workloads(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
     """Rows of `workloads_GROUP.json`: every peer, and our best."""
     for row in rows:
         if row["best"] is None or not row["flops"]:
@@ -79,7 +79,9 @@ def workloads(rows: list[dict[str, Any]]) -> Iterator[Problem]:
         us = {who: time for who, time in row["us"].items() if who not in row["ours"]}
         us["tileir"] = row["us"][row["best"]]
         rate_of = {who: row["flops"] / time / 1e6 for who, time in us.items()}
-        yield Problem(row["name"], rate_of, SINGLE if row["name"].startswith("single") else PEAK)
+        yield RateProblem(
+            row["name"], rate_of, SINGLE if row["name"].startswith("single") else PEAK
+        )
 
 
 def _best(us: dict[str, float]) -> dict[str, float]:
@@ -92,9 +94,9 @@ def _best(us: dict[str, float]) -> dict[str, float]:
     return least
 
 
-def _problem(name: str, us: dict[str, float], flops: float, moved: float) -> Problem:
+def _problem(name: str, us: dict[str, float], flops: float, moved: float) -> RateProblem:
     rate_of = {who: flops / time / 1e6 for who, time in us.items() if math.isfinite(time)}
-    return Problem(name, rate_of, roof(flops, moved))
+    return RateProblem(name, rate_of, roof(flops, moved))
 
 
 PICTURES: tuple[tuple[str, str, str, str, Any], ...] = (

@@ -75,8 +75,8 @@ def programs() -> dict[str, Any]:
     functions: dict[str, Any] = {}
     comprehensions = tensor_comprehensions.parse(COMPREHENSIONS)
     for task, (a, b, _) in SHAPES.items():
-        functions[f"tile_{task}"] = tile.parse(TILE[task]).compiled((F16, a), (F16, b))
-        functions[f"tc_{task}"] = comprehensions[task].compiled((F16, a), (F16, b))
+        functions[f"tile_{task}"] = tile.parse(TILE[task]).compile((F16, a), (F16, b))
+        functions[f"tc_{task}"] = comprehensions[task].compile((F16, a), (F16, b))
         functions[f"te_{task}"] = expression(task)
     return functions
 

@@ -25,6 +25,7 @@ class BlockRef:
 
     @property
     def label(self) -> str:
+        """The label of the block in the text."""
         return self.block.label
 
     def __call__(self, *arguments: Any) -> Target:
@@ -33,7 +34,7 @@ class BlockRef:
 
 @attrs.frozen(eq=False)
 class Target:
-    """Where a branch goes: a block, and one argument per parameter."""
+    """The target of a branch: a block, and one argument per parameter of the block."""
 
     to: BlockRef
     arguments: tuple[Any, ...] = ()

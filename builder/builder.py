@@ -45,19 +45,22 @@ class Builder(Core, DerivedOps):
     def kernel(
         self, name: str, /, **parameters: Type | Argument
     ) -> AbstractContextManager[tuple[Expr, ...]]:
-        """`with b.kernel("k", x=pointer(F32), n=I32) as (x, n):`, a function run on a grid."""
+        """Define a kernel: `with b.kernel("k", x=pointer(F32), n=I32) as (x, n):`. Parameters are
+        types, or `arg(...)` for types with promises; the context gives their Exprs."""
         return self.building(Function(name, kernel=True), parameters)
 
     def function(  # type: ignore[override]
         self, name: str, results: Type | Sequence[Type] | None, /, **parameters: Type | Argument
     ) -> AbstractContextManager[tuple[Expr, ...]]:
-        """A device function, called by `b.call(name, ...)` and left by `b.ret(...)`."""
+        """Define a device function with result types `results`; parameters as in `kernel`. It is
+        called by `b.call(name, ...)`, and returns by `b.ret(...)`."""
         return self.building(Function(name, results=_types(results)), parameters)
 
     def declare(
         self, name: str, results: Type | Sequence[Type] | None, /, **parameters: Type
     ) -> None:
-        """A device function that another module defines."""
+        """Declare a device function that another module defines; `results` and parameters as in
+        `function`."""
         self.claim(name)
         place = self.here()
         header = Function(name, parameters_of(parameters, place), _types(results), location=place)
@@ -72,8 +75,9 @@ class Builder(Core, DerivedOps):
         alignment: int | None = None,
         **attributes: AttributeValue,
     ) -> None:
-        """Settings of the function being built: `b.configure(num_warps=8)`. Those of the header
-        are given as members or by the words of the text format: `inline="noinline"`."""
+        """Set attributes of the function being built: `b.configure(num_warps=8)`. Visibility,
+        linkage and inlining are members of their enums, or the words of the text:
+        `inline="noinline"`."""
         function = self.current
         options = {
             "visibility": _member(Visibility, visibility),
@@ -86,7 +90,7 @@ class Builder(Core, DerivedOps):
         function.header = function.header.evolve(attributes=merged, **changes)
 
     def describe(self, **metadata: AttributeValue) -> None:
-        """Add to the module's metadata."""
+        """Add entries to the module's metadata: `b.describe(author="me")`."""
         self._metadata.update(metadata)
 
     def global_(
@@ -99,7 +103,8 @@ class Builder(Core, DerivedOps):
         constant: bool = False,
         **settings: Any,
     ) -> str:
-        """A global array; `initial` is one number per element, or one for all. Its name."""
+        """Define a global array of `count` elements. `initial` is one number per element, one
+        number for all, or None for an array that is filled before the launch. Returns `name`."""
         self.claim(name)
         values: Any = (initial,) if isinstance(initial, (int, float)) else initial
         literals = None if values is None else tuple(literal(element, n) for n in values)
@@ -115,8 +120,10 @@ class Builder(Core, DerivedOps):
         return name
 
     def combiner(self, combine: Callable[..., Any], values: Sequence[Any]) -> str:
-        """A private device function made of `combine`, which takes the elements of two places
-        (all of the first, then all of the second) as Exprs and returns the joined ones."""
+        """Define a private device function that combines two elements, and return its name.
+        `values` are the tiles that are reduced together. `combine` takes one scalar Expr per tile
+        for the first element, then one per tile for the second, and returns the combined
+        scalars."""
         operands = [v.value if isinstance(v, Expr) else v for v in values]
         elements = tuple(element_of(v.type) for v in operands if isinstance(v, (Value, Constant)))
         stem = combine.__name__ if combine.__name__.isidentifier() else "combine"
@@ -131,8 +138,9 @@ class Builder(Core, DerivedOps):
     def library(
         self, name: str, /, *arguments: Any, results: Type | Sequence[Type] | None = None
     ) -> Any:
-        """Call a function of the standard library (`tileir.std`); `results` only where they do not
-        follow from the types of `arguments`. A Python number is an i32, a bool an i1."""
+        """Call a function of the standard library (`tileir.std`). State the types of `results`
+        where those of `arguments` do not determine them. A Python integer is an i32, a
+        bool an i1."""
         values = [self._library_value(item) for item in arguments]
         from tileir import std  # few programs call it
 
@@ -178,25 +186,27 @@ class Builder(Core, DerivedOps):
     def for_(
         self, low: Any, high: Any = None, step: Any = 1, *, name: str = "i", **attributes: Any
     ) -> For:
-        """`with b.for_(low, high, step) as i:`; `b.for_(n)` counts from 0. `stages=`, `unroll=`
-        and the like become attributes of the latch's branch."""
+        """A loop: `with b.for_(low, high, step) as i:` counts from `low` up to `high`, excluded;
+        `b.for_(n)` counts from 0. Bounds are scalar integers of one type. A negative literal step
+        counts down. Keywords such as `stages=` and `unroll=` become attributes of the latch."""
         bounds = (0, low, step) if high is None else (low, high, step)
         self._check_options(attributes)
         return For(self, bounds, attributes, name, self.here())
 
     def while_(self, condition: Callable[[], Any], **attributes: Any) -> While:
-        """`with b.while_(lambda: i < n):`; the condition is evaluated before each iteration."""
+        """A loop: `with b.while_(lambda: i < n):`. The condition, a scalar i1, is evaluated before
+        each iteration. `attributes` as in `for_`."""
         self._check_options(attributes)
         if not callable(condition):
             raise mistake("TIR0806", "b.while_ takes a function: b.while_(lambda: i < n)")
         return While(self, condition, attributes, self.here())
 
     def if_(self, condition: Any) -> If:
-        """`with b.if_(condition):` on a scalar i1."""
+        """A branch: `with b.if_(condition):`, where `condition` is a scalar i1."""
         return If(self, condition_of(condition), self.here())
 
     def else_(self) -> Else:
-        """`with b.else_():` directly after an `if_`."""
+        """The other branch: `with b.else_():` directly after an `if_`."""
         return Else(self, self.here())
 
     def break_(self) -> None:
@@ -208,11 +218,12 @@ class Builder(Core, DerivedOps):
         leave_loop(self, continues=True)
 
     def var(self, initial: Any, type: Type | None = None, *, name: str | None = None) -> Var:
-        """A variable. A number needs `type` unless it is an i32, an f32 or an i1."""
+        """A variable with the value `initial`. Without `type` a Python integer is an i32, a float
+        an f32, a bool an i1."""
         return variable(self, initial, type, name)
 
     def ret(self, *values: Any) -> None:
-        """Leave the function with one value per result."""
+        """Return from the function with one value per result."""
         results = self.current.header.results
         result = self._operands_of_types("results of the function", values, results)
         self.end_block(Return, {"values": result}, {}, None)
@@ -224,7 +235,8 @@ class Builder(Core, DerivedOps):
     def call(
         self, callee: str, /, *arguments: Any, results: Type | Sequence[Type] | None = None
     ) -> Any:
-        """Call a device function; `results` only where it is defined later or elsewhere."""
+        """Call a device function. Its result types `results` are stated where the builder does not
+        know the function yet: it is defined later, or in another module."""
         target, result = self._functions.get(callee), arguments
         types = _types(results)
         if target is not None:
@@ -239,7 +251,7 @@ class Builder(Core, DerivedOps):
     def _operands_of_types(
         self, what: str, values: Sequence[Any], types: Sequence[Type]
     ) -> tuple[Operand, ...]:
-        """`given` as operands of `types`. Raises BuildError."""
+        """`values` as operands of `types`. Raises BuildError."""
         result = [operand_of(item) for item in values]
         if len(result) == len(types):
             pairs = zip(result, types, strict=True)
@@ -253,19 +265,22 @@ class Builder(Core, DerivedOps):
     # Blocks by hand -----------------------------------------------------------------------------
 
     def block(self, label: str, *parameters: Type) -> BlockRef:
-        """A new block, to be entered by `b.enter` and reached by `b.br` and `b.cond_br`."""
+        """A new basic block with parameters of the types `parameters`. Fill it after `b.enter`;
+        branch to it by `b.br` and `b.cond_br`."""
         values = tuple([Value(check_type(t, "a block's parameter")) for t in parameters])
         result = self.current.new_block(label, values)
         return BlockRef(result, tuple(self.wrap(v) for v in values))
 
     def enter(self, block: BlockRef) -> None:
-        """Insert at the end of `block`. Raises BuildError where the block before has no end."""
+        """Insert at the end of `block` from now on. Raises BuildError where the current block has
+        no terminator."""
         if self.current.block is not None:
             raise mistake("TIR0806", f"block {self.current.block.label} has no terminator yet")
         self.enter_block(known_block(block).block)
 
     def br(self, target: BlockRef | Target, **attributes: Any) -> None:
-        """Branch to a block: `b.br(loop(i, x))`."""
+        """Branch to a block with arguments: `b.br(loop(i, x))`. `attributes` are those of the op
+        `br`."""
         self._check_options(attributes)
         block, arguments = target_of(target)
         self.jump(block, arguments, **attributes)
@@ -286,42 +301,48 @@ class Builder(Core, DerivedOps):
     # Values --------------------------------------------------------------------------------------
 
     def constant(self, type: Type, number: float) -> Expr:
-        """A literal; of a tile type, the number at every place."""
+        """The number as a literal of `type`; a literal of a tile type has it in every element.
+        Raises BuildError where the type cannot hold it."""
         result = as_number(number)
         if result is None:
             raise mistake("TIR0802", f"a literal is made of a number, not {number!r}")
         return self.wrap(literal(check_type(type, "a literal"), result))
 
     def undef(self, type: Type) -> Expr:
-        """A value about which nothing is promised."""
+        """An undefined value of `type`."""
         return self.wrap(Undef(check_type(type, "an undefined value")))
 
     def arange(self, start: int, stop: int | None = None) -> Expr:
-        """i32 tile `start ... stop - 1`, from 0 where only one bound is given."""
+        """The i32 tile `start, ..., stop - 1` of shape [stop - start]; `b.arange(n)` starts at 0.
+        Bounds are Python integers."""
         return tiles.arange(self, start, stop)
 
     def full(self, shape: tuple[int, ...] | int, value: Any, element: Element = F32) -> Expr:
-        """A tile with `value` everywhere."""
+        """A tile of `shape` whose elements are all `value`, a number or a scalar Expr, converted to
+        `element`."""
         return self.wrap(tiles.full(self, shape, value, element))
 
     def zeros(self, shape: tuple[int, ...] | int, element: Element = F32) -> Expr:
-        """A tile of zeros."""
+        """A tile of zeros of `shape` and type `element`."""
         return self.full(shape, 0, element)
 
     def where(self, condition: Any, then: Any, otherwise: Any) -> Expr:
-        """`then` where `condition`, else `otherwise`; broadcast."""
+        """`then` where `condition` (i1) is true, else `otherwise`; all three are broadcast to one
+        shape, the last two converted to one type."""
         return arithmetic.select(self, condition, then, otherwise)
 
     def maximum(self, x: Any, y: Any) -> Expr:
-        """Elementwise maximum, signed; NaN where either is."""
+        """Elementwise maximum of operands that are broadcast and converted to one type. Integers
+        are signed; the result is NaN where either operand is."""
         return tiles.extremum(self, x, y, largest=True)
 
     def minimum(self, x: Any, y: Any) -> Expr:
-        """Elementwise minimum, signed; NaN where either is."""
+        """Elementwise minimum of operands that are broadcast and converted to one type. Integers
+        are signed; the result is NaN where either operand is."""
         return tiles.extremum(self, x, y, largest=False)
 
     def cdiv(self, x: Any, y: Any) -> Expr:
-        """Quotient of signed integers, rounded up."""
+        """Elementwise quotient of signed integers, rounded up."""
         return arithmetic.binary(self, x, y, "sdiv", None, rounding="ceil")
 
     def _check_options(self, options: Mapping[str, Any]) -> None:

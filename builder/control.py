@@ -13,9 +13,9 @@ import attrs
 
 from tileir.builder.errors import mistake
 from tileir.builder.expr import Expr
-from tileir.builder.functions import Loop, OpenFunction
+from tileir.builder.functions import OpenFunction, OpenLoop
 from tileir.builder.promotion import common_element, convert, operand_of
-from tileir.builder.ssa import Edge, Ending, OpenBlock
+from tileir.builder.ssa import Ending, OpenBlock, OpenEdge
 from tileir.errors import Location
 from tileir.types import I1, I32, Element, Scalar, shape_of
 from tileir.values import Constant, Operand, Value
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class For:
-    """`with b.for_(low, high, step) as i`: bounds are computed once, before the loop. A negative
+    """`with b.for_(low, high, step) as i`: bounds are evaluated once, before the loop. A negative
     literal step counts down while `i > high`; any other counts up while `i < high`."""
 
     builder: Builder
@@ -35,7 +35,7 @@ class For:
     name: str
     location: Location | None
     function: OpenFunction = attrs.field(init=False)
-    loop: Loop = attrs.field(init=False)
+    loop: OpenLoop = attrs.field(init=False)
     header: OpenBlock = attrs.field(init=False)
     step: Operand = attrs.field(init=False)
 
@@ -45,7 +45,7 @@ class For:
         index = Value(low.type, self.name)
         self.function, self.header = f, f.new_block("loop", (index,))
         body, done = f.new_block("body"), f.new_block("done")
-        self.loop = Loop(done, None)
+        self.loop = OpenLoop(done, None)
         b.jump(self.header, (low,), location=self.location)
         b.enter_block(self.header)
         down = isinstance(self.step, Constant) and self.step.value < 0
@@ -80,14 +80,14 @@ class While:
     attributes: dict[str, Any]
     location: Location | None
     function: OpenFunction = attrs.field(init=False)
-    loop: Loop = attrs.field(init=False)
+    loop: OpenLoop = attrs.field(init=False)
     header: OpenBlock = attrs.field(init=False)
 
     def __enter__(self) -> None:
         b, f = self.builder, self.builder.current
         self.function, self.header = f, f.new_block("loop")
         body, done = f.new_block("body"), f.new_block("done")
-        self.loop = Loop(done, None)
+        self.loop = OpenLoop(done, None)
         b.jump(self.header, location=self.location)
         b.enter_block(self.header)
         b.fork(condition_of(self.condition()), body, done, location=self.location)
@@ -156,7 +156,7 @@ class Else:
         otherwise = f.new_block("else")
         skipped, edges = before.branch.edges["otherwise"], before.branch.edges
         self.join.entering[:] = [e for e in self.join.entering if e is not skipped]
-        edges["otherwise"] = Edge(skipped.source, otherwise)
+        edges["otherwise"] = OpenEdge(skipped.source, otherwise)
         otherwise.entering.append(edges["otherwise"])
         f.graph.seal(otherwise)
         b.enter_block(otherwise)
@@ -217,7 +217,7 @@ def _bounds(builder: Builder, bounds: tuple[Any, Any, Any]) -> tuple[Operand, Op
 
 
 def _to_latch(
-    builder: Builder, function: OpenFunction, loop: Loop, location: Location | None
+    builder: Builder, function: OpenFunction, loop: OpenLoop, location: Location | None
 ) -> None:
     """Go on in the block that `continue_` jumps to, where there is one."""
     if loop.latch is None:

@@ -63,7 +63,8 @@ class Core:
 
     @contextmanager
     def at_location(self, location: Location) -> Generator[None]:
-        """Give every op made inside this location: that of a frontend's own source."""
+        """Within this context every op gets `location`, a place in a frontend's own source, and so
+        do errors. Raises BuildError (TIR0803) for anything but a Location."""
         before = self.tracking, self.fixed
         self.tracking, self.fixed = False, known_place(location)
         try:
@@ -81,7 +82,8 @@ class Core:
         return self._open[-1]
 
     def emit(self, op: Op) -> Op:
-        """Append an op made elsewhere; `b.wrap(op.result)` makes its result an Expr."""
+        """Append an op that was constructed outside of the builder, and return it;
+        `b.wrap(op.result)` makes its result an Expr."""
         ops = self.insertion
         if ops is None:
             ops = self.current.open_block().ops
@@ -91,7 +93,7 @@ class Core:
         return op
 
     def wrap(self, value: Operand) -> Expr:
-        """`value` with operators."""
+        """`value` as an Expr."""
         return Expr(cast("Builder", self), value)
 
     def insert(

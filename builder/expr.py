@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 class Expr(Wrapped):
-    """A value with operators. `builder` says where ops are inserted, `value` is the operand."""
+    """A value with Python's operators, which insert ops through `builder`; `value` is the operand.
+
+    Operators broadcast and convert (`tileir.builder.promotion`). Whatever does not fit raises
+    BuildError at the caller's line.
+    """
 
     __slots__ = ()
     __array_ufunc__ = None
@@ -151,7 +155,7 @@ class Expr(Wrapped):
     # Unsigned readings --------------------------------------------------------------------------
 
     def udiv(self, other: Any) -> Expr:
-        """Quotient of unsigned integers."""
+        """Quotient of unsigned integers, rounded down."""
         return self._binary(other, "udiv", None)
 
     def urem(self, other: Any) -> Expr:
@@ -205,33 +209,38 @@ class Expr(Wrapped):
 
     @property
     def T(self) -> Expr:  # noqa: N802 - the name arrays have it under
-        """Dimensions in reverse order."""
+        """The transpose: [A, B, ...] becomes [..., B, A]."""
         return self.permute(*reversed(range(len(self.shape))))
 
     def permute(self, *order: int) -> Expr:
-        """Dimension `i` of the result is dimension `order[i]`."""
+        """The transpose whose dimension `i` is dimension `order[i]` of this tile."""
         return self.builder.insert("trans", self, order=tuple(order))
 
     def reshape(self, *shape: int) -> Expr:
-        """The same elements in row-major order at another shape; one extent may be -1."""
+        """The same elements, in row-major order, at `shape`; one extent may be -1, and follows from
+        the others. A scalar fills the shape."""
         return tiles.reshape(self, tiles.extents_of(shape))
 
     def broadcast_to(self, *shape: int) -> Expr:
-        """Replicated to `shape` by the broadcasting rules."""
+        """This value at `shape` by numpy's broadcasting rules: extents of 1, and missing leading
+        dimensions, are replicated."""
         return Expr(self.builder, at(self.builder, self.value, tiles.extents_of(shape)))
 
     # Reductions -----------------------------------------------------------------------------------
 
     def sum(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
-        """Sum along `axis`, or of all elements; of i1 how many hold, an i32."""
+        """The sum along `axis`, which is dropped (with `keepdims`: kept with extent 1), or of all
+        elements, a scalar. The type is that of the elements; i1 is counted in i32."""
         return tiles.reduce(tiles.bool_to_i32(self), axis, keepdims, "add", "fadd")
 
     def max(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
-        """Largest element, signed; NaN where there is one."""
+        """The largest element along `axis`, or of all; shapes as in `sum`. Integers are signed; the
+        result is NaN where an element is."""
         return tiles.reduce(self, axis, keepdims, *tiles.extrema(self.value, largest=True))
 
     def min(self, axis: int | None = None, *, keepdims: bool = False) -> Expr:
-        """Smallest element, signed; NaN where there is one."""
+        """The smallest element along `axis`, or of all; shapes as in `sum`. Integers are signed;
+        the result is NaN where an element is."""
         return tiles.reduce(self, axis, keepdims, *tiles.extrema(self.value, largest=False))
 
     def argmax(self, axis: int) -> Expr:
@@ -243,60 +252,76 @@ class Expr(Wrapped):
         return tiles.arg_extremum(self, axis, largest=False)
 
     def reduce(self, axis: int | None, combine: str | Callable[[Expr, Expr], Expr]) -> Expr:
-        """Elements joined by a named combiner or by `lambda a, b: ...` on scalars."""
+        """The elements along `axis` (None: all) combined; `axis` is dropped. `combine` is the name
+        of a combiner of the op `reduce`, or a function of two scalars. The order of combining is
+        not specified."""
         return tiles.reduce(self, axis, False, combine, combine)
 
     def scan(
         self, axis: int, combine: str | Callable[[Expr, Expr], Expr], *, reverse: bool = False
     ) -> Expr:
-        """Running reduction along `axis`."""
+        """The inclusive prefixes of `reduce` along `axis`, at the shape of this tile; with
+        `reverse` from the end."""
         return tiles.scan(self, axis, combine, reverse)
 
     def cumsum(self, axis: int = 0) -> Expr:
-        """Running sum along `axis`, of i1 in i32."""
+        """The inclusive prefix sums along `axis`, at the shape of this tile; i1 is summed in
+        i32."""
         combiner = "fadd" if rules.is_float(self.value) else "add"
         return tiles.scan(tiles.bool_to_i32(self), axis, combiner, False)
 
     # Memory ---------------------------------------------------------------------------------------
 
     def load(self, mask: Any = None, other: Any = None, **attributes: Any) -> Expr:
-        """What these pointers point to; lanes where `mask` is false give `other`, or undefined
-        values. `mask` and `other` are broadcast to the pointers."""
+        """The elements that these pointers point to, at their shape. Lanes where `mask` (i1) is
+        false give `other`, or undefined values. `mask` and `other` are broadcast to the pointers,
+        and `other` is converted to the pointee. `attributes` are those of the op `load`."""
         return tiles.load(self, mask, other, attributes)
 
     def store(self, value: Any, mask: Any = None, **attributes: Any) -> None:
-        """Write `value`, converted to the pointee and broadcast, where `mask` is true."""
+        """Write `value`, converted to the pointee and broadcast to the pointers, where `mask` (i1)
+        is true. `attributes` are those of the op `store`."""
         tiles.store(self, value, mask, attributes)
 
     def atomic(self, op: str, value: Any, mask: Any = None, **attributes: Any) -> Expr:
-        """Atomic read-modify-write (`add`, `fadd`, `smax`, `xchg`, ...): the old values."""
+        """Atomic read-modify-write `op` (`add`, `fadd`, `smax`, `xchg`, ... of the op `atomic_rmw`)
+        where `mask` (i1) is true. The result is the old values, at the shape of the pointers."""
         return tiles.atomic(self, op, value, mask, attributes)
 
     # Functions; attributes such as fast="approx" as the ops have them -----------------------
 
     def exp(self, **attributes: Any) -> Expr:
+        """e to this power, elementwise, of floats; `attributes` are those of the op `exp`."""
         return self.builder.insert("exp", self, **attributes)
 
     def exp2(self, **attributes: Any) -> Expr:
+        """2 to this power, elementwise, of floats; `attributes` are those of the op `exp2`."""
         return self.builder.insert("exp2", self, **attributes)
 
     def log(self, **attributes: Any) -> Expr:
+        """The natural logarithm, elementwise, of floats; `attributes` are those of `log`."""
         return self.builder.insert("log", self, **attributes)
 
     def log2(self, **attributes: Any) -> Expr:
+        """The logarithm to base 2, elementwise, of floats; `attributes` are those of `log2`."""
         return self.builder.insert("log2", self, **attributes)
 
     def sqrt(self, **attributes: Any) -> Expr:
+        """The square root, elementwise, of floats; `attributes` are those of the op `sqrt`."""
         return self.builder.insert("sqrt", self, **attributes)
 
     def rsqrt(self, **attributes: Any) -> Expr:
+        """1 / square root, elementwise, of floats; `attributes` are those of the op `rsqrt`."""
         return self.builder.insert("rsqrt", self, **attributes)
 
     def tanh(self, **attributes: Any) -> Expr:
+        """The hyperbolic tangent, elementwise, of floats; `attributes` are those of `tanh`."""
         return self.builder.insert("tanh", self, **attributes)
 
     def dot(self, other: Expr, accumulator: Any = None, **attributes: Any) -> Expr:
-        """Matrix multiplication (`dot`), added to `accumulator` (zero where none is given)."""
+        """The matmul [.., M, K] by [.., K, N] plus `accumulator`, [.., M, N], of rank 2 or 3.
+        Without an accumulator it starts at zero: f32, i32 for integers, f64 for f64. `attributes`
+        are those of the op `dot`."""
         return tiles.dot(self.builder, self, other, accumulator, **attributes)
 
     # ----------------------------------------------------------------------------------------------

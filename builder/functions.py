@@ -9,7 +9,7 @@ import attrs
 
 from tileir.builder.arguments import check_type
 from tileir.builder.errors import mistake
-from tileir.builder.ssa import Edge, Ending, Graph, OpenBlock, reachable
+from tileir.builder.ssa import Ending, Graph, OpenBlock, OpenEdge, reachable
 from tileir.errors import Location
 from tileir.ir import Function, Parameter, ParameterAttributes
 from tileir.op import Op
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Argument:
-    """Type of a parameter, and what the caller promises about it."""
+    """The type of a parameter, and the promises of the caller about it (`arg`)."""
 
     type: Type
     attributes: ParameterAttributes = attrs.field(factory=ParameterAttributes)
@@ -38,13 +38,16 @@ def arg(
     writeonly: bool = False,
     noalias: bool = False,
 ) -> Argument:
-    """A parameter with promises: `aligned` and `multiple_of` in bytes and units, 0 for none."""
+    """A parameter of `type` with promises of the caller: `aligned`, the address is a multiple of so
+    many bytes; `multiple_of`, the integer is a multiple of this number (0: no promise); `readonly`,
+    `writeonly`: the kernel only loads or only stores through it; `noalias`: no other parameter
+    reaches the same memory."""
     promises = ParameterAttributes(aligned, multiple_of, readonly, writeonly, noalias)
     return Argument(type, promises)
 
 
 @attrs.define(eq=False)
-class Loop:
+class OpenLoop:
     """A loop around the insertion point: where `break_` and `continue_` go."""
 
     exit: OpenBlock
@@ -58,7 +61,7 @@ class OpenFunction:
     header: Function
     graph: Graph = attrs.field(factory=Graph)
     block: OpenBlock | None = None
-    loops: list[Loop] = attrs.field(factory=list[Loop])
+    loops: list[OpenLoop] = attrs.field(factory=list[OpenLoop])
     pending: If | None = None
     """An `if_` that an `else_` may still follow."""
     abandoned: bool = False
@@ -99,7 +102,7 @@ class OpenFunction:
         self.settle()
         block = self.open_block()
         result = {
-            name: Edge(block, target, arguments) for name, (target, arguments) in edges.items()
+            name: OpenEdge(block, target, arguments) for name, (target, arguments) in edges.items()
         }
         for edge in result.values():
             if edge.target.sealed:

@@ -29,7 +29,7 @@ class Variable:
 
 
 @attrs.frozen(eq=False)
-class Edge:
+class OpenEdge:
     """A branch from `source` to `target`; `arguments` are those for its declared parameters."""
 
     source: OpenBlock
@@ -46,7 +46,7 @@ class Ending:
 
     kind: type[Op]
     fields: dict[str, Any]
-    edges: dict[str, Edge]
+    edges: dict[str, OpenEdge]
     location: Location | None
 
 
@@ -58,21 +58,21 @@ class OpenBlock:
     parameters: tuple[Value, ...] = ()
     ops: list[Op] = attrs.field(factory=list[Op])
     end: Ending | None = None
-    entering: list[Edge] = attrs.field(factory=list[Edge])
+    entering: list[OpenEdge] = attrs.field(factory=list[OpenEdge])
     sealed: bool = False
     definitions: dict[Variable, Operand] = attrs.field(factory=dict[Variable, Operand])
-    phis: list[Phi] = attrs.field(factory=lambda: list[Phi]())
+    phis: list[OpenPhi] = attrs.field(factory=lambda: list[OpenPhi]())
 
 
 @attrs.define(eq=False)
-class Phi:
+class OpenPhi:
     """A block parameter made for a variable; one argument per entering edge, in order."""
 
     value: Value
     block: OpenBlock
     variable: Variable
     arguments: list[Operand] = attrs.field(factory=list[Operand])
-    users: list[Phi] = attrs.field(factory=lambda: list[Phi]())
+    users: list[OpenPhi] = attrs.field(factory=lambda: list[OpenPhi]())
 
 
 class Graph:
@@ -82,7 +82,7 @@ class Graph:
         self.blocks: dict[OpenBlock, None] = {}
         """Those that were entered, in order."""
         self._replaced: dict[Value, Operand] = {}
-        self._phis: dict[Value, Phi] = {}
+        self._phis: dict[Value, OpenPhi] = {}
 
     @property
     def entry(self) -> OpenBlock:
@@ -95,7 +95,7 @@ class Graph:
 
     def read(self, variable: Variable, block: OpenBlock) -> Operand:
         """What `variable` is at the end of `block`, as far as it has been built."""
-        waiting: list[Phi] = []
+        waiting: list[OpenPhi] = []
         result = self._find(variable, block, waiting)
         self._complete(waiting)
         return self.resolve(result)
@@ -123,7 +123,7 @@ class Graph:
 
     # Finding a definition -----------------------------------------------------------------
 
-    def _find(self, variable: Variable, block: OpenBlock, waiting: list[Phi]) -> Operand:
+    def _find(self, variable: Variable, block: OpenBlock, waiting: list[OpenPhi]) -> Operand:
         """The definition reaching the end of `block`; parameters made on the way wait for
         their arguments in `waiting`."""
         passed: dict[OpenBlock, None] = {}
@@ -139,10 +139,10 @@ class Graph:
             below.definitions[variable] = definition
         return definition
 
-    def _at_join(self, variable: Variable, block: OpenBlock, waiting: list[Phi]) -> Operand:
+    def _at_join(self, variable: Variable, block: OpenBlock, waiting: list[OpenPhi]) -> Operand:
         if block.sealed and len(block.entering) < 2:  # no path from the entry comes here
             return Undef(variable.type)
-        phi = Phi(Value(variable.type, variable.name), block, variable)
+        phi = OpenPhi(Value(variable.type, variable.name), block, variable)
         self._phis[phi.value] = phi
         block.phis.append(phi)
         block.definitions[variable] = phi.value
@@ -150,9 +150,9 @@ class Graph:
             waiting.append(phi)
         return phi.value
 
-    def _complete(self, waiting: list[Phi]) -> None:
+    def _complete(self, waiting: list[OpenPhi]) -> None:
         """Give the phis in `waiting` their arguments, then remove the trivial ones."""
-        phis: list[Phi] = []
+        phis: list[OpenPhi] = []
         while waiting:
             phi = waiting.pop()
             phis.append(phi)
@@ -162,13 +162,13 @@ class Graph:
                 self._use(argument, phi)
         self._simplify(phis)
 
-    def _use(self, argument: Operand, user: Phi) -> None:
+    def _use(self, argument: Operand, user: OpenPhi) -> None:
         if isinstance(argument, Value) and (phi := self._phis.get(argument)) is not None:
             phi.users.append(user)
 
     # Removing trivial phis ------------------------------------------------------------------
 
-    def _simplify(self, phis: list[Phi]) -> None:
+    def _simplify(self, phis: list[OpenPhi]) -> None:
         """Remove phis that stand for one value, and those that become so by it."""
         work = list(phis)
         while work:
@@ -184,7 +184,7 @@ class Graph:
                 self._use(same, user)
             work.extend(phi.users)
 
-    def _only_value(self, phi: Phi) -> Operand | None:
+    def _only_value(self, phi: OpenPhi) -> Operand | None:
         """The one value a phi stands for besides itself, or None where there are several."""
         if not phi.block.sealed:
             return None
@@ -202,7 +202,7 @@ class Graph:
 
     def _forget_edges_from_others(self, kept: set[OpenBlock]) -> None:
         """Drop edges that leave blocks not in `kept`, with the arguments they carry."""
-        changed: list[Phi] = []
+        changed: list[OpenPhi] = []
         for block in self.blocks:
             alive = [edge.source in kept for edge in block.entering]
             if block in kept and not all(alive):
@@ -223,7 +223,7 @@ class Graph:
         edges: dict[str, Any] = {n: self._successor(edge) for n, edge in end.edges.items()}
         return end.kind(**end.fields, **edges, location=end.location).remap(env)
 
-    def _successor(self, edge: Edge) -> Successor:
+    def _successor(self, edge: OpenEdge) -> Successor:
         """The edge with one argument per parameter of its target."""
         target = edge.target
         if not target.phis:

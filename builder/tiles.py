@@ -119,13 +119,13 @@ def full(builder: Builder, shape: tuple[int, ...] | int, value: Any, element: El
 
 
 def extremum(builder: Builder, x: Any, y: Any, largest: bool) -> Expr:
-    """Elementwise signed maximum or minimum, of truths unsigned; NaN where either is NaN."""
+    """Elementwise signed maximum or minimum, of i1 unsigned; NaN where either is NaN."""
     left, right = common(builder, x, y)
     return binary(builder, builder.wrap(left), builder.wrap(right), *extrema(left, largest))
 
 
 def extrema(value: Operand, largest: bool) -> tuple[str, str]:
-    """The ops for the larger or smaller of what is as `value`: of integers, and of floats."""
+    """The ops for the maximum or minimum of values of the type of `value`: for integers, floats."""
     if element_of(value.type) is I1:
         return ("or", "fmaximum") if largest else ("and", "fminimum")
     return ("smax", "fmaximum") if largest else ("smin", "fminimum")
@@ -148,7 +148,7 @@ def reduce(x: Expr, axis: int | None, keepdims: bool, integer: Any, floating: An
 
 
 def bool_to_i32(x: Expr) -> Expr:
-    """x, with truths as 0 and 1 of i32, so that their sum is how many hold."""
+    """`x`, where it is i1 converted to i32, so that a sum counts the true elements."""
     return x.to(I32) if element_of(x.type) is I1 else x
 
 

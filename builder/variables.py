@@ -33,7 +33,8 @@ class Var(Expr):
 
     @property
     def value(self) -> Operand:  # type: ignore[override] - not cached
-        """What the variable is at the insertion point. Raises BuildError in another function."""
+        """The value of the variable at the insertion point. Raises BuildError in another
+        function."""
         f = self._here()
         return f.graph.read(self._variable, f.open_block())
 
@@ -42,11 +43,11 @@ class Var(Expr):
         return self._variable.type
 
     def get(self) -> Expr:
-        """The value of now, which later assignments do not change."""
+        """The value at the insertion point; later assignments do not change it."""
         return Expr(self.builder, self.value)
 
     def set(self, value: Any) -> None:
-        """From here on the variable is `value`, broadcast to the variable's shape. Raises
+        """Assign `value`, broadcast to the variable's shape, from the insertion point on. Raises
         BuildError where the element type is another."""
         function, type_ = self._here(), self._variable.type
         operand = operand_of(value)

@@ -16,7 +16,7 @@ from tileir.frontends.numerals import TOO_LONG, long_number
 
 
 class CompilationError(BuildError):
-    """A program that means nothing, or nothing that can be compiled."""
+    """A program that is invalid, or uses what cannot be compiled, at a line of its source."""
 
 
 class Wrong(Exception):  # noqa: N818 - never seen outside
@@ -60,8 +60,8 @@ class Source:
             raise CompilationError(diagnostic) from None
 
 
-def truncated(x: int, y: int) -> int:
-    """The quotient of integers, rounded to zero as C's."""
+def truncating_quotient(x: int, y: int) -> int:
+    """The quotient of integers, rounded toward zero as in C."""
     whole = abs(x) // abs(y)
     return whole if (x < 0) == (y < 0) else -whole
 

@@ -72,7 +72,7 @@ def attention(
         head = (number // rest[int(save_lse)] if grouped else number) * (t * d)
         most = b.var(b.full((bm,), _NEVER, F32))
         lanes = gcd(bn, _PARTIALS)
-        denominator = b.var(b.full((bm, lanes), 0.0, F32))
+        norms = b.var(b.full((bm, lanes), 0.0, F32))
         acc = b.var(b.full((bm, d), 0.0, F32))
         end = b.smin(t, first + bm) if causal else t
         whole = b.smin(t, first + 1) if causal else t
@@ -93,18 +93,14 @@ def attention(
             relative = b.fma(scores.get(), b.full((bm, bn), scale, F32), below)
             weights = b.exp2(relative, fast="approx")
             partial = b.reduce(weights.reshape(bm, bn // lanes, lanes), axis=1, combiner="fadd")
-            denominator.set(
-                b.fma(denominator.get(), shrink[:, None].broadcast_to(bm, lanes), partial)
-            )
-            rescaled = acc.get() * shrink[:, None].broadcast_to(bm, d)
+            norms.set(b.fma(norms.get(), shrink[:, None].broadcast_to(bm, lanes), partial))
+            scaled = acc.get() * shrink[:, None].broadcast_to(bm, d)
             by_key = here[:, None] * d + dims[None, :]
             place_v = dims[None, :] * t + here[:, None] if v_transposed else by_key
             values = (v + (head + place_v)).load(left[:, None].broadcast_to(bn, d), 0.0)
-            acc.set(
-                b.dot(weights.to(element, saturate=element.bits == 8), values, rescaled, **bits)
-            )
+            acc.set(b.dot(weights.to(element, saturate=element.bits == 8), values, scaled, **bits))
             most.set(level)
-        whole = b.reduce(denominator.get(), axis=1, combiner="fadd")
+        whole = b.reduce(norms.get(), axis=1, combiner="fadd")
         if save_lse:
             total = most.get() + b.log2(whole, fast="approx")
             row = b.arange(bm) + first

@@ -150,6 +150,8 @@ ALLOWED = (
     Allowed("slot", "*", r"__slots__|^slots$|slots=(True|False)|weakref_slot", "slots of a class"),
     Allowed("factor", "tileir/analysis/polynomial.py", ".", "coefficients of a polynomial"),
     Allowed("factor", "tileir/ops/warpgroup.py", ".", "the multiplier of an accumulator"),
+    Allowed("factor", "frontends/te/schedule.py", "factor", "an argument of TVM's split and tile"),
+    Allowed("round", "frontends/ttir/arithmetic.py", r"^math\.round$", "an op of MLIR"),
     Allowed("factor", "*", r"(?i)prime.?factors?|left factor", "factors of numbers and layouts"),
     Allowed("sum", "*", r"^(two|fast)_sum$", "error-free transformations (Dekker, Knuth)"),
     Allowed("product", "*", r"^two_product$", "an error-free transformation (Dekker)"),

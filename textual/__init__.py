@@ -29,9 +29,9 @@ announcement."""
 def parse(
     text: str, file: str = "<string>", *, dialect: str = "tir", verify: bool = True
 ) -> Module:
-    """The module that `text` spells, verified unless `verify` is false.
+    """Parse `text`, and verify the module unless `verify` is false.
 
-    `dialect` is one of `DIALECTS`.
+    `file` is the name that locations and errors show. `dialect` is one of `DIALECTS`.
 
     Raises ParseError or VerifyError with every error found.
     """
@@ -41,7 +41,8 @@ def parse(
 def parse_with_remarks(
     text: str, file: str = "<string>", *, dialect: str = "tir", verify: bool = True
 ) -> tuple[Module, tuple[Diagnostic, ...]]:
-    """`parse`, and what the reader did that the text does not say: blocks it dropped."""
+    """As `parse`; with the remarks of the reader, one for each unreachable block that it
+    dropped."""
     canonical, reader = _reader_of(text, file, dialect)
     try:
         with collector_paused():
@@ -56,7 +57,8 @@ def parse_with_remarks(
 
 
 def parse_many(text: str, file: str = "<string>", *, verify: bool = True) -> list[Module]:
-    """The modules of a text split at lines `; -----`; places count from its start."""
+    """The modules of a text that lines `; -----` separate. Locations count lines from the start of
+    the text. Raises as `parse` does."""
     modules: list[Module] = []
     for lines, part in split(text):
         try:
@@ -94,14 +96,14 @@ def print_module(module: Module, version: tuple[int, int] | None = None) -> str:
 
 
 def print_function(function: Function) -> str:
-    """The text of one function; layouts are written out."""
+    """The canonical text of one function. Layouts are written in place, not by aliases."""
     from tileir.textual import printer
 
     return printer.print_function(function)
 
 
 def print_op(op: Op) -> str:
-    """The line of one op, values named by their hints."""
+    """The canonical text of one op. Values have their names, which may not be unique."""
     from tileir.textual import printer
 
     return printer.print_op(op)

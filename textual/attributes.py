@@ -15,7 +15,7 @@ from tileir.textual.types import read_integer, read_layout, read_type
 from tileir.verify.declarations import reserved_name
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "0": "\0"}
-_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
+_ESCAPED = r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)"
 _PLAIN_NAME = re.compile(r"[A-Za-z_.$][\w.$-]*\Z")
 _LABEL = re.compile(r"(?:[A-Za-z_][\w.$-]*|\d+)\Z", re.ASCII)
 
@@ -87,7 +87,7 @@ def unquote(cursor: Cursor, token: Token, text: str) -> str:
             cursor.fail("TIR0007", f"\\{code} is no character", token)
         return chr(number)
 
-    return _ESCAPED.sub(character, text[1:-1])
+    return re.sub(_ESCAPED, character, text[1:-1])
 
 
 def _read_form(cursor: Cursor, field: Field, layouts: dict[str, object]) -> Any:

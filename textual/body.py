@@ -23,8 +23,8 @@ LABEL = re.compile(rf"[ \t]*({STRING}|{NAME})[ \t]*:")
 _PHI = re.compile(rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b")
 
 
-@attrs.define
-class Phi:
+@attrs.define(eq=False, repr=False)
+class PhiText:
     """A block parameter as written: what it defines, and the value for each predecessor."""
 
     value: Value
@@ -32,14 +32,14 @@ class Phi:
     location: Location
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class RawBlock:
     """A block as written, before edges get their arguments."""
 
     label: str
     location: Location
     comments: tuple[str, ...]
-    phis: list[Phi] = attrs.field(factory=list)
+    phis: list[PhiText] = attrs.field(factory=list)
     ops: list[Op] = attrs.field(factory=list)
 
 
@@ -95,7 +95,7 @@ class BodyReader:
             name, value, incoming = result
             self.scope.values[name] = value
             at = Location(self.cursor.file, line, 3, written=False)
-            self.block.phis.append(Phi(value, incoming, at))
+            self.block.phis.append(PhiText(value, incoming, at))
             self.block.comments += tuple(self.comments)
         self.comments.clear()
         return True
@@ -186,7 +186,7 @@ class BodyReader:
             cursor.fail("TIR0013", "phi has one result", stated.tokens[1])
         type_ = self._phi_type()
         value = self.scope.result(cursor, stated.names[0], stated.tokens[0], type_)
-        result = Phi(value, {}, location)
+        result = PhiText(value, {}, location)
         block.phis.append(result)
         block.comments += comments
         while True:
@@ -200,7 +200,7 @@ class BodyReader:
     def _phi_type(self) -> Type:
         return read_type(self.cursor, self.scope.layouts)
 
-    def _incoming(self, phi: Phi) -> None:
+    def _incoming(self, phi: PhiText) -> None:
         cursor = self.cursor
         cursor.expect("[", "phi's type")
         token = cursor.token
@@ -221,7 +221,7 @@ class BodyReader:
     def _source(self) -> str:
         return read_label(self.cursor, "the label of a predecessor")
 
-    def _operand(self, phi: Phi) -> Operand:
+    def _operand(self, phi: PhiText) -> Operand:
         cursor, token = self.cursor, self.cursor.token
         if is_literal(token):
             return read_literal(cursor, cursor.next(), phi.value.type)

@@ -39,7 +39,7 @@ _LITERAL = re.compile(
 _NOTHING: dict[str, Any] = {}
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class _Shape:
     """What is known of a line from its mnemonic and type alone."""
 

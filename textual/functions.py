@@ -21,7 +21,7 @@ from tileir.ir import (
 )
 from tileir.op import Op
 from tileir.textual.attributes import read_dict, read_symbol
-from tileir.textual.body import BodyReader, Phi, RawBlock, predecessors
+from tileir.textual.body import BodyReader, PhiText, RawBlock, predecessors
 from tileir.textual.fast_reader import FastReader
 from tileir.textual.lexer import Cursor, Token, suggestion
 from tileir.textual.scope import Scope, hint
@@ -206,7 +206,7 @@ class FunctionReader:
         return [label for label in raw if label in seen]
 
     def _check_phi(
-        self, raw: dict[str, RawBlock], label: str, phi: Phi, sources: list[str]
+        self, raw: dict[str, RawBlock], label: str, phi: PhiText, sources: list[str]
     ) -> None:
         for source in dict.fromkeys(sources):
             if source not in phi.incoming:

@@ -34,7 +34,7 @@ class ErrorLimitError(ParseError):
     """Ends the reading of a text that has `MAX_ERRORS` errors."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Token:
     """One token: its kind (a group of the lexer's expression), text and offset."""
 

@@ -15,7 +15,7 @@ from tileir.errors import Diagnostic
 from tileir.field import Successor
 from tileir.ir import VERSION, Function, Module, Parameter
 from tileir.ops.control import Branch, Call, Return
-from tileir.textual.body import LABEL, BodyReader, Phi, RawBlock
+from tileir.textual.body import LABEL, BodyReader, PhiText, RawBlock
 from tileir.textual.fast_reader import FastReader
 from tileir.textual.functions import PROMISES, FunctionReader
 from tileir.textual.lexer import NAME, Token
@@ -161,7 +161,7 @@ class PaperBody(BodyReader):
             self.broken = True
             self.scope.poison(value)
 
-    def _operand(self, phi: Phi) -> Operand:
+    def _operand(self, phi: PhiText) -> Operand:
         token = self.cursor.token
         if token.kind != "value":
             return super()._operand(phi)

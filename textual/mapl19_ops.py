@@ -22,7 +22,7 @@ from tileir.textual.attributes import unquote
 from tileir.textual.lexer import NAME, Cursor, Token, suggestion
 from tileir.textual.literals import is_literal, read_literal
 from tileir.textual.scope import POISON, Scope, hint
-from tileir.textual.statements import Pending, Statement
+from tileir.textual.statements import Pending, StatementReader
 from tileir.textual.types import read_tile, read_type, read_types, starts_type
 from tileir.types import F32, I1, I32, VOID, Pointer, Scalar, Type, element_of, shape_of
 from tileir.values import Operand, Value
@@ -81,7 +81,7 @@ class PaperScope(Scope):
         return super()._forward(cursor, token, name)
 
 
-class PaperStatement(Statement):
+class PaperStatement(StatementReader):
     """Reads one instruction."""
 
     scope: PaperScope

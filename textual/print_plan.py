@@ -18,7 +18,7 @@ from tileir.types import Type
 from tileir.values import Operand, Value
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class PrintPlan:
     """What printing an op of one class needs to know."""
 

@@ -26,7 +26,7 @@ _MOST_NAMES = 500
 """How many names a suggestion is looked for among."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class _Definition:
     """Where a line defines a name: the name, the types stated, and its index among the results."""
 

@@ -19,7 +19,7 @@ from tileir.types import I1, Type
 from tileir.values import Operand, Value
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class Pending:
     """An operand as read: a value, or a literal whose type may follow from the others."""
 
@@ -28,7 +28,7 @@ class Pending:
     written: bool = False
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Results:
     """What stands left of `=`: names (None for `_`), their tokens, and the stated types."""
 
@@ -43,10 +43,10 @@ def read_statement(cursor: Cursor, scope: Scope) -> Op | None:
 
     None where an operand has no value because of an earlier error; its results have none either.
     """
-    return Statement(cursor, scope).read()
+    return StatementReader(cursor, scope).read()
 
 
-class Statement:
+class StatementReader:
     """Reads one op; a subclass may spell its parts differently."""
 
     def __init__(self, cursor: Cursor, scope: Scope) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 
 import attrs
 
-_CONTROLS = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_CONTROLS = "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 """What a terminal acts upon instead of showing it: control characters but the end of a line,
 directions of text, line separators, halves of surrogate pairs."""
 
@@ -18,7 +15,9 @@ def escape(text: str) -> str:
     """`text` with control characters as Python's escapes, so that a terminal shows them all."""
     if text.isascii() and text.isprintable():
         return text
-    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    import re  # few texts have such characters
+
+    return re.sub(_CONTROLS, lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class Severity(Enum):

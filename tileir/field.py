@@ -51,7 +51,7 @@ class FieldKind(Enum):
     ATTRIBUTE = "attribute"
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Field:
     """One declared field of an op class."""
 
@@ -76,7 +76,7 @@ class Field:
         return self.second if self.kind is FieldKind.PAIRS and index % 2 else self.pattern
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class AttributeKind:
     """How an attribute's value is written: `form` is one of `int`, `bool`, `float`, `string`,
     `enum`, `ints`, `strings`, `symbol`, `type`, `combiner` (enum word or `@symbol`), `layout`."""
@@ -216,10 +216,7 @@ def expected_attribute(field: Field, value: Any) -> str | None:
 
 def is_text(value: Any) -> bool:
     """Whether `value` is a string that a file can hold: one without halves of surrogate pairs."""
-    return isinstance(value, str) and (value.isascii() or not _HALVES.search(value))
-
-
-_HALVES = re.compile("[\ud800-\udfff]")
+    return isinstance(value, str) and (value.isascii() or not re.search("[\ud800-\udfff]", value))
 
 
 def _remap_one(old: Any, env: Mapping[Value, Operand]) -> Any:

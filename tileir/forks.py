@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 
-class Level(IntEnum):
+class LockLevel(IntEnum):
     """The order in which locks are taken: who holds one waits for later ones only."""
 
     COMPILE = 0
@@ -17,10 +17,10 @@ class Level(IntEnum):
     TYPES = 3
 
 
-_locks: list[tuple[Level, Any]] = []
+_locks: list[tuple[LockLevel, Any]] = []
 
 
-def hold_at_fork(lock: Any, level: Level) -> None:
+def hold_at_fork(lock: Any, level: LockLevel) -> None:
     """Take `lock` before every fork from now on, and release it in both processes."""
     _locks.append((level, lock))
     _locks.sort(key=lambda pair: pair[0])

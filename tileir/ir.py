@@ -87,10 +87,12 @@ class Parameter:
 
     @property
     def type(self) -> Type:
+        """The type of the value."""
         return self.value.type
 
     @property
     def name(self) -> str | None:
+        """The name of the value in the text, without `%`; None if it has none."""
         return self.value.name
 
 
@@ -117,6 +119,7 @@ class Block:
 
     @property
     def successors(self) -> tuple[Successor, ...]:
+        """The edges to other blocks, by the terminator; () for a block that returns."""
         return self.ops[-1].successors if self.ops else ()
 
 
@@ -143,6 +146,7 @@ class Function:
 
     @property
     def is_declaration(self) -> bool:
+        """Whether the function has no blocks."""
         return not self.blocks
 
     @property

@@ -18,7 +18,7 @@ from tileir.layout_bits import Span, inverse as inverse_matrix, kernel
 
 
 @attrs.frozen
-class Place:
+class HardwareCoordinate:
     """A hardware coordinate."""
 
     register: int = 0
@@ -49,7 +49,7 @@ class Inverse:
     def _span(self) -> Span:
         return Span.of(flat_columns(self.layout))
 
-    def place(self, coordinate: Sequence[int]) -> Place | None:
+    def place(self, coordinate: Sequence[int]) -> HardwareCoordinate | None:
         """The first owner of `coordinate`; None if it has none."""
         digits = self._digits(coordinate)
         if digits is None:
@@ -63,7 +63,7 @@ class Inverse:
             bits = len(self.layout.atom(axis))
             result[axis] = (hardware & ((1 << bits) - 1)) + digits.get(axis, 0)
             hardware >>= bits
-        return Place(**result)
+        return HardwareCoordinate(**result)
 
     def _digits(self, coordinate: Sequence[int]) -> Mapping[str, int] | None:
         """What repetitions contribute to every axis."""

@@ -25,7 +25,7 @@ def multiply(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
     return tuple(apply(a, column) for column in b)
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class Span:
     """A subspace that grows. `rows` maps a leading bit to the reduced vector that has it and to
     the combination of added vectors that makes it, a mask by order of addition."""

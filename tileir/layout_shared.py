@@ -8,7 +8,7 @@ is combined with the row's number by exclusive or).
 from __future__ import annotations
 
 from tileir.layout import Layout, Repeat, Vector, layout
-from tileir.layout_algebra import Place, invert
+from tileir.layout_algebra import HardwareCoordinate, invert
 
 
 def dense(shape: Vector, order: Vector | None = None) -> Layout:
@@ -54,7 +54,7 @@ def swizzled_layout(
 
 def offset(it: Layout, coordinate: Vector) -> int | None:
     """Offset of the element at `coordinate`, in elements; None if it is not stored."""
-    place: Place | None = invert(it).place(coordinate)
+    place: HardwareCoordinate | None = invert(it).place(coordinate)
     return None if place is None else place.register
 
 

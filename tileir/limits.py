@@ -62,7 +62,7 @@ class Limits:
         return attrs.evolve(current(), **(values or {}))
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class About:
     """What a limit bounds, who checks it, and what else helps."""
 

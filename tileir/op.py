@@ -237,6 +237,7 @@ class Op(metaclass=_Slotted):
 
     @property
     def is_terminator(self) -> bool:
+        """Whether the op ends a block."""
         return Effects.CONTROL in self.effects_
 
     def remap(self, env: Mapping[Value, Operand]) -> Op:

@@ -15,7 +15,7 @@ from enum import Enum, IntEnum
 from typing import Any, ClassVar, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-from tileir.forks import Level, hold_at_fork
+from tileir.forks import LockLevel, hold_at_fork
 
 
 class Kind(Enum):
@@ -36,7 +36,7 @@ class AddressSpace(IntEnum):
 
 
 _lock = threading.Lock()
-hold_at_fork(_lock, Level.TYPES)
+hold_at_fork(_lock, LockLevel.TYPES)
 _T = TypeVar("_T", bound="_Interned")
 
 

@@ -160,13 +160,13 @@ def _compile(hook: _Hook, mod: Any, metadata: Any, opt: Any, capability: Any) ->
     """The kernel as tileir compiled it; None for Triton to compile it."""
     instrumented = bool(getattr(hook.backend, "instrumentation", None))
     try:
-        from tileir.frontends.triton_backend.stages import compiled
+        from tileir.frontends.triton_backend.stages import compile_ttir
     except ImportError as error:
         if hook.settings.strict:
             raise
         _warn(str(error))
         return None
-    return compiled(hook.settings, str(mod), metadata, opt, capability, instrumented)
+    return compile_ttir(hook.settings, str(mod), metadata, opt, capability, instrumented)
 
 
 def _is_ours(src: Any) -> bool:

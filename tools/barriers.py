@@ -42,7 +42,7 @@ _DRAWS = 4
 
 
 @attrs.define
-class Survey:
+class BarrierSurvey:
     """How many barriers were left out and how many of those were noticed; of the others those
     proven needless, and the rest."""
 
@@ -51,7 +51,7 @@ class Survey:
     needless: list[str] = attrs.field(factory=list)
     survivors: list[str] = attrs.field(factory=list)
 
-    def add(self, other: Survey) -> None:
+    def add(self, other: BarrierSurvey) -> None:
         """Count `other` too."""
         self.left_out += other.left_out
         self.noticed += other.noticed
@@ -120,7 +120,7 @@ class _Kernel:
 def survey(
     module: ir.Module, kernel: str | None, grid: Sequence[int],
     inputs: Sequence[Mapping[str, Any]], num_warps: int | None = None,
-) -> Survey:  # fmt: skip
+) -> BarrierSurvey:  # fmt: skip
     """Leave out each barrier that `kernel` waits at on any of the `inputs`. Raises
     AssertionError where the kernel as it is has a defect, and `CompileError`."""
     done = run_pipeline(module, target("sm_90"), Options(num_warps=num_warps), kernel)
@@ -130,7 +130,7 @@ def survey(
     lowered = done.stages["barriers"]
     whole = _Kernel(lowered, done.kernel, grid, done.memory, done.num_warps)
     sites = {site: None for values in taken for site in whole.run(values).sites}
-    result = Survey()
+    result = BarrierSurvey()
     for op, index in sites:
         if op.mnemonic == "barrier":
             continue
@@ -145,7 +145,7 @@ def survey(
     return result
 
 
-def of_file(path: str, num_warps: int | None = None) -> Survey:
+def of_file(path: str, num_warps: int | None = None) -> BarrierSurvey:
     """The barriers of the kernel of a file, on inputs that its metadata describes, or on small
     numbers where it has none."""
     from tileir.textual import parse
@@ -160,7 +160,7 @@ def of_file(path: str, num_warps: int | None = None) -> Survey:
     return survey(module, plan.kernel.name, (1,), drawn, num_warps)
 
 
-def of_program(seed: int, num_warps: int | None = None) -> Survey:
+def of_program(seed: int, num_warps: int | None = None) -> BarrierSurvey:
     """The barriers of generated program number `seed`."""
     from tileir.testing.checking import SIMT, case
 
@@ -195,7 +195,7 @@ def _axes(grid: int | Sequence[int]) -> tuple[int, ...]:
 def main(words: Sequence[str] | None = None) -> int:
     """Print what was noticed; 1 where fewer than 95 of 100 were, or a survivor is left."""
     options = _options(words)
-    total, write = Survey(), sys.stdout.write
+    total, write = BarrierSurvey(), sys.stdout.write
     for name, result in _surveys(options):
         try:
             total.add(result())
@@ -219,7 +219,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def _surveys(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Survey]]]:
+def _surveys(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], BarrierSurvey]]]:
     for warps in [int(n) for n in options.warps.split(",") if n] or [None]:
         for path in options.files:
             yield path, lambda path=path, warps=warps: of_file(path, warps)

@@ -17,7 +17,7 @@ from tileir.types import Pointer, Scalar
 
 
 @attrs.frozen
-class Verdict:
+class CheckResult:
     """A result and its reference. `error` is the largest difference, absolute up to
     magnitude 1 and relative above; NaN where exactly one of the two is NaN."""
 
@@ -33,7 +33,9 @@ class Verdict:
         return self.error <= self.within
 
 
-def verdicts(recipe: Recipe, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Verdict]:
+def verdicts(
+    recipe: Recipe, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> list[CheckResult]:
     """Each expected result in `after` against its reference applied to `before`."""
     return [
         _verdict(recipe.kernel, name, expectation, before, after[name])
@@ -43,7 +45,7 @@ def verdicts(recipe: Recipe, before: Mapping[str, Any], after: Mapping[str, Any]
 
 def _verdict(
     kernel: Function, name: str, expected: Expectation, before: Mapping[str, Any], actual: Any
-) -> Verdict:
+) -> CheckResult:
     function = REFERENCES.get(expected.reference)
     if function is None:
         references = ", ".join(REFERENCES)
@@ -56,7 +58,9 @@ def _verdict(
     element = _element(kernel, name)
     within = 16 * spacing_of(element) if expected.within is None else expected.within
     text = f"{expected.reference}({', '.join(expected.arguments)})"
-    return Verdict(name, str(element), actual.shape, text, largest_error(actual, required), within)
+    return CheckResult(
+        name, str(element), actual.shape, text, largest_error(actual, required), within
+    )
 
 
 def largest_error(actual: Any, required: Any) -> float:

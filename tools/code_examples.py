@@ -23,7 +23,7 @@ _HEAD = re.compile(r"(?m)^=== (TIR\d{4}) (wrong|right|none)(?:: (.+))?\n")
 
 
 @attrs.frozen
-class Example:
+class CodeExample:
     """A text that is `wrong` or `right`, and how it is run; `none` where there is none, the text
     says why."""
 
@@ -38,13 +38,13 @@ class Example:
         return self.how == "python"
 
 
-def examples(code: str) -> list[Example]:
+def examples(code: str) -> list[CodeExample]:
     """The wrong and the right example of `code`, or the one entry that says why there is none."""
     return [example for example in all_examples() if example.code == code]
 
 
 @cache
-def all_examples() -> tuple[Example, ...]:
+def all_examples() -> tuple[CodeExample, ...]:
     """The examples of every code."""
     folder = resources.files("tileir.error_codes")
     files = sorted((f for f in folder.iterdir() if f.name.endswith(".examples")), key=str)
@@ -52,11 +52,11 @@ def all_examples() -> tuple[Example, ...]:
     return tuple(example for text in texts for example in _parse(text))
 
 
-def _parse(text: str) -> Iterator[Example]:
+def _parse(text: str) -> Iterator[CodeExample]:
     """The examples of a file, in order."""
     heads = [*_HEAD.finditer(text)]
     ends = [*(head.start() for head in heads[1:]), len(text)]
     for head, end in zip(heads, ends, strict=True):
         code, kind, how = head.groups()
         usual = "" if kind == "none" else "tileir-opt FILE"
-        yield Example(code, kind, how or usual, text[head.end() : end].strip("\n") + "\n")
+        yield CodeExample(code, kind, how or usual, text[head.end() : end].strip("\n") + "\n")

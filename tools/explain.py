@@ -9,7 +9,7 @@ from typing import Any
 
 from tileir.error_codes import CODES
 from tileir.errors import Diagnostic, ToolError
-from tileir.tools.code_examples import Example, examples
+from tileir.tools.code_examples import CodeExample, examples
 from tileir.tools.json_output import add_json, write_json
 
 
@@ -54,7 +54,7 @@ def listing() -> str:
     return "\n".join(f"{code}  {title}" for code, (title, _) in sorted(CODES.items()))
 
 
-def _indented_example(example: Example) -> str:
+def _indented_example(example: CodeExample) -> str:
     if example.kind == "none":
         return textwrap.fill(f"No example: {example.text}", 88)
     how = "python example.py" if example.is_python else _command(example.how)

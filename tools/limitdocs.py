@@ -18,9 +18,9 @@ _HEAD = """# Limits
 
 Made by `python -m tileir.tools.limitdocs docs/reference/limits.md`; do not edit.
 
-A program is text, and text from anywhere may ask for anything. What would exhaust memory or time
-is refused with an error at the place that asks for it (`TIR1601`, or `TIR0708` where it is the
-target that has no more), which names the limit and what else helps.
+A program may come from an untrusted source. If it would exhaust memory or time, it is rejected
+with an error at the op or global that requests the resource. The error is `TIR1601`, or `TIR0708`
+for a limit of the target. It names the limit and a remedy.
 
 ## Limits that can be changed
 

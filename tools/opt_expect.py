@@ -25,7 +25,7 @@ _EXPECTED = re.compile(r";\s*expected-(error|warning|remark)(@\?|@above|@[+-]\d+
 
 
 @attrs.frozen
-class Expectation:
+class TextExpectation:
     """A diagnostic that should appear: severity, line (None: anywhere) and part of its text."""
 
     severity: str
@@ -50,16 +50,18 @@ def check(text: str, options: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def expectations(text: str) -> list[Expectation]:
+def expectations(text: str) -> list[TextExpectation]:
     """What the comments of `text` expect."""
     return [
-        Expectation(match[1], _line(match[2], number), match[3], number)
+        TextExpectation(match[1], _line(match[2], number), match[3], number)
         for number, line in enumerate(text.splitlines(), 1)
         for match in _EXPECTED.finditer(line)
     ]
 
 
-def differences(expected: Sequence[Expectation], diagnostics: Sequence[Diagnostic]) -> list[str]:
+def differences(
+    expected: Sequence[TextExpectation], diagnostics: Sequence[Diagnostic]
+) -> list[str]:
     """One line for each diagnostic that is missing or was not expected."""
     left = list(diagnostics)
     missing: list[str] = []

@@ -13,7 +13,7 @@ import numpy as np
 from tileir.errors import CompileError, Diagnostic, ToolError, escape
 from tileir.executor import executor
 from tileir.ir import Module
-from tileir.tools.check import Verdict, verdicts
+from tileir.tools.check import CheckResult, verdicts
 from tileir.tools.compiler_options import add_compiler_options
 from tileir.tools.executors import choose
 from tileir.tools.files import read_module, write_file
@@ -128,7 +128,7 @@ def _launch(
     return name, after
 
 
-def _results(judged: list[Verdict]) -> Table:
+def _results(judged: list[CheckResult]) -> Table:
     """How far each result is from what numpy gives."""
     lines = [
         Row(

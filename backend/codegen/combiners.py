@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tileir.backend.codegen.rules.floats import extreme
-from tileir.backend.codegen.thread_interface import Handle, Thread
 from tileir.types import I1, Element
 from tileir.values import encode
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle, Thread
 
 _EXTREMES = ("fminimum", "fmaximum", "fminnum", "fmaxnum")
 _INTRINSICS = ("smin", "smax", "umin", "umax")

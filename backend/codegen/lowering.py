@@ -52,7 +52,7 @@ def third_party_rules() -> Mapping[str, Rule]:
     return rules
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class Lowering:
     """The state of lowering one function, and what rules may ask of it."""
 

@@ -15,60 +15,16 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import attrs
-
 from tileir.backend.codegen.async_interface import AsyncUnits
 from tileir.backend.codegen.cluster_interface import ClusterOps
 from tileir.types import Element, Pointer, Type
 
 if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_operands import Access, Number, Order
     from tileir.backend.layouts.mma import MmaInstruction
 
 Handle: TypeAlias = Any
 """One value of one thread."""
-
-
-@attrs.frozen
-class Access:
-    """Attributes of a global access. `cache` and `eviction` are PTX operators without the dot, ''
-    for the default; `volatile` accesses are neither removed nor merged; `constant` loads read
-    memory that nothing writes while the kernel runs."""
-
-    cache: str = ""
-    eviction: str = ""
-    volatile: bool = False
-    constant: bool = False
-
-
-@attrs.frozen
-class Order:
-    """Memory order and scope of an atomic: `relaxed`, `acquire`, `release`, `acq_rel`; `cta`,
-    `gpu`, `sys`."""
-
-    semantics: str
-    scope: str
-    space: int = 1
-    """The address space of what is accessed."""
-    read: bool = True
-    """Whether the old value is read."""
-    fenced: bool = False
-    """Whether fences of the thread stand around the accesses of the op (`fence_accesses`), which
-    order them: no access has to order memory by itself."""
-
-
-@attrs.frozen(eq=False)
-class Number:
-    """A number to be printed, an integer in hexadecimal or as an unsigned one if asked for."""
-
-    element: Element
-    handle: Handle
-    hexadecimal: bool = False
-    unsigned: bool = False
-
-    @property
-    def extension(self) -> str:
-        """The conversion to a wider integer that keeps the printed value."""
-        return "zext" if self.hexadecimal or self.unsigned or self.element.bits == 1 else "sext"
 
 
 class Thread(AsyncUnits, ClusterOps, Protocol):

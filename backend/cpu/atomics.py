@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tileir.backend.codegen.thread_interface import Order
+from tileir.backend.codegen.thread_operands import Order
 from tileir.backend.cpu.lane_values import (
     WIDTH,
     Lanes,

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from tileir.backend.codegen.thread_interface import Access, Order
+from tileir.backend.codegen.thread_operands import Access, Order
 from tileir.backend.cpu.atomics import Atomics
 from tileir.backend.cpu.checks import RECORD
 from tileir.backend.cpu.host_callbacks import Array, Calls, HostCallbacks, Site, instance_of

@@ -29,7 +29,7 @@ from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.stage import StageRun
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic, InfeasibleError, LaunchError
-from tileir.forks import Level, hold_at_fork
+from tileir.forks import LockLevel, hold_at_fork
 from tileir.ir import Module
 from tileir.isolating import is_isolated
 from tileir.limits import check_tiles
@@ -43,7 +43,7 @@ CPU = Target(
 
 COMPILING = threading.RLock()
 """Taken during code generation, so that no thread forks meanwhile."""
-hold_at_fork(COMPILING, Level.COMPILE)
+hold_at_fork(COMPILING, LockLevel.COMPILE)
 _HOST = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
 
 

@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 
 from tileir.backend.codegen.libm.expression import Term
-from tileir.backend.codegen.thread_interface import Number
+from tileir.backend.codegen.thread_operands import Number
 from tileir.backend.cpu.approximate import FORMULAS
 from tileir.backend.cpu.checks import VALUE_BYTES
 from tileir.backend.cpu.lane_values import WIDTH, Lanes, VectorValue, vector_type

@@ -20,7 +20,7 @@ from tileir.errors import Location
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.compare import Select
-from tileir.ops.gpu import Barrier, LocalGather, LocalStore, SharedAlloc
+from tileir.ops.gpu import BlockBarrier, LocalGather, LocalStore, SharedAlloc
 from tileir.ops.memory import Load
 from tileir.ops.shape import GetElementPtr
 from tileir.types import I32, I64, AddressSpace, Element, Pointer, element_of, tile
@@ -76,10 +76,10 @@ class Staging:
         ]
         chunks = [(part.first, self._load(part)) for part in parts]
         if self.is_repeated:
-            self.ops.append(Barrier(location=self.location))
+            self.ops.append(BlockBarrier(location=self.location))
         for first, value in chunks:
             self.ops.append(self._store(first, value))
-        self.ops.append(Barrier(location=self.location))
+        self.ops.append(BlockBarrier(location=self.location))
         return self.ops
 
     def _load(self, part: FootprintPart) -> Value:

@@ -16,7 +16,7 @@ _WIDEST_BYTES = 64
 """Four of the widest accesses: the most contiguous bytes that one thread may own."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class AccessWidths:
     """Alignment facts of one function, as the memory rules need them. They are computed on first
     use, since many functions access memory by blocks of tensors alone."""

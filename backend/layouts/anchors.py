@@ -30,7 +30,7 @@ _STAGED = "gpu.local_load"
 _REMOTE, _SCATTER = "gpu.cluster_load", "gpu.cluster_scatter"
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class _Access:
     """An access of elements of `size` bytes, `width` of them at once, that runs `frequency`
     times."""
@@ -51,7 +51,7 @@ class _Access:
         return self.frequency * (1 + lines + rewritten) / width
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class DotLayoutMap:
     """What the dots of a function ask for: the layouts of each, and of values that accumulate."""
 
@@ -73,7 +73,7 @@ class DotLayoutMap:
         return (layouts.a, layouts.b, layouts.c)[index]
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class AnchorLayouts:
     """The layouts that accesses of one function ask for.
 

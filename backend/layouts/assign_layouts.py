@@ -38,7 +38,7 @@ def assign_layouts(function: Function, anchors: AnchorLayouts) -> Function:
     return _Assignment(function, anchors).run()
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class _Assignment:
     """One run. `layout_of` maps values that are not cheap to their layouts, `asked` each value to
     the requested layouts with the blocks that request them, `layout_variants` an old value and a

@@ -36,7 +36,7 @@ PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 """Ops on a buffer, the first operand, that has the layout of the tiles that pass through it."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class LayoutPreference:
     """A request of an op for `layout`, and the cost of another one. A store accepts further layouts
     that are as good."""
@@ -46,7 +46,7 @@ class LayoutPreference:
     store: Op | None = None
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class ComponentLayouts:
     """One run over a function, whose `cheap` values have no layout of their own."""
 

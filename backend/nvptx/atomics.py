@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import attrs
 
-from tileir.backend.codegen.thread_interface import Access, Order
+from tileir.backend.codegen.thread_operands import Access, Order
 from tileir.backend.nvptx.memory import LlvmMemory, words_of
 from tileir.backend.nvptx.text import SPACES, pointer_class
 from tileir.types import BF16, F32, AddressSpace, Element

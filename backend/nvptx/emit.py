@@ -53,7 +53,7 @@ _FIRST = 8
 """Number of the attributes of the first kernel; those of the others follow."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class KernelUnit:
     """A kernel at the last stage before code, with the plan of its shared memory."""
 
@@ -74,7 +74,7 @@ def emit(unit: KernelUnit, target: Target) -> str:
     return join_kernels([emit_kernel(unit, target, 0)])
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class KernelText:
     """The text of one kernel: declarations that others may share, and definitions of its own."""
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tileir.backend.codegen.async_interface import TensorMapHandle, WgmmaStep
 from tileir.backend.nvptx.memory import LlvmMemory
 from tileir.backend.nvptx.text import llvm_type
 from tileir.types import F16, F32, I1, I32, I64, Element
 
 if TYPE_CHECKING:
+    from tileir.backend.codegen.async_interface import TensorMapHandle, WgmmaStep
     from tileir.backend.layouts.wgmma import WgmmaInstruction
 
 Handle = str

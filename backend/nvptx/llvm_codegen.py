@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from tileir.backend.malloc_options import keep_freed_memory
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
-from tileir.forks import Level, hold_at_fork
+from tileir.forks import LockLevel, hold_at_fork
 
 _LARGE = 1 << 20
 """Length of the text in characters above which passes of more than linear time are omitted, and
@@ -229,5 +229,5 @@ def _lock_at_forks(binding: Any) -> None:
     llvmlite has no public name for its lock."""
     lock = getattr(getattr(binding.ffi.lib, "_lock", None), "_lock", None)
     if lock is not None:
-        hold_at_fork(lock, Level.LLVM)
-    hold_at_fork(_ready, Level.LOAD)
+        hold_at_fork(lock, LockLevel.LLVM)
+    hold_at_fork(_ready, LockLevel.LOAD)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.codegen.thread_operands import Access
 from tileir.backend.nvptx.register_packing import PackedRegisters
 from tileir.backend.nvptx.text import (
     has_cache_hint,

@@ -22,7 +22,7 @@ Edges: TypeAlias = Sequence[tuple[str, Sequence[str]]]
 """Labels that jump to a block, and the handles that each brings for the parameters there."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _Group:
     """Elements that fill a word, at a place among the handles of a block's parameters."""
 
@@ -36,7 +36,7 @@ class _Group:
         return tuple(handles[self.place : self.place + len(self.names)])
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class PhiBuilder:
     """The parameters of all blocks of a function."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir.backend.codegen.thread_interface import Number
+from tileir.backend.codegen.thread_operands import Number
 from tileir.backend.nvptx.memory import LlvmMemory
 from tileir.backend.nvptx.text import global_name, llvm_type
 from tileir.types import F32, F64, I32, I64, Element, Pointer

@@ -15,7 +15,7 @@ from tileir.types import AddressSpace, Element, Pointer, Scalar, Type
 from tileir.values import decode
 
 if TYPE_CHECKING:
-    from tileir.backend.codegen.thread_interface import Access
+    from tileir.backend.codegen.thread_operands import Access
     from tileir.backend.nvptx.debug_lines import LineTable
 
 SPACES = {0: "", 1: ".global", 3: ".shared", 4: ".const"}

@@ -55,7 +55,7 @@ class PendingAccess:
     step: int | None = 0
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class BarrierState:
     """What has happened since the last barrier of the block. `fenced`: threads passed a fence.
     `acquired`: ops that acquired something, by one thread or several."""
@@ -114,7 +114,7 @@ class BarrierState:
                 self.touched[base] = {attrs.evolve(e, warp_synchronized=True) for e in entries}
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class MemoryUses:
     """The memory accesses of a function: `accesses` to global memory, `shared_ranges` in shared
     memory. `relevant` holds the ops of every block that access memory or synchronize."""
@@ -160,7 +160,7 @@ def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
     return MemoryUses(accesses, shared_ranges, pointers, relevant, landing)
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class Hazards:
     """Hazard checks of a function. `warps`: number of warps of the block, None where it is
     unknown."""

@@ -30,7 +30,7 @@ from tileir.op import Op
 from tileir.values import Value
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class InterferenceGraph:
     """The allocations of a function, keyed by the ops that need them; a buffer by the op that
     allocates it.

@@ -67,12 +67,12 @@ def _warps(function: Function) -> int | None:
 def _with(block: Block, placed: Placed) -> Block:
     if not any(op in placed for op in block.ops):
         return block
-    from tileir.ops.gpu import Barrier  # many kernels need none
+    from tileir.ops.gpu import BlockBarrier  # many kernels need none
 
     ops: list[Op] = []
     for op in block.ops:
         if scope := placed.get(op):
-            ops.append(Barrier(warp=scope is SyncScope.WARP, location=op.location))
+            ops.append(BlockBarrier(warp=scope is SyncScope.WARP, location=op.location))
         ops.append(op)
     return attrs.evolve(block, ops=tuple(ops))
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import attrs
 
-from tileir.analysis.shared_buffers import ALLOT
 from tileir.backend.layouts.shape_ops import stays
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.layout import differs_in_units
 from tileir.op import Op
 from tileir.types import Tile, element_of
+
+_BUFFER = "gpu.shared_alloc"
 
 STATIC_LIMIT = 49152
 """Bytes a block may have without asking at launch (CUDA C++ Programming Guide, "Shared Memory")."""
@@ -25,7 +26,7 @@ _ALIGNMENT = 16
 """The widest access of one thread, in bytes."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class SharedRequirement:
     """A requirement of shared memory: bytes, a multiple of 16, and the alignment of the first."""
 
@@ -33,7 +34,7 @@ class SharedRequirement:
     alignment: int
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class SharedMemoryPlan:
     """`offsets` and `sizes` of the ops with shared-memory ranges, and the bytes in all."""
 
@@ -86,7 +87,7 @@ def needs(function: Function) -> dict[Op, SharedRequirement]:
 
 
 def _alignment(op: Op) -> int:
-    if op.mnemonic != ALLOT:
+    if op.mnemonic != _BUFFER:
         return _ALIGNMENT
     from tileir.backend.codegen.emit.shared_tile import SharedTile
 
@@ -198,7 +199,7 @@ def _buffer(op: Any) -> int:
 
 
 NEEDS: dict[str, Callable[[Any], int]] = {
-    "gpu.shared_alloc": _buffer,
+    _BUFFER: _buffer,
     "gpu.mbarrier_alloc": lambda op: 8 * op.count,
     "gpu.convert_layout": _conversion,
     "reduce": _reduce,

@@ -11,7 +11,7 @@ from tileir.types import Pointer, Tile, Type, element_of, shape_of
 from tileir.values import Value
 
 if TYPE_CHECKING:
-    from tileir.analysis.affine_mod32 import Affine
+    from tileir.analysis.affine_mod32 import AffineMod32
 
 Base: TypeAlias = "Value | None"
 """The parameter that a pointer is derived from; None where it is unknown."""
@@ -49,12 +49,12 @@ class GlobalAccess:
 
     base: Base
     type: Type
-    form: Affine | None
+    form: AffineMod32 | None
     writes: bool
     who: AccessingThreads
 
     @property
-    def place(self) -> Affine:
+    def place(self) -> AffineMod32:
         """The affine form of the address, which must be known."""
         assert self.form is not None
         return self.form

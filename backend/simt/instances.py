@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 
-from tileir.backend.codegen.thread_interface import Order
+from tileir.backend.codegen.thread_operands import Order
 from tileir.backend.simt.shadow import RACE, RaceError
 from tileir.errors import Diagnostic, LaunchError
 from tileir.interp.call_effects import synchronises

@@ -20,7 +20,7 @@ from tileir.analysis.clusters import ranks
 from tileir.backend.array_spans import Span
 from tileir.backend.codegen.lowering import Rule
 from tileir.backend.codegen.rules import rules
-from tileir.backend.codegen.thread_interface import Number
+from tileir.backend.codegen.thread_operands import Number
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.simt.arithmetic import Numbers

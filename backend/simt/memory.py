@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 
 from tileir.backend.array_spans import Span
-from tileir.backend.codegen.thread_interface import Order
+from tileir.backend.codegen.thread_operands import Order
 from tileir.backend.simt.async_global_accesses import GlobalView, Traffic
 from tileir.backend.simt.faults import MisalignedError, OutsideError
 from tileir.backend.simt.happens_before import AgentClock

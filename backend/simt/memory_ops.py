@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tileir.backend.codegen.thread_interface import Access, Order
+from tileir.backend.codegen.thread_operands import Access, Order
 from tileir.types import I1, Element
 
 Array: TypeAlias = np.ndarray[Any, Any]

@@ -18,7 +18,7 @@ from tileir.op import Op
 from tileir.ops.arith import Add
 from tileir.ops.compare import ICmp, IntegerPredicate, Select
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncCommit, AsyncCopy, AsyncWait, Barrier, LocalLoad, SharedAlloc
+from tileir.ops.gpu import AsyncCommit, AsyncCopy, AsyncWait, BlockBarrier, LocalLoad, SharedAlloc
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
 from tileir.passes.cfg_edit import add_preheader, map_edges, with_arguments
@@ -167,7 +167,7 @@ class PipelineExpander:
 
     def wait_for_stages(self, ops: list[Op]) -> None:
         """Wait until the oldest stages in flight are filled by all threads."""
-        ops += [AsyncWait(pending=self.count - 2), Barrier()]
+        ops += [AsyncWait(pending=self.count - 2), BlockBarrier()]
 
     def issue_copies(self, write: Value, ops: list[Op]) -> list[Operand]:
         """Issue the copies into the free stages."""

@@ -16,7 +16,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import fits, is_computed, p
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import Barrier, LocalStore, SharedAlloc
+from tileir.ops.gpu import BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
@@ -109,10 +109,10 @@ class _Operands:
                     if x is not None and own.get(cast(Value, x.value), -1) < index
                 ]
                 if block.label in loops(self.function).innermost:
-                    result.append(Barrier())  # the wgmmas before have read the buffers
+                    result.append(BlockBarrier())  # the wgmmas before have read the buffers
                 for x in available:
                     self._store(x, stored, result)
-                result += [AsyncFence(), Barrier()]
+                result += [AsyncFence(), BlockBarrier()]
             result += self._wgmma(operands, stored)
         return attrs.evolve(block, ops=tuple(result))
 

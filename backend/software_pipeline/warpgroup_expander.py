@@ -20,7 +20,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import (
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncWait, Barrier, LocalStore, SharedAlloc
+from tileir.ops.gpu import AsyncWait, BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.types import I32, AddressSpace, Pointer, Tile
 from tileir.values import Operand, Value, constant
@@ -84,7 +84,7 @@ class WarpgroupExpander(PipelineExpander):
         return []
 
     def wait_for_stages(self, ops: list[Op]) -> None:
-        ops += [AsyncWait(pending=self.count - 2), AsyncFence(), Barrier()]
+        ops += [AsyncWait(pending=self.count - 2), AsyncFence(), BlockBarrier()]
 
     def start_iteration(self, write: Value, ops: list[Op]) -> list[Operand]:
         self.wait_for_stages(ops)
@@ -105,7 +105,7 @@ class WarpgroupExpander(PipelineExpander):
         done = WgmmaWait(wgmma.results[0], results=dot.results, location=dot.location)
         ops.append(wgmma)
         if self.alone:
-            ops += [done, Barrier()]
+            ops += [done, BlockBarrier()]
             self._flush(ops)
         else:
             self._flush(ops)
@@ -137,7 +137,11 @@ class WarpgroupExpander(PipelineExpander):
             return self.buffers[source[0]].results[0], stage, source[1]
         value = dot.b if source is None else self.whole(source, stage, ops)
         buffer, none = self.b_buffers[dot].results[0], constant(I32, 0)
-        ops += [LocalStore(value, buffer, none, location=dot.location), AsyncFence(), Barrier()]
+        ops += [
+            LocalStore(value, buffer, none, location=dot.location),
+            AsyncFence(),
+            BlockBarrier(),
+        ]
         return buffer, none, False
 
     def whole(self, source: tuple[int, bool], stage: Operand, ops: list[Op]) -> Operand:

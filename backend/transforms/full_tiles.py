@@ -96,7 +96,7 @@ def version_full_tiles(function: Function, *, threads: int = 0) -> PassResult:
     )
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class _Region:
     """Ops `start` to `stop` of a block; the ops that compute whether the tile is full; and the
     masks that then hold in all lanes."""
@@ -108,7 +108,7 @@ class _Region:
     masks: frozenset[Operand]
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class _FullTileVersioning:
     """One run over a function."""
 

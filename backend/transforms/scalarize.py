@@ -14,7 +14,7 @@ from tileir.types import Tile, element_of, shape_of
 from tileir.values import Constant, Operand, Undef, Value
 
 
-@attrs.define
+@attrs.define(eq=False, repr=False)
 class Scalarizer:
     """Emits the scalar ops of elements of tiles defined by `definitions`. `ops` are the emitted
     ops, in order; `leaves` are the scalars they are computed from."""

@@ -20,7 +20,7 @@ def defer_wgmma_waits(function: Function) -> PassResult:
     before:
         stage "warp_specialized"
 
-        define private void @math(f16 addrspace(3)* %a, f16 addrspace(3)* %b, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32*<64, 8> %p) {
+        define private void @consumer(f16 addrspace(3)* %a, f16 addrspace(3)* %b, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32*<64, 8> %p) {
         entry:
           br loop
         loop:
@@ -40,7 +40,7 @@ def defer_wgmma_waits(function: Function) -> PassResult:
     after:
         stage "warp_specialized"
 
-        define private void @math(f16 addrspace(3)* %a, f16 addrspace(3)* %b, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32*<64, 8> %p) {
+        define private void @consumer(f16 addrspace(3)* %a, f16 addrspace(3)* %b, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32*<64, 8> %p) {
         entry:
           br loop
         loop:

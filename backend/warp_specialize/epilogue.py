@@ -15,7 +15,7 @@ from tileir.op import Op
 from tileir.ops.arith import Add
 from tileir.ops.control import Return
 from tileir.ops.descriptor import DescriptorReduce, DescriptorStore, MakeDescriptor
-from tileir.ops.gpu import Barrier, LocalLoad, LocalStore, SharedAlloc
+from tileir.ops.gpu import BlockBarrier, LocalLoad, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, TensorMap, TmaStore, TmaWait
 from tileir.ops.shape import Reshape
 from tileir.types import F32, I32, AddressSpace, Descriptor, Tile, element_of, pointer, shape_of
@@ -213,14 +213,14 @@ class _EpilogueBuilder:
                 ops.append(TmaWait(complete=True))
             elif _uses_tma(path):
                 ops.append(TmaWait(pending=pending))
-            ops.append(Barrier())
+            ops.append(BlockBarrier())
             for part, index in panels:
                 columns = (part.first + index * part.width, part.width)
                 ops.append(
                     LocalStore(value, part.buffer.result, _stage(part, index), columns=columns,
                                location=op.location)
                 )  # fmt: skip
-            ops += [AsyncFence(), Barrier()] if _uses_tma(path) else [Barrier()]
+            ops += [AsyncFence(), BlockBarrier()] if _uses_tma(path) else [BlockBarrier()]
             for part, index in panels:
                 ops += self._copy_panel(op, part, index)
         return ops

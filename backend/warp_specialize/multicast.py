@@ -289,7 +289,7 @@ class _Multicaster:
 
     def _kernel(self, maps: list[TensorMap], empty: set[Operand]) -> Function:
         from tileir.ops.cluster import ClusterArrive, ClusterWait
-        from tileir.ops.roles import Join
+        from tileir.ops.roles import JoinRoles
 
         ops: list[Op] = []
         last = [op for op in self.kernel.entry.ops if isinstance(op, TensorMap)][-1]
@@ -305,7 +305,7 @@ class _Multicaster:
                 ops.append(op)
             if op is last:
                 ops += maps
-            if isinstance(op, Join):
+            if isinstance(op, JoinRoles):
                 ops += [ClusterArrive(), ClusterWait()]
         return self.kernel.with_blocks(
             {self.kernel.entry.label: attrs.evolve(self.kernel.entry, ops=tuple(ops))}

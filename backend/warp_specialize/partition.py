@@ -381,7 +381,7 @@ class _Partitioner:
     def _kernel(self, shared: Sequence[Op], captured: Sequence[Value]) -> Function:
         from tileir.backend.warp_specialize.register_budget import choose_registers
         from tileir.ops.cluster import ClusterWait
-        from tileir.ops.roles import Join, Role
+        from tileir.ops.roles import JoinRoles, Role
 
         entry = self.function.entry
         operand_elements = (
@@ -406,7 +406,7 @@ class _Partitioner:
             ),
             *waits,
             Role(f"{name}.consumer", arguments, first=0, warps=warps, registers=registers[1]),
-            Join(),
+            JoinRoles(),
             Return(),
         ]
         kernel = self.function.with_blocks({entry.label: Block(entry.label, (), ops)})

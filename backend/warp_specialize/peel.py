@@ -40,7 +40,7 @@ def peel_first_iteration(function: Function) -> PassResult:
     before:
         stage "warp_specialized"
 
-        define private void @math(f16 addrspace(3)* %a, f16 addrspace(3)* %b, i64 addrspace(3)* %full, i32 %n, i32 %m, f32*<64, 8> %p, i32* %q) {
+        define private void @consumer(f16 addrspace(3)* %a, f16 addrspace(3)* %b, i64 addrspace(3)* %full, i32 %n, i32 %m, f32*<64, 8> %p, i32* %q) {
         entry:
           %some, _ = icmp (i1, i1) %n, 1 {predicate = sge}
           assume %some
@@ -65,7 +65,7 @@ def peel_first_iteration(function: Function) -> PassResult:
     after:
         stage "warp_specialized"
 
-        define private void @math(f16 addrspace(3)* %a, f16 addrspace(3)* %b, i64 addrspace(3)* %full, i32 %n, i32 %m, f32*<64, 8> %p, i32* %q) {
+        define private void @consumer(f16 addrspace(3)* %a, f16 addrspace(3)* %b, i64 addrspace(3)* %full, i32 %n, i32 %m, f32*<64, 8> %p, i32* %q) {
         entry:
           %some, _ = icmp (i1, i1) %n, 1 {predicate = sge}
           assume %some

@@ -10,7 +10,7 @@ from tileir.backend.layouts.wgmma import WARPS
 from tileir.backend.shared_memory.element_owners import LANES, element_owners
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.ops.gpu import Barrier, LocalStore
+from tileir.ops.gpu import BlockBarrier, LocalStore
 from tileir.ops.hopper import AsyncFence, TmaStore, TmaWait
 from tileir.passmanager.registry import pass_
 from tileir.types import Tile
@@ -29,7 +29,7 @@ def per_warpgroup_stores(function: Function) -> Function:
         stage "layouts"
         #w = layout(rank = 2, register = [[0, 1]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0], [64, 0]])
 
-        define private void @math(f32<128, 32, #w> %x, f32 addrspace(3)* %b, tensor_desc<f32<64, 32>> %d, i32 %i) {num_warps = 8} {
+        define private void @consumer(f32<128, 32, #w> %x, f32 addrspace(3)* %b, tensor_desc<f32<64, 32>> %d, i32 %i) {num_warps = 8} {
         entry:
           gpu.tma_wait
           gpu.barrier
@@ -44,7 +44,7 @@ def per_warpgroup_stores(function: Function) -> Function:
         stage "layouts"
         #w = layout(rank = 2, register = [[0, 1]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0], [64, 0]])
 
-        define private void @math(f32<128, 32, #w> %x, f32 addrspace(3)* %b, tensor_desc<f32<64, 32>> %d, i32 %i) {num_warps = 8} {
+        define private void @consumer(f32<128, 32, #w> %x, f32 addrspace(3)* %b, tensor_desc<f32<64, 32>> %d, i32 %i) {num_warps = 8} {
         entry:
           gpu.tma_wait {warpgroup = true}
           gpu.barrier {warpgroup = true}
@@ -74,7 +74,9 @@ def _can_split(function: Function, groups: int) -> Any:
         stores: list[LocalStore] = []
         for index, op in enumerate(block.ops):
             if isinstance(op, LocalStore) and op.buffer in copied:
-                before = isinstance(block.ops[index - 1], (Barrier, LocalStore)) if index else False
+                before = (
+                    isinstance(block.ops[index - 1], (BlockBarrier, LocalStore)) if index else False
+                )
                 stores.append(op)
                 yield before
             elif isinstance(op, TmaStore):
@@ -104,7 +106,7 @@ def _by_warpgroup(block: Block) -> Block:
     rewritten: list[Op] = []
     for index, op in enumerate(ops):
         is_part = isinstance(op, (TmaStore, TmaWait)) or (
-            isinstance(op, Barrier) and not op.warp and _is_part_of_copy(ops, index)
+            isinstance(op, BlockBarrier) and not op.warp and _is_part_of_copy(ops, index)
         )
         rewritten.append(op.evolve(warpgroup=True) if is_part else op)
     return attrs.evolve(block, ops=tuple(rewritten))

@@ -24,7 +24,7 @@ def pipeline_chained_matmuls(function: Function, *, ordered_softmax: bool = True
     before:
         stage "warp_specialized"
 
-        define private void @math(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32*<64, 16> %p) {
+        define private void @consumer(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32*<64, 16> %p) {
         entry:
           br loop
         loop:
@@ -53,7 +53,7 @@ def pipeline_chained_matmuls(function: Function, *, ordered_softmax: bool = True
     after:
         stage "warp_specialized"
 
-        define private void @math(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32*<64, 16> %p) {
+        define private void @consumer(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, i32 %n, f32*<64, 16> %p) {
         entry:
           gpu.named_barrier_arrive {begin = true}
           br loop

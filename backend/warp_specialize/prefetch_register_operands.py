@@ -36,7 +36,7 @@ def prefetch_register_operands(function: Function) -> PassResult:
     before:
         stage "warp_specialized"
 
-        define private void @math(f16* %x, i32* %t, f16 addrspace(3)* %b, i32 %n, f32*<64, 8> %p) {
+        define private void @consumer(f16* %x, i32* %t, f16 addrspace(3)* %b, i32 %n, f32*<64, 8> %p) {
         entry:
           %k = make_range i32<16>
           %q = expand_dims i32<1, 16> %k {axis = 0}
@@ -66,7 +66,7 @@ def prefetch_register_operands(function: Function) -> PassResult:
     after:
         stage "warp_specialized"
 
-        define private void @math(f16* %x, i32* %t, f16 addrspace(3)* %b, i32 %n, f32*<64, 8> %p) {
+        define private void @consumer(f16* %x, i32* %t, f16 addrspace(3)* %b, i32 %n, f32*<64, 8> %p) {
         entry:
           %k = make_range i32<16>
           %q = expand_dims i32<1, 16> %k {axis = 0}
@@ -110,7 +110,7 @@ def prefetch_register_operands(function: Function) -> PassResult:
           store %p, %acc
           ret
         }
-    """
+    """  # noqa: E501
     count = 0
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
         loop = loops(function).by_header.get(header)

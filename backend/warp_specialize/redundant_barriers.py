@@ -15,7 +15,7 @@ import attrs
 from tileir.analysis.cfg import cfg
 from tileir.ir import Function
 from tileir.op import Op
-from tileir.ops.gpu import Barrier, LocalLoad, LocalStore
+from tileir.ops.gpu import BlockBarrier, LocalLoad, LocalStore
 from tileir.ops.hopper import TmaStore, TmaWait, Wgmma, WgmmaWait
 from tileir.values import Operand
 
@@ -58,7 +58,7 @@ class _BarrierState:
     def transfer(self, op: Op) -> _BarrierState:
         """The state after an op."""
         match op:
-            case Barrier(warp=False, warpgroup=False):
+            case BlockBarrier(warp=False, warpgroup=False):
                 return _BarrierState(in_flight=self.in_flight)
             case LocalStore():
                 return attrs.evolve(self, written=self.written | {op.buffer})
@@ -84,7 +84,7 @@ class _BarrierState:
 def eliminate_redundant_barriers(function: Function) -> Function:
     """`function`, a role, without the barriers that no access to its buffers needs."""
     stored = frozenset(op.buffer for op in function.ops if isinstance(op, LocalStore))
-    barriers = [op for op in function.ops if isinstance(op, Barrier)]
+    barriers = [op for op in function.ops if isinstance(op, BlockBarrier)]
     if not stored or _has_hazard(function, frozenset()):
         return function
     removed: frozenset[Op] = frozenset()

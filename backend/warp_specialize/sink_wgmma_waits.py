@@ -9,7 +9,7 @@ import attrs
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.ops.gpu import Barrier, LocalLoad, LocalStore
+from tileir.ops.gpu import BlockBarrier, LocalLoad, LocalStore
 from tileir.ops.hopper import (
     AsyncFence,
     MBarrierArrive,
@@ -23,7 +23,7 @@ from tileir.ops.hopper import (
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.values import Operand, Value
 
-_BUFFER_OPS = (Barrier, LocalStore, AsyncFence, TmaStore, TmaWait)
+_BUFFER_OPS = (BlockBarrier, LocalStore, AsyncFence, TmaStore, TmaWait)
 """Ops by which consumers write shared-memory buffers and make the writes visible."""
 
 _MOST_PENDING = 7
@@ -43,7 +43,7 @@ def sink_wgmma_waits(function: Function) -> PassResult:
     before:
         stage "warp_specialized"
 
-        define private void @math(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %g, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, f32*<64, 16> %p) {
+        define private void @consumer(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %g, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, f32*<64, 16> %p) {
         entry:
           gpu.mbarrier_wait %full, 0, 0
           %a = gpu.wgmma f32<64, 16> %k, 0, %q, 0, 0.0
@@ -64,7 +64,7 @@ def sink_wgmma_waits(function: Function) -> PassResult:
     after:
         stage "warp_specialized"
 
-        define private void @math(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %g, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, f32*<64, 16> %p) {
+        define private void @consumer(f16 addrspace(3)* %q, f16 addrspace(3)* %k, f16 addrspace(3)* %g, f16 addrspace(3)* %v, i64 addrspace(3)* %full, i64 addrspace(3)* %empty, f32*<64, 16> %p) {
         entry:
           gpu.mbarrier_wait %full, 0, 0
           %a = gpu.wgmma f32<64, 16> %k, 0, %q, 0, 0.0

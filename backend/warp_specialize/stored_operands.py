@@ -13,7 +13,7 @@ from tileir.backend.warp_specialize.rings import RingPlan, StagedAccess
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import Barrier, LocalStore, SharedAlloc
+from tileir.ops.gpu import BlockBarrier, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence
 from tileir.ops.shape import Trans
 from tileir.types import I32, AddressSpace, Tile, pointer, shape_of
@@ -35,7 +35,7 @@ class StoredOperand:
         next."""
         stage, place = constant(I32, 0), self.buffer.location
         stored = LocalStore(self.value, self.buffer.result, stage, location=place)
-        return [Barrier(), stored, AsyncFence(), Barrier()]
+        return [BlockBarrier(), stored, AsyncFence(), BlockBarrier()]
 
 
 def find_stored_operands(function: Function, plan: RingPlan) -> dict[Dot, StoredOperand]:

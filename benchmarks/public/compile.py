@@ -50,12 +50,12 @@ def cpu_seconds() -> float:
 
 
 def tileir_row(text: str, options: dict[str, Any]) -> dict[str, Any]:
-    from tileir.frontends.triton_backend.stages import _refused, _through_tileir, kernel_name
+    from tileir.frontends.triton_backend.stages import _refusal, _through_tileir, kernel_name
 
     chosen = SimpleNamespace(**options)
     begin = cpu_seconds()
     try:
-        refused = _refused(chosen, False)
+        refused = _refusal(chosen, False)
         if refused:
             raise NotImplementedError(refused)
         kernel = _through_tileir(text, kernel_name(text), chosen, 90)

@@ -58,11 +58,11 @@ class Affine:
 
     @property
     def indices(self) -> tuple[Index, ...]:
-        """Those it depends on."""
+        """The indices that the expression depends on."""
         return tuple(index for index, _ in self.terms)
 
     def coefficient(self, index: Index) -> int:
-        """The multiple of `index`."""
+        """The coefficient of `index`; 0 where it does not occur."""
         return dict(self.terms).get(index, 0)
 
     def __add__(self, other: Any) -> Affine:
@@ -93,14 +93,15 @@ class Affine:
         return shown.replace("+ -", "- ")
 
     def substitute(self, by: Mapping[Index, Affine]) -> Affine:
-        """With expressions in place of indices."""
+        """The same with indices replaced by expressions."""
         result = Affine((), self.constant)
         for index, n in self.terms:
             result += by.get(index, affine(index)) * n
         return result
 
     def interval(self, ranges: Mapping[Index, range]) -> range:
-        """The least range of all values over a box of `ranges`, none of them empty."""
+        """The smallest range that contains the value at every point of the box `ranges`, none of
+        which is empty."""
         low = high = self.constant
         for index, n in self.terms:
             ends = ranges[index].start * n, (ranges[index].stop - 1) * n
@@ -117,21 +118,22 @@ class Bound:
     high: int | None
 
     def substitute(self, by: Mapping[Index, Affine]) -> Bound:
-        """With expressions in place of indices."""
+        """The same with indices replaced by expressions."""
         return attrs.evolve(self, of=self.of.substitute(by))
 
     def holds(self, ranges: Mapping[Index, range]) -> bool:
-        """Whether it holds everywhere in a box."""
+        """Whether the condition is true at every point of a box."""
         return self.beyond(ranges) is None
 
     def fails(self, ranges: Mapping[Index, range]) -> bool:
-        """Whether it holds nowhere in a box."""
+        """Whether the condition is false at every point of a box."""
         result = self.of.interval(ranges)
         below = self.low is not None and result.stop <= self.low
         return below or (self.high is not None and result.start >= self.high)
 
     def beyond(self, ranges: Mapping[Index, range]) -> Bound | None:
-        """What of it is not certain in a box; None where all of it is."""
+        """The part of the condition that does not hold everywhere in a box; None if all of it
+        does."""
         result = self.of.interval(ranges)
         low = None if self.low is None or result.start >= self.low else self.low
         high = None if self.high is None or result.stop <= self.high else self.high
@@ -150,7 +152,7 @@ class Bound:
         return Bound(c - self.of, *turned)
 
     def both(self, other: Bound) -> Bound:
-        """This and another condition on the same expression."""
+        """The conjunction with another condition on the same expression."""
         lows = [x for x in (self.low, other.low) if x is not None]
         highs = [x for x in (self.high, other.high) if x is not None]
         return Bound(self.of, max(lows, default=None), min(highs, default=None))

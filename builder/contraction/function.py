@@ -48,8 +48,8 @@ class Function:
 
 
 def element_and_shape(item: Any) -> tuple[Element, tuple[int, ...]]:
-    """Element type and shape of an array, of a number (f32 or i32), or of such a pair. Raises
-    LaunchError (TIR0813)."""
+    """Element type and shape of an array, of a Python number (f32 or i32, shape ()), or of a pair
+    (element type, shape), which is checked. Raises LaunchError (TIR0813)."""
     if isinstance(item, tuple):
         return _pair(item)
     if isinstance(item, (bool, int, float)):

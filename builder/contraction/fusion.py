@@ -33,10 +33,10 @@ CHEAP = 8
 
 
 def fuse(stages: Sequence[Stage], kept: Iterable[Tensor]) -> tuple[Stage, ...]:
-    """`stages`, which come before those that read them, without what nothing reads, and with what
-    needs no memory inlined: elementwise stages unless much would be computed again, reductions into
-    the one elementwise stage that reads them element by element. `kept` are written in any case. No
-    value changes."""
+    """`stages`, in dependence order, without dead stages, and with stages inlined into their
+    readers where that saves memory traffic: elementwise stages unless much would be recomputed, and
+    reductions into the one elementwise stage that reads them element by element. The tensors `kept`
+    are always written. No value changes."""
     remaining = list(stages)
     for output in [s.output for s in stages if s.output not in kept]:
         stage = next(s for s in remaining if s.output is output)
@@ -52,8 +52,8 @@ def inlinable(stage: Stage) -> bool:
 
 
 def inline(reader: Stage, stage: Stage) -> Stage:
-    """`reader` with the term of `stage` in place of reads of its output, as memory would give it
-    back."""
+    """`reader` with reads of the output of `stage` replaced by the term of `stage`, rounded as a
+    store to memory and a load would."""
     return attrs.evolve(reader, term=_with(reader.term, stage))
 
 

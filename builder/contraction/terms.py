@@ -86,9 +86,9 @@ class Choose:
 
 @attrs.frozen
 class Reduce:
-    """The values of `of` at all points of the box `over` where the conditions hold, joined by
-    `kind` (`sum product max min`) in any order. Of no points it is `empty`, or where that is None
-    what changes nothing when joined."""
+    """The values of `of` at all points of the box `over` where the conditions hold, combined by
+    `kind` (`sum product max min`) in any order. Without any point the value is `empty`, or if that
+    is None the identity of `kind`."""
 
     kind: str
     over: tuple[tuple[Index, range], ...]
@@ -171,7 +171,7 @@ def map_terms(term: Term, change: Callable[[Any], Term]) -> Term:
 
 
 def substitute(term: Term, by: Mapping[Index, Affine]) -> Term:
-    """`term` with expressions in place of indices."""
+    """`term` with indices replaced by expressions."""
     result = map_terms(term, lambda part: substitute(part, by))
     match result:
         case Position():

@@ -74,9 +74,7 @@ def options() -> str:
     for name, default in defaults.items():
         kind = str(Options.__annotations__[name]).replace("|", "\\|")
         parts.append(f"| `{name}` | {kind} | `{default!r}` |")
-    starts = rf"(?:^|(?<=[.;)] ))(?=`(?:{'|'.join(defaults)})`:)"
-    text = " ".join((inspect.getdoc(Options) or "").split())
-    parts += ["", *(f"- {markdown(item.strip())}" for item in re.split(starts, text) if item), ""]
+    parts += ["", documentation(Options), ""]
     return "\n".join(parts)
 
 

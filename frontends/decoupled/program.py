@@ -24,7 +24,7 @@ from tileir.types import Scalar
 
 @attrs.frozen(eq=False)
 class Program:
-    """A kernel definition that has been read: algorithms, and a schedule that is legal."""
+    """A parsed kernel definition: algorithms, and a checked schedule."""
 
     definitions: Definitions
 
@@ -39,7 +39,7 @@ class Program:
         return self.definitions.funcs
 
     def scheduled(self, source: str, file: str = "<schedule>") -> Program:
-        """With more scheduling primitives. Raises CompilationError."""
+        """The program with the scheduling primitives in `source` added. Raises CompilationError."""
         result = read(source, file)
         directives = [s for s in result if isinstance(s, Directive)]
         if len(directives) != len(result):
@@ -47,13 +47,13 @@ class Program:
         return _checked(scheduled(self.definitions, directives))
 
     def unscheduled(self) -> Program:
-        """The algorithm alone."""
+        """The program without its schedule."""
         funcs = {n: attrs.evolve(f, schedule=Schedule()) for n, f in self.funcs.items()}
         return Program(attrs.evolve(self.definitions, funcs=funcs))
 
     def function(self, name: str | None = None) -> Wrapper:
-        """What computes a Func that is compiled; the only one where `name` is None. Raises
-        LaunchError."""
+        """The callable of the compiled Func `name`; None for the only one. Raises LaunchError where
+        there is none, or several for None."""
         if name is None and len(self.compiled) == 1:
             (name,) = self.compiled
         if name is None or name not in self.compiled:
@@ -68,8 +68,9 @@ class Program:
 
 @attrs.frozen(eq=False)
 class Wrapper:
-    """The function of a Func: it takes its tensors, then its scalars, each as declared, then the
-    sizes that these do not say, by name; and gives the tensor computed."""
+    """The callable of a Func. Arguments are its tensors, then its scalars, in the order of their
+    declarations, then by name the sizes that the shapes of the tensors do not determine. It returns
+    the computed tensor."""
 
     program: Program
     name: str
@@ -110,13 +111,14 @@ class Wrapper:
     def plan(
         self, *arguments: Any, types: Mapping[str, Any] | None = None, out: Any = None, **named: Any
     ) -> Plan:
-        """What a call with these arguments runs. A `Tensor` stands for an array, an element type
-        for a number."""
+        """The kernels, launches and buffers of a call with these arguments. A `Tensor` stands for
+        an array, an element type for a number. Raises CompilationError and LaunchError."""
         bound, sizes = self._bound(arguments, named)
         return self._plan(bound, sizes, types or {}, out)
 
     def reference(self, *arguments: Any, **named: Any) -> Any:
-        """What a call with these arrays means: the algorithm by numpy, in f64."""
+        """The result of a call with these arrays by the algorithm alone, computed in numpy in
+        f64."""
         bound, sizes = self._bound(arguments, named)
         result = self._plan(bound, sizes, {}, None)
         return reference(self.program.definitions, self.name, bound, result.sizes)
@@ -147,7 +149,7 @@ class Wrapper:
         return [*tensors, *(0.5 for _ in self.scalars)]
 
     def module(self, *arguments: Any, **named: Any) -> Module:
-        """The module that a call with these arguments runs."""
+        """The module that a call with these arguments runs; arguments as in `plan`."""
         return self.plan(*arguments, **named).module
 
     def _bound(
@@ -195,7 +197,8 @@ class Wrapper:
 
 
 def parse(source: str, file: str = "<string>") -> Program:
-    """Read a kernel definition and check its schedule. Raises CompilationError."""
+    """Parse a kernel definition and check its schedule. `file` is the name that errors show. Raises
+    CompilationError."""
     return _checked(definitions(read(source, file)))
 
 

@@ -1,4 +1,4 @@
-"""Tensor expressions of TVM as a frontend: what is computed, and apart from it the tiles.
+"""Tensor expressions of TVM as a frontend: computations, and schedules that choose tiles.
 
 A, B = te.placeholder((m, k), "float16", "A"), te.placeholder((k, n), "float16", "B")
 t = te.reduce_axis((0, k), "t")
@@ -16,11 +16,11 @@ from tileir.frontends.te.intrinsics import (
     all_of as all,  # noqa: A004 - names of TVM
     any_of as any,  # noqa: A004
     if_then_else,
-    max_ as max,  # noqa: A004
-    min_ as min,  # noqa: A004
     power,
-    prod_ as prod,
-    sum_ as sum,  # noqa: A004
+    reduce_add as sum,  # noqa: A004
+    reduce_max as max,  # noqa: A004
+    reduce_min as min,  # noqa: A004
+    reduce_multiply as prod,
     truncdiv,
     truncmod,
 )

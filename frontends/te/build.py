@@ -19,7 +19,7 @@ from tileir.builder.contraction import (
     tiling,
     walk,
 )
-from tileir.frontends.te.errors import error, here, placed
+from tileir.frontends.te.errors import at_location, error, here
 from tileir.frontends.te.schedule import Schedule, Scheduled
 from tileir.frontends.te.tensor import Tensor, Var
 from tileir.ir import Module
@@ -33,8 +33,8 @@ def build(schedule: Schedule, args: Sequence[Any]) -> Function:
     arrays and numbers are given, and its outputs, in the order in which they come back. Raises
     TensorExpressionError."""
     inputs, outputs = _arguments(schedule, args)
-    with placed(here()):
-        stages = _attached(schedule, outputs)
+    with at_location(here()):
+        stages = _attach_stages(schedule, outputs)
         tilings = {s.output: t for s in stages if (t := _tiling(schedule, s)) is not None}
         program = Program(stages, outputs, tilings, fuse=False)
         _ = program.launches
@@ -42,7 +42,8 @@ def build(schedule: Schedule, args: Sequence[Any]) -> Function:
 
 
 def lower(schedule: Schedule, args: Sequence[Any]) -> Module:
-    """The module of a schedule. Raises TensorExpressionError."""
+    """The module with the kernels of a schedule; `args` as in `build`. Raises
+    TensorExpressionError."""
     return build(schedule, args).module
 
 
@@ -73,22 +74,26 @@ def _arguments(
 # Where stages are computed ----------------------------------------------------------------------
 
 
-def _attached(schedule: Schedule, outputs: Sequence[Tensor]) -> tuple[Stage, ...]:
-    """Stages with those inlined that the schedule says, and those that it leaves open."""
+def _attach_stages(schedule: Schedule, outputs: Sequence[Tensor]) -> tuple[Stage, ...]:
+    """The stages after those that the schedule inlines or computes at another stage; stages that it
+    leaves open are fused."""
     stages = [tensor.stage for tensor in schedule.stages]
     for how in ("inline", "at"):
         for tensor, scheduled in reversed(schedule.stages.items()):
             if scheduled.attach == how:
-                reader = _home(schedule, scheduled)
-                stages = _inlined(stages, tensor, reader, tensor in outputs)
-    said = {t for t, s in schedule.stages.items() if s.attach == "root" or s.touched}
-    kept: Iterable[contraction.Tensor] = {*outputs, *(s.output for s in stages if s.output in said)}
+                reader = _reader_of(schedule, scheduled)
+                stages = _inline(stages, tensor, reader, tensor in outputs)
+    explicit = {t for t, s in schedule.stages.items() if s.attach == "root" or s.touched}
+    kept: Iterable[contraction.Tensor] = {
+        *outputs,
+        *(s.output for s in stages if s.output in explicit),
+    }
     return fuse(stages, kept)
 
 
-def _home(schedule: Schedule, scheduled: Scheduled) -> Tensor | None:
-    """The stage in whose tiles another is computed: where its reader is in those of a third, that
-    one."""
+def _reader_of(schedule: Schedule, scheduled: Scheduled) -> Tensor | None:
+    """The stage in whose tiles another is computed: its reader, or if that is computed in the tiles
+    of a third stage, that one."""
     for _ in schedule.stages:
         at = None if scheduled.reader is None else schedule.stages.get(scheduled.reader)
         if at is None or at.attach != "at":
@@ -97,7 +102,7 @@ def _home(schedule: Schedule, scheduled: Scheduled) -> Tensor | None:
     return scheduled.reader
 
 
-def _inlined(
+def _inline(
     stages: list[Stage], tensor: Tensor, reader: Tensor | None, is_output: bool
 ) -> list[Stage]:
     if is_output:

@@ -12,7 +12,8 @@ from tileir.errors import BuildError, Diagnostic, TileirError
 
 
 class TensorExpressionError(BuildError):
-    """An expression or schedule that means nothing."""
+    """An expression or schedule that is invalid or not supported, at the line of the user's
+    program."""
 
 
 def here() -> Location:
@@ -29,8 +30,8 @@ def error(code: str, message: str) -> TensorExpressionError:
 
 
 @contextmanager
-def placed(place: Location | None) -> Generator[None, None, None]:
-    """What is wrong inside is wrong at `place`."""
+def at_location(place: Location | None) -> Generator[None, None, None]:
+    """Errors raised inside get the location `place`."""
     try:
         yield
     except TensorExpressionError:

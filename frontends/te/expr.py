@@ -34,62 +34,62 @@ class Arithmetic:
     __array_ufunc__ = None  # numbers of numpy on the left leave the operators to expressions
 
     def __add__(self, other: Any) -> PrimExpr:
-        return _sum(self, other, 1)
+        return _add(self, other, 1)
 
     def __radd__(self, other: Any) -> PrimExpr:
-        return _sum(other, self, 1)
+        return _add(other, self, 1)
 
     def __sub__(self, other: Any) -> PrimExpr:
-        return _sum(self, other, -1)
+        return _add(self, other, -1)
 
     def __rsub__(self, other: Any) -> PrimExpr:
-        return _sum(other, self, -1)
+        return _add(other, self, -1)
 
     def __mul__(self, other: Any) -> PrimExpr:
-        return _product(self, other)
+        return _multiply(self, other)
 
     def __rmul__(self, other: Any) -> PrimExpr:
-        return _product(other, self)
+        return _multiply(other, self)
 
     def __truediv__(self, other: Any) -> PrimExpr:
-        return _quotient(self, other)
+        return _divide(self, other)
 
     def __rtruediv__(self, other: Any) -> PrimExpr:
-        return _quotient(other, self)
+        return _divide(other, self)
 
     def __floordiv__(self, other: Any) -> PrimExpr:
-        return applied("floordiv", self, other)
+        return apply_function("floordiv", self, other)
 
     def __rfloordiv__(self, other: Any) -> PrimExpr:
-        return applied("floordiv", other, self)
+        return apply_function("floordiv", other, self)
 
     def __mod__(self, other: Any) -> PrimExpr:
-        return applied("mod", self, other)
+        return apply_function("mod", self, other)
 
     def __rmod__(self, other: Any) -> PrimExpr:
-        return applied("mod", other, self)
+        return apply_function("mod", other, self)
 
     def __pow__(self, other: Any) -> PrimExpr:
-        return applied("pow", self, other)
+        return apply_function("pow", self, other)
 
     def __neg__(self) -> PrimExpr:
-        result = expr(self).found
+        result = expr(self).form
         return PrimExpr(-result if isinstance(result, Affine) else Apply("neg", (result,)))
 
     def __abs__(self) -> PrimExpr:
-        return applied("abs", self)
+        return apply_function("abs", self)
 
     def __lt__(self, other: Any) -> PrimExpr:
-        return _compared("lt", self, other)
+        return _compare("lt", self, other)
 
     def __le__(self, other: Any) -> PrimExpr:
-        return _compared("le", self, other)
+        return _compare("le", self, other)
 
     def __gt__(self, other: Any) -> PrimExpr:
-        return _compared("gt", self, other)
+        return _compare("gt", self, other)
 
     def __ge__(self, other: Any) -> PrimExpr:
-        return _compared("ge", self, other)
+        return _compare("ge", self, other)
 
     def __bool__(self) -> NoReturn:
         raise error("TIR1501", "an expression has no truth while a program is made")
@@ -108,30 +108,30 @@ class Operators(Arithmetic):
     __hash__ = None  # type: ignore[assignment] - == makes an expression
 
     def __eq__(self, other: object) -> PrimExpr:  # type: ignore[override]
-        return _compared("eq", self, other)
+        return _compare("eq", self, other)
 
     def __ne__(self, other: object) -> PrimExpr:  # type: ignore[override]
-        return _compared("ne", self, other)
+        return _compare("ne", self, other)
 
 
 @attrs.frozen(eq=False)
 class PrimExpr(Operators):
-    """An expression. `bounds` are the conditions on indices that a condition is, where it is
-    nothing else."""
+    """An expression. `bounds` are its conditions if it is a conjunction of bounds on indices, else
+    None."""
 
-    found: Affine | Term
+    form: Affine | Term
     bounds: tuple[Bound, ...] | None = None
 
     @property
     def term(self) -> Term:
-        """Its value."""
-        if not isinstance(self.found, Affine):
-            return self.found
-        return Position(self.found) if self.found.terms else Number(self.found.constant)
+        """The expression as a term of `tileir.builder.contraction`."""
+        if not isinstance(self.form, Affine):
+            return self.form
+        return Position(self.form) if self.form.terms else Number(self.form.constant)
 
     @property
     def dtype(self) -> str:
-        """The type that it is computed in."""
+        """The element type that it is computed in, by numpy's name."""
         kind = kind_of(self.term)
         return next(name for name, element in DTYPES.items() if element is kind)
 
@@ -177,12 +177,10 @@ def element_of(dtype: str) -> Element:
     return DTYPES[dtype]
 
 
-def applied(name: str, *items: Any) -> PrimExpr:
-    """A function of expressions; of numbers alone, floors and remainders are numbers."""
+def apply_function(name: str, *items: Any) -> PrimExpr:
+    """A function of expressions; floor division and remainder of constants are folded."""
     result = [expr(x) for x in items]
-    constants = [
-        x.found.constant for x in result if isinstance(x.found, Affine) and not x.found.terms
-    ]
+    constants = [x.form.constant for x in result if isinstance(x.form, Affine) and not x.form.terms]
     if name in ("floordiv", "mod") and len(constants) == 2:
         if not constants[1]:
             raise error("TIR1501", "an integer is divided by 0")
@@ -200,34 +198,34 @@ def is_float(item: PrimExpr) -> bool:
     return isinstance(kind, Scalar) and kind.is_float
 
 
-def _sum(x: Any, y: Any, sign: int) -> PrimExpr:
+def _add(x: Any, y: Any, sign: int) -> PrimExpr:
     left, right = expr(x), expr(y)
-    if isinstance(left.found, Affine) and isinstance(right.found, Affine):
-        return PrimExpr(left.found + right.found * sign)
+    if isinstance(left.form, Affine) and isinstance(right.form, Affine):
+        return PrimExpr(left.form + right.form * sign)
     return PrimExpr(Apply("add" if sign > 0 else "sub", (left.term, right.term)))
 
 
-def _product(x: Any, y: Any) -> PrimExpr:
+def _multiply(x: Any, y: Any) -> PrimExpr:
     left, right = expr(x), expr(y)
-    for one, other in ((left.found, right.found), (right.found, left.found)):
+    for one, other in ((left.form, right.form), (right.form, left.form)):
         if isinstance(one, Affine) and isinstance(other, Affine) and not other.terms:
             return PrimExpr(one * other.constant)
     return PrimExpr(Apply("mul", (left.term, right.term)))
 
 
-def _quotient(x: Any, y: Any) -> PrimExpr:
+def _divide(x: Any, y: Any) -> PrimExpr:
     left, right = expr(x), expr(y)
     if not is_float(left) and not is_float(right):
         raise error("TIR1501", "integers are divided by `//`, or as floats: `x.astype(...)`")
     return PrimExpr(Apply("div", (left.term, right.term)))
 
 
-def _compared(name: str, x: Any, y: Any) -> PrimExpr:
+def _compare(name: str, x: Any, y: Any) -> PrimExpr:
     left, right = expr(x), expr(y)
     term = Apply(name, (left.term, right.term))
-    if not isinstance(left.found, Affine) or not isinstance(right.found, Affine):
+    if not isinstance(left.form, Affine) or not isinstance(right.form, Affine):
         return PrimExpr(term)
-    of = left.found - right.found
+    of = left.form - right.form
     limits = {"lt": (None, 0), "le": (None, 1), "gt": (1, None), "ge": (0, None), "eq": (0, 1)}
     if name not in limits or not of.terms:
         return PrimExpr(term)

@@ -12,7 +12,7 @@ from tileir.builder.contraction import (
     Reduce,
 )
 from tileir.frontends.te.errors import error
-from tileir.frontends.te.expr import IterVar, PrimExpr, applied, expr
+from tileir.frontends.te.expr import IterVar, PrimExpr, apply_function, expr
 
 _REAL = (
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2", "log",
@@ -23,7 +23,7 @@ _WHOLE = ("abs", "ceil", "floor", "round", "trunc")
 
 def _unary(name: str) -> Any:
     def function(x: Any) -> PrimExpr:
-        return applied(name, x)
+        return apply_function(name, x)
 
     function.__name__ = name
     function.__doc__ = f"{name} of an expression."
@@ -36,17 +36,17 @@ FUNCTIONS = {name: _unary(name) for name in (*_REAL, *_WHOLE)}
 
 def power(x: Any, y: Any) -> PrimExpr:
     """x to the power y."""
-    return applied("pow", x, y)
+    return apply_function("pow", x, y)
 
 
 def truncdiv(x: Any, y: Any) -> PrimExpr:
     """The quotient of integers, rounded to zero; `//` rounds down."""
-    return applied("quotient", x, y)
+    return apply_function("quotient", x, y)
 
 
 def truncmod(x: Any, y: Any) -> PrimExpr:
     """The remainder of `truncdiv`; `%` has the sign of the divisor."""
-    return applied("remainder", x, y)
+    return apply_function("remainder", x, y)
 
 
 # Conditions ---------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def _reducer(kind: str, join: str | None) -> Any:
             return _directly(kind, join, expression, others)
         if others:
             raise error("TIR1503", f"te.{kind} takes an expression and its axes")
-        return _reduced(kind, expression, axis, where)
+        return _reduction(kind, expression, axis, where)
 
     reducer.__name__ = kind
     reducer.__doc__ = f"The {kind} of an expression over reduction axes, where a condition holds."
@@ -115,11 +115,11 @@ def _directly(kind: str, join: str | None, first: Any, others: Sequence[Any]) ->
         raise error("TIR1503", f"te.{kind} takes an expression and `axis=`")
     prim_expr = expr(first)
     for other in others:
-        prim_expr = applied(join, prim_expr, other)
+        prim_expr = apply_function(join, prim_expr, other)
     return prim_expr
 
 
-def _reduced(kind: str, expression: Any, axis: Any, where: Any) -> PrimExpr:
+def _reduction(kind: str, expression: Any, axis: Any, where: Any) -> PrimExpr:
     """The reduction; its indices are its own, named as the axes."""
     axes = list(axis) if isinstance(axis, (tuple, list)) else [axis]
     if not axes or not _is_axes(axes):
@@ -135,5 +135,5 @@ def _reduced(kind: str, expression: Any, axis: Any, where: Any) -> PrimExpr:
     raise error("TIR1503", "where= takes a condition on indices; choose by te.if_then_else")
 
 
-sum_, prod_ = _reducer("sum", None), _reducer("product", None)
-max_, min_ = _reducer("max", "max"), _reducer("min", "min")
+reduce_add, reduce_multiply = _reducer("sum", None), _reducer("product", None)
+reduce_max, reduce_min = _reducer("max", "max"), _reducer("min", "min")

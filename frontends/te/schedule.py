@@ -88,7 +88,7 @@ class Scheduled:
         places = [self._place(axis) for axis in axes]
         axes = tuple(self.leaves[place] for place in places)
         if not places or places != list(range(places[0], places[0] + len(places))):
-            raise error("TIR1504", "axes that are fused lie next to each other, outermost first")
+            raise error("TIR1504", "fused axes must be adjacent, outermost first")
         if any(axis in self.inner or axis.reduces for axis in axes):
             raise error("TIR1504", "inside of a tile nothing is fused, and no reductions are")
         extent = 1
@@ -122,7 +122,7 @@ class Scheduled:
         self.blocks.add(axis)
 
     def unroll(self, axis: IterVar) -> None:
-        """Write a loop of a reduction out, 4 rounds at a time. Raises TensorExpressionError."""
+        """Unroll the loop of a reduction by 4. Raises TensorExpressionError."""
         self._place(axis)
         if axis.reduces:
             self.settings["unroll"] = 4

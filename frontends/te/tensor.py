@@ -25,7 +25,7 @@ from tileir.builder.contraction import (
     stored_kind,
     walk,
 )
-from tileir.frontends.te.errors import error, here, placed
+from tileir.frontends.te.errors import at_location, error, here
 from tileir.frontends.te.expr import (
     DTYPES,
     Arithmetic,
@@ -43,8 +43,9 @@ LARGEST = 1 << 31
 
 @attrs.frozen(eq=False)
 class Tensor(contraction.Tensor, Arithmetic):
-    """A tensor; `A[i, j]` is an element. What is computed has a `term`, axes of its elements and of
-    its reductions, and the tensors that it reads; a placeholder has none of them."""
+    """A tensor of constant shape, row-major; `A[i, j]` is an element. A computed tensor has a
+    `term`, the axes of its elements and of its reductions, and the tensors that it reads; a
+    placeholder has none of them."""
 
     location: Location = attrs.field(kw_only=True)
     axis: tuple[IterVar, ...] = attrs.field(default=(), kw_only=True)
@@ -54,18 +55,18 @@ class Tensor(contraction.Tensor, Arithmetic):
 
     @property
     def op(self) -> Operation:
-        """How it comes to be."""
+        """The operation that computes the tensor, or its placeholder."""
         return Operation(self)
 
     @property
     def stage(self) -> Stage:
-        """What computes it."""
+        """The stage of the contraction that computes the tensor."""
         assert self.term is not None
         return elementwise(self, tuple(a.index for a in self.axis), self.term, self.location)
 
     @property
     def dtype(self) -> str:
-        """The name of its type."""
+        """The element type by numpy's name, such as `float32`."""
         return next(name for name, element in DTYPES.items() if element is self.element)
 
     def __getitem__(self, positions: Any) -> PrimExpr:
@@ -95,29 +96,29 @@ class Tensor(contraction.Tensor, Arithmetic):
 
 @attrs.frozen
 class Operation:
-    """How a tensor comes to be: its axes, as TVM has them."""
+    """The operation that computes a tensor, with its axes, as in TVM."""
 
     output: Tensor
 
     @property
     def name(self) -> str:
-        """The name of its tensor."""
+        """The name of the tensor."""
         return self.output.name
 
     @property
     def axis(self) -> tuple[IterVar, ...]:
-        """The axes of its elements."""
+        """The axes of the tensor's elements, outermost first."""
         return self.output.axis
 
     @property
     def reduce_axis(self) -> tuple[IterVar, ...]:
-        """The axes of its reductions."""
+        """The axes of the reduction that computes an element."""
         return self.output.reduce_axis
 
 
 @attrs.frozen(eq=False)
 class Var(Operators):
-    """A number that is given when a program runs."""
+    """A scalar argument of the program."""
 
     tensor: Tensor
 
@@ -125,25 +126,26 @@ class Var(Operators):
         return self.tensor.name
 
     def scalar(self) -> PrimExpr:
-        """Its value."""
+        """The value of the scalar."""
         return self.tensor.scalar()
 
 
 def placeholder(
     shape: Sequence[int] | int, dtype: str = "float32", name: str = "placeholder"
 ) -> Tensor:
-    """A tensor that is given. Raises TensorExpressionError."""
+    """An input tensor of `shape` (integers) and `dtype`, by numpy's name. Raises
+    TensorExpressionError."""
     return Tensor(_word(name), element_of(dtype), _extents(shape), location=here())
 
 
 def var(name: str = "n", dtype: str = "int32") -> Var:
-    """A number that is given when a program runs; extents are known before. Raises
-    TensorExpressionError."""
+    """A scalar argument of type `dtype`, by numpy's name. It cannot be an extent of a tensor:
+    extents are constants. Raises TensorExpressionError."""
     return Var(Tensor(_word(name), element_of(dtype), (), by_value=True, location=here()))
 
 
 def reduce_axis(dom: tuple[int, int], name: str = "rv") -> IterVar:
-    """An axis to reduce over, from the first number up to, without, the second. Raises
+    """An axis to reduce over: `dom` is the pair (first, end) of integers, `end` excluded. Raises
     TensorExpressionError."""
     if not isinstance(dom, (tuple, list)) or len(dom) != 2:
         raise error("TIR1502", f"an axis goes from a number to a number, not {dom!r}")
@@ -154,7 +156,8 @@ def reduce_axis(dom: tuple[int, int], name: str = "rv") -> IterVar:
 def compute(
     shape: Sequence[int] | int, fcompute: Callable[..., Any], name: str = "compute"
 ) -> Tensor:
-    """The tensor whose elements are `fcompute(i, j, ...)`. Raises TensorExpressionError."""
+    """The tensor of `shape` whose element at i, j, ... is `fcompute(i, j, ...)`, a `PrimExpr`. Its
+    type is that of the expression. Raises TensorExpressionError."""
     extents, place = _extents(shape), here()
     names = _arguments(fcompute, len(extents))
     axes = tuple(IterVar(n, range(e), Index(n)) for n, e in zip(names, extents, strict=True))
@@ -162,7 +165,7 @@ def compute(
     if isinstance(value, (tuple, list)):
         raise error("TIR1502", "a tensor has one value per element: compute others on their own")
     term = expr(value).term
-    with placed(place):
+    with at_location(place):
         _check_axes(term, axes)
     inner = (x for t in walk(term) if isinstance(t, Reduce) for x in t.over)
     reduced = tuple(IterVar(i.name, span, i, reduces=True) for i, span in dict(inner).items())
@@ -207,7 +210,7 @@ def _extents(shape: Sequence[int] | int) -> tuple[int, ...]:
 def _whole(item: Any) -> int:
     """A known integer. Raises TensorExpressionError."""
     if isinstance(item, PrimExpr):
-        result = item.found
+        result = item.form
         if isinstance(result, Affine) and not result.terms:
             return result.constant
     elif not isinstance(item, bool) and hasattr(item, "__index__") and abs(int(item)) < LARGEST:
@@ -219,7 +222,7 @@ def _position(tensor: Tensor, item: Any) -> Affine | Term:
     result = expr(item)
     if is_float(result):
         raise error("TIR1502", f"{tensor.name} is read at a position that is no integer")
-    return result.found
+    return result.form
 
 
 def _word(name: str) -> str:

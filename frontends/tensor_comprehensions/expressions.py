@@ -18,7 +18,7 @@ from tileir.builder.contraction import (
     affine,
     kind_of,
 )
-from tileir.frontends.sources import Wrong, truncated
+from tileir.frontends.sources import Wrong, truncating_quotient
 from tileir.frontends.tensor_comprehensions.frame import Statement
 from tileir.types import F16, F32, F64, I1, I8, I16, I32, I64, Element, Scalar
 
@@ -53,29 +53,29 @@ def kind_named(name: str) -> Element:
     return KINDS[name]
 
 
-def evaluated(statement: Statement, node: Any) -> Affine | Term:
+def evaluate(statement: Statement, node: Any) -> Affine | Term:
     """An expression. Raises Wrong."""
     match node.data:
         case "number":
             return _number(str(node.children[0]))
         case "name":
-            return _named(statement, str(node.children[0]))
+            return _name(statement, str(node.children[0]))
         case "extent":
             return _extent(statement, *node.children)
         case "binary":
             left, operator, right = node.children
-            x, y = evaluated(statement, left), evaluated(statement, right)
-            return _joined(str(operator), x, y)
+            x, y = evaluate(statement, left), evaluate(statement, right)
+            return _binary(str(operator), x, y)
         case "unary":
             return _unary(statement, *node.children)
         case "conditional":
             return _conditional(statement, *node.children)
         case "cast":
             kind, inner = node.children
-            return Cast(kind_named(str(kind)), term_of(evaluated(statement, inner)))
+            return Cast(kind_named(str(kind)), term_of(evaluate(statement, inner)))
         case _:
             with statement.frame.source.at(node):
-                return _called(statement, node)
+                return _call(statement, node)
 
 
 def term_of(term: Affine | Term) -> Term:
@@ -87,7 +87,7 @@ def term_of(term: Affine | Term) -> Term:
 
 def size_of(statement: Statement, node: Any) -> int:
     """A number that sizes alone say. Raises Wrong."""
-    result = evaluated(statement, node)
+    result = evaluate(statement, node)
     if not isinstance(result, Affine) or result.terms:
         raise Wrong("TIR1404", "a bound of a range is made of sizes and integers")
     return result.constant
@@ -101,7 +101,7 @@ def _number(text: str) -> Affine | Term:
     return affine(int(text))
 
 
-def _named(statement: Statement, name: str) -> Affine | Term:
+def _name(statement: Statement, name: str) -> Affine | Term:
     frame = statement.frame
     if name in statement.lets:
         return statement.lets[name]
@@ -119,8 +119,9 @@ def _extent(statement: Statement, name: Any, place: Any) -> Affine:
     return affine(shape[int(place)])
 
 
-def _joined(operator: str, x: Affine | Term, y: Affine | Term) -> Affine | Term:
-    """Two operands; sums, and products by what is known, of index expressions are such again."""
+def _binary(operator: str, x: Affine | Term, y: Affine | Term) -> Affine | Term:
+    """A binary operator; affine for addition and subtraction of affine operands and their
+    multiplication by a constant."""
     if isinstance(x, Affine) and isinstance(y, Affine):
         if operator in "+-":
             return x + (y if operator == "+" else -y)
@@ -129,13 +130,13 @@ def _joined(operator: str, x: Affine | Term, y: Affine | Term) -> Affine | Term:
         if operator in "/%" and not x.terms and not y.terms:
             if not y.constant:
                 raise Wrong("TIR1403", "a size is divided by 0")
-            whole = truncated(x.constant, y.constant)
+            whole = truncating_quotient(x.constant, y.constant)
             return affine(whole if operator == "/" else x.constant - whole * y.constant)
     return Apply(_OPERATORS[operator], (term_of(x), term_of(y)))
 
 
 def _unary(statement: Statement, operator: Any, node: Any) -> Affine | Term:
-    result = evaluated(statement, node)
+    result = evaluate(statement, node)
     if operator == "!":
         return Apply("not", (term_of(result),))
     if operator == "+":
@@ -150,10 +151,10 @@ def _conditional(statement: Statement, *nodes: Any) -> Term:
     """`c ? x : y`; what a condition on indices alone keeps from being read is not read."""
     where = _bounds(statement, nodes[0])
     if where is None:
-        result = [term_of(evaluated(statement, x)) for x in nodes]
+        result = [term_of(evaluate(statement, x)) for x in nodes]
         return Apply("select", tuple(result))
     before = len(statement.uses)
-    then, other = (term_of(evaluated(statement, x)) for x in nodes[1:])
+    then, other = (term_of(evaluate(statement, x)) for x in nodes[1:])
     statement.guarded += statement.uses[before:]
     del statement.uses[before:]
     return Choose(where, then, other)
@@ -170,14 +171,14 @@ def _bounds(statement: Statement, node: Any) -> tuple[Bound, ...] | None:
     if operator in ("!=", "||") or operator not in _OPERATORS:
         return None
     before = len(statement.uses)
-    x, y = evaluated(statement, left), evaluated(statement, right)
+    x, y = evaluate(statement, left), evaluate(statement, right)
     if not isinstance(x, Affine) or not isinstance(y, Affine) or not (x - y).terms:
         del statement.uses[before:]
         return None
-    return _compared(str(operator), x - y)
+    return _bounds_of(str(operator), x - y)
 
 
-def _compared(operator: str, of: Affine) -> tuple[Bound, ...] | None:
+def _bounds_of(operator: str, of: Affine) -> tuple[Bound, ...] | None:
     match operator:
         case "<":
             return (Bound(of, None, 0),)
@@ -196,9 +197,9 @@ def _compared(operator: str, of: Affine) -> tuple[Bound, ...] | None:
 # Calls ------------------------------------------------------------------------------------------
 
 
-def _called(statement: Statement, node: Any) -> Term:
+def _call(statement: Statement, node: Any) -> Term:
     name, *nodes = node.children
-    arguments = [evaluated(statement, x) for x in nodes if x is not None]
+    arguments = [evaluate(statement, x) for x in nodes if x is not None]
     if name in statement.frame.tensors:
         return _read(statement, str(name), arguments)
     if name in FUNCTIONS:

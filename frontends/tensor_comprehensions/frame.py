@@ -51,7 +51,7 @@ class Statement:
 
     frame: Frame
     indices: dict[str, Index] = attrs.field(factory=dict[str, Index])
-    said: dict[Index, range] = attrs.field(factory=dict[Index, range])
+    ranges: dict[Index, range] = attrs.field(factory=dict[Index, range])
     lets: dict[str, Affine | Term] = attrs.field(factory=dict[str, Any])
     uses: list[tuple[Affine, int]] = attrs.field(factory=list[Any])
     """Positions and the extents they are in."""

@@ -1,4 +1,4 @@
-"""Range inference: rounds in which positions with one unknown index bound it."""
+"""Range inference, iterative: a position with one index of unknown range bounds that index."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tileir.frontends.sources import Wrong
 _Uses: TypeAlias = Sequence[tuple[Affine, int]]
 
 
-def inferred(
+def infer_ranges(
     indices: Sequence[Index], ranges: Mapping[Index, range], uses: _Uses, guarded: _Uses = ()
 ) -> dict[Index, range]:
     """Infer the range of every index.
@@ -24,26 +24,27 @@ def inferred(
     """
     result = dict(ranges)
     while left := [index for index in indices if index not in result]:
-        limits = _round(uses, result) or _round(guarded, result)
+        limits = _limits(uses, result) or _limits(guarded, result)
         if not limits:
-            raise Wrong("TIR1404", f"the range of {_named(left)} is ambiguous: {_advice(left)}")
+            raise Wrong("TIR1404", f"the range of {_names(left)} is ambiguous: {_advice(left)}")
         result.update(limits)
     return result
 
 
-def _round(uses: _Uses, ranges: Mapping[Index, range]) -> dict[Index, range]:
+def _limits(uses: _Uses, ranges: Mapping[Index, range]) -> dict[Index, range]:
     limits: dict[Index, range] = {}
     for position, extent in uses:
         unknown = [i for i in position.indices if i not in ranges]
         if len(unknown) == 1:
             (index,) = unknown
-            span = _solved(position, extent, index, ranges)
+            span = _solve(position, extent, index, ranges)
             limits[index] = _both(limits.get(index, span), span)
     return limits
 
 
-def _solved(position: Affine, extent: int, index: Index, ranges: Mapping[Index, range]) -> range:
-    """The values of `index` with `0 <= position < extent` for all values of what is known."""
+def _solve(position: Affine, extent: int, index: Index, ranges: Mapping[Index, range]) -> range:
+    """The values of `index` with `0 <= position < extent` for all values of the indices of known
+    range."""
     n = position.coefficient(index)
     rest = position - index * n
     if any(not ranges[i] for i in rest.indices):
@@ -61,7 +62,7 @@ def _both(x: range, y: range) -> range:
     return range(start, max(start, stop))
 
 
-def _named(indices: Sequence[Index]) -> str:
+def _names(indices: Sequence[Index]) -> str:
     return ", ".join(index.name for index in indices)
 
 

@@ -60,7 +60,7 @@ class Comprehension:
         """The outputs, one array or a tuple, for one array or number per parameter. `initial` gives
         what outputs hold before that are accumulated to without `!`; without it they are 0. Raises
         CompilationError and LaunchError."""
-        frame, function = self._compiled(arrays)
+        frame, function = self._compile(arrays)
         before = {} if initial is None else initial
         if not isinstance(before, Mapping):
             raise LaunchError(Diagnostic("TIR0813", "initial is a dict from outputs to arrays"))
@@ -71,12 +71,12 @@ class Comprehension:
         whole = attrs.evolve(function, inputs=(*function.inputs, *extra))
         return whole(*arrays, *values, on=on, **options)
 
-    def compiled(self, *inputs: Any) -> Function:
+    def compile(self, *inputs: Any) -> Function:
         """The kernels for inputs as these: arrays, numbers, or pairs of element type and shape.
         Raises CompilationError and LaunchError."""
-        return self._compiled(inputs)[1]
+        return self._compile(inputs)[1]
 
-    def _compiled(self, inputs: Sequence[Any]) -> tuple[Frame, Function]:
+    def _compile(self, inputs: Sequence[Any]) -> tuple[Frame, Function]:
         frame = Frame(self.text.source, self.text.functions, self.outputs)
         node, source = self._node, self.text.source
         with source.at(node):
@@ -166,7 +166,7 @@ def _call(frame: Frame, node: Any) -> bool:
     if node.data == "several":
         first, names, callee, arguments = node.children
         targets = [str(first), *map(str, names.children)]
-        given = [] if arguments is None else [str(n) for n in arguments.children]
+        input_names = [] if arguments is None else [str(n) for n in arguments.children]
     else:
         expression = node.children[2]
         if node.data != "scalar" or expression.data != "call":
@@ -177,10 +177,10 @@ def _call(frame: Frame, node: Any) -> bool:
         named = [n for n in rest if n is not None]
         if any(n.data != "name" for n in named):
             raise Wrong("TIR1403", f"{callee} takes names of tensors")
-        given = [str(n.children[0]) for n in named]
+        input_names = [str(n.children[0]) for n in named]
     if callee not in frame.functions:
         raise Wrong("TIR1402", f"there is no function {callee}")
-    _inline(frame, targets, frame.functions[callee], [frame.tensor(n) for n in given])
+    _inline(frame, targets, frame.functions[callee], [frame.tensor(n) for n in input_names])
     return True
 
 

@@ -26,9 +26,9 @@ from tileir.builder.contraction import (
 )
 from tileir.builder.contraction.terms import parts
 from tileir.frontends.sources import Wrong
-from tileir.frontends.tensor_comprehensions.expressions import evaluated, size_of, term_of
+from tileir.frontends.tensor_comprehensions.expressions import evaluate, size_of, term_of
 from tileir.frontends.tensor_comprehensions.frame import LARGEST, Frame, Statement
-from tileir.frontends.tensor_comprehensions.inference import inferred
+from tileir.frontends.tensor_comprehensions.inference import infer_ranges
 
 _KINDS = {"+": "sum", "*": "product", "max": "max", "min": "min"}
 _JOINS = {"+": "add", "*": "mul", "max": "max", "min": "min"}
@@ -36,17 +36,17 @@ _JOINS = {"+": "add", "*": "mul", "max": "max", "min": "min"}
 
 def compile_statement(frame: Frame, node: Any) -> None:
     """Add what a statement computes. Raises Wrong."""
-    names, operator, expression, clauses = _taken(node)
+    names, operator, expression, clauses = _parts(node)
     name, statement = str(node.children[0]), Statement(frame)
     _clauses(statement, clauses)
-    term = term_of(evaluated(statement, expression))
+    term = term_of(evaluate(statement, expression))
     indices = [_left(statement, n) for n in names]
     if len(set(indices)) != len(indices):
         raise Wrong("TIR1402", "an index stands twice on the left")
     old = frame.tensors.get(name)
     _check_left(name, statement, indices, old)
-    spans = inferred(
-        list(statement.indices.values()), statement.said, statement.uses, statement.guarded
+    spans = infer_ranges(
+        list(statement.indices.values()), statement.ranges, statement.uses, statement.guarded
     )
     _check_reads(term, spans)
     begin, operator = operator.endswith("!"), operator.rstrip("!").rstrip("=")
@@ -58,7 +58,7 @@ def compile_statement(frame: Frame, node: Any) -> None:
     _write(frame, node, name, indices, spans, reduce, joined)
 
 
-def _taken(node: Any) -> tuple[list[str], str, Any, Any]:
+def _parts(node: Any) -> tuple[list[str], str, Any, Any]:
     if node.data == "scalar":
         _, operator, expression, clauses = node.children
         return [], str(operator), expression, clauses
@@ -74,14 +74,14 @@ def _clauses(statement: Statement, clauses: Any) -> None:
                 name, low, high = node.children
                 index = _left(statement, str(name))
                 bounds = size_of(statement, low), size_of(statement, high)
-                statement.said[index] = range(bounds[0], max(bounds))
+                statement.ranges[index] = range(bounds[0], max(bounds))
             elif node.data == "let":
                 name, value = node.children
                 _left(statement, str(name))
-                statement.lets[str(name)] = evaluated(statement, value)
+                statement.lets[str(name)] = evaluate(statement, value)
                 statement.indices.pop(str(name), None)
             else:
-                evaluated(statement, node.children[0])
+                evaluate(statement, node.children[0])
 
 
 def _left(statement: Statement, name: str) -> Index:

@@ -31,16 +31,16 @@ from tileir.types import I32
 _KINDS = {"+": "sum", "*": "product", ">": "max", "<": "min", "=": "assign"}
 
 
-def contracted(frame: Frame, node: Any) -> Stage:
+def contraction_stage(frame: Frame, node: Any) -> Stage:
     """The stage of a contraction. Its points are all where every position is in its tensor and
     every condition holds; elements that no point has are 0, or those of the default. Raises Wrong
     and BuildError."""
     name, at, sizes, aggregation, combined, conditions, default = node.children
     indices: dict[str, Index] = {}
-    position = [frame.polynomial(x, indices) for x in _listed(at)]
-    shape = tuple(frame.size(x) for x in _listed(sizes))
+    position = [frame.polynomial(x, indices) for x in _children(at)]
+    shape = tuple(frame.size(x) for x in _children(sizes))
     _check_shape(name, position, shape)
-    reads, term = _combined(frame, combined, indices)
+    reads, term = _combination(frame, combined, indices)
     where = [bound for read in reads for bound in _inside(read)]
     where += [_condition(frame, x, indices) for x in conditions.children if x is not None]
     inside = [Bound(at, 0, size) for at, size in zip(position, shape, strict=True)]
@@ -56,7 +56,7 @@ def contracted(frame: Frame, node: Any) -> Stage:
     return stage
 
 
-def _listed(node: Any) -> list[Any]:
+def _children(node: Any) -> list[Any]:
     return [] if node is None else node.children
 
 
@@ -79,9 +79,9 @@ def _condition(frame: Frame, node: Any, indices: dict[str, Index]) -> Bound:
     return Bound(frame.polynomial(left, indices), 0, frame.size(right))
 
 
-def _combined(frame: Frame, node: Any, indices: dict[str, Index]) -> tuple[list[Read], Term]:
-    """What is aggregated: an access, a product or a sum of accesses, or `x == y ? z`, which is 0
-    where it has no value."""
+def _combination(frame: Frame, node: Any, indices: dict[str, Index]) -> tuple[list[Read], Term]:
+    """The aggregated expression: an access, accesses multiplied or added, or `x == y ? z`, which is
+    0 where the condition is false."""
     if node.data == "access":
         read = _access(frame, node, indices)
         return [read], read
@@ -98,7 +98,7 @@ def _access(frame: Frame, node: Any, indices: dict[str, Index]) -> Read:
     name, at = node.children
     with frame.source.at(node):
         tensor = frame.tensor(str(name))
-        positions = tuple(frame.polynomial(x, indices) for x in _listed(at))
+        positions = tuple(frame.polynomial(x, indices) for x in _children(at))
         if len(positions) != len(tensor.shape):
             result = f"{name} has {len(tensor.shape)} dimensions"
             raise Wrong("TIR1303", f"{result}, and is read at {len(positions)} positions")

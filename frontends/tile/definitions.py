@@ -24,7 +24,7 @@ from tileir.builder.contraction import (
     kind_of,
     stored_kind,
 )
-from tileir.frontends.sources import Wrong, truncated
+from tileir.frontends.sources import Wrong, truncating_quotient
 from tileir.frontends.tile.frame import Frame
 from tileir.types import F16, F32, F64, I8, I16, I32, I64, Element, Scalar
 
@@ -48,9 +48,9 @@ _FUNCTIONS: Mapping[str, tuple[str, int]] = {
 }  # fmt: skip
 """Name in Tile to function and number of arguments."""
 
-_KNOWN: Mapping[str, Callable[..., int]] = {
+_FOLDABLE: Mapping[str, Callable[..., int]] = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
-    "neg": lambda x: -x, "quotient": truncated,
+    "neg": lambda x: -x, "quotient": truncating_quotient,
 }  # fmt: skip
 
 _CASTS: Mapping[str, Mapping[int, Element]] = {
@@ -67,33 +67,33 @@ class Value:
     at: Callable[[Sequence[Affine]], Term]
 
 
-def defined(frame: Frame, node: Any) -> Stage:
+def definition_stage(frame: Frame, node: Any) -> Stage:
     """The stage of a definition. Raises Wrong."""
     name, expression = str(node.children[0]), node.children[1]
-    value = evaluated(frame, expression)
+    value = evaluate(frame, expression)
     indices = tuple(Index(f"x{n}") for n in range(len(value.shape)))
     term = value.at([affine(i) for i in indices])
     output = frame.declare(name, Tensor(name, stored_kind(term), value.shape))
     return elementwise(output, indices, term, frame.source.place(node))
 
 
-def evaluated(frame: Frame, node: Any) -> Value:
+def evaluate(frame: Frame, node: Any) -> Value:
     """An expression. Raises Wrong."""
     match node.data:
         case "number":
             return _number(str(node.children[0]))
         case "name":
-            return _named(frame, str(node.children[0]))
+            return _name(frame, str(node.children[0]))
         case "binary":
             left, operator, right = node.children
-            return _applied(frame, node, _OPERATORS[operator], [left, right])
+            return _apply(frame, node, _OPERATORS[operator], [left, right])
         case "conditional":
-            return _applied(frame, node, "select", node.children)
+            return _apply(frame, node, "select", node.children)
         case "unary":
             return _unary(frame, node)
         case _:
             with frame.source.at(node):
-                return _called(frame, node)
+                return _call(frame, node)
 
 
 def _number(text: str) -> Value:
@@ -103,7 +103,7 @@ def _number(text: str) -> Value:
     return Value((), lambda _: Number(value))
 
 
-def _named(frame: Frame, name: str) -> Value:
+def _name(frame: Frame, name: str) -> Value:
     if name in frame.sizes:
         return Value((), lambda _: Number(frame.sizes[name]))
     tensor = frame.tensor(name)
@@ -113,13 +113,13 @@ def _named(frame: Frame, name: str) -> Value:
 def _unary(frame: Frame, node: Any) -> Value:
     operator, operand = node.children
     if operator == "+":
-        return evaluated(frame, operand)
+        return evaluate(frame, operand)
     names = {"-": "neg", "!": "not", "~": "bit_not"}
-    return _applied(frame, node, names[operator], [operand])
+    return _apply(frame, node, names[operator], [operand])
 
 
-def _applied(frame: Frame, node: Any, name: str, nodes: Sequence[Any]) -> Value:
-    values = [evaluated(frame, x) for x in nodes]
+def _apply(frame: Frame, node: Any, name: str, nodes: Sequence[Any]) -> Value:
+    values = [evaluate(frame, x) for x in nodes]
     with frame.source.at(node):
         return together(name, values)
 
@@ -161,59 +161,59 @@ def _is_float(term: Term) -> bool:
 # Functions --------------------------------------------------------------------------------------
 
 
-def _called(frame: Frame, node: Any) -> Value:
+def _call(frame: Frame, node: Any) -> Value:
     name, *nodes = node.children
     nodes = [x for x in nodes if x is not None]
-    values = [evaluated(frame, x) for x in nodes]
+    values = [evaluate(frame, x) for x in nodes]
     if name in _FUNCTIONS:
         function, count = _FUNCTIONS[name]
-        _counted(name, values, count)
+        _check_count(name, values, count)
         return together(function, values)
     if name in _CASTS:
-        _counted(name, values, 2)
+        _check_count(name, values, 2)
         return _cast(name, values[0], _literal(values[1]))
     match str(name):
         case "ident":
-            _counted(name, values, 1)
+            _check_count(name, values, 1)
             return values[0]
         case "as_bool":
-            _counted(name, values, 1)
+            _check_count(name, values, 1)
             return together("ne", [values[0], Value((), lambda _: Number(0))])
         case "index":
-            _counted(name, values, 2)
+            _check_count(name, values, 2)
             return _index(values[0], _literal(values[1]))
         case "gather":
-            _counted(name, values, 2)
-            return _gathered(*values)
+            _check_count(name, values, 2)
+            return _gather(*values)
         case "reshape":
-            return _reshaped(values)
+            return _reshape(values)
         case _:
             raise Wrong("TIR1302", f"there is no function {name}")
 
 
-def _counted(name: str, values: Sequence[Value], count: int) -> None:
+def _check_count(name: str, values: Sequence[Value], count: int) -> None:
     if len(values) != count:
         raise Wrong("TIR1303", f"{name} takes {count} arguments, not {len(values)}")
 
 
 def _literal(value: Value) -> int:
-    """An integer that is known. Raises Wrong."""
-    result = _known(value.at([affine(0)] * len(value.shape)))
+    """An integer constant. Raises Wrong."""
+    result = _constant(value.at([affine(0)] * len(value.shape)))
     if result is None:
         raise Wrong("TIR1303", "an integer is expected here")
     return result
 
 
-def _known(term: Term) -> int | None:
-    """What sums, products and quotients of sizes come to; None for all else."""
+def _constant(term: Term) -> int | None:
+    """The value of a term of sizes and integer arithmetic; None for any other."""
     if isinstance(term, Number):
         return term.value if isinstance(term.value, int) else None
-    if not isinstance(term, Apply) or term.name not in _KNOWN:
+    if not isinstance(term, Apply) or term.name not in _FOLDABLE:
         return None
-    result = [_known(x) for x in term.arguments]
+    result = [_constant(x) for x in term.arguments]
     if None in result or (term.name == "quotient" and not result[1]):
         return None
-    return _KNOWN[term.name](*result)
+    return _FOLDABLE[term.name](*result)
 
 
 def _cast(name: str, value: Value, bits: int) -> Value:
@@ -229,7 +229,7 @@ def _index(value: Value, axis: int) -> Value:
     return Value(value.shape, lambda at: Position(at[axis]))
 
 
-def _gathered(value: Value, indices: Value) -> Value:
+def _gather(value: Value, indices: Value) -> Value:
     """Rows of a tensor, by the numbers in another."""
     probe = value.at([affine(0)] * len(value.shape))
     if not isinstance(probe, Read) or not value.shape:
@@ -244,7 +244,7 @@ def _gathered(value: Value, indices: Value) -> Value:
     return Value((*indices.shape, *value.shape[1:]), at)
 
 
-def _reshaped(values: Sequence[Value]) -> Value:
+def _reshape(values: Sequence[Value]) -> Value:
     if not values:
         raise Wrong("TIR1303", "reshape takes a tensor and sizes")
     value, shape = values[0], tuple(_literal(x) for x in values[1:])

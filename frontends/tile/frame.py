@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from tileir.builder.contraction import Affine, Index, Stage, Tensor, affine
-from tileir.frontends.sources import Source, Wrong, truncated
+from tileir.frontends.sources import Source, Wrong, truncating_quotient
 
 LARGEST = 1 << 31
 """Elements that a tensor is below."""
@@ -61,17 +61,17 @@ class Frame:
             case "integer":
                 return affine(int(node.children[0]))
             case "index":
-                return self._named(str(node.children[0]), indices)
+                return self._name(str(node.children[0]), indices)
             case "minus" if len(parts) == 1:
                 return -parts[0]
             case "plus" | "minus":
                 return parts[0] + (parts[1] if node.data == "plus" else -parts[1])
             case "times":
-                return _product(*parts)
+                return _multiply(*parts)
             case _:
-                return _quotient(*parts)
+                return _divide(*parts)
 
-    def _named(self, name: str, indices: dict[str, Index]) -> Affine:
+    def _name(self, name: str, indices: dict[str, Index]) -> Affine:
         if name in self.sizes:
             return affine(self.sizes[name])
         if name in self.tensors:
@@ -87,15 +87,15 @@ class Frame:
         return result.constant
 
 
-def _product(x: Affine, y: Affine) -> Affine:
+def _multiply(x: Affine, y: Affine) -> Affine:
     if x.terms and y.terms:
         raise Wrong("TIR1304", f"({x}) * ({y}) is not affine")
     return x * y.constant if x.terms else y * x.constant
 
 
-def _quotient(x: Affine, y: Affine) -> Affine:
+def _divide(x: Affine, y: Affine) -> Affine:
     if x.terms or y.terms:
         raise Wrong("TIR1304", "only sizes are divided")
     if not y.constant:
         raise Wrong("TIR1304", "a size is divided by 0")
-    return affine(truncated(x.constant, y.constant))
+    return affine(truncating_quotient(x.constant, y.constant))

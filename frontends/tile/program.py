@@ -11,8 +11,8 @@ from tileir.builder.contraction import Function, Program, Tensor, element_and_sh
 from tileir.frontends import sources
 from tileir.frontends.extras import lark
 from tileir.frontends.sources import Source, Wrong
-from tileir.frontends.tile.contractions import contracted
-from tileir.frontends.tile.definitions import defined
+from tileir.frontends.tile.contractions import contraction_stage
+from tileir.frontends.tile.definitions import definition_stage
 from tileir.frontends.tile.frame import Frame
 
 
@@ -28,9 +28,9 @@ class TileFunction:
     def __call__(self, *arrays: Any, on: str | None = None, **options: Any) -> Any:
         """The outputs, one array or a tuple, for one array or number per input, on an executor.
         Raises CompilationError and LaunchError."""
-        return self.compiled(*arrays)(*arrays, on=on, **options)
+        return self.compile(*arrays)(*arrays, on=on, **options)
 
-    def compiled(self, *inputs: Any) -> Function:
+    def compile(self, *inputs: Any) -> Function:
         """The kernels for inputs as these: arrays, numbers, or pairs of element type and shape.
         Raises CompilationError and LaunchError."""
         frame = Frame(self.source)
@@ -42,7 +42,7 @@ class TileFunction:
         bound = [_bind(frame, node, item) for node, item in zip(parameters, inputs, strict=True)]
         for node in self.tree.children[3:]:
             with self.source.at(node):
-                statement = contracted if node.data == "contraction" else defined
+                statement = contraction_stage if node.data == "contraction" else definition_stage
                 frame.stages.append(statement(frame, node))
         outputs = tuple(self._output(frame, name) for name in self.outputs)
         program = Program(tuple(frame.stages), outputs)

@@ -23,7 +23,8 @@ AutotunerError = LaunchError
 
 
 class CompilationError(BuildError):
-    """A kernel that means nothing; `line` and `column` are those of its source file."""
+    """A kernel that is invalid or not supported; `line` and `column` are those of its source
+    file."""
 
 
 class OutOfResources(InfeasibleError):  # noqa: N818 - Triton's name

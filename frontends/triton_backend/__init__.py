@@ -1,5 +1,5 @@
-"""tileir as a backend of unmodified Triton, 3.3 to 3.9: of kernels for GPUs behind Triton's CUDA
-backend (TILEIR_IN_TRITON), and of kernels on the CPU (the backend `cpu`, TILEIR_TRITON_CPU).
+"""tileir as a backend of unmodified Triton, 3.3 to 3.9: for GPUs within Triton's CUDA
+backend (TILEIR_IN_TRITON), and on the CPU (the backend `cpu`, TILEIR_TRITON_CPU).
 
     import tileir.frontends.triton_backend as backend
 
@@ -52,9 +52,9 @@ def register() -> None:
     from tileir_triton import compiler, driver
     from tileir_triton.cpu import compiler as cpu_compiler, driver as cpu_driver
 
-    known: dict[str, Any] = backends
-    known.setdefault("tileir", Backend(compiler.TileirBackend, driver.TileirDriver))
-    known.setdefault("cpu", Backend(cpu_compiler.CPUBackend, cpu_driver.CPUDriver))
+    registry: dict[str, Any] = backends
+    registry.setdefault("tileir", Backend(compiler.TileirBackend, driver.TileirDriver))
+    registry.setdefault("cpu", Backend(cpu_compiler.CPUBackend, cpu_driver.CPUDriver))
 
 
 def use_cpu() -> None:

@@ -10,7 +10,7 @@ from tileir.frontends.triton_backend import register
 
 
 def main() -> int:
-    """Run the program named by the first argument, or the module behind `-m`."""
+    """Run the program named by the first argument, or the module after `-m`."""
     if len(sys.argv) < 2:
         print(__doc__, file=sys.stderr)
         return 2

@@ -45,7 +45,7 @@ class Carrier:
         return ptx
 
 
-def compiled(
+def compile_ttir(
     settings: Settings, text: str, metadata: dict[str, Any], options: Any, capability: int,
     instrumented: bool = False,
 ) -> Carrier | None:  # fmt: skip
@@ -59,7 +59,7 @@ def compiled(
         _left(metadata, name, options, "its name is not among those asked for", begin)
         return None
     try:
-        refused = _refused(options, instrumented)
+        refused = _refusal(options, instrumented)
         if refused:
             raise UnsupportedError(Diagnostic("TIR0706", refused))
         kernel = _through_tileir(text, name, options, capability)
@@ -78,7 +78,7 @@ def compiled(
         _left(metadata, name, options, reason, begin)
     else:
         metadata.update(_metadata(kernel))
-        _noted(metadata, name, "tileir", "", kernel.plan.num_warps, begin)
+        _record(metadata, name, "tileir", "", kernel.plan.num_warps, begin)
         return Carrier(kernel, str(kernel.tir_at("barriers")))
     return None
 
@@ -89,7 +89,7 @@ def kernel_name(text: str) -> str:
     return (result[1] or result[2]) if result else ""
 
 
-def _refused(options: Any, instrumented: bool) -> str:
+def _refusal(options: Any, instrumented: bool) -> str:
     """Why a kernel with these options is Triton's; '' where it is not."""
     if getattr(options, "instrumentation_mode", "") or instrumented:
         return "it is compiled with instrumentation"
@@ -162,10 +162,10 @@ def _metadata(kernel: CompiledKernel) -> dict[str, Any]:
 
 def _left(metadata: dict[str, Any], name: str, options: Any, reason: str, begin: float) -> None:
     """Note that Triton compiles the kernel."""
-    _noted(metadata, name, "triton", reason, options.num_warps, begin)
+    _record(metadata, name, "triton", reason, options.num_warps, begin)
 
 
-def _noted(
+def _record(
     metadata: dict[str, Any], name: str, compiler: str, reason: str, num_warps: int, begin: float
 ) -> None:
     version = tileir.__version__ if compiler == "tileir" else metadata.get("triton_version", "")

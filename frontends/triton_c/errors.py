@@ -7,7 +7,7 @@ from tileir.errors import BuildError, Diagnostic, LaunchError
 
 
 class CompilationError(BuildError):
-    """A program that means nothing."""
+    """An invalid program, at a line of its source."""
 
 
 class ProgramError(Exception):

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tileir.frontends.sources import truncated
+from tileir.frontends.sources import truncating_quotient
 from tileir.frontends.triton_c.errors import ProgramError
 
 
@@ -17,7 +17,7 @@ def _quotient(x: float, y: float) -> float:
         if y == 0:
             return x * math.copysign(math.inf, y)
         return x / y
-    return truncated(x, y)
+    return truncating_quotient(x, y)
 
 
 def _remainder(x: float, y: float) -> float:

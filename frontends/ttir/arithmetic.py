@@ -93,21 +93,21 @@ def _same(f: RegionReader, s: Statement) -> Expr:
     result = getattr(f.b, _SAME[s.name])(*f.operands(s), **options)
     if result.type is not s.result:
         raise UnsupportedStatement(f"{s.name} is of {result.type}, and stated to be of {s.result}")
-    return hinted(f, s, result)
+    return add_hints(f, s, result)
 
 
-def _rounded(f: RegionReader, s: Statement) -> Expr:
+def _with_rounding(f: RegionReader, s: Statement) -> Expr:
     name, rounding = _ROUNDED[s.name]
     return getattr(f.b, name)(*f.operands(s), rounding=rounding)
 
 
 def _cast(f: RegionReader, s: Statement) -> Expr:
     (x,) = f.operands(s)
-    return hinted(f, s, getattr(f.b, _CAST[s.name])(x, s.result))
+    return add_hints(f, s, getattr(f.b, _CAST[s.name])(x, s.result))
 
 
 RULES.update(dict.fromkeys(_SAME, _same))
-RULES.update(dict.fromkeys(_ROUNDED, _rounded))
+RULES.update(dict.fromkeys(_ROUNDED, _with_rounding))
 RULES.update(dict.fromkeys(_CAST, _cast))
 
 _HINTS = {
@@ -115,7 +115,7 @@ _HINTS = {
 }  # fmt: skip
 
 
-def hinted(f: RegionReader, s: Statement, expr: Expr) -> Expr:
+def add_hints(f: RegionReader, s: Statement, expr: Expr) -> Expr:
     """`expr` with what the attributes of its statement promise of it."""
     for name, op in _HINTS.items():
         values = s.options.get(name)
@@ -127,7 +127,7 @@ def hinted(f: RegionReader, s: Statement, expr: Expr) -> Expr:
 @rule("arith.constant")
 def _constant(f: RegionReader, s: Statement) -> Expr:
     written = [t.text for t in s.head if t.kind == "number" or t.text in ("true", "false")]
-    type = s.result if s.given else I1
+    type = s.result if s.result_types else I1
     if any(t.text == "[" for t in s.head):
         return _listed(f.b, type, written)
     if len(written) != 1:

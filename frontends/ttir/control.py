@@ -23,14 +23,14 @@ def _for(f: RegionReader, s: Statement) -> list[Held]:
     b.br(loop(low, *parts(begun)))
     b.enter(loop)
     i, *exprs = loop.parameters
-    held = assembled(kinds, exprs)
+    state = assembled(kinds, exprs)
     relation, promise = ("ult", "nuw") if "unsigned" in s.words else ("slt", "nsw")
     b.cond_br(b.icmp(i, high, predicate=relation)[0], body, done)
     b.enter(body)
-    following = f.inside([index, *carried], [i, *held]).yielded(s.regions[0])
+    following = f.inside([index, *carried], [i, *state]).run_region(s.regions[0])
     b.br(loop(b.add(i, step, overflow=promise), *following), **_requests(f, s))
     b.enter(done)
-    return held
+    return state
 
 
 def _requests(f: RegionReader, s: Statement) -> dict[str, int | bool]:
@@ -64,12 +64,12 @@ def _while(f: RegionReader, s: Statement) -> list[Held]:
     body, done = b.block("body"), b.block("done")
     b.br(loop(*parts(begun)))
     b.enter(loop)
-    going, *exprs = f.inside(names, assembled(kinds, loop.parameters)).yielded(before)
+    going, *exprs = f.inside(names, assembled(kinds, loop.parameters)).run_region(before)
     passed = assembled([kind for _, kind in after.parameters], exprs)
     b.cond_br(going, body, done)
     b.enter(body)
     inner = f.inside([n for n, _ in after.parameters], passed)
-    b.br(loop(*inner.yielded(after)), **_requests(f, s))
+    b.br(loop(*inner.run_region(after)), **_requests(f, s))
     b.enter(done)
     return passed
 
@@ -78,16 +78,16 @@ def _while(f: RegionReader, s: Statement) -> list[Held]:
 def _if(f: RegionReader, s: Statement) -> list[Held]:
     b = f.b
     (condition,) = f.operands(s)
-    join = b.block("join", *part_types(s.given))
+    join = b.block("join", *part_types(s.result_types))
     then = b.block("then")
     otherwise = b.block("else") if len(s.regions) > 1 else None
     b.cond_br(condition, then, otherwise or join)
     for block, region in zip((then, otherwise), s.regions, strict=False):
         assert block is not None
         b.enter(block)
-        b.br(join(*f.inside().yielded(region)))
+        b.br(join(*f.inside().run_region(region)))
     b.enter(join)
-    return assembled(s.given, join.parameters)
+    return assembled(s.result_types, join.parameters)
 
 
 @rule("cf.br")
@@ -108,7 +108,7 @@ def _cond_br(f: RegionReader, s: Statement) -> None:
 
 
 def _successors(f: RegionReader, s: Statement) -> list[tuple[Any, list[Expr]]]:
-    """Blocks, each with the values behind it."""
+    """Successor blocks, each with its arguments."""
     successors: list[tuple[Any, list[Expr]]] = []
     for token in s.head:
         if token.kind == "block":
@@ -166,6 +166,6 @@ def _combiner(f: RegionReader, region: Region) -> str | Callable[..., Any]:
             return _NAMED[op.name]
 
     def combine(*places: Expr) -> tuple[Expr, ...]:
-        return tuple(f.alone(names, places).yielded(region))
+        return tuple(f.alone(names, places).run_region(region))
 
     return combine

@@ -65,11 +65,11 @@ class _Tiles(RegionReader):
     guarded: bool = False
 
     def value(self, name: str) -> Expr:
-        """The value of that name, for every element. Raises Refused."""
+        """The value of that name, for every element. Raises UnsupportedStatement."""
         value = RegionReader.value(self, name)
         if shape_of(value.type):
             return value
-        return self.b.splat(value, _tiled(value.type, self.shape))
+        return self.b.splat(value, _tile_type(value.type, self.shape))
 
     def results_of(self, region: Region) -> list[Expr]:
         """What a region gives, of one block or several, each entered from those before it."""
@@ -85,14 +85,14 @@ class _Tiles(RegionReader):
             here = always if section is first else self._enter(section, ways.pop(section.label))
             result += self._through(section, here, ways)
             self.guarded = True
-        return self._joined(result)
+        return self._merge(result)
 
     def _enter(self, section: Section, ways: Sequence[tuple[Expr, list[Expr]]]) -> Expr:
         """Which elements come to a block, whose parameters get their values."""
         if not ways:
             raise UnsupportedStatement("a loop in a function of elements is not read here")
         names = [n for n, _ in section.parameters]
-        self.values.update(zip(names, self._joined(ways), strict=True))
+        self.values.update(zip(names, self._merge(ways), strict=True))
         here = ways[0][0]
         for other, _ in ways[1:]:
             here = self.b.or_(here, other)
@@ -125,7 +125,7 @@ class _Tiles(RegionReader):
             ways[label].append((mask, arguments))
         return []
 
-    def _joined(self, ways: Sequence[tuple[Expr, list[Expr]]]) -> list[Expr]:
+    def _merge(self, ways: Sequence[tuple[Expr, list[Expr]]]) -> list[Expr]:
         """Each element's own of what several ways give."""
         if not ways:
             raise UnsupportedStatement("a function of elements gives nothing")
@@ -139,11 +139,11 @@ class _Tiles(RegionReader):
         for s in statements:
             if s.name == "scf.if":
                 names = [n if k == 1 else f"{n}#{i}" for n, k in s.results for i in range(k)]
-                self.values.update(zip(names, self._chosen(s), strict=True))
+                self.values.update(zip(names, self._select_results(s), strict=True))
             else:
-                self.run([self._lifted(s)])
+                self.run([self._lift(s)])
 
-    def _chosen(self, s: Statement) -> list[Expr]:
+    def _select_results(self, s: Statement) -> list[Expr]:
         """What `scf.if` gives each element."""
         condition = self.value(s.operands[0])
         then, otherwise = (
@@ -153,18 +153,21 @@ class _Tiles(RegionReader):
         pairs = zip(then, otherwise, strict=True)
         return [x if x is y else self.b.select(condition, x, y) for x, y in pairs]
 
-    def _lifted(self, s: Statement) -> Statement:
+    def _lift(self, s: Statement) -> Statement:
         """A statement on elements as one on tiles of them."""
         if s.regions:
             raise UnsupportedStatement(f"{s.name} in a function of elements is not read here")
         if self.guarded and s.name in _DIVISIONS:
             raise UnsupportedStatement(f"{s.name} for some elements only is not read here")
-        types = ([_tiled(t, self.shape) for t in kinds] for kinds in (s.taken, s.given))
-        taken, given = types
-        return attrs.evolve(s, taken=taken, given=given)
+        types = (
+            [_tile_type(t, self.shape) for t in kinds]
+            for kinds in (s.operand_types, s.result_types)
+        )
+        operand_types, result_types = types
+        return attrs.evolve(s, operand_types=operand_types, result_types=result_types)
 
 
-def _tiled(kind: Type, shape: tuple[int, ...]) -> Type:
+def _tile_type(kind: Type, shape: tuple[int, ...]) -> Type:
     if not isinstance(kind, (Scalar, Pointer)):
         raise UnsupportedStatement(f"a function of elements has a {kind}")
     return tile(kind, shape)

@@ -36,11 +36,11 @@ RULES: dict[str, Rule] = {}
 def rule(*names: str) -> Callable[[Rule], Rule]:
     """The rule of the ops `names`."""
 
-    def kept(apply: Rule) -> Rule:
+    def register(apply: Rule) -> Rule:
         RULES.update(dict.fromkeys(names, apply))
         return apply
 
-    return kept
+    return register
 
 
 @attrs.define(eq=False)
@@ -77,7 +77,8 @@ class RegionReader:
         return [self.value(name) for name in s.operands]
 
     def inside(self, names: Sequence[str] = (), values: Sequence[Held] = ()) -> RegionReader:
-        """The frame of a region whose parameters `names` have `values`. Raises Refused."""
+        """The frame of a region whose parameters `names` have `values`. Raises
+        UnsupportedStatement."""
         if len(names) != len(values):
             raise UnsupportedStatement(
                 f"a region of {len(names)} parameters is given {len(values)}"
@@ -105,9 +106,9 @@ class RegionReader:
         """Carry out `statements`. Raises CompilationError."""
         for s in statements:
             with self._at(s):
-                self._bind(s, self._applied(s))
+                self._bind(s, self._apply(s))
 
-    def yielded(self, region: Region) -> list[Expr]:
+    def run_region(self, region: Region) -> list[Expr]:
         """Carry out all of a region but its last statement; what that names, with the parts of
         block pointers."""
         if not region.statements:
@@ -120,7 +121,7 @@ class RegionReader:
         with self._at(last):
             return parts([self.held(name) for name in last.operands])
 
-    def _applied(self, s: Statement) -> Any:
+    def _apply(self, s: Statement) -> Any:
         apply = RULES.get(s.name)
         if apply is None:
             raise UnsupportedStatement(f"op {s.name} is not read here", "TIR1001")
@@ -133,7 +134,7 @@ class RegionReader:
         names = [n if k == 1 else f"{n}#{i}" for n, k in s.results for i in range(k)]
         if names and len(names) != len(result):
             raise UnsupportedStatement(f"{s.name} has {len(result)} results, not {len(names)}")
-        if s.taken and len(s.given) == len(result):
+        if s.operand_types and len(s.result_types) == len(result):
             _check_types(s, result)
         for name, x in zip(names, result, strict=False):
             if self.values.maps[0].setdefault(name, x) is not x:
@@ -159,7 +160,7 @@ class RegionReader:
 
 
 def _check_types(s: Statement, exprs: Sequence[Held]) -> None:
-    for x, stated in zip(exprs, s.given, strict=True):
+    for x, stated in zip(exprs, s.result_types, strict=True):
         if x.type is not stated:
             raise UnsupportedStatement(
                 f"the result of {s.name} is {x.type}, and stated to be {stated}"

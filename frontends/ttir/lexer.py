@@ -29,7 +29,7 @@ _PATTERN = re.compile(
 
 @attrs.frozen
 class Token:
-    """A piece of the text: what it is, its characters, and where it stands."""
+    """A token: its kind, its characters, and its position."""
 
     kind: str
     text: str

@@ -29,9 +29,9 @@ def function_of(symbol: str) -> Function | None:
         return _OTHERS[name]
     rounding = _ROUNDED.fullmatch(name)
     names = (name, name.removesuffix("f"), name.removesuffix("d"))
-    for known in (f"{rounding[1]}_{rounding[2]}",) if rounding else names:
+    for symbol in (f"{rounding[1]}_{rounding[2]}",) if rounding else names:
         try:
-            return Function(getattr(libdevice, known))
+            return Function(getattr(libdevice, symbol))
         except AttributeError:
             continue
     return None

@@ -20,24 +20,24 @@ class Locations:
 
     def __init__(self, text: str) -> None:
         self._table = dict(_ENTRY.findall(text))
-        self._known: dict[str, Location | None] = {}
+        self._cache: dict[str, Location | None] = {}
 
     def of(self, inside: Sequence[Token]) -> Location | None:
         """The place that the tokens in the parentheses of `loc(...)` name."""
-        return self._found("".join(t.text for t in inside), _DEEP)
+        return self._lookup("".join(t.text for t in inside), _DEEP)
 
-    def _found(self, text: str, depth: int) -> Location | None:
-        if text not in self._known:
-            self._known[text] = self._solved(text, depth)
-        return self._known[text]
+    def _lookup(self, text: str, depth: int) -> Location | None:
+        if text not in self._cache:
+            self._cache[text] = self._resolve(text, depth)
+        return self._cache[text]
 
-    def _solved(self, text: str, depth: int) -> Location | None:
+    def _resolve(self, text: str, depth: int) -> Location | None:
         stated = _PLACE.search(text)
         if stated:
             # MLIR counts columns from 1, Triton gives some as 0.
             return Location(stated[1], int(stated[2]), max(int(stated[3]), 1))
         for name in _NAME.findall(text) if depth else ():
-            location = self._found(self._table.get(name, ""), depth - 1)
+            location = self._lookup(self._table.get(name, ""), depth - 1)
             if location is not None:
                 return location
         return None

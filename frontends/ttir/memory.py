@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tileir.builder import Expr
-from tileir.frontends.ttir.arithmetic import hinted
+from tileir.frontends.ttir.arithmetic import add_hints
 from tileir.frontends.ttir.block_pointers import BlockPointer, parts
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RegionReader, rule
 from tileir.frontends.ttir.nodes import Statement
-from tileir.frontends.ttir.types import block_pointer_type, described
+from tileir.frontends.ttir.types import block_pointer_type, parse_descriptor
 from tileir.types import (
     I1,
     I16,
@@ -36,7 +36,7 @@ _POLICY = re.compile(r"(cache_modifier|eviction_policy) = (\w+)")
 
 @rule("tt.addptr")
 def _addptr(f: RegionReader, s: Statement) -> Expr:
-    return hinted(f, s, f.b.getelementptr(*f.operands(s)))
+    return add_hints(f, s, f.b.getelementptr(*f.operands(s)))
 
 
 @rule("tt.load")
@@ -175,7 +175,7 @@ def _atomic_load(f: RegionReader, s: Statement) -> Expr:
 
 @rule("tt.atomic_store")
 def _atomic_store(f: RegionReader, s: Statement) -> None:
-    """As an exchange whose result nobody uses."""
+    """As an exchange whose result is unused."""
     pointer, value, *mask = f.operands(s)
     bits = _integers(f, pointer)
     kind = tile(_pointee(bits), shape_of(bits.type))
@@ -260,7 +260,7 @@ def _make_descriptor(f: RegionReader, s: Statement) -> Expr:
     if not isinstance(kind, Descriptor):
         if not isinstance(kind, Tile):
             raise UnsupportedStatement(f"a descriptor is of blocks, not of {kind}")
-        kind = described(f"<{kind}>")
+        kind = parse_descriptor(f"<{kind}>")
     padding = s.options.get("padding", 1)
     pairs = list(zip(extents, strides, strict=True))
     return f.b.make_descriptor(base, kind, pairs, padding=_PADDINGS.get(padding, "zero"))
@@ -295,7 +295,7 @@ def _descriptor_reduce(f: RegionReader, s: Statement) -> None:
 
 
 def _whole(descriptor: Expr, value: Expr) -> Expr:
-    """`value` at the shape of the blocks, which may have dimensions of extent 1 beside."""
+    """`value` at the shape of the blocks, which may have additional dimensions of extent 1."""
     kind = descriptor.type
     if not isinstance(kind, Descriptor):
         raise UnsupportedStatement(f"a descriptor is needed, not {kind}")

@@ -1,4 +1,4 @@
-"""A TTIR text taken apart: statements with their regions, none of them understood yet."""
+"""The syntax tree of a TTIR text: statements with their regions, not interpreted yet."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tileir.types import Type
 class Statement:
     """`%a, %b = name HEAD {attributes} (regions) : TAIL`.
 
-    `head` are the tokens between the name and the types, `options` what it says as `word = word`
-    and in braces, `taken` and `given` the types before and after the arrow (`given` all types where
-    there is no arrow)."""
+    `head` are the tokens between the name and the types, `options` the attributes, of the form
+    `word = word` and in braces. `operand_types` and `result_types` are the types before and after
+    the arrow; without an arrow `result_types` are all types."""
 
     name: str
     results: list[tuple[str, int]]
@@ -27,8 +27,8 @@ class Statement:
     source: Location | None = None
     head: list[Token] = attrs.field(factory=list[Token])
     options: dict[str, Any] = attrs.field(factory=dict[str, Any])
-    taken: list[Stated] = attrs.field(factory=list[Stated])
-    given: list[Stated] = attrs.field(factory=list[Stated])
+    operand_types: list[Stated] = attrs.field(factory=list[Stated])
+    result_types: list[Stated] = attrs.field(factory=list[Stated])
     regions: list[Region] = attrs.field(factory=list[Any])
     exact: bool = False
 
@@ -44,7 +44,7 @@ class Statement:
 
     @property
     def symbol(self) -> str:
-        """The function that the head names. Raises Refused."""
+        """The function that the head names. Raises UnsupportedStatement."""
         if not self.symbols:
             raise UnsupportedStatement(f"{self.name} names no function")
         return self.symbols[0]
@@ -56,16 +56,16 @@ class Statement:
 
     @property
     def result(self) -> Type:
-        """The type of the result. Raises Refused."""
-        if not self.given:
+        """The type of the result. Raises UnsupportedStatement."""
+        if not self.result_types:
             raise UnsupportedStatement(f"{self.name} states no type")
-        kind = self.given[-1]
+        kind = self.result_types[-1]
         if isinstance(kind, BlockPointerType):
             raise UnsupportedStatement(f"{self.name} of {kind} is not read here")
         return kind
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """The attribute `name`. Raises Refused."""
+        """The attribute `name`. Raises UnsupportedStatement."""
         option = self.options.get(name, default)
         if not isinstance(option, int):
             raise UnsupportedStatement(f"{self.name} needs an integer {name}")
@@ -103,7 +103,7 @@ class Region:
 
     @property
     def statements(self) -> list[Statement]:
-        """Those of a region of one block. Raises Refused."""
+        """Those of a region of one block. Raises UnsupportedStatement."""
         if len(self.sections) != 1:
             raise UnsupportedStatement("a region of several blocks is not read here")
         return self.sections[0].statements

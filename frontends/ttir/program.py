@@ -41,7 +41,7 @@ def read(
 ) -> Module:
     """The module of a TTIR text, verified: its public functions as kernels, with their names.
     `options` are settings of the kernels (`num_warps`), which TTIR does not state;
-    `enable_fp_fusion` lets products and sums become one operation with one rounding.
+    `enable_fp_fusion` allows contraction of a multiplication and an addition into an fma.
 
     `masked_off` is what a load gives where its mask is false and the program names no value:
     `zero`, as Triton's compiler has it, or `undefined`, as its language has it. `overlapped`: the
@@ -97,7 +97,7 @@ def _check_parameters(function: Function) -> None:
 
 
 def _callees_first(functions: list[Function], by_name: dict[str, Function]) -> list[Function]:
-    """What kernels reach, each behind what it calls. Raises CompilationError for recursion."""
+    """The functions that kernels reach, callees first. Raises CompilationError for recursion."""
     result: dict[str, Function] = {}
     under_way: set[str] = set()
 
@@ -107,7 +107,7 @@ def _callees_first(functions: list[Function], by_name: dict[str, Function]) -> l
         if function.name in under_way:
             raise error_at(f"@{function.name} calls itself", function.place)
         under_way.add(function.name)
-        for name in filter(by_name.__contains__, _called(function.region)):
+        for name in filter(by_name.__contains__, _callees(function.region)):
             visit(by_name[name])
         result[function.name] = function
 
@@ -117,7 +117,7 @@ def _callees_first(functions: list[Function], by_name: dict[str, Function]) -> l
     return list(result.values())
 
 
-def _called(region: Region) -> list[str]:
+def _callees(region: Region) -> list[str]:
     """Names of the functions that a region calls."""
     result: list[str] = []
     for section in region.sections:
@@ -125,7 +125,7 @@ def _called(region: Region) -> list[str]:
             if s.name == "tt.call":
                 result += s.symbols
             for inner in s.regions:
-                result += _called(inner)
+                result += _callees(inner)
     return result
 
 

@@ -10,7 +10,12 @@ from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement,
 from tileir.frontends.ttir.lexer import Token
 from tileir.frontends.ttir.locations import Locations
 from tileir.frontends.ttir.nodes import Function, Region, Section, Statement
-from tileir.frontends.ttir.types import BlockPointerType, Stated, described, stated
+from tileir.frontends.ttir.types import (
+    BlockPointerType,
+    Stated,
+    parse_descriptor,
+    parse_stated_type,
+)
 from tileir.types import shape_of
 
 _OPENING = {"(": ")", "[": "]", "<": ">", "{": "}"}
@@ -48,10 +53,10 @@ class Reader:
     def expect(self, text: str) -> Token:
         """Pass `text`, which has to come."""
         if self.next.text != text:
-            raise self.unexpected(f"{text!r} is expected")
+            raise self.unexpected_token(f"{text!r} is expected")
         return self.take()
 
-    def unexpected(self, why: str) -> CompilationError:
+    def unexpected_token(self, why: str) -> CompilationError:
         """The error that the token that comes does not belong there."""
         shown = "the end" if self.next.kind == "eof" else repr(self.next.text)
         return error_at(f"{shown} does not belong here: {why}", self.at(self.next))
@@ -65,7 +70,7 @@ class Reader:
         while self.next.kind == "end":
             self.take()
 
-    def balanced(self) -> list[Token]:
+    def bracketed_tokens(self) -> list[Token]:
         """An opening bracket and all up to the one that closes it."""
         first, tokens = self.next, []
         waiting: list[str] = []
@@ -88,10 +93,10 @@ class Reader:
         first = self.next
         text = self.take().text if first.kind in ("kind", "word") else ""
         if self.next.text == "<":
-            text += "".join(t.text for t in self.balanced())
+            text += "".join(t.text for t in self.bracketed_tokens())
         try:
             tensor = text.startswith("<") and "x" in text
-            return described(text) if tensor else stated(text)
+            return parse_descriptor(text) if tensor else parse_stated_type(text)
         except UnsupportedStatement as refused:
             raise error_at(refused.message, self.at(first), refused.code) from None
 
@@ -114,7 +119,7 @@ class Reader:
         self.skip_ends()
         while not self.accept("}"):
             if self.next.kind not in ("word", "string"):
-                raise self.unexpected("a name of an attribute is expected")
+                raise self.unexpected_token("a name of an attribute is expected")
             name = self.take().text.strip('"')
             attributes[name] = self.attribute() if self.accept("=") else True
             self.accept(",")
@@ -127,24 +132,24 @@ class Reader:
         if token.text in ("dense", "array"):
             return self._numbers()
         if token.text in ("{", "["):
-            return "".join(t.text for t in self.balanced())
+            return "".join(t.text for t in self.bracketed_tokens())
         self.take()
         if token.kind == "hash":
             return token.text + self._rest()
         if self.accept(":"):
             self.type()
-        return _known(token)
+        return _literal(token)
 
     def _rest(self) -> str:
         if self.next.text != "<":
             return ""
-        return " ".join(t.text for t in self.balanced())
+        return " ".join(t.text for t in self.bracketed_tokens())
 
     def _numbers(self) -> list[Any]:
         """`dense<16> : tensor<1xi32>`, `dense<[16, 1]> : ...`, `array<i32: 1, 0>`."""
         self.take()
-        inside = self.balanced()[1:-1]
-        result = [_known(t) for t in inside if t.kind == "number" or t.text in ("true", "false")]
+        inside = self.bracketed_tokens()[1:-1]
+        result = [_literal(t) for t in inside if t.kind == "number" or t.text in ("true", "false")]
         kind = self.type() if self.accept(":") else None
         shape = () if kind is None or isinstance(kind, BlockPointerType) else shape_of(kind)
         return result * shape[0] if len(result) == 1 and shape else result
@@ -195,7 +200,7 @@ class Reader:
         if self.next.text != "loc":
             return None
         self.take()
-        return self.locations.of(self.balanced()[1:-1])
+        return self.locations.of(self.bracketed_tokens()[1:-1])
 
     def statement(self) -> Statement:
         """An op and its regions, up to the end of a line."""
@@ -205,7 +210,7 @@ class Reader:
             raise error_at("a function within a function is not read here", self.at(name))
         if name.kind not in ("word", "string"):
             self.place -= 1
-            raise self.unexpected("a statement is expected")
+            raise self.unexpected_token("a statement is expected")
         statement = Statement(name.text.strip('"'), results, self.at(name))
         while self.next.kind not in ("end", "eof") and self.next.text not in ("}",):
             self._part(statement)
@@ -218,7 +223,7 @@ class Reader:
         while self.next.kind == "word":
             self.take()
         if self.next.kind != "symbol":
-            raise self.unexpected("the name of a function is expected")
+            raise self.unexpected_token("the name of a function is expected")
         function = Function(self.take().text[1:].strip('"'), public, self.at(start))
         self._signature(function)
         if self.accept("->"):
@@ -233,7 +238,7 @@ class Reader:
         self.expect("(")
         while not self.accept(")"):
             if self.next.kind != "value":
-                raise self.unexpected("a parameter is expected")
+                raise self.unexpected_token("a parameter is expected")
             name = self.take().text
             self.expect(":")
             kind = self.type()
@@ -261,7 +266,7 @@ class Reader:
             elif self.next.kind == "end":
                 self.take()
             else:
-                raise self.unexpected("a module or tt.func is expected")
+                raise self.unexpected_token("a module or tt.func is expected")
         return functions
 
     def _entry(self) -> None:
@@ -291,7 +296,7 @@ class Reader:
 
     def _count(self) -> int:
         if not self.next.text.isdecimal() or len(self.next.text) > 4:
-            raise self.unexpected("a number of results is expected")
+            raise self.unexpected_token("a number of results is expected")
         return int(self.take().text)
 
     def _part(self, statement: Statement) -> None:
@@ -314,11 +319,11 @@ class Reader:
         elif token.kind == "word" and following.text == "=":
             self.take()
             self.take()
-            statement.options[token.text] = _known(self.take())
+            statement.options[token.text] = _literal(self.take())
         elif token.text == "dense" and following.text == "<":
             statement.head.append(token)
             self.take()
-            statement.head += self.balanced()
+            statement.head += self.bracketed_tokens()
         else:
             statement.head.append(self.take())
 
@@ -336,16 +341,16 @@ class Reader:
             self.expect(">")
 
     def _types(self, statement: Statement) -> None:
-        """`: taken -> given`, of which either may be missing, `to` for the arrow."""
+        """`: operand types -> result types`, of which either may be missing, `to` for the arrow."""
         if self.accept(":"):
-            statement.given = self.types()
+            statement.result_types = self.types()
         while self.next.kind == "arrow" or self.next.text == "to":
             self.take()
-            statement.taken = statement.taken or statement.given
-            statement.given = self.types()
+            statement.operand_types = statement.operand_types or statement.result_types
+            statement.result_types = self.types()
 
 
-def _known(token: Token) -> Any:
+def _literal(token: Token) -> Any:
     if token.kind == "string":
         return token.text[1:-1]
     if token.text in ("true", "false"):

@@ -1,11 +1,11 @@
-"""Shapes, products, program ids, and what is seen outside."""
+"""Shape ops, dots, program ids, and ops with effects outside of the kernel."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tileir.builder import Expr
-from tileir.frontends.ttir.arithmetic import hinted
+from tileir.frontends.ttir.arithmetic import add_hints
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RULES, RegionReader, rule
 from tileir.frontends.ttir.nodes import Statement
@@ -14,7 +14,7 @@ from tileir.types import F8E8M0, F32, I8, Scalar, element_of, shape_of, tile
 
 @rule("tt.get_program_id")
 def _program_id(f: RegionReader, s: Statement) -> Expr:
-    return hinted(f, s, f.b.program_id(axis=_axis(s)))
+    return add_hints(f, s, f.b.program_id(axis=_axis(s)))
 
 
 @rule("tt.get_num_programs")
@@ -31,13 +31,13 @@ def _axis(s: Statement) -> int:
 @rule("tt.make_range")
 def _make_range(f: RegionReader, s: Statement) -> Expr:
     result = f.b.arange(s.integer("start"), s.integer("end"))
-    return hinted(f, s, result)
+    return add_hints(f, s, result)
 
 
 @rule("tt.splat")
 def _splat(f: RegionReader, s: Statement) -> Expr:
     (x,) = f.operands(s)
-    return hinted(f, s, f.b.splat(x, s.result))
+    return add_hints(f, s, f.b.splat(x, s.result))
 
 
 @rule("tt.unsplat")
@@ -49,7 +49,7 @@ def _unsplat(f: RegionReader, s: Statement) -> Expr:
 @rule("tt.broadcast")
 def _broadcast(f: RegionReader, s: Statement) -> Expr:
     (x,) = f.operands(s)
-    return hinted(f, s, x.broadcast_to(*shape_of(s.result)))
+    return add_hints(f, s, x.broadcast_to(*shape_of(s.result)))
 
 
 @rule("tt.reshape", "tt.view")
@@ -61,7 +61,7 @@ def _reshape(f: RegionReader, s: Statement) -> Expr:
 @rule("tt.expand_dims")
 def _expand_dims(f: RegionReader, s: Statement) -> Expr:
     (x,) = f.operands(s)
-    return hinted(f, s, x.reshape(*shape_of(s.result)))
+    return add_hints(f, s, x.reshape(*shape_of(s.result)))
 
 
 @rule("tt.trans")
@@ -98,7 +98,7 @@ def _histogram(f: RegionReader, s: Statement) -> Expr:
     return f.b.histogram(x, s.result, *mask)
 
 
-# Products -------------------------------------------------------------------------------------
+# Dots -----------------------------------------------------------------------------------------
 
 
 @rule("tt.dot")
@@ -160,15 +160,15 @@ def _assume(f: RegionReader, s: Statement) -> None:
 
 @rule("tt.print")
 def _print(f: RegionReader, s: Statement) -> None:
-    f.b.print(f.operands(s), prefix=_said(s), hex=bool(s.options.get("hex", False)))
+    f.b.print(f.operands(s), prefix=_message(s), hex=bool(s.options.get("hex", False)))
 
 
 @rule("tt.assert")
 def _assert(f: RegionReader, s: Statement) -> None:
-    f.b.assert_(*f.operands(s), message=_said(s))
+    f.b.assert_(*f.operands(s), message=_message(s))
 
 
-def _said(s: Statement) -> str:
+def _message(s: Statement) -> str:
     result = [t.text[1:-1] for t in s.head if t.kind == "string"]
     return result[0].strip().removesuffix(":") if result else ""
 
@@ -186,7 +186,7 @@ def _inline_asm(f: RegionReader, s: Statement) -> Any:
     if text.startswith("griddepcontrol.") and not s.operands:
         return _dependency(f, s, text)
     return f.b.inline_asm(
-        s.given, f.operands(s), text=text, constraints=str(s.options["constraints"]),
+        s.result_types, f.operands(s), text=text, constraints=str(s.options["constraints"]),
         pure=bool(s.options.get("pure", False)), pack=s.integer("packed_element", 1),
     )  # fmt: skip
 

@@ -45,18 +45,18 @@ def block_pointer_type(block: Tile) -> BlockPointerType:
     return BlockPointerType(block)
 
 
-def stated(text: str) -> Stated:
+def parse_stated_type(text: str) -> Stated:
     """The type written as `text`, without spaces; types of block pointers too. Raises
     UnsupportedStatement."""
     if text.startswith("!tt.ptr<tensor<") and text.endswith(">"):
-        block = typed(text.removeprefix("!tt.ptr<")[:-1])
+        block = parse_type(text.removeprefix("!tt.ptr<")[:-1])
         if isinstance(block, Tile):
             return block_pointer_type(block)
-    return typed(text)
+    return parse_type(text)
 
 
-def typed(text: str) -> Type:
-    """The type written as `text`, without spaces. Raises Refused."""
+def parse_type(text: str) -> Type:
+    """The type written as `text`, without spaces. Raises UnsupportedStatement."""
     if text.count("<") > _DEEPEST:
         raise UnsupportedStatement(f"types are nested at most {_DEEPEST} deep")
     result = _TENSOR.fullmatch(text)
@@ -71,22 +71,22 @@ def typed(text: str) -> Type:
         inside = text[text.index("<") + 1 : -1]
         return pointer(_element(re.sub(r",\d+$", "", inside)))
     if text.startswith("!tt.tensordesc<"):
-        return described(text.removeprefix("!tt.tensordesc"))
+        return parse_descriptor(text.removeprefix("!tt.tensordesc"))
     raise UnsupportedStatement(f"type {text} is not read here")
 
 
 def _element(text: str) -> Element:
-    element = typed(text)
+    element = parse_type(text)
     if not isinstance(element, (Scalar, Pointer)):
         raise UnsupportedStatement(f"elements are numbers or pointers, not {text}")
     return element
 
 
-def described(text: str) -> Descriptor:
+def parse_descriptor(text: str) -> Descriptor:
     """The type of a descriptor of blocks `<16x32xf16>` or `<tensor<16x32xf16>>`. A sign of its
-    element is dropped. Raises Refused."""
+    element is dropped. Raises UnsupportedStatement."""
     inside = text[1:-1] if text.startswith("<tensor<") else text
-    block = typed(re.sub(r"x[su]i(\d+)", r"xi\1", inside))
+    block = parse_type(re.sub(r"x[su]i(\d+)", r"xi\1", inside))
     if not isinstance(block, Tile):
         raise UnsupportedStatement(f"a descriptor is of blocks, not of {text}")
     return Descriptor(block)

@@ -78,6 +78,7 @@ def test_attention_takes_no_more_than_its_buffers(rows: int, width: int, warps: 
     assert len(rooms) == 2, "the factor before the loop and the sum behind it pass"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [4, 8])
 def test_attention_on_the_machine_of_threads(warps: int) -> None:
     done = compiled(attention(64, 32, 32), warps)

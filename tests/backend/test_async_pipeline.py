@@ -89,7 +89,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("prefetch_operands", [True, False])
 @pytest.mark.parametrize("stages", [None, 2, 3, 4])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}-{c[4]}")
@@ -105,6 +105,7 @@ def test_threads_agree(case, stages, prefetch_operands):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [1, 4])
 def test_an_operand_that_is_scaled_is_copied_ahead(warps):
     """And a store in the loop of what it has added up, to memory promised apart."""
@@ -152,6 +153,7 @@ def test_a_product_before_the_loads_of_another():
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}-{c[4]}")
 def test_the_pass_keeps_the_meaning_and_prints(case):
     element, total, block, (m, n, k), transposed = case
@@ -199,6 +201,7 @@ def test_stages_of_1_leave_the_loop_alone():
     assert "gpu.async_copy" not in print_module(done)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_multiply_adds_read_16_bytes_of_both_factors(transposed):
     module = matmul(F32, F32, (64, 64, 32), transposed=transposed)
@@ -208,6 +211,7 @@ def test_multiply_adds_read_16_bytes_of_both_factors(transposed):
     assert "ld.shared.v2" not in ptx
 
 
+@pytest.mark.slow
 def test_a_limit_of_registers_reaches_the_assembler():
     module = matmul(F32, F32, (64, 64, 16))
     free = compile_kernel(module, "sm_80", Options(num_warps=4, num_stages=2))
@@ -217,7 +221,7 @@ def test_a_limit_of_registers_reaches_the_assembler():
     assert limited.metadata.registers <= 80 < free.metadata.registers
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["tf32", "tf32x3", "bf16x3"])
 @pytest.mark.parametrize("prefetch_operands", [True, False])
 @pytest.mark.parametrize("columns", [64, 16])

@@ -24,7 +24,7 @@ def adding(element, *, read, masked=False):
     return b.module()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("element", "target", "expected"),
     [(F32, "sm_90", "add.v4.f32"), (F16, "sm_90", "add.noftz.v4.f16x2"),
@@ -45,6 +45,7 @@ def test_neighbours_are_added_together(element, target, expected, masked):
     np.testing.assert_array_equal(*(x[0].astype(np.float32) for x in (mine, theirs)))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("element", [F32, F16, BF16])
 def test_old_values_of_neighbours(element):
     module = adding(element, read=True)

@@ -52,7 +52,7 @@ def threaded(module, arguments, **options):
 SAMPLE = sorted(TABLE)[:: max(1, len(TABLE) // 450)]
 
 
-@pytest.mark.sampled(35)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_threads_agree_with_the_interpreter(name):
     cell, seed = TABLE[name], len(name)

@@ -164,7 +164,7 @@ def reaches(low: Any, high: Any) -> bool:
     return bool(((low == low[0] | moving) & (high == high.max())).any())
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CASES)
 def test_where_registers_lie_and_when(name: str) -> None:
     """In each round a register lies for certain, never, or as its threads say; nothing is asked
@@ -255,6 +255,7 @@ VECTORS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("source", "target", "element", "widths"), VECTORS)
 def test_accesses_are_as_wide_as_neighbours_allow(
     source: Layout, target: Layout, element: Element, widths: tuple[int, int]

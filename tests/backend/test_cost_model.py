@@ -230,7 +230,7 @@ def loaded(name, kind, shape):
   %{name}.v = load {kind}<{extents}> %{name}.p"""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [(3, 5, 9, 7), (2, 12, 40, 24), (1, 33, 5, 100)], ids=str)
 @pytest.mark.parametrize("warps", [1, 4])
 def test_products_of_odd_shapes(shape, warps):

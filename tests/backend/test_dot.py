@@ -72,7 +72,7 @@ def kinds_of(factor, total, m, n, k, batch=()):
     return tile(factor, (*batch, m, k)), tile(factor, (*batch, k, n)), tile(total, (*batch, m, n))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("warps", [1, 4, 6])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("pair", FLOATS, ids=lambda p: f"{p[0]}-{p[1]}")
@@ -81,7 +81,7 @@ def test_floats(pair, shape, warps):
     check(product(*kinds), kinds, num_warps=warps)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", [(F16, F32), (F32, F32), (F64, F64)], ids=str)
 @pytest.mark.parametrize("warps", [1, 8])
 def test_batches(pair, warps):
@@ -97,6 +97,7 @@ def test_precisions(precision, shape):
     check(product(*kinds, precision=precision), kinds, FACTOR[precision], num_warps=4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("signs", [(True, True), (False, True), (True, False), (False, False)])
 def test_integers(signs):
     for shape in ((16, 8, 32), (20, 12, 33)):

@@ -289,6 +289,7 @@ FEW = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("c", FEW, ids=range(len(FEW)))
 def test_staged_convolutions_mean_what_they_meant(c: Convolution) -> None:
     """On images that blocks do not divide."""
@@ -311,6 +312,7 @@ def allocated(module: Any) -> list[int]:
     return [SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle).bytes for op in made]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("c", FEW[:3], ids=range(3))
 def test_buffers_fit_where_they_are_allowed(c: Convolution) -> None:
     """A buffer takes no more than it may, and where all of it fits, what it would take anyway."""

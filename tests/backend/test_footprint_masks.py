@@ -85,6 +85,7 @@ MASKS: dict[str, tuple[str, Callable[[Any, Any, int, int], Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MASKS)
 def test_what_masks_ask_of_rows_and_columns(name: str) -> None:
     """Whatever the numbers, what is staged is masked alike, and nothing more is read."""
@@ -117,6 +118,7 @@ OUTPUTS: dict[str, tuple[str, Callable[[Any, Any, int, int], Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_what_masks_ask_of_outputs(name: str, stride: int) -> None:

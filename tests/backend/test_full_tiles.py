@@ -91,6 +91,7 @@ def test_copies_of_triton_ptx_2023_are_wide_without_help(name):
     assert found["loads"] == found["stores"] == narrow
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("n", [1000, 128, 8, 1024])
 def test_copies_copy(name, n):
@@ -211,6 +212,7 @@ entry:
 """)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(8))
 def test_whole_tiles_are_those_whose_masks_hold_everywhere(seed):
     """Generated masks, by the interpreter, with and without a version for whole tiles: what is

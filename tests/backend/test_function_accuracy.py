@@ -179,6 +179,7 @@ def test_f32_was_within_its_bound_on_a_gpu(name):
     assert max(found["ulp"], found["ulp_subnormal"]) <= lookup(name).numerics.ulp
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("side", [-1, 0, 1])
 @pytest.mark.parametrize("name", sorted(set(_SINGLE) - EXHAUSTED))
 def test_f32_is_within_its_bound_with_the_worst_instructions(name, side):

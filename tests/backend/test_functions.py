@@ -67,7 +67,7 @@ def test_f32(name):
     check(name, computed(_SINGLE[name], F32, *x), exact)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(_DOUBLE))
 def test_f64(name):
     x = operands(name, np.dtype(np.float64), 800)

@@ -41,7 +41,7 @@ def layout_of(module, mnemonic):
     return next(op.results[0].type.layout for op in ops if op.mnemonic == mnemonic)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("micro", "nano"),
     [

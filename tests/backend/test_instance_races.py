@@ -207,6 +207,7 @@ def raised(launch: Any) -> TileirError | None:
     return None
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", CASES)
 def test_both_report_the_same(name: str) -> None:
     case = CASES[name]
@@ -278,6 +279,7 @@ def at_one_place(module: Module, kernel: str) -> Module:
     return attrs.evolve(module, functions=functions)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", range(6))
 def test_generated_programs(number: int) -> None:
     """Instances of generated programs store apart from each other; at one place they race."""

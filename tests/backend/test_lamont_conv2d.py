@@ -64,7 +64,7 @@ def launched(c: Convolution, shape: tuple[int, int], text: str, **options: Any) 
     return counts
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_results(name, shape):
@@ -75,6 +75,7 @@ def test_results(name, shape):
     launched(c, shape, text)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("window", [(1, 1), (2, 3), (3, 3), (7, 7), (1, 9)], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_other_windows(name, window):
@@ -123,7 +124,7 @@ FIGURES = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_tile_and_halo_are_loaded_once(name):
     """Before and after: as the document saw it of Triton, every window from global memory; and

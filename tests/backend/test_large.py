@@ -78,6 +78,7 @@ def test_kernels_without_products_have_the_same_instructions():
     assert kinds(found) == kinds(whole(straight(), {}))
 
 
+@pytest.mark.slow
 def test_how_much_of_llvm_a_kernel_needs(monkeypatch):
     done: list[str] = []
     for name in PIPELINES:

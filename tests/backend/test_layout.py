@@ -67,6 +67,7 @@ def test_text_round_trip(it):
     assert parse_layout(str(it)) == it
 
 
+@pytest.mark.slow
 @given(layouts(), st.data())
 def test_slice_forgets_one_coordinate(it, data):
     dim = data.draw(st.integers(0, it.rank - 1))
@@ -77,6 +78,7 @@ def test_slice_forgets_one_coordinate(it, data):
         assert rest == {(*v[:dim], *v[dim + 1 :]) for v in whole}
 
 
+@pytest.mark.slow
 @given(layouts(), st.data())
 def test_transpose_permutes_coordinates(it, data):
     order = tuple(data.draw(st.permutations(range(it.rank))))
@@ -86,6 +88,7 @@ def test_transpose_permutes_coordinates(it, data):
     assert turned.transpose(tuple(order.index(d) for d in range(it.rank))) == it
 
 
+@pytest.mark.slow
 @given(layouts(), st.data())
 def test_expand_dims_adds_a_zero(it, data):
     dim = data.draw(st.integers(0, it.rank))

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from tileir.layout import AXES, Layout, Repeat, layout
 from tileir.layout_algebra import (
-    Place,
+    HardwareCoordinate,
     compose,
     covers,
     divide,
@@ -100,7 +100,7 @@ def layouts(draw, axes=("register", "lane", "warp"), rank=None):
 
 def places(it: Layout):
     for index in itertools.product(*(range(it.size(axis)) for axis in AXES)):
-        yield Place(*index), it.coordinate(*index)
+        yield HardwareCoordinate(*index), it.coordinate(*index)
 
 
 @settings(max_examples=60, deadline=None)
@@ -120,6 +120,7 @@ def test_inverse_names_a_holder_exactly_where_there_is_one(it):
     assert covers(it, shape) == (wanted <= set(held))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(layouts(rank=2), layouts(rank=2))
 def test_product_tiles_and_divide_undoes(inner, outer):

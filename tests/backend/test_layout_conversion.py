@@ -127,6 +127,7 @@ def wide(shape, order, element, warps):
 # Power-of-two tiles: no conflicts --------------------------------------------------------------
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 @pytest.mark.parametrize("width", [16, 32, 64, 128])
 @pytest.mark.parametrize("warps", [1, 4])
@@ -139,7 +140,7 @@ def test_a_transpose_has_no_conflicts(width, size, warps):
         assert counts["shuffles"] == 0 or counts["stores"] == 0
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 @pytest.mark.parametrize("width", [16, 32, 64, 128])
 def test_fragments_have_no_conflicts(width, size):
@@ -206,6 +207,7 @@ def warp_layouts(draw):
     return bits, *found
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(warp_layouts(), st.sampled_from([I1, I8, F16, F32, F64]))
 def test_any_exchange_within_a_warp(layouts, element):
@@ -218,7 +220,7 @@ def test_any_exchange_within_a_warp(layouts, element):
 SHAPES = [(7,), (48,), (192,), (931,), (3, 5), (12, 100), (16, 176), (5, 3, 17), (2, 3, 4, 5, 6)]
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize(("warps", "element"), [(1, F32), (3, I8), (4, F16)], ids=str)
 def test_odd_shapes_in_any_order(shape, warps, element):
@@ -257,6 +259,7 @@ def tilings(draw, rank, shape, warps):
     return layout(rank, repeats=tuple(steps))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_two_tilings(data):

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from tileir.layout import AXES, Layout, Repeat, Vector, layout
-from tileir.layout_algebra import Place, divide, invert, pack, product, unpack
+from tileir.layout_algebra import HardwareCoordinate, divide, invert, pack, product, unpack
 from tileir.layout_fragments import wgmma_operand, wgmma_result
 from tileir.types import F16, F32, I8, Scalar
 
@@ -77,9 +77,9 @@ def test_a_new_dimension_has_one_place(it: Layout, dim: int) -> None:
 
 
 def test_the_first_element_is_at_the_first_place() -> None:
-    assert Place() == Place(0, 0, 0, 0)
+    assert HardwareCoordinate() == HardwareCoordinate(0, 0, 0, 0)
     for it in [*COUNTED, *BITS]:
-        assert invert(it).place((0, 0)) == Place()
+        assert invert(it).place((0, 0)) == HardwareCoordinate()
 
 
 @pytest.mark.parametrize("widths", [(0,), (3,), (1, 2), (2, 0, 1), (1, 1, 1, 2)])
@@ -90,6 +90,7 @@ def test_a_packed_vector_is_unpacked(widths: Vector) -> None:
     assert sorted(packed) == list(range(1 << sum(widths)))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [(4, 1), (8, 1), (4, 2), (12, 1)])
 @pytest.mark.parametrize(("element", "word"), [(F32, 1), (F16, 2), (I8, 4)])
 def test_factors_in_registers_have_the_rows_of_their_result(

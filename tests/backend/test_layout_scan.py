@@ -101,6 +101,7 @@ SHAPES = {"rows": (16, 64), "columns": (16, 64), "long": (2, 1024), "odd": (5, 1
           "replicas": (8,)}  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_scans_follow_the_layout(name, reverse):
@@ -115,6 +116,7 @@ def test_reductions_follow_the_layout(name):
         reduced(LAYOUTS[name], SHAPES[name], axis)
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(
     ("combiner", "number"),
     [("add", 0), ("mul", 1), ("and", 2), ("or", 2), ("xor", 0), ("smin", 99), ("smax", -5),

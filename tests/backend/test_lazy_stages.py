@@ -43,6 +43,7 @@ def test_the_parts_are_modules() -> None:
         assert importlib.util.find_spec(f"tileir.backend.{part}") is not None, part
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_a_kernel_of_elements_loads_none_of_it(target: str) -> None:
     assert loaded(ADD, target) == []

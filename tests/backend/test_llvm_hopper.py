@@ -8,7 +8,7 @@ import pytest
 
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.async_interface import WgmmaStep
-from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.codegen.thread_operands import Access
 from tileir.backend.layouts.mma import MmaInstruction
 from tileir.backend.layouts.wgmma import WgmmaInstruction
 from tileir.backend.nvptx.role_branches import KernelWithRoles, _RoleThread

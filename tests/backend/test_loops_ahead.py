@@ -83,6 +83,7 @@ def piped(changes, how="async-pipeline"):
     return found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("end", [PLAIN["end"], INVERTED], ids=["more", "over"])
 @pytest.mark.parametrize("dot", [PLAIN["dot"], TURNED, BOTH_TURNED], ids=["plain", "t", "tt"])
 def test_loops_that_take_part(dot, end):
@@ -98,12 +99,14 @@ def test_a_loop_of_one_stage_stays():
     assert found.records[0].changed is False
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("stages", [2, 3, 5])
 def test_a_loop_has_the_stages_that_are_asked_for(stages):
     found = piped({}, f"async-pipeline{{num-stages={stages}}}")
     assert print_module(found.module).count(f"shape = [{stages}, 32, 32]") == 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("other", "copies"), [("f16<32, 32> 0.0", 2), ("f16<32, 32> 1.0", 1)])
 def test_what_masks_leave_out_is_zero_or_the_load_stays(other, copies):
     found = piped({"load": f"%x = load f16<32, 32> %qa, %mask, {other}"})
@@ -118,6 +121,7 @@ INDIRECT = """%pt = getelementptr i32* %t, %step
   %x = load f16<32, 32> %qz"""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_an_address_that_is_loaded_is_read_ahead_in_iterations_that_run(stages):
     """The table has an entry per iteration: a read ahead beyond the last is out of bounds."""

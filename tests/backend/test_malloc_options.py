@@ -43,6 +43,7 @@ def faults(**environment: str) -> int:
     return int(ran.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries do otherwise")
 def test_memory_stays_with_the_process():
     """But where its user has set the C library's limits, which then are as they were."""

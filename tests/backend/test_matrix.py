@@ -32,7 +32,7 @@ NAMES = [o.mnemonic for o in all_ops() if not o.mnemonic.startswith("gpu.")]
 WITHOUT_CELLS = {"br", "cond_br", "ret", "unreachable", "call", "inline_asm"}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(set(NAMES) - WITHOUT_CELLS))
 def test_cells_agree_and_assemble(name):
     tally, found = Tally(), list(cases([name], every=False))
@@ -47,7 +47,7 @@ def test_cells_agree_and_assemble(name):
     assert tally.assembled == dict.fromkeys(TARGETS, len(found))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(set(NAMES) - WITHOUT_CELLS))
 def test_uses_agree(name):
     """Predicates, constant operands and promises by pairs: passes, threads and native code."""
@@ -62,6 +62,7 @@ def test_uses_agree(name):
     assert tally.equal == tally.cells == len(uses) > 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["add", "load", "fcmp", "descriptor_store", "atomic_cas"])
 def test_uses_have_every_predicate_constant_and_promise(name):
     uses = [case.variant for case in variant_cases([name], every=False)]

@@ -109,12 +109,14 @@ SHAPES = {"scalar": (0, 1), "one each": (128, 1), "four each": (512, 4)}
 """Elements of a tile, 0 for a scalar, and of each of 128 threads."""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("shape", "read"), [("scalar", True), ("one each", False)])
 def test_every_access_says_its_order_and_scope(target: str, shape: str, read: bool) -> None:
     check(KINDS, target, shape, read)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("shape", ["scalar", "four each"])
 @pytest.mark.parametrize("read", [False, True])

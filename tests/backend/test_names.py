@@ -39,6 +39,7 @@ entry:
 """)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("names", NAMES, ids="-".join)
 def test_names_are_nothing_but_names(names):
     made = module(*names)

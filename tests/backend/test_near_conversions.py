@@ -6,6 +6,7 @@ import random
 from functools import cache
 
 import numpy as np
+import pytest
 
 from tests.backend.test_layout_conversion import held, machine, numbers
 from tileir.backend.codegen.conversion_plan import conversion, convert, within_warps
@@ -75,6 +76,7 @@ def near() -> list[int]:
     return [s for s, c in staged().items() if within_warps(Tile(c[0], c[1], c[2]), c[3])]
 
 
+@pytest.mark.slow
 def test_it_is_told_by_what_warps_hold() -> None:
     for seed, (element, shape, source, target) in staged().items():
         same = of_warps(source, shape) == of_warps(target, shape)
@@ -83,6 +85,7 @@ def test_it_is_told_by_what_warps_hold() -> None:
     assert 10 < len(near()) < len(staged()) - 10
 
 
+@pytest.mark.slow
 def test_warps_wait_for_nobody_else_again_and_again() -> None:
     for seed in near():
         waits_for_nobody_else(*staged()[seed])

@@ -54,7 +54,7 @@ done:
 """
 
 
-@pytest.mark.sampled(35)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", ON)
 @pytest.mark.parametrize("count", [1, 3, 64, 100, 512, 1000])
 @pytest.mark.parametrize("element", ["f32", "f64", "f16", "i8", "i1"])

@@ -44,6 +44,7 @@ def matmul(m, n, k, element):
     return b.module()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("m", "n", "k"), [(16, 16, 8), (12, 20, 5)])
 @pytest.mark.parametrize("warps", [1, 4])
 def test_matmul_in_a_loop(m, n, k, warps):
@@ -90,6 +91,7 @@ def test_a_store_is_seen_by_a_later_load_of_another_thread():
     assert compile_kernel(module, "sm_90", {"num_warps": 4}).ptx.count("bar.sync") == 1
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", ["add", "and", "or", "xor", "smax", "umin", "xchg", "inc", "dec"])
 @pytest.mark.parametrize("size", [7, 64])
 def test_atomics_on_tiles(kind, size):

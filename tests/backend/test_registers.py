@@ -17,7 +17,7 @@ from tileir.errors import CompileError
 BLOCK = (128, 128, 32)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("element", [F16, BF16])
 def test_128_by_128_on_4_warps_leaves_room_for_a_third_block(element, name):
@@ -33,6 +33,7 @@ def test_128_by_128_on_4_warps_leaves_room_for_a_third_block(element, name):
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("columns, warps, stages", [(256, 8, 3), (128, 4, 7)])
 def test_no_limit_where_no_more_blocks_fit(columns, warps, stages):
     module = matmul(F16, F32, (128, columns, 32), multiple=16)
@@ -49,6 +50,7 @@ def test_two_blocks_have_room_for_their_slots():
     assert few == 2 * 49152 and many == 3 * 49152
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [1, 4, 8, 16])
 def test_small_products_have_no_limit(warps):
     """Other values take the registers there, and the assembler refuses fewer than it needs."""
@@ -65,6 +67,7 @@ def test_a_limit_that_a_target_cannot_keep_is_refused():
         assert caught.value.code == "TIR0708"
 
 
+@pytest.mark.slow
 def test_a_limit_that_spills_goes():
     found = compile_kernel(
         matmul(F16, F32, BLOCK, multiple=16), "sm_90", Options(num_warps=4, num_stages=3)
@@ -76,6 +79,7 @@ def test_a_limit_that_spills_goes():
     assert changed.metadata.spills == 0
 
 
+@pytest.mark.slow
 def test_the_index_of_a_thread_is_read_in_the_loop_and_behind_it():
     found = compile_kernel(
         matmul(F16, F32, BLOCK, multiple=16), "sm_90", Options(num_warps=4, num_stages=3)
@@ -87,6 +91,7 @@ def test_the_index_of_a_thread_is_read_in_the_loop_and_behind_it():
     assert "mov.u32 t, %tid.x" not in free.llvm
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("k", [32, 80, 16])
 def test_positions_computed_again_mean_the_same(k):
     module = matmul(F16, F32, BLOCK, multiple=16)

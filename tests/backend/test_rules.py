@@ -57,6 +57,7 @@ def test_ranges_begin_anywhere(kind, start):
     both(text, np.zeros(64, np.int32), np.zeros(64, f"i{int(kind[1:]) // 8}"), num_warps=1)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", ["exp", "exp2", "log", "log2", "log10", "tanh", "sin", "cbrt"])
 @pytest.mark.parametrize("kind", ["f16", "f32", "f64"])
 def test_functions_of_every_width(kind, name):

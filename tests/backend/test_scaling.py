@@ -73,7 +73,7 @@ def calls(part: Part, count: int) -> int:
     return calls_of(lambda: text(given))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "small", "times"),
     [
@@ -102,6 +102,7 @@ def left_first(function: Function) -> int:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("count", "left"), [(20, 20), (256, 0)])
 def test_many_loops_test_at_their_end(count: int, left: int) -> None:
     """So that LLVM, which updates all dominators behind a loop that it rotates, has none to."""
@@ -120,6 +121,7 @@ def test_rotated_loops_become_the_code_that_llvm_makes_of_others(
     assert code(given) == usual
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(16))
 @pytest.mark.parametrize("name", ["simt-1", "simt-4"])
 def test_programs_with_rotated_loops_mean_the_same(

@@ -90,6 +90,7 @@ RACES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", RACES)
 def test_what_a_copy_writes_is_in_no_order_before_it_is_complete(name: str) -> None:
     lines, message = RACES[name]
@@ -106,6 +107,7 @@ def test_both_places_are_said() -> None:
     assert f"gpu.tma_store at <string>:{first}:" in str(raised.value)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("lines", "first", "fifth"),
     [

@@ -7,7 +7,7 @@ import pytest
 
 from tests.sizes import for_each
 from tileir import textual
-from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.codegen.thread_operands import Access
 from tileir.backend.simt.barrier_removal import Barriers, _random_operands, counting
 from tileir.backend.simt.counts import Counts, OpCounters
 from tileir.backend.simt.machine import SimtThread, ThreadValues

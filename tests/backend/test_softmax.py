@@ -38,6 +38,7 @@ def elementwise(apply, size=512, multiple=4):
     return b.module()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("columns", [1, 7, 48, 200, 512, 931])
 @pytest.mark.parametrize("warps", [1, 3, 4])
 def test_softmax_by_threads(columns, warps):

@@ -60,6 +60,7 @@ def generated(seed: int) -> tuple[Convolution, tuple[int, int]]:
     return c, (least[0] + r.randint(0, 12), width)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(60))
 def test_generated_convolutions_mean_what_they_meant(seed):
     """No element is loaded that is outside of the image: the interpreter would tell."""
@@ -68,6 +69,7 @@ def test_generated_convolutions_mean_what_they_meant(seed):
     assert (interpreted(module, c, shape) == interpreted(parse(c.text()), c, shape)).all()
 
 
+@pytest.mark.slow
 def test_most_generated_convolutions_are_staged():
     counts = [staged(generated(seed)[0], gain=0)[1] for seed in range(60)]
     assert sum(map(bool, counts)) >= 50
@@ -104,6 +106,7 @@ def total(counts: Counts, what: str) -> int:
     return sum(getattr(tally, what) for tally in counts.by_op.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", CASES, ids=range(len(CASES)))
 @pytest.mark.parametrize("warps", [1, 4])
 def test_threads_agree_and_touch_fewer_sectors(c, warps):
@@ -114,6 +117,7 @@ def test_threads_agree_and_touch_fewer_sectors(c, warps):
     assert total(after, "barriers") == blocks and total(before, "barriers") == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("block", [(16, 32), (8, 16), (16, 8)])
 def test_rows_of_windows_meet_in_no_bank(block):
     counts = launched(Convolution(block=block), num_warps=1)
@@ -139,6 +143,7 @@ def test_a_loop_around_waits_for_those_who_still_read():
     assert alone == 0 and total(counts, "barriers") == 2 * 3 * c.grid(SHAPE)[0] * c.grid(SHAPE)[1]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("c", CASES, ids=range(len(CASES)))
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_ptx_has_one_copy_and_reads_from_shared_memory(c, target):

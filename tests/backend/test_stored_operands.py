@@ -78,6 +78,7 @@ def agree(module: Any, arguments: list[Any], warps: int) -> None:
     np.testing.assert_allclose(found[-1], wanted[-1], rtol=1e-3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("warps", "rows", "columns", "depth", "rounds"), [
     (4, 64, 32, 64, 1), (8, 64, 64, 32, 1), (8, 128, 32, 64, 1), (4, 64, 32, 32, 3),
 ])  # fmt: skip

@@ -53,6 +53,7 @@ def softmax(rows, columns):
     return b.module()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("rows", "columns", "loops"),
     [(1, 64, 3), (1, 65, 3), (1, 200, 3), (4, 64, 4), (3, 67, 4), (4, 9, 1), (2, 33, 1)],
@@ -107,6 +108,7 @@ def test_a_function_of_a_function_is_computed_once_with_it():
     assert [text.count(f" = {op} ") for op in ("exp", "sin", "gpu.private_alloc")] == [1, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_row_that_fits_no_register_file_compiles_in_few_steps():
     module = softmax(4, 65536)
     compiled = compile_kernel(module, "sm_90")

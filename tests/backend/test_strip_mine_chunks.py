@@ -27,6 +27,7 @@ def test_pieces_fit_and_divide_where_they_can(unit, most):
             assert not any(extent % n == 0 and n % 4 == 0 for n in range(power, fits + 1))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("count", [31, 32, 33, 40, 48, 63, 64, 65, 95, 96, 97])
 def test_sums_of_any_number_of_elements(count):
     """Nothing is behind the last element that a mask would leave out."""

@@ -20,6 +20,7 @@ def kernel(b, *names, element=F32, promised=False, **more):
     return b.kernel("k", **kinds, **more)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("promised", [False, True])
 @pytest.mark.parametrize("count", [33, 64, 96, 100])
 @pytest.mark.parametrize("combiner", NAMED)
@@ -119,6 +120,7 @@ def folding(count, *, rows=0):
     return b.module()
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("rows", [0, 3])
 @pytest.mark.parametrize("count", [31, 33, 64, 96, 100])
 @pytest.mark.parametrize("keep", [0, 1])

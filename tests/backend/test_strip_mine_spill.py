@@ -34,7 +34,7 @@ def summing(shape, promised=True):
     return b.module()
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("promised", [False, True])
 @pytest.mark.parametrize("shape", [(64,), (100,), (97,), (3, 40), (40, 3), (2, 33)], ids=str)
 @pytest.mark.parametrize("rounds", [1, 2, 5])
@@ -152,6 +152,7 @@ def test_what_cannot_be_cut_goes_through_no_memory():
     assert {d.code for d in result.remarks} == {"TIR0752"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["simt", "cpu"])
 def test_threads_agree(on):
     x, y = numbers(3 * 9001), numbers(9001)

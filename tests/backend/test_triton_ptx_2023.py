@@ -198,6 +198,7 @@ def test_every_kernel_of_the_folder_is_here_and_canonical():
         assert text.startswith("; Triton PTX 2023, ") and print_module(parse(text)) == text
 
 
+@pytest.mark.sampled(3)
 @ALL
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_counts(case, target):
@@ -212,6 +213,7 @@ def test_no_figure_is_worse_than_what_was_observed(case):
         assert ours >= seen if key in MORE_IS_BETTER else ours <= seen, key
 
 
+@pytest.mark.sampled(15)
 @ALL
 @pytest.mark.parametrize("interpreted", [True, False], ids=["interpreter", "simt"])
 def test_results(case, interpreted):

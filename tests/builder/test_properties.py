@@ -21,7 +21,7 @@ def result(module: Module, a: int, b: int, t: Any, f: Any) -> tuple[Any, Any]:
     return out, floats
 
 
-@pytest.mark.parametrize("examples", few_or_all(40, 150))
+@pytest.mark.parametrize("examples", few_or_all(15, 150))
 def test_the_interpreter_agrees_with_python(examples: int) -> None:
     programs = given(bodies(3, 0), st.integers(-9, 9), st.integers(-(2**31), 2**31 - 1))
     settings(max_examples=examples)(programs(agrees_with_python))()

@@ -35,7 +35,7 @@ def test_the_examples_round_trip(file: str, function: str, shape: tuple[int, ...
     assert print_module(parse(text)) == text
 
 
-@pytest.mark.parametrize("examples", few_or_all(20, 60))
+@pytest.mark.parametrize("examples", few_or_all(8, 60))
 def test_programs_round_trip(examples: int) -> None:
     settings(max_examples=examples)(given(bodies(3, 0))(round_trips))()
 

@@ -33,10 +33,10 @@ TEXTS: dict[str, Callable[[str], Any]] = {
     ),
     "Tile offset": lambda n: tile.parse(
         "function (A[M]) -> (O) { O[i: M] = +(A[i + " + n + "]); }"
-    ).compiled((F32, (3,))),
+    ).compile((F32, (3,))),
     "Tile constant": lambda n: tile.parse(
         "function (A[M]) -> (O) { B = A * " + n + "; O[i: M] = +(B[i]); }"
-    ).compiled((F32, (3,))),
+    ).compile((F32, (3,))),
     "Tensor Comprehensions": lambda n: tensor_comprehensions.parse(
         "def f(float(M) A) -> (C) { C(m) = A(m) + " + n + " where m in 0:" + n + " }"
     ),

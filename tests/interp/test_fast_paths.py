@@ -11,7 +11,7 @@ import pytest
 from tileir import InterpretError, interpret
 from tileir.interp import program as preparation
 from tileir.interp.memory import Memory
-from tileir.interp.strided_access import Pattern, Strides
+from tileir.interp.strided_access import StridedPattern, Strides
 from tileir.textual import parse
 
 COPY = """tir 1.0
@@ -83,13 +83,13 @@ def test_patterns() -> None:
     steps = (-16, -4, 0, 4, 8, 12, 20)
     for shape, strides in product([(5,), (3, 4), (2, 3, 4)], product(steps, repeat=3)):
         strides = strides[: len(shape)]
-        made = Pattern.of(shape, strides)
+        made = StridedPattern.of(shape, strides)
         every = [sum(i * s for i, s in zip(p, strides)) for p in np.ndindex(*shape)]  # noqa: B905
         assert made.offsets.view(np.int64).reshape(-1).tolist() == every
         assert (made.low, made.high) == (min(every), max(every))
         assert not made.distinct or len(set(every)) == len(every)
-    assert Pattern.of((3, 4), (16, 4)).distinct
-    assert Pattern.of((3, 4), (4, 12)).distinct
+    assert StridedPattern.of((3, 4), (16, 4)).distinct
+    assert StridedPattern.of((3, 4), (4, 12)).distinct
 
 
 def test_only_what_is_strided_and_inside() -> None:

@@ -56,6 +56,7 @@ def test_the_code_is_the_same():
     assert plain.optimized_llvm == apart.optimized_llvm
 
 
+@pytest.mark.slow
 def test_an_abort_of_llvm_is_an_error_and_the_next_compilation_works(aborting):
     with pytest.raises(DefectError) as caught:
         compile_kernel(parse(TEXT, "k.tir"), isolate=True)
@@ -64,6 +65,7 @@ def test_an_abort_of_llvm_is_an_error_and_the_next_compilation_works(aborting):
     assert "@k: code generation" in str(error) and "Bad $ operand number" in str(error)
 
 
+@pytest.mark.slow
 def test_the_next_compilation_works():
     task = Task("k", "assembly")
     for _ in range(2):

@@ -58,6 +58,7 @@ def test_a_request_that_is_not_followed_is_remarked_upon(attributes, latch, opti
     assert words in remark.message and remark.location.line == line
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_what_is_followed():
     assert not unfollowed(loop(), num_warps=2, num_stages=1, max_registers=64, opt_level=1)
     assert not unfollowed(MATMUL)
@@ -77,6 +78,7 @@ def test_roles_need_a_target_that_has_them():
     assert remark.message == "persistent = True is not followed: warp_specialize = False"
 
 
+@pytest.mark.slow
 def test_what_spills_says_how_much(tmp_path, capsys):
     path = Path(__file__).parent / "spills.tir"
     compiled = compile_kernel(parse(path.read_text()), "sm_80")

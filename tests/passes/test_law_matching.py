@@ -21,7 +21,7 @@ from tileir.ops.floats import FAdd
 from tileir.ops.memory import Load
 from tileir.ops.shape import ExpandDims, GetElementPtr
 from tileir.passes.laws.law import PERMISSIONS, Law, rules
-from tileir.passes.laws.terms import Apply, Name, Number, names, parse_equation
+from tileir.passes.laws.terms import ApplyTerm, Name, NumberTerm, names, parse_equation
 from tileir.passes.simplify import LAWS
 from tileir.rewrite import Replace
 from tileir.types import F32, I1, I8, I32, I64, pointer, tile
@@ -247,12 +247,12 @@ def test_malformed_laws(text: str, message: str) -> None:
 
 def test_the_notation() -> None:
     left, right = parse_equation("f{a = b, c = *} = x".replace("f{", "f(x, -1, 2.5, y#1, inf){"))
-    arguments = (Name("x"), Number(-1), Number(2.5), Name("y", 1), Number(float("inf")))
-    assert left == Apply("f", arguments, {"a": "b", "c": None}, 0, None)
+    arguments = (Name("x"), NumberTerm(-1), NumberTerm(2.5), Name("y", 1), NumberTerm(float("inf")))
+    assert left == ApplyTerm("f", arguments, {"a": "b", "c": None}, 0, None)
     assert right == (Name("x"),)
     left, right = parse_equation("p: g#1(h(x), true) = p#1, y, 0")
-    assert left == Apply("g", (Apply("h", (Name("x"),)), Number(True)), {}, 1, "p")
-    assert right == (Name("p", 1), Name("y"), Number(0))
+    assert left == ApplyTerm("g", (ApplyTerm("h", (Name("x"),)), NumberTerm(True)), {}, 1, "p")
+    assert right == (Name("p", 1), Name("y"), NumberTerm(0))
     assert [n.name for n in names(left)] == ["x"]
     assert (Name("C").literal, Name("c").literal) == (True, False)
 

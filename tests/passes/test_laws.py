@@ -22,8 +22,8 @@ from tileir.field import READING, SEVERAL, FieldKind
 from tileir.machine import Machine, Tensor, constant, dtype_of, undef
 from tileir.op import Op, lookup
 from tileir.passes.laws.integers import log2
-from tileir.passes.laws.law import PERMISSIONS, Builder, Law
-from tileir.passes.laws.terms import Apply, Name, Number, Term, names
+from tileir.passes.laws.law import PERMISSIONS, Law, LawBuilder
+from tileir.passes.laws.terms import ApplyTerm, Name, NumberTerm, Term, names
 from tileir.passes.simplify import LAWS
 from tileir.types import (
     BF16,
@@ -114,14 +114,14 @@ class _Definitions:
         return next((op for op in self.ops if any(r is operand for r in op.results)), None)
 
 
-class _Typed(Builder):
+class _Typed(LawBuilder):
     """Builds the left side, giving every op inside it that states its result the type `inner`."""
 
     inner: Any = None
     chosen: dict[str, Any]
     shape: tuple[int, ...]
 
-    def attributes(self, term: Apply, cls: Any) -> dict[str, Any]:
+    def attributes(self, term: ApplyTerm, cls: Any) -> dict[str, Any]:
         chosen = {
             f.name: self.chosen[f.name]
             for f in cls.fields(FieldKind.ATTRIBUTE)
@@ -130,18 +130,18 @@ class _Typed(Builder):
         return {**super().attributes(term, cls), **chosen}
 
     def operand(self, term: Term, type: Any) -> Operand:
-        if isinstance(term, Number) and type is None:
+        if isinstance(term, NumberTerm) and type is None:
             type = tile(I32, self.shape)
         return super().operand(term, type)
 
-    def _apply(self, term: Apply, type: Any) -> Op:
+    def _apply(self, term: ApplyTerm, type: Any) -> Op:
         cls: Any = lookup(term.mnemonic)
         if type is None and cls.fields(FieldKind.RESULT_TYPE):
             type = self.inner
         return super()._apply(term, type)
 
 
-def _free(term: Apply, field: Any) -> bool:
+def _free(term: ApplyTerm, field: Any) -> bool:
     stated = term.attributes.get(field.spelling, "")
     required = stated == "" and field.default is attrs.NOTHING
     return field.name in PERMISSIONS or stated is None or required
@@ -155,19 +155,19 @@ def _typings(law: Law) -> Iterator[tuple[Element, Element | None, Element | None
     return itertools.product(ELEMENTS, roots, inners)
 
 
-def _states(term: Apply) -> bool:
+def _states(term: ApplyTerm) -> bool:
     cls: Any = lookup(term.mnemonic)
     return bool(cls.fields(FieldKind.RESULT_TYPE))
 
 
-def _applies(term: Term) -> Iterator[Apply]:
-    if isinstance(term, Apply):
+def _applies(term: Term) -> Iterator[ApplyTerm]:
+    if isinstance(term, ApplyTerm):
         yield term
         for argument in term.arguments:
             yield from _applies(argument)
 
 
-def _attributes(left: Apply) -> Iterator[dict[str, Any]]:
+def _attributes(left: ApplyTerm) -> Iterator[dict[str, Any]]:
     """Default attributes, then each value of each attribute that a law leaves open."""
     yield {}
     for term in _applies(left):
@@ -375,9 +375,9 @@ def test_no_law_grows() -> None:
         assert right <= left, law.text
 
 
-def _of_literals(term: Apply) -> bool:
+def _of_literals(term: ApplyTerm) -> bool:
     return all(
-        (isinstance(a, Name) and a.literal) or (isinstance(a, Apply) and _of_literals(a))
-        or not isinstance(a, (Name, Apply))
+        (isinstance(a, Name) and a.literal) or (isinstance(a, ApplyTerm) and _of_literals(a))
+        or not isinstance(a, (Name, ApplyTerm))
         for a in term.arguments
     )  # fmt: skip

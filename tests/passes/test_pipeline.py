@@ -134,7 +134,7 @@ def outputs(module, trips):
     return o.tobytes()
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.parametrize("stages", STAGES)
 def test_pipelined_loops_mean_the_same(name, stages):
@@ -173,6 +173,7 @@ def test_a_pass_run_twice_leaves_pipelined_loops_alone():
     assert run(module, "prefetch-loads{num-stages=3}").module is module
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("first", "second"), list(itertools.product((2, 4), repeat=2)))
 def test_loops_ask_for_their_own_number_of_stages(first, second):
     text = NESTED.replace("inner, next\n", f"inner, next {{stages = {first}}}\n")

@@ -196,6 +196,7 @@ def test_where_the_cache_lies(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "tileir"
 
 
+@pytest.mark.slow
 def test_processes_that_are_killed_harm_nobody(tmp_path):
     report = run(Plan(tmp_path, kernels=12, processes=4, kills=6, seed=1, target=TARGET))
     assert not report.wrong, report.wrong

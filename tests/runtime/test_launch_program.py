@@ -106,6 +106,7 @@ _WIDER = frozenset(("getelementptr", "sext", "zext", "trunc", "neg", "sdiv"))
 """Ops whose operands are no bits."""
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("name", "kind"),
     [(n, k) for n in sorted(FORMULAS) for k in (I1, I8, I16, I32, I64)

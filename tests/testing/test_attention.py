@@ -64,6 +64,7 @@ def most_of_a_processor(blocks: int, heads: int, together: int, processors: int)
     return max(work) * processors / sum(work)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("t", "heads"), [(512, 24), (640, 13), (2048, 12)])
 def test_how_many_come_together_is_counted_out(t, heads):
     """No number of heads is much more even than the one that is taken."""

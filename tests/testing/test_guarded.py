@@ -84,6 +84,7 @@ def test_a_number_is_promised_to_be_a_multiple() -> None:
     assert len(found) == 4
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kinds", few_or_all(4, DIGITS))
 @pytest.mark.parametrize("name", [n for n in names() if n != "guarded"])
 def test_a_statement_under_a_predicate_is_legal_and_keeps_its_meaning(

@@ -77,7 +77,7 @@ def test_less_order_is_a_race(name: str, text: str) -> None:
     assert error.location is not None
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "text"), weakened())
 def test_less_order_is_a_race_by_threads(name: str, text: str) -> None:
     error = races(name, text, "simt", 2)

@@ -23,6 +23,7 @@ def test_sums_of_halves_are_exact(family, output):
     assert (found == np.round(found)).all()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("choice", range(4))
 @pytest.mark.parametrize("family", [3, 5])
 def test_instances_share_what_they_write(family, choice):
@@ -35,6 +36,7 @@ def test_instances_share_what_they_write(family, choice):
         assert np.count_nonzero(found) > m * n // 8 or not made.numbers["k"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["pipeline-chained-matmuls", "persist", "sink-wgmma-waits"])
 def test_few_programs_have_no_meaning(name):
     lost = 0

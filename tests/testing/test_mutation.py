@@ -99,6 +99,7 @@ def test_modules_of_tests_are_imported_anew(
     del sys.modules["helpers"], sys.modules["helpers.kept"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 @pytest.mark.parametrize("how", (signal.SIGTERM, signal.SIGKILL))
 def test_nothing_runs_on_when_the_command_is_stopped(tmp_path: Path, how: int) -> None:

@@ -56,6 +56,7 @@ def test_arguments_of_a_seed_are_the_same():
     assert all((first[name] == second[name]).all() for name in first)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(programs(), st.integers(0, 3))
 def test_programs_have_a_meaning(program, seed):

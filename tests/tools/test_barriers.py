@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tileir import textual
-from tileir.tools.barriers import Survey, main, of_file, of_program, survey
+from tileir.tools.barriers import BarrierSurvey, main, of_file, of_program, survey
 
 ROOT = Path(__file__).parents[2]
 FILES = [
@@ -35,7 +35,7 @@ def test_of_files(path, warps):
 @pytest.mark.slow
 def test_of_programs():
     """Of 24 generated programs on 1, 2, 4 and 8 warps, in turn."""
-    total = Survey()
+    total = BarrierSurvey()
     for seed in range(24):
         total.add(of_program(seed))
     assert total.left_out > 40

@@ -14,7 +14,7 @@ import pytest
 from tileir.error_codes import CODES
 from tileir.errors import TileirError
 from tileir.tools import main as tool, opt
-from tileir.tools.code_examples import Example, all_examples, examples
+from tileir.tools.code_examples import CodeExample, all_examples, examples
 from tileir.tools.explain import explanation
 
 EXAMPLES = [e for e in all_examples() if e.kind != "none"]
@@ -25,7 +25,7 @@ DEFECTS = {"TIR0703", "TIR0705", "TIR0714", "TIR0720"}
 """Codes of defects of the compiler, of which no program is known."""
 
 
-def ran(example: Example, folder: Path) -> tuple[int, str]:
+def ran(example: CodeExample, folder: Path) -> tuple[int, str]:
     """The exit status of an example, 1 for an error, and what it printed."""
     if not example.is_python:
         return _commanded(example, folder)
@@ -49,7 +49,7 @@ def _executed(text: str) -> tuple[int, str]:
     return 0, printed.getvalue()
 
 
-def _commanded(example: Example, folder: Path) -> tuple[int, str]:
+def _commanded(example: CodeExample, folder: Path) -> tuple[int, str]:
     file = folder / "example.tir"
     file.write_text(example.text, "utf-8")
     names = {"FILE": str(file), "OUT": str(folder / "out")}

@@ -18,7 +18,7 @@ from tileir.tools.view.diff import pairs, segments
 from tileir.tools.view.gallery import KERNELS, drawing
 from tileir.tools.view.input import Subject
 from tileir.tools.view.loop_nest import coordinate, counters
-from tileir.tools.view.naming import Names
+from tileir.tools.view.naming import ValueNames
 from tileir.tools.view.tiles import owners
 
 UNNAMED = """tir 1.0
@@ -58,7 +58,7 @@ def test_the_command_writes_what_is_drawn(tmp_path):
 @pytest.mark.parametrize("name", ["matmul", "cube"])
 def test_values_are_called_what_the_text_calls_them(name):
     function = Subject(module(name)).laid_out
-    text, names = print_function(function), Names(function)
+    text, names = print_function(function), ValueNames(function)
     for op in function.ops:
         if op.results and any(v in names.of for v in op.results):
             assert f"  {names.results(op)} = {op.mnemonic} " in text

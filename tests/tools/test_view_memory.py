@@ -20,11 +20,11 @@ from tileir.tools.view import PICTURES, draw_picture
 from tileir.tools.view.access import spans
 from tileir.tools.view.banks import wavefront_rows
 from tileir.tools.view.input import Subject
-from tileir.tools.view.lane_orders import Affine, affine, transposed_accesses
+from tileir.tools.view.lane_orders import AffineAddresses, affine, transposed_accesses
 from tileir.tools.view.lifetimes import allocations, stretches
 from tileir.tools.view.naming import count_text
 from tileir.tools.view.swizzles import element_at, unswizzled_offset
-from tileir.tools.view.tracing import Access, Usage, accesses_by_op, run_and_trace, usage
+from tileir.tools.view.tracing import TracedAccess, Usage, accesses_by_op, run_and_trace, usage
 from tileir.types import F32
 
 # Addresses ----------------------------------------------------------------------------------------
@@ -65,12 +65,12 @@ def test_lanes_along_the_other_dimension_touch_what_the_layout_says():
 def test_addresses_that_are_no_affine_function_are_not_turned():
     layout = blocked_layout((8, 16), (1, 0), 1, 1)
     at = [layout.coordinate(r, lane) for r in range(4) for lane in range(32)]
-    wanted = Affine(1 << 21, (1024, 4))
+    wanted = AffineAddresses(1 << 21, (1024, 4))
     straight = np.array([wanted.at(x) for x in at]).reshape(4, 32)
     held = np.ones(32, bool)
-    assert affine(layout, [Access("load", False, 4, a, held) for a in straight], 4) == wanted
+    assert affine(layout, [TracedAccess("load", False, 4, a, held) for a in straight], 4) == wanted
     bent = straight + 4 * np.array([[x[0] * x[1] for x in at]]).reshape(4, 32)
-    assert affine(layout, [Access("load", False, 4, a, held) for a in bent], 4) is None
+    assert affine(layout, [TracedAccess("load", False, 4, a, held) for a in bent], 4) is None
 
 
 # Banks --------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ Labels: TypeAlias = "frozenset[str]"
 
 
 @attrs.frozen
-class Affine:
+class AffineMod32:
     """The value at coordinates `x`, modulo 2^32: the sum of `terms` (uniform values with their
     coefficients), plus `start`, plus `strides` times `x`."""
 
@@ -37,7 +37,7 @@ class Affine:
     start: int
     strides: tuple[int, ...] = ()
 
-    def plus_multiple(self, other: Affine, times: int) -> Affine:
+    def plus_multiple(self, other: AffineMod32, times: int) -> AffineMod32:
         """This plus `times` times `other`."""
         coefficients = dict(self.terms)
         for value, by in other.terms:
@@ -45,7 +45,7 @@ class Affine:
         pairs = zip(self.strides, other.strides, strict=True)
         strides = tuple(_to_signed(a + b * times) for a, b in pairs)
         terms = frozenset((v, by) for v, by in coefficients.items() if by)
-        return Affine(terms, _to_signed(self.start + other.start * times), strides)
+        return AffineMod32(terms, _to_signed(self.start + other.start * times), strides)
 
     def interval(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """The least and the greatest number but for `terms`, over a tile of `shape`."""
@@ -59,14 +59,14 @@ class AddressForms:
     """`forms` of integers and pointers, where they are affine, and `changes`: the labels of blocks
     that give a term another number whenever they run."""
 
-    forms: Mapping[Value, Affine]
+    forms: Mapping[Value, AffineMod32]
     changes: Mapping[Value, Labels]
 
-    def of(self, operand: Operand) -> Affine | None:
+    def of(self, operand: Operand) -> AffineMod32 | None:
         """The sum that `operand` is, None where it is none."""
         return self.forms.get(operand) if isinstance(operand, Value) else None
 
-    def stays(self, form: Affine, label: str) -> bool:
+    def stays(self, form: AffineMod32, label: str) -> bool:
         """Whether `form` is the same number after block `label` ran again."""
         return not any(label in self.changes[value] for value, _ in form.terms)
 
@@ -89,7 +89,7 @@ class _Walk:
 
     def __init__(self, function: Function, broken: set[Value]) -> None:
         self.function, self.broken = function, broken
-        self.forms: dict[Value, Affine] = {}
+        self.forms: dict[Value, AffineMod32] = {}
         self.changes: dict[Value, Labels] = {}
         self.first: dict[Any, Value] = {}
         self.same: dict[Value, Value] = {}
@@ -114,17 +114,19 @@ class _Walk:
                     values.add(value)
         return values
 
-    def form(self, operand: Operand) -> Affine | None:
+    def form(self, operand: Operand) -> AffineMod32 | None:
         if isinstance(operand, Value):
             return self.forms.get(operand)
         if not isinstance(operand, Constant) or not _is_tracked(operand.type):
             return None
-        return Affine(frozenset(), _to_signed(operand.bits), (0,) * len(shape_of(operand.type)))
+        return AffineMod32(
+            frozenset(), _to_signed(operand.bits), (0,) * len(shape_of(operand.type))
+        )
 
     def _opaque(self, value: Value, labels: Labels, strides: tuple[int, ...] = ()) -> None:
         self.changes[value] = labels
         if _is_tracked(value.type) and len(strides) == len(shape_of(value.type)):
-            self.forms[value] = Affine(frozenset({(value, 1)}), 0, strides)
+            self.forms[value] = AffineMod32(frozenset({(value, 1)}), 0, strides)
 
     def _parameter(self, value: Value, label: str) -> None:
         forms = [f for a in self.incoming.get(value, ()) if (f := self.form(a)) is not None]
@@ -148,7 +150,7 @@ class _Walk:
         elif not isinstance(result.type, Tile):
             representative = self._first_like(op) if pure else result
             self.same[result] = representative
-            self.forms[result] = Affine(frozenset({(representative, 1)}), 0)
+            self.forms[result] = AffineMod32(frozenset({(representative, 1)}), 0)
 
     def _first_like(self, op: Op) -> Value:
         """The first value that is computed as that of `op` is, from the same."""
@@ -158,7 +160,7 @@ class _Walk:
         return self.first.setdefault(key, op.results[0])
 
 
-_Form: TypeAlias = Callable[[Operand], "Affine | None"]
+_Form: TypeAlias = Callable[[Operand], "AffineMod32 | None"]
 
 
 def _incoming(function: Function) -> dict[Value, list[Operand]]:
@@ -185,28 +187,28 @@ def _to_signed(number: int) -> int:
     return left - _MODULUS if left >= _MODULUS >> 1 else left
 
 
-def _range(op: Any, form: _Form) -> Affine:
-    return Affine(frozenset(), op.start, (1,))
+def _range(op: Any, form: _Form) -> AffineMod32:
+    return AffineMod32(frozenset(), op.start, (1,))
 
 
-def _splat(op: Any, form: _Form) -> Affine | None:
+def _splat(op: Any, form: _Form) -> AffineMod32 | None:
     whole = form(op.value)
     return whole and attrs.evolve(whole, strides=(0,) * len(shape_of(op.results[0].type)))
 
 
-def _unsplat(op: Any, form: _Form) -> Affine | None:
+def _unsplat(op: Any, form: _Form) -> AffineMod32 | None:
     whole = form(op.value)
     return whole and attrs.evolve(whole, strides=())
 
 
-def _expand_dims(op: Any, form: _Form) -> Affine | None:
+def _expand_dims(op: Any, form: _Form) -> AffineMod32 | None:
     whole = form(op.value)
     if whole is None:
         return None
     return attrs.evolve(whole, strides=(*whole.strides[: op.axis], 0, *whole.strides[op.axis :]))
 
 
-def _broadcast(op: Any, form: _Form) -> Affine | None:
+def _broadcast(op: Any, form: _Form) -> AffineMod32 | None:
     whole = form(op.value)
     if whole is None:
         return None
@@ -214,12 +216,12 @@ def _broadcast(op: Any, form: _Form) -> Affine | None:
     return attrs.evolve(whole, strides=tuple(0 if n == 1 else step for step, n in pairs))
 
 
-def _trans(op: Any, form: _Form) -> Affine | None:
+def _trans(op: Any, form: _Form) -> AffineMod32 | None:
     whole = form(op.value)
     return whole and attrs.evolve(whole, strides=tuple(whole.strides[d] for d in op.order))
 
 
-def _reshape(op: Any, form: _Form) -> Affine | None:
+def _reshape(op: Any, form: _Form) -> AffineMod32 | None:
     """Steps of a tile whose elements, in row-major order, come at one distance."""
     whole, new = form(op.value), shape_of(op.results[0].type)
     if whole is None:
@@ -235,7 +237,9 @@ def _reshape(op: Any, form: _Form) -> Affine | None:
     return attrs.evolve(whole, strides=strides)
 
 
-def _in_units(whole: Affine, old: list[tuple[int, int]], new: tuple[int, ...]) -> Affine | None:
+def _in_units(
+    whole: AffineMod32, old: list[tuple[int, int]], new: tuple[int, ...]
+) -> AffineMod32 | None:
     """Steps of a tile that only gains and loses dimensions of extent 1."""
     if [n for n, _ in old] != [n for n in new if n > 1]:
         return None
@@ -243,30 +247,30 @@ def _in_units(whole: Affine, old: list[tuple[int, int]], new: tuple[int, ...]) -
     return attrs.evolve(whole, strides=tuple(next(steps) if n > 1 else 0 for n in new))
 
 
-def _same(op: Any, form: _Form) -> Affine | None:
+def _same(op: Any, form: _Form) -> AffineMod32 | None:
     return form(op.inputs[0])
 
 
-def _cast(op: Any, form: _Form) -> Affine | None:
+def _cast(op: Any, form: _Form) -> AffineMod32 | None:
     return form(op.value) if _is_tracked(op.value.type) else None
 
 
-def _add_scaled(coefficient: int) -> Callable[[Any, _Form], Affine | None]:
-    def rule(op: Any, form: _Form) -> Affine | None:
+def _add_scaled(coefficient: int) -> Callable[[Any, _Form], AffineMod32 | None]:
+    def rule(op: Any, form: _Form) -> AffineMod32 | None:
         a, b = (form(v) for v in op.inputs)
         return None if a is None or b is None else a.plus_multiple(b, coefficient)
 
     return rule
 
 
-def _multiply(op: Any, form: _Form) -> Affine | None:
+def _multiply(op: Any, form: _Form) -> AffineMod32 | None:
     for a, b in (op.inputs, reversed(op.inputs)):
         if isinstance(b, Constant) and (whole := form(a)) is not None:
             return _zero(whole).plus_multiple(whole, b.bits)
     return None
 
 
-def _shift(op: Any, form: _Form) -> Affine | None:
+def _shift(op: Any, form: _Form) -> AffineMod32 | None:
     value, by = op.inputs
     whole = form(value)
     if whole is None or not isinstance(by, Constant) or by.bits >= 32:
@@ -274,27 +278,27 @@ def _shift(op: Any, form: _Form) -> Affine | None:
     return _zero(whole).plus_multiple(whole, 1 << by.bits)
 
 
-def _negative(op: Any, form: _Form) -> Affine | None:
+def _negative(op: Any, form: _Form) -> AffineMod32 | None:
     whole = form(op.inputs[0])
     return None if whole is None else _zero(whole).plus_multiple(whole, -1)
 
 
-def _element(op: Any, form: _Form) -> Affine | None:
+def _element(op: Any, form: _Form) -> AffineMod32 | None:
     pointer, index = form(op.pointer), form(op.index)
     if pointer is None or index is None:
         return None
     return pointer.plus_multiple(index, element_of(op.pointer.type).pointee.bytes)  # type: ignore[union-attr]
 
 
-def _zero(like: Affine) -> Affine:
-    return Affine(frozenset(), 0, (0,) * len(like.strides))
+def _zero(like: AffineMod32) -> AffineMod32:
+    return AffineMod32(frozenset(), 0, (0,) * len(like.strides))
 
 
 def _for_names(names: Iterable[str], rule: Any) -> dict[str, Any]:
     return dict.fromkeys(names, rule)
 
 
-RULES: Mapping[str, Callable[[Any, _Form], Affine | None]] = {
+RULES: Mapping[str, Callable[[Any, _Form], AffineMod32 | None]] = {
     "make_range": _range,
     "splat": _splat,
     "broadcast": _broadcast,

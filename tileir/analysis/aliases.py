@@ -18,7 +18,7 @@ _ORDERS = (Effects.SYNC | Effects.OUTSIDE).value
 _NO_PROMISE = ParameterAttributes()
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Aliases:
     """Facts about the memory that the pointer parameters of a function reach.
 

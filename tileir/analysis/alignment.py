@@ -32,7 +32,7 @@ __all__ = ["Alignment", "Alignments", "alignment"]
 _RULES = RULES | SHAPE_RULES
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Alignments:
     """The alignment of every value of a function."""
 

@@ -39,7 +39,7 @@ NOTHING = Access()
 ANYTHING = Access(True, True, True, True, True)
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class ArgumentEffects:
     """Accesses by parameter value. `elsewhere` are those through pointers that do not come from
     parameters (loaded addresses, numbers, globals); they may reach any argument."""

@@ -24,7 +24,7 @@ _NEAREST = 32
 """Blocks around a place that are asked what they guard, the innermost first."""
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Guarded:
     """The blocks that guard one value, in the order in which the dominator tree `enters` them,
     their bounds, and the index of the next one around each (-1 for none): those around a place
@@ -59,7 +59,7 @@ class Guarded:
         return [bound for block in reversed(result) for bound in self.bounds[block]]
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Guards:
     """The comparisons known to hold in blocks and on edges.
 

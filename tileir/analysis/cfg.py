@@ -10,7 +10,7 @@ from tileir.analysis.cache import memoize
 from tileir.ir import Function
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Cfg:
     """The blocks that the entry reaches, and the edges between them.
 

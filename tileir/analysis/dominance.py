@@ -18,7 +18,7 @@ EXIT = ""
 """The root of the post-dominator tree: where every path ends. No block has this label."""
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Dominance:
     """A dominator (or post-dominator) tree over the reachable blocks.
 

@@ -84,7 +84,7 @@ class TripCount:
     count: int | None
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Loops:
     """The loops of a function by header, outer ones before inner ones; `innermost` gives the
     header of the innermost loop around each block that is in one."""

@@ -22,7 +22,7 @@ from tileir.types import I1, element_of
 from tileir.values import Constant, Operand, Undef, Value
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Formula:
     """`kind` is `atom` (`parts` holds it), `true`, `false`, or `not`, `and`, `or`, `xor` of
     formulas; `size` counts its nodes."""
@@ -43,7 +43,7 @@ def _join(kind: str, *parts: Formula) -> Formula:
     return Formula(kind, parts, 1 + sum(p.size for p in parts))
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Predicates:
     """Relations between the i1 values of a function; None stands for `true`."""
 

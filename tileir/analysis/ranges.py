@@ -32,7 +32,7 @@ _MOST_STOPS = 48
 _NARROWINGS = 2
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Ranges:
     """The range of every integer value of a function, over all elements that are defined.
 
@@ -101,7 +101,7 @@ def _holds_integers(type: Type) -> bool:
     return isinstance(element, Scalar) and element.is_integer
 
 
-@attrs.define(weakref_slot=False)
+@attrs.define(eq=False, weakref_slot=False, repr=False)
 class _Solver:
     """One run over a function: how often parameters moved, and which ops do not wrap."""
 

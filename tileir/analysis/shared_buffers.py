@@ -38,7 +38,7 @@ _F = TypeVar("_F")
 _NONE: Buffers = frozenset()
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class BufferLiveness:
     """By op: `needed`, the buffers that hold something needed before or after it, or that it
     accesses; `copying`, those that a copy may be on its way to. Ops that stand nowhere have

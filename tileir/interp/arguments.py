@@ -42,7 +42,7 @@ class Within:
 
 
 @attrs.frozen(eq=False)
-class Bound:
+class PlacedArray:
     """An array in memory: where, and which parameter it was given to."""
 
     name: str
@@ -95,7 +95,7 @@ class Binder:
 
     memory: Memory
     machine: Machine
-    bound: list[Bound] = attrs.field(factory=list[Bound])
+    bound: list[PlacedArray] = attrs.field(factory=list[PlacedArray])
     tables: list[tuple[Array, list[Array]]] = attrs.field(factory=list[tuple[Array, list[Array]]])
 
     def values(self, kernel: Function, arguments: Mapping[str, Any]) -> list[Any]:
@@ -136,7 +136,7 @@ class Binder:
         )  # fmt: skip
         for name, array in group:
             address = region.base + _pointer(array) - origin
-            self.bound.append(Bound(name, array, region, address))
+            self.bound.append(PlacedArray(name, array, region, address))
 
     def _arrays(self, parameter: Parameter, name: str, value: Any) -> list[Array]:
         """The arrays that `value` brings; a pointer table is one more."""

@@ -31,7 +31,7 @@ _FIRST = 1 << 61
 
 
 @attrs.define(eq=False)
-class Barrier:
+class BarrierState:
     """A barrier in its phase number `phase`, which ends with the last arrival: `left` of
     `arrivals`, and `bytes` that copies are still to bring."""
 
@@ -51,7 +51,7 @@ class Barrier:
 
 
 @attrs.define(eq=False)
-class Group:
+class ThreadGroup:
     """Threads that run one function: the program instance, or a role of it. `reading` are its
     copies from shared memory that have not been made yet, oldest first."""
 
@@ -76,12 +76,12 @@ class _Copy:
 class HopperMixin(SharedMixin):
     """`mbarrier_*`, `tma_*`, `wgmma`, `start_role` and `join_roles`; mixed into a machine."""
 
-    barriers: dict[int, list[Barrier]]
-    groups: dict[int, Group]
+    barriers: dict[int, list[BarrierState]]
+    groups: dict[int, ThreadGroup]
     """Of the instances themselves, by number."""
     roles: dict[int, int]
     """How many roles of an instance run."""
-    group: Group | None
+    group: ThreadGroup | None
     """The role that runs; None for the instance itself."""
     spawned: list[tuple[int, Steps]]
     """Coroutines to be started, with the numbers of their instances."""
@@ -99,7 +99,7 @@ class HopperMixin(SharedMixin):
     def mbarrier_alloc(self, op: Any) -> Tensor:
         """Barriers in their first phase."""
         address = _FIRST + len(self.barriers)
-        self.barriers[address] = [Barrier(op.arrivals, op.arrivals) for _ in range(op.count)]
+        self.barriers[address] = [BarrierState(op.arrivals, op.arrivals) for _ in range(op.count)]
         return Tensor(np.array(address, np.uint64))
 
     def mbarrier_expect(self, op: Any, barrier: Tensor, index: Tensor) -> None:
@@ -123,7 +123,7 @@ class HopperMixin(SharedMixin):
         if self._barrier(op, barrier, index).phase % 2 == int(parity.data) % 2:
             raise NotReadyError
 
-    def _arrive(self, op: Any, barrier: Barrier, count: int) -> None:
+    def _arrive(self, op: Any, barrier: BarrierState, count: int) -> None:
         if count > barrier.left:
             message = f"{count} arrive where {barrier.left} of {barrier.arrivals} are missing"
             raise fail("TIR0519", op, message, self)
@@ -131,7 +131,7 @@ class HopperMixin(SharedMixin):
         barrier.settle()
         self.version += 1
 
-    def _barrier(self, op: Any, barrier: Tensor, index: Tensor) -> Barrier:
+    def _barrier(self, op: Any, barrier: Tensor, index: Tensor) -> BarrierState:
         result = self.barriers.get(int(barrier.data), [])
         if not 0 <= int(index.data) < len(result):
             raise fail("TIR0501", op, f"no barrier {int(index.data)}", self)
@@ -295,7 +295,7 @@ class HopperMixin(SharedMixin):
             raise NotReadyError
 
     def _role(self, op: Any, code: Code, arguments: tuple[Any, ...]) -> Steps:
-        group = Group(f"@{op.callee}", op.warps)
+        group = ThreadGroup(f"@{op.callee}", op.warps)
         inner = steps(code, arguments, cast(Any, self))
         while True:
             self.group = group
@@ -307,7 +307,7 @@ class HopperMixin(SharedMixin):
         self.roles[self.instance] -= 1
         self.version += 1
 
-    def _end(self, op: Any, group: Group) -> None:
+    def _end(self, op: Any, group: ThreadGroup) -> None:
         if group.reading:
             raise fail("TIR0520", op, f"{group.name} ends, and {_READING}", self)
 
@@ -321,8 +321,8 @@ class HopperMixin(SharedMixin):
             message = f"{program(self)} ends, and {_READING}"
             raise InterpretError(Diagnostic("TIR0520", message))
 
-    def _running(self) -> Group:
+    def _running(self) -> ThreadGroup:
         """The threads that run."""
         if self.group is not None:
             return self.group
-        return self.groups.setdefault(self.instance, Group("the kernel", self.num_warps))
+        return self.groups.setdefault(self.instance, ThreadGroup("the kernel", self.num_warps))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from tileir.errors import InterpretError, TileirError
-from tileir.interp.program import BlockCode, CallSite, Code, Edge, Frame, Step
+from tileir.interp.program import BlockCode, CallSite, Code, CodeEdge, Frame, Step
 from tileir.interp.schedule import NotReadyError, Pause, Steps
 from tileir.op import Op
 
@@ -39,7 +39,7 @@ def run(code: Code, arguments: tuple[Any, ...], host: Host) -> tuple[Any, ...]:
             left = step(frame)
         except _OF_AN_OP as error:
             raise host.with_location(error, block.op_of(step)) from None
-        if not isinstance(left, Edge):
+        if not isinstance(left, CodeEdge):
             return left
         block = _follow(left, frame)
 
@@ -76,7 +76,7 @@ def steps(
             left = step(frame)
         except _OF_AN_OP as error:
             raise host.with_location(error, block.op_of(step)) from None
-        if not isinstance(left, Edge):
+        if not isinstance(left, CodeEdge):
             return left
         block = _follow(left, frame)
 
@@ -104,7 +104,7 @@ def _count(block: BlockCode, host: Host) -> None:
         raise host.step_limit_error(block.block.terminator)
 
 
-def _follow(edge: Edge, frame: Frame) -> BlockCode:
+def _follow(edge: CodeEdge, frame: Frame) -> BlockCode:
     values = [frame[slot] for slot in edge.sources]
     for slot, value in zip(edge.targets, values, strict=True):
         frame[slot] = value

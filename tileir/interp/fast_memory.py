@@ -12,7 +12,7 @@ from tileir.interp.access import accessed_element, selection
 from tileir.interp.closures import Frame, Step
 from tileir.interp.machine_request import Request
 from tileir.interp.races import Touch
-from tileir.interp.strided_access import Place
+from tileir.interp.strided_access import StridedPlace
 from tileir.machine import Tensor, dtype_of
 from tileir.types import I1
 
@@ -48,7 +48,7 @@ class _Access:
     lanes: _Lanes = attrs.field(factory=_Lanes)
     failures: int = 0
 
-    def place(self, pointer: Tensor, mask: Tensor | None) -> Place | None:
+    def place(self, pointer: Tensor, mask: Tensor | None) -> StridedPlace | None:
         """Where the access falls, noted with the race detector; None where it takes more care."""
         machine = self.machine
         if pointer.undef is not None or machine.clock_of_instance is not None:
@@ -70,7 +70,7 @@ class _Access:
         self._log(place)
         return place
 
-    def _log(self, place: Place) -> None:
+    def _log(self, place: StridedPlace) -> None:
         races = self.machine.races
         entry = races.entry(self.op, self.machine.instance)
         if races.log(place.region, place.log(), self.size, entry, self.touch):

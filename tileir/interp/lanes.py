@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tileir.errors import Diagnostic, InterpretError, TileirError
 from tileir.interp.execute import Host, run
-from tileir.interp.program import BlockCode, Code, Edge, Frame
+from tileir.interp.program import BlockCode, Code, CodeEdge, Frame
 from tileir.machine import Tensor, dtype_of
 from tileir.ops.control import CondBranch, Return
 from tileir.types import Tile, element_of
@@ -141,7 +141,7 @@ def _choose(value: Any, chosen: NDArray[np.bool_]) -> Any:
     return Tensor(value.data[chosen], undef)
 
 
-def _take_edge(edge: Edge, frame: Frame) -> Frame:
+def _take_edge(edge: CodeEdge, frame: Frame) -> Frame:
     values = [frame[slot] for slot in edge.sources]
     for slot, value in zip(edge.targets, values, strict=True):
         frame[slot] = value

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.lib.array_utils import byte_bounds
 
 from tileir.errors import Diagnostic, InterpretError
-from tileir.interp.arguments import Binder, Bound
+from tileir.interp.arguments import Binder, PlacedArray
 from tileir.ir import Function, Parameter
 from tileir.types import Pointer
 
@@ -30,7 +30,9 @@ def check_arguments(kernel: Function, binder: Binder) -> None:
             region.denied_read = f"{names} is promised writeonly"
 
 
-def _check_alias(kernel: Function, parameter: Parameter, one: Bound, bound: list[Bound]) -> None:
+def _check_alias(
+    kernel: Function, parameter: Parameter, one: PlacedArray, bound: list[PlacedArray]
+) -> None:
     low, high = _span(one)
     for other in bound:
         start, end = _span(other)
@@ -40,7 +42,7 @@ def _check_alias(kernel: Function, parameter: Parameter, one: Bound, bound: list
             raise InterpretError(Diagnostic("TIR0507", text, parameter.location))
 
 
-def _span(bound: Bound) -> tuple[int, int]:
+def _span(bound: PlacedArray) -> tuple[int, int]:
     low, high = byte_bounds(bound.array) if bound.array.size else (0, 0)
     return bound.address, bound.address + high - low
 

@@ -42,7 +42,7 @@ _READ = (FieldKind.OPERAND, FieldKind.OPTIONAL, *_MANY)
 
 
 @attrs.define(eq=False)
-class Edge:
+class CodeEdge:
     """A branch taken: the block to go on in and the slots to copy into its parameters."""
 
     sources: tuple[int, ...]
@@ -74,7 +74,7 @@ class BlockCode:
     ops: tuple[Op, ...] = ()
     """The op of each step."""
     leave: Step = attrs.field(default=lambda frame: None)
-    edges: dict[int, Edge] = attrs.field(factory=dict[int, Edge])
+    edges: dict[int, CodeEdge] = attrs.field(factory=dict[int, CodeEdge])
     """By identity of the successor that the terminator's `evaluate` returns."""
     condition: int = 0
     """Slot of the terminator's first operand."""
@@ -260,11 +260,11 @@ class _Preparation:
             only = next(iter(edges.values()))
             code.leave = lambda frame: only
 
-    def _edge(self, successor: Successor, codes: Mapping[str, BlockCode]) -> Edge:
+    def _edge(self, successor: Successor, codes: Mapping[str, BlockCode]) -> CodeEdge:
         target = codes[successor.label]
         sources = tuple([self._slot(v) for v in successor.arguments])
         targets = tuple([self._slot(v) for v in target.block.parameters])
-        return Edge(sources, targets, target)
+        return CodeEdge(sources, targets, target)
 
     # One op --------------------------------------------------------------------------------
 

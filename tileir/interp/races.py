@@ -40,7 +40,7 @@ class Touch(Enum):
 
 
 @attrs.frozen
-class Entry:
+class RaceEntry:
     """One access: the op, the instance (its linear number) and the instance's epoch."""
 
     op: Op
@@ -59,9 +59,9 @@ class Race:
 
     region: str
     offset: int
-    first: Entry
+    first: RaceEntry
     first_touch: Touch
-    second: Entry
+    second: RaceEntry
     second_touch: Touch
 
 
@@ -143,7 +143,7 @@ class RaceDetector:
     """The log of accesses and the shadow of every region; `on_race` is called with each race."""
 
     on_race: Callable[[Race], None]
-    entries: list[Entry] = attrs.field(factory=list[Entry])
+    entries: list[RaceEntry] = attrs.field(factory=list[RaceEntry])
     instances: Entries = attrs.field(factory=lambda: np.zeros(1024, np.int32))
     epochs: Entries = attrs.field(factory=lambda: np.zeros(1024, np.int32))
     """Of the entries up to the last check."""
@@ -164,7 +164,7 @@ class RaceDetector:
         last = self.latest.get(op)
         if last is not None and self.entries[last].is_of(instance, epoch):
             return last
-        self.entries.append(Entry(op, instance, epoch))
+        self.entries.append(RaceEntry(op, instance, epoch))
         self.latest[op] = number = len(self.entries) - 1
         return number
 

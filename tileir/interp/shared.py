@@ -20,7 +20,7 @@ from tileir.types import I1, shape_of
 
 
 @attrs.define(eq=False)
-class Buffer:
+class BufferContents:
     """Elements by stage, and which of them are undefined."""
 
     data: NDArray[Any]
@@ -31,13 +31,13 @@ class SharedMixin(AccessMixin):
     """`shared_alloc`, `async_copy`, `local_load`, `local_gather` and
     `local_store`."""
 
-    buffers: dict[int, Buffer]
+    buffers: dict[int, BufferContents]
 
     def shared_alloc(self, op: Any) -> Tensor:
         """A new buffer, of which nothing is written."""
         kind = dtype_of(op.type.pointee)
         address = (1 << 60) + len(self.buffers)
-        self.buffers[address] = Buffer(np.zeros(op.shape, kind), np.ones(op.shape, bool))
+        self.buffers[address] = BufferContents(np.zeros(op.shape, kind), np.ones(op.shape, bool))
         return Tensor(np.array(address, np.uint64))
 
     def async_copy(
@@ -106,7 +106,7 @@ class SharedMixin(AccessMixin):
             raise fail("TIR0501", op, message, self)
         return part
 
-    def _stage(self, op: Any, buffer: Tensor, stage: Tensor) -> tuple[Buffer, int]:
+    def _stage(self, op: Any, buffer: Tensor, stage: Tensor) -> tuple[BufferContents, int]:
         result = self.buffers.get(int(buffer.data))
         number = int(stage.data)
         if result is None or not 0 <= number < len(result.data):

@@ -19,7 +19,7 @@ _MOST_PATTERNS = 512
 
 
 @attrs.frozen(eq=False)
-class Pattern:
+class StridedPattern:
     """Byte offsets of a tile's elements from its first one."""
 
     shape: tuple[int, ...]
@@ -34,7 +34,7 @@ class Pattern:
     """Whether no two elements have one offset."""
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], strides: tuple[int, ...]) -> Pattern:
+    def of(cls, shape: tuple[int, ...], strides: tuple[int, ...]) -> StridedPattern:
         offsets = np.zeros(shape, np.int64)
         for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
             steps = np.arange(extent, dtype=np.int64) * stride
@@ -63,7 +63,7 @@ class Strided:
 
     first: int
     """Index, in the region's view, of the tile's first element."""
-    pattern: Pattern
+    pattern: StridedPattern
     shift: int
     """log2 of the element's bytes."""
 
@@ -78,11 +78,11 @@ class Strided:
 
 
 @attrs.frozen(eq=False)
-class Place:
+class StridedPlace:
     """Where a strided access falls: `first` is the byte of `region.view(size)` it starts at."""
 
     region: Region
-    pattern: Pattern
+    pattern: StridedPattern
     first: int
     size: int
 
@@ -104,11 +104,11 @@ class Strides:
     """Finds strided accesses in `memory`; remembers their patterns."""
 
     memory: Memory
-    patterns: dict[tuple[tuple[int, ...], tuple[int, ...]], Pattern] = attrs.field(
-        factory=dict[tuple[tuple[int, ...], tuple[int, ...]], Pattern]
+    patterns: dict[tuple[tuple[int, ...], tuple[int, ...]], StridedPattern] = attrs.field(
+        factory=dict[tuple[tuple[int, ...], tuple[int, ...]], StridedPattern]
     )
 
-    def find(self, addresses: Addresses, size: int, *, write: bool) -> Place | None:
+    def find(self, addresses: Addresses, size: int, *, write: bool) -> StridedPlace | None:
         """Where the whole access falls, or None: not strided, not in one plain region, or an
         error, which `Memory.locate` is left to report."""
         start = addresses.item(0)
@@ -126,9 +126,9 @@ class Strides:
             return None
         if np.count_nonzero(addresses - np.array(start, np.uint64) != pattern.offsets):
             return None
-        return Place(region, pattern, first, size)
+        return StridedPlace(region, pattern, first, size)
 
-    def _pattern(self, addresses: Addresses, start: int) -> Pattern:
+    def _pattern(self, addresses: Addresses, start: int) -> StridedPattern:
         shape = addresses.shape
         if len(shape) == 1:
             strides: tuple[int, ...] = (_step(addresses.item(1), start) if shape[0] > 1 else 0,)
@@ -143,7 +143,7 @@ class Strides:
         if pattern is None:
             if len(self.patterns) >= _MOST_PATTERNS:
                 self.patterns.clear()
-            pattern = self.patterns[(shape, strides)] = Pattern.of(shape, strides)
+            pattern = self.patterns[(shape, strides)] = StridedPattern.of(shape, strides)
         return pattern
 
 

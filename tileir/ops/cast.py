@@ -128,7 +128,7 @@ class SExt(Cast):
 
 
 @family
-class Rounding(Cast):
+class RoundingCast(Cast):
     """A conversion to floats with one rounding, `saturate` giving the largest finite number of
     its sign where the result would be infinite or has no representation."""
 
@@ -141,7 +141,7 @@ class Rounding(Cast):
 
 
 @op("fptrunc")
-class FPTrunc(Rounding):
+class FPTrunc(RoundingCast):
     """A float as a narrower one, rounded once.
 
     `%r = fptrunc f16<64> %a {rounding = rz}`, given `f32<64> %a`
@@ -174,7 +174,7 @@ class FPExt(Cast):
 
 
 @op("fpcast")
-class FPCast(Rounding):
+class FPCast(RoundingCast):
     """A float as one of any other format, 8-bit and 4-bit ones included, rounded once. Where the
     format has no infinity (f8e4m3), overflow gives NaN, or with `saturate` the largest finite
     number; f4e2m1, which has no NaN either, always saturates and turns NaN into its largest

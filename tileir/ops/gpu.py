@@ -50,7 +50,7 @@ class ConvertLayout(Op):
 
 
 @op("gpu.barrier")
-class Barrier(Op):
+class BlockBarrier(Op):
     """Every thread of the block waits for the others; what each did to memory before, all see
     after. With `warp` every thread waits for those of its warp, with `warpgroup` for those of the
     4 warps that multiply together.

@@ -51,7 +51,7 @@ class Role(Op):
 
 
 @op("gpu.join")
-class Join(Op):
+class JoinRoles(Op):
     """Wait for the roles that were started.
 
     `gpu.join`

@@ -17,16 +17,16 @@ from tileir.passmanager.registry import Option, Pass, PassResult, all_passes, lo
 if TYPE_CHECKING:
     from tileir.passmanager.bisect_pipeline import Culprit, bisect
     from tileir.passmanager.manager import CrashError, Observer, Record, Recorder, Run, Step, run
-    from tileir.passmanager.pipeline import Node, format_pipeline, parse_pipeline
+    from tileir.passmanager.pipeline import PipelineNode, format_pipeline, parse_pipeline
 
 __all__ = [
     "CrashError",
     "Culprit",
-    "Node",
     "Observer",
     "Option",
     "Pass",
     "PassResult",
+    "PipelineNode",
     "Record",
     "Recorder",
     "Run",
@@ -46,7 +46,7 @@ _MODULES = {
     **dict.fromkeys(
         ("CrashError", "Observer", "Record", "Recorder", "Run", "Step", "run"), "manager"
     ),
-    **dict.fromkeys(("Node", "format_pipeline", "parse_pipeline"), "pipeline"),
+    **dict.fromkeys(("PipelineNode", "format_pipeline", "parse_pipeline"), "pipeline"),
 }
 
 

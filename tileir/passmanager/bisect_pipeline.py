@@ -9,7 +9,7 @@ import attrs
 from tileir.errors import Diagnostic, PassError
 from tileir.ir import Module
 from tileir.passmanager.manager import Step, run
-from tileir.passmanager.pipeline import Node
+from tileir.passmanager.pipeline import PipelineNode
 
 
 @attrs.frozen
@@ -23,7 +23,7 @@ class Culprit:
 
 
 def bisect(
-    module: Module, pipeline: str | Sequence[Node], is_good: Callable[[Module], bool]
+    module: Module, pipeline: str | Sequence[PipelineNode], is_good: Callable[[Module], bool]
 ) -> Culprit:
     """The step of `pipeline` before which `is_good` holds and after which it does not.
 

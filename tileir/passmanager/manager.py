@@ -11,7 +11,7 @@ import attrs
 from tileir.errors import Diagnostic, PassError, TileirError, VerifyError
 from tileir.ir import Function, Module
 from tileir.limits import check_tiles
-from tileir.passmanager.pipeline import Node, parse_pipeline
+from tileir.passmanager.pipeline import PipelineNode, parse_pipeline
 from tileir.passmanager.registry import Pass, PassResult
 from tileir.verify import verify as verify_module
 
@@ -21,12 +21,13 @@ class Step:
     """One application of a pass: to function `function`, or to the module (None)."""
 
     index: int
-    node: Node
+    node: PipelineNode
     function: str | None
     before: Module
 
     @property
     def title(self) -> str:
+        """The pass and the function it runs on, as messages name them."""
         return str(self.node) + (f" on @{self.function}" if self.function else "")
 
 
@@ -54,7 +55,7 @@ class CrashError(PassError):
     """A pass raised what is no TileirError: `pipeline` on `module` does it again."""
 
     module: Module
-    pipeline: tuple[Node, ...]
+    pipeline: tuple[PipelineNode, ...]
 
 
 class Observer(Protocol):
@@ -68,14 +69,14 @@ class Observer(Protocol):
         """`step` gave `module`, the same object where it changed nothing."""
         ...
 
-    def on_failure(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
+    def on_failure(self, step: Step, rest: Sequence[PipelineNode], error: Exception) -> None:
         """`step` or the verifier after it raised `error`; `rest` replays what was to run."""
         ...
 
 
 def run(
     module: Module,
-    pipeline: str | Sequence[Node],
+    pipeline: str | Sequence[PipelineNode],
     *,
     verify: bool = True,
     observers: Iterable[Observer] = (),
@@ -108,10 +109,14 @@ class Recorder:
         self.observers = tuple(observers)
         self.remarks: list[Diagnostic] = []
         self.records: list[Record] = []
-        self.replay: tuple[Module, Node] | None = None
+        self.replay: tuple[Module, PipelineNode] | None = None
 
     def apply(
-        self, module: Module, node: Node, function: str | None, change: Callable[[], PassResult]
+        self,
+        module: Module,
+        node: PipelineNode,
+        function: str | None,
+        change: Callable[[], PassResult],
     ) -> Module:
         """`module` with what `change` makes of it, or of its `function`, as the step `node`.
 
@@ -133,7 +138,7 @@ class Recorder:
             observer.after(step, changed)
         return changed
 
-    def _replay(self, step: Step) -> tuple[Module, Node]:
+    def _replay(self, step: Step) -> tuple[Module, PipelineNode]:
         """The module and the node that do `step` again."""
         if self.replay is not None:
             return self.replay
@@ -163,11 +168,11 @@ class _Runner:
         self.module = module
         self.recorder = recorder
 
-    def nodes(self, nodes: Sequence[Node], function: str | None) -> None:
+    def nodes(self, nodes: Sequence[PipelineNode], function: str | None) -> None:
         for node in nodes:
             self.node(node, function)
 
-    def node(self, node: Node, function: str | None) -> None:
+    def node(self, node: PipelineNode, function: str | None) -> None:
         if node.passed is not None and node.passed.level == "pipeline":
             self.pipeline(node, node.passed)
         elif node.passed is not None:
@@ -183,7 +188,7 @@ class _Runner:
             for name in _functions(self.module, node.options.get("name", "") or function):
                 self.nodes(node.children, name)
 
-    def pipeline(self, node: Node, passed: Pass) -> None:
+    def pipeline(self, node: PipelineNode, passed: Pass) -> None:
         """Run a pass that is a pipeline of its own, whose steps cannot be run alone."""
         self.recorder.replay = self.module, node
         try:
@@ -194,7 +199,7 @@ class _Runner:
     def _subjects(self, passed: Pass, function: str | None) -> list[Any]:
         return [None] if passed.level == "module" else _functions(self.module, function)
 
-    def step(self, node: Node, passed: Pass, function: str | None) -> None:
+    def step(self, node: PipelineNode, passed: Pass, function: str | None) -> None:
         subject = self.module if function is None else self.module.functions[function]
         self.module = self.recorder.apply(
             self.module, node, function, lambda: passed(subject, **node.options)
@@ -215,8 +220,8 @@ def _with(module: Module, ir: Function | Module) -> Module:
     return module.with_functions({**module.functions, ir.name: ir})
 
 
-def _only(function: str, node: Node) -> Node:
-    return Node("func", {"name": function}, None, (node,))
+def _only(function: str, node: PipelineNode) -> PipelineNode:
+    return PipelineNode("func", {"name": function}, None, (node,))
 
 
 def _check(step: Step, module: Module) -> None:
@@ -228,7 +233,7 @@ def _check(step: Step, module: Module) -> None:
         raise PassError(first) from error
 
 
-def _crash(step: Step, before: Module, node: Node, error: Exception) -> CrashError:
+def _crash(step: Step, before: Module, node: PipelineNode, error: Exception) -> CrashError:
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     crashed = CrashError(Diagnostic("TIR0605", f"{step.title} failed: {what}"))
     crashed.module, crashed.pipeline = before, (node,)

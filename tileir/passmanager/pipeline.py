@@ -36,13 +36,13 @@ _MAX_DEPTH = 64
 
 
 @attrs.frozen
-class Node:
+class PipelineNode:
     """A pass, or a group of nodes (`passed` is None then), with the options given."""
 
     name: str
     options: dict[str, Any] = attrs.field(factory=dict)
     passed: Pass | None = None
-    children: tuple[Node, ...] = ()
+    children: tuple[PipelineNode, ...] = ()
 
     def __str__(self) -> str:
         options = ",".join(f"{_with_dashes(k)}={_word(v)}" for k, v in self.options.items())
@@ -50,7 +50,7 @@ class Node:
         return self.name + (f"{{{options}}}" if options else "") + inner
 
 
-def parse_pipeline(text: str) -> tuple[Node, ...]:
+def parse_pipeline(text: str) -> tuple[PipelineNode, ...]:
     """The nodes `text` describes. Raises PassError: TIR0601 unknown pass, TIR0602 option,
     TIR0603 syntax."""
     reader = _Reader(text)
@@ -60,7 +60,7 @@ def parse_pipeline(text: str) -> tuple[Node, ...]:
     return nodes
 
 
-def format_pipeline(nodes: Iterable[Node]) -> str:
+def format_pipeline(nodes: Iterable[PipelineNode]) -> str:
     """The text of `nodes`, which `parse_pipeline` reads back."""
     return ",".join(map(str, nodes))
 
@@ -94,7 +94,7 @@ class _Reader:
         message = f"expected {expected}, not {result}, at column {column} of {self.text!r}"
         return PassError(Diagnostic("TIR0603", message, Location("<pipeline>", 1, column)))
 
-    def nodes(self, depth: int) -> tuple[Node, ...]:
+    def nodes(self, depth: int) -> tuple[PipelineNode, ...]:
         if depth > _MAX_DEPTH:
             raise self.error(f"at most {_MAX_DEPTH} levels of nesting")
         nodes = [*self.alias(depth)]
@@ -103,26 +103,26 @@ class _Reader:
             nodes.extend(self.alias(depth))
         return tuple(nodes)
 
-    def alias(self, depth: int) -> tuple[Node, ...]:
+    def alias(self, depth: int) -> tuple[PipelineNode, ...]:
         """The node here, or those that the word `default` stands for."""
         if self.peek() != "default":
             return (self.node(depth),)
         self.at += 1
-        return tuple(Node(name, {}, lookup(name)) for name in PIPELINE)
+        return tuple(PipelineNode(name, {}, lookup(name)) for name in PIPELINE)
 
-    def node(self, depth: int) -> Node:
+    def node(self, depth: int) -> PipelineNode:
         name = self.word("a pass")
         passed = None if name in GROUPS else lookup(name)
         declared = GROUPS[name] if passed is None else passed.options
         options = self.options(name, declared) if self.peek() == "{" else {}
-        children: tuple[Node, ...] = ()
+        children: tuple[PipelineNode, ...] = ()
         if passed is None:
             self.take("(")
             children = self.nodes(depth + 1)
             self.take(")")
             if name == "func":
                 _require_functions(children)
-        return Node(name, options, passed, children)
+        return PipelineNode(name, options, passed, children)
 
     def options(self, owner: str, declared: tuple[Option, ...]) -> dict[str, Any]:
         self.take("{")
@@ -144,7 +144,7 @@ class _Reader:
         return options
 
 
-def _require_functions(nodes: Iterable[Node]) -> None:
+def _require_functions(nodes: Iterable[PipelineNode]) -> None:
     for node in nodes:
         _require_functions(node.children)
         if node.passed is not None and node.passed.level != "function":

@@ -9,7 +9,7 @@ import attrs
 
 from tileir.ir import Module
 from tileir.passmanager.manager import Step
-from tileir.passmanager.pipeline import Node
+from tileir.passmanager.pipeline import PipelineNode
 from tileir.passmanager.renumbering import renumber
 
 
@@ -39,7 +39,7 @@ class Printing:
         if self.changed and module is not step.before:
             self.write(self._diff(step, module))
 
-    def on_failure(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
+    def on_failure(self, step: Step, rest: Sequence[PipelineNode], error: Exception) -> None:
         self.write(f"; {step.title} failed\n")
 
     def _diff(self, step: Step, module: Module) -> str:

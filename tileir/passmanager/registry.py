@@ -43,6 +43,7 @@ class Option:
 
     @property
     def keyword(self) -> str:
+        """The name of the keyword parameter: `name` with underscores."""
         return self.name.replace("-", "_")
 
     def read(self, text: str) -> Any:
@@ -52,7 +53,7 @@ class Option:
         return self.type(text)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class PassResult:
     """What a pass gives: the new IR, remarks at the user's lines, and counts of what it did."""
 

@@ -15,7 +15,7 @@ import attrs
 from tileir.errors import Diagnostic, PassError, TileirError
 from tileir.ir import Module
 from tileir.passmanager.manager import CrashError, Step, run
-from tileir.passmanager.pipeline import Node, format_pipeline
+from tileir.passmanager.pipeline import PipelineNode, format_pipeline
 
 _PIPELINE, _ERROR = "reproducer.pipeline", "reproducer.error"
 
@@ -32,11 +32,11 @@ class Reproducing:
     def after(self, step: Step, module: Module) -> None:
         pass
 
-    def on_failure(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
+    def on_failure(self, step: Step, rest: Sequence[PipelineNode], error: Exception) -> None:
         self.save(reproducer(step.before, rest, error))
 
 
-def reproducer(module: Module, pipeline: Sequence[Node], error: Exception) -> Module:
+def reproducer(module: Module, pipeline: Sequence[PipelineNode], error: Exception) -> Module:
     """`module` with `pipeline` and the kind of `error` in its metadata."""
     kind = error.code if isinstance(error, TileirError) else type(error).__name__
     noted = {**module.metadata, _PIPELINE: format_pipeline(pipeline), _ERROR: kind}

@@ -17,8 +17,8 @@ from tileir.verify.traits import traits
 from tileir.versions import TYPES, newer_fields, newer_in
 
 
-@attrs.frozen
-class Walk:
+@attrs.frozen(eq=False, repr=False)
+class VerifierWalk:
     """What one pass over the ops of a function found.
 
     `naming` are the ops that name symbols; `predicated` tells whether any op has a predicate or
@@ -31,7 +31,7 @@ class Walk:
     placed: bool
 
 
-@attrs.define(weakref_slot=False)
+@attrs.define(eq=False, weakref_slot=False, repr=False)
 class _Walker:
     module: Module
     function: Function
@@ -44,14 +44,16 @@ class _Walker:
     types: set[Type] = attrs.field(factory=set[Type])
 
 
-def check_definitions(module: Module, function: Function, defined: dict[Value, None]) -> Walk:
+def check_definitions(
+    module: Module, function: Function, defined: dict[Value, None]
+) -> VerifierWalk:
     """Check every definition and use in `function`; `defined` gathers the module's values."""
     parameters = [p.value for p in function.parameters]
     walker = _Walker(module, function, set(parameters))
     _define(walker, [*parameters, *_walk_tree(walker)], defined)
     _check_layouts(walker)
     _check_buffers(walker)
-    return Walk(walker.findings, walker.naming, walker.predicated, walker.placed)
+    return VerifierWalk(walker.findings, walker.naming, walker.predicated, walker.placed)
 
 
 def _walk_tree(walker: _Walker) -> list[Value]:

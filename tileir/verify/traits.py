@@ -9,7 +9,7 @@ import attrs
 from tileir.op import Effects, FieldKind, Op
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Traits:
     """`terminates`: ends a block. `names_symbols`: has a field that names a function or global.
     `merges`: merges predicated values. `plain`: neither of the last two."""

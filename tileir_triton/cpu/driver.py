@@ -35,7 +35,7 @@ class Utils:
 
         from tileir.frontends.triton_backend.cpu.programs import Program
 
-        program = Program.loaded(name, binary)
+        program = Program.from_binary(name, binary)
         loaded = (binary, program, 0, 0, _LARGE)
         return loaded[:4] if __version__.startswith("3.3.") else loaded
 

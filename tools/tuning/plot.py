@@ -18,17 +18,17 @@ _DOT = 3.5
 
 
 @attrs.frozen
-class Axis:
+class PlotAxis:
     """A logarithmic scale of seconds over `_SIDE` pixels."""
 
     low: float
     high: float
 
     @staticmethod
-    def over(values: Sequence[float]) -> Axis:
+    def over(values: Sequence[float]) -> PlotAxis:
         """From the least to the most, with a margin."""
         low, high = min(values), max(values)
-        return Axis(log10(low) - 0.03, max(log10(high), log10(low) + 0.02) + 0.03)
+        return PlotAxis(log10(low) - 0.03, max(log10(high), log10(low) + 0.02) + 0.03)
 
     def at(self, seconds: float) -> float:
         """Pixels from the beginning."""
@@ -66,7 +66,7 @@ def _scatter(
 ) -> Iterator[str]:
     """Measured over expected; the line is where both agree."""
     both = [(o.predicted or 0.0, o.seconds or 0.0) for o in candidate_outcomes]
-    x_axis, y_axis = Axis.over([p for p, _ in both]), Axis.over([s for _, s in both])
+    x_axis, y_axis = PlotAxis.over([p for p, _ in both]), PlotAxis.over([s for _, s in both])
     yield from _frame(x, y, "the model's estimate", "measured", x_axis, y_axis)
     for outcome, (predicted, seconds) in zip(candidate_outcomes, both, strict=True):
         kind = "dot bad" if outcome is best else "dot"
@@ -77,7 +77,7 @@ def _scatter(
 def _course(result: Result, x: float, y: float) -> Iterator[str]:
     """Every candidate in the order of the search, and the best so far as a line."""
     order = [o for o in result.outcomes if o.good]
-    y_axis = Axis.over([o.seconds or 0.0 for o in order])
+    y_axis = PlotAxis.over([o.seconds or 0.0 for o in order])
     yield from _frame(
         x, y, f"{len(order)} candidates, in the order they were tried", "", None, y_axis
     )
@@ -113,7 +113,7 @@ def _bars(result: Result, x: float, y: float) -> Iterator[str]:
 
 
 def _frame(
-    x: float, y: float, below: str, baseline: str, x_axis: Axis | None, y_axis: Axis
+    x: float, y: float, below: str, baseline: str, x_axis: PlotAxis | None, y_axis: PlotAxis
 ) -> Iterator[str]:
     yield svg.rect(x, y, _SIDE, _SIDE, "frame")
     yield svg.text(x + _SIDE / 2, y + _SIDE + 34, below, "soft", "middle")

@@ -23,7 +23,7 @@ from tileir.tools.arrays import dtype_of, spacing_of
 from tileir.tools.inputs import Recipe, draw, recipe
 from tileir.tools.references import REFERENCES
 from tileir.tools.tuning.expressions import numbers
-from tileir.tools.tuning.sources import Source, found_in, source
+from tileir.tools.tuning.sources import TunableSource, found_in, source
 from tileir.types import Pointer, Scalar, Tile, element_of
 
 _INTERPRETED = 3e8
@@ -57,7 +57,7 @@ def problem_of(path: str, kernel: str | None, wish: Wish) -> Problem:
     return _problem(source(path, kernel, list(wish.arguments)), kernel, wish)
 
 
-def _problem(source: Source, kernel: str | None, wish: Wish) -> Problem:
+def _problem(source: TunableSource, kernel: str | None, wish: Wish) -> Problem:
     factory = _factory_space(source, wish)
     first = {p.name: p.choices[0] for p in factory.parameters if p.role is Role.MAKE}
     module = source.module(**first)
@@ -91,7 +91,7 @@ class Grid:
 # Spaces -------------------------------------------------------------------------------------
 
 
-def _factory_space(source: Source, wish: Wish) -> Space:
+def _factory_space(source: TunableSource, wish: Wish) -> Space:
     """What the file declares, or the paper's choices for it."""
     if source.listed:
         options = {"num_warps", "num_stages", "max_registers"}
@@ -111,7 +111,7 @@ def _factory_space(source: Source, wish: Wish) -> Space:
     return Space(tuple(Parameter(n, c) for n, c in {**kept, **extra}.items()))
 
 
-def _stated_choices(source: Source) -> dict[str, tuple[Any, ...]]:
+def _stated_choices(source: TunableSource) -> dict[str, tuple[Any, ...]]:
     """Choices by directives `tune.NAME`."""
     words = {k.removeprefix("tune."): v for k, v in source.words.items() if k.startswith("tune.")}
     return {k: choices_in(v) for k, v in words.items() if not _is_option(k)}
@@ -123,7 +123,7 @@ def _is_option(name: str) -> bool:
     return name in {field.name for field in attrs.fields(Options)}
 
 
-def _compiler(source: Source, factory: Space, kernel: str, wish: Wish) -> Space:
+def _compiler(source: TunableSource, factory: Space, kernel: str, wish: Wish) -> Space:
     """The compiler's parameters that make a difference for the first or the last of the file's."""
     ends = [{p.name: p.choices[at] for p in factory.parameters if p.role is Role.MAKE}
             for at in (0, -1)]  # fmt: skip
@@ -142,7 +142,7 @@ def _narrow(space: Space, tried: Mapping[str, tuple[Any, ...]]) -> Space:
     return space.with_choices(**dict(tried))
 
 
-def _tile_parameters(source: Source, tunables: Mapping[str, tuple[Any, ...]]) -> list[str]:
+def _tile_parameters(source: TunableSource, tunables: Mapping[str, tuple[Any, ...]]) -> list[str]:
     """The parameters that are extents of the largest tile stored, slowest first: those that it
     follows when each has a value of its own."""
     values = {name: 32 << i for i, name in enumerate(tunables)}

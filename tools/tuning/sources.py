@@ -20,7 +20,7 @@ from tileir.tools.tuning.directives import directives, known_numbers, resolve_ex
 
 
 @attrs.frozen
-class Source:
+class TunableSource:
     """A file that gives modules: `make(**choices)`. `tunables`: the choices it declares itself;
     `words`: directives, extents resolved; `content` is what tells it from others."""
 
@@ -48,7 +48,7 @@ class Source:
             raise ToolError(Diagnostic("TIR0903", f"an error allowed: {error}")) from None
 
 
-def source(path: str, kernel: str | None, overrides: list[str]) -> Source:
+def source(path: str, kernel: str | None, overrides: list[str]) -> TunableSource:
     """The file `path`: `.tir`, Triton-C (`.c`), or Triton's Python, `FILE.py:KERNEL`.
 
     Raises `ToolError`, and what reading it raises."""
@@ -88,13 +88,13 @@ def _parse(text: str, file: str) -> Module:
     return module
 
 
-def _tir(file: str, kernel: str | None, overrides: list[str]) -> Source:
+def _tir(file: str, kernel: str | None, overrides: list[str]) -> TunableSource:
     text = read_text(file)
     module = _parse(text, file)
     written = {k: _word(v) for k, v in module.metadata.items() if k.partition(".")[2]}
     words = resolve_extents({**written, **directives(text, overrides)})
     name = kernel or words.get("run.kernel") or "kernel"
-    return Source(name, _Tir(text, file), {}, words, (text,))
+    return TunableSource(name, _Tir(text, file), {}, words, (text,))
 
 
 def _word(value: Any) -> str:
@@ -123,13 +123,13 @@ def _program(text: str, file: str) -> Any:
     return parse(text, file)
 
 
-def _triton_c(file: str, kernel: str | None, overrides: list[str]) -> Source:
+def _triton_c(file: str, kernel: str | None, overrides: list[str]) -> TunableSource:
     text = read_text(file)
     words = resolve_extents(directives(text, overrides))
     program = _program(text, file)
     name = program.kernel(kernel).name
     make = _TritonC(text, file, name, tuple(known_numbers(words).items()))
-    return Source(name, make, program.tunables, words, (text, name))
+    return TunableSource(name, make, program.tunables, words, (text, name))
 
 
 # Triton's Python ----------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def kernel_in(path: str, name: str) -> Any:
     return kernel
 
 
-def _python(file: str, name: str | None, overrides: list[str]) -> Source:
+def _python(file: str, name: str | None, overrides: list[str]) -> TunableSource:
     result = found_in(file, name)
     name = str(result.__name__)
     inner = kernel_in(file, name)
@@ -219,7 +219,7 @@ def _python(file: str, name: str | None, overrides: list[str]) -> Source:
     listed = tuple(_point(c) for c in getattr(result, "configs", ()))
     tunables = {k: tuple(dict.fromkeys(p[k] for p in listed)) for k in (listed or ({},))[0]}
     runs = {k: v for k, v in words.items() if k.removeprefix("run.") not in values}
-    return Source(name, make, tunables, runs, (text, name), listed)
+    return TunableSource(name, make, tunables, runs, (text, name), listed)
 
 
 def _point(config: Any) -> dict[str, Any]:

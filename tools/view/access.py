@@ -11,7 +11,7 @@ from tileir.backend.simt.counts import LINE, SECTOR, OpCounters
 from tileir.op import Op
 from tileir.tools.view.input import Subject
 from tileir.tools.view.lane_orders import TransposedAccesses, transposed_accesses
-from tileir.tools.view.naming import Names, count_text, place
+from tileir.tools.view.naming import ValueNames, count_text, place
 from tileir.tools.view.svg import (
     MARGIN,
     SMALL,
@@ -21,7 +21,14 @@ from tileir.tools.view.svg import (
     rect,
     text,
 )
-from tileir.tools.view.tracing import WARP, Access, Trace, accesses_by_op, run_and_trace, usage
+from tileir.tools.view.tracing import (
+    WARP,
+    Trace,
+    TracedAccess,
+    accesses_by_op,
+    run_and_trace,
+    usage,
+)
 
 _BYTE, _ROW, _LEFT = 6.0, 18, 190.0
 """Pixels of a byte, of a line of memory, and of what stands left of it."""
@@ -39,7 +46,7 @@ _HOW = (
 
 
 @attrs.frozen
-class Span:
+class ByteSpan:
     """Bytes `start` to `end` of a line of memory, and the lanes that access just these."""
 
     start: int
@@ -72,17 +79,17 @@ def by_units(subject: Subject, *units: str) -> str:
     return f"; {' and '.join(names)} do, by boxes of tensors" if names else ""
 
 
-def spans(addresses: Sequence[int | None], size: int) -> dict[int, list[Span]]:
+def spans(addresses: Sequence[int | None], size: int) -> dict[int, list[ByteSpan]]:
     """What each touched line holds, by number of the line, lowest address first."""
     lanes_by_bytes: dict[tuple[int, int], list[int]] = {}
     for lane, address in enumerate(addresses):
         if address is not None:
             lanes_by_bytes.setdefault((address, address + size), []).append(lane)
-    result: dict[int, list[Span]] = {}
+    result: dict[int, list[ByteSpan]] = {}
     for (start, end), lanes in sorted(lanes_by_bytes.items()):
         for number in range(start // LINE, (end - 1) // LINE + 1):
             low, high = max(start - number * LINE, 0), min(end - number * LINE, LINE)
-            result.setdefault(number, []).append(Span(low, high, tuple(lanes)))
+            result.setdefault(number, []).append(ByteSpan(low, high, tuple(lanes)))
     return dict(sorted(result.items()))
 
 
@@ -90,7 +97,7 @@ def spans(addresses: Sequence[int | None], size: int) -> dict[int, list[Span]]:
 class _Pattern:
     """Accesses of warps that differ in nothing but where they begin, the first shown."""
 
-    access: Access
+    access: TracedAccess
     warp: int
     times: int
 
@@ -98,7 +105,7 @@ class _Pattern:
 Pattern = tuple[object, ...]
 
 
-def _key(access: Access, warp: int) -> Pattern:
+def _key(access: TracedAccess, warp: int) -> Pattern:
     """What stays the same where an access is moved, and costs the same there."""
     at = access.warp(warp)
     first = min(a for a in at if a is not None)
@@ -106,7 +113,7 @@ def _key(access: Access, warp: int) -> Pattern:
     return (access.kind, access.size, usage(at, access.size), *moved)
 
 
-def _patterns(accesses: Sequence[Access]) -> list[_Pattern]:
+def _patterns(accesses: Sequence[TracedAccess]) -> list[_Pattern]:
     """The accesses of each op's lowest warp that makes any."""
     patterns: dict[Pattern, _Pattern] = {}
     for access in accesses:
@@ -122,7 +129,7 @@ def _patterns(accesses: Sequence[Access]) -> list[_Pattern]:
 Alike = list[tuple[Op, list[_Pattern]]]
 
 
-def _alike(trace: Trace, accesses_by_op: Sequence[tuple[Op, list[Access]]]) -> list[Alike]:
+def _alike(trace: Trace, accesses_by_op: Sequence[tuple[Op, list[TracedAccess]]]) -> list[Alike]:
     """Ops of one line whose accesses look the same, as where a loop's first iterations stand before
     it, together."""
     groups: dict[object, Alike] = {}
@@ -133,7 +140,7 @@ def _alike(trace: Trace, accesses_by_op: Sequence[tuple[Op, list[Access]]]) -> l
     return list(groups.values())
 
 
-def _draw(sheet: Sheet, trace: Trace, names: Names, same: Alike) -> None:
+def _draw(sheet: Sheet, trace: Trace, names: ValueNames, same: Alike) -> None:
     op, patterns = same[0]
     more = f"  ({len(same)} such ops)" if len(same) > 1 else ""
     sheet.skip(10)
@@ -197,7 +204,7 @@ def _draw_lines(sheet: Sheet, trace: Trace, at: Sequence[int | None], size: int,
         sheet.words(f"… and {more}", "soft", _LEFT)
 
 
-def _row(trace: Trace, index: int, number: int, spans: Sequence[Span]) -> Iterator[str]:
+def _row(trace: Trace, index: int, number: int, spans: Sequence[ByteSpan]) -> Iterator[str]:
     """A line of memory at row `index` of a drawing."""
     y = index * (_ROW + 4)
     yield text(MARGIN, y + 13, _address(trace, number, spans), "soft")
@@ -209,7 +216,7 @@ def _row(trace: Trace, index: int, number: int, spans: Sequence[Span]) -> Iterat
         yield rect(_LEFT + sector * SECTOR * _BYTE, y, SECTOR * _BYTE, _ROW, kind)
 
 
-def _span_parts(span: Span, y: float) -> Iterator[str]:
+def _span_parts(span: ByteSpan, y: float) -> Iterator[str]:
     x, width = _LEFT + span.start * _BYTE, (span.end - span.start) * _BYTE
     lanes = ", ".join(map(str, span.lanes))
     title = f"lane {lanes}: bytes {span.start} to {span.end - 1}"
@@ -227,6 +234,6 @@ def label(lanes: Sequence[int]) -> str:
     return f"{first}–{last}" if last - first == len(lanes) - 1 else f"{first}+"
 
 
-def _address(trace: Trace, number: int, spans: Sequence[Span]) -> str:
+def _address(trace: Trace, number: int, spans: Sequence[ByteSpan]) -> str:
     name, offset = trace.where(number * LINE + spans[0].start)
     return f"{clip(name, 80)} + {offset - spans[0].start:#x}" if name else f"{number * LINE:#x}"

@@ -12,7 +12,7 @@ from tileir.backend.shared_memory.bank_conflicts import BANKS, WORD, phase_lanes
 from tileir.op import Op
 from tileir.tools.view.access import by_units, label
 from tileir.tools.view.input import Subject
-from tileir.tools.view.naming import Names, count_text, place
+from tileir.tools.view.naming import ValueNames, count_text, place
 from tileir.tools.view.svg import (
     LINE,
     MARGIN,
@@ -24,7 +24,7 @@ from tileir.tools.view.svg import (
     text,
 )
 from tileir.tools.view.swizzles import plain_offset_of
-from tileir.tools.view.tracing import Access, accesses_by_op, bank_cost, run_and_trace
+from tileir.tools.view.tracing import TracedAccess, accesses_by_op, bank_cost, run_and_trace
 
 _CELL, _ROW, _LEFT = 25.0, 18, 160.0
 """Pixels of a bank, of a wavefront, and of what stands left of them."""
@@ -111,8 +111,8 @@ class _Case:
     """An op, its accesses, and the same without swizzling where that makes a difference."""
 
     op: Op
-    accesses: Sequence[Access]
-    plain: Sequence[Access] | None
+    accesses: Sequence[TracedAccess]
+    plain: Sequence[TracedAccess] | None
 
     @property
     def key(self) -> object:
@@ -126,7 +126,7 @@ class _Case:
 
 
 def _alike(
-    subject: Subject, accesses_by_op: Sequence[tuple[Op, list[Access]]]
+    subject: Subject, accesses_by_op: Sequence[tuple[Op, list[TracedAccess]]]
 ) -> list[list[_Case]]:
     groups: dict[object, list[_Case]] = {}
     for op, accesses in accesses_by_op:
@@ -135,7 +135,7 @@ def _alike(
     return list(groups.values())
 
 
-def _plain(subject: Subject, op: Op, accesses: Sequence[Access]) -> list[Access] | None:
+def _plain(subject: Subject, op: Op, accesses: Sequence[TracedAccess]) -> list[TracedAccess] | None:
     function = next(f for f in subject.laid_out_functions if op in set(f.ops))
     moved = plain_offset_of(function, subject.lowered_kernel.memory, op)
     if moved is None:
@@ -148,7 +148,7 @@ def _plain(subject: Subject, op: Op, accesses: Sequence[Access]) -> list[Access]
     return result
 
 
-def _draw(sheet: Sheet, names: Names, same: Sequence[_Case]) -> None:
+def _draw(sheet: Sheet, names: ValueNames, same: Sequence[_Case]) -> None:
     case = same[0]
     more = f"  ({len(same)} such ops)" if len(same) > 1 else ""
     sheet.skip(10)
@@ -173,9 +173,9 @@ def _cost(cost: tuple[int, int, int]) -> str:
     return f"{words}, {lost} of them for conflicts"
 
 
-def _shapes(accesses: Sequence[Access]) -> list[tuple[Access, int]]:
+def _shapes(accesses: Sequence[TracedAccess]) -> list[tuple[TracedAccess, int]]:
     """Accesses that take wavefronts differently, with how many there are of each."""
-    result: dict[object, tuple[Access, int]] = {}
+    result: dict[object, tuple[TracedAccess, int]] = {}
     for access in accesses:
         rows = wavefront_rows(access.warp(access.warps[0]), access.size)
         key = (access.kind, access.size, tuple((r.phase, r.lost, len(r.words)) for r in rows))
@@ -184,7 +184,7 @@ def _shapes(accesses: Sequence[Access]) -> list[tuple[Access, int]]:
     return list(result.values())
 
 
-def _draw_access(sheet: Sheet, access: Access, times: int) -> None:
+def _draw_access(sheet: Sheet, access: TracedAccess, times: int) -> None:
     warp = access.warps[0]
     rows = wavefront_rows(access.warp(warp), access.size)
     what = {"copy": "copy into", "matrix": "matrices from"}.get(access.kind, access.kind)

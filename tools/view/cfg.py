@@ -11,7 +11,7 @@ from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
 from tileir.ir import Block, Function
 from tileir.tools.view.input import Subject
-from tileir.tools.view.naming import Names
+from tileir.tools.view.naming import ValueNames
 from tileir.tools.view.svg import CHARACTER, LINE, Sheet, clip, line, rect, text, tip
 from tileir.values import Value
 
@@ -51,7 +51,7 @@ class _Box:
 
 def _boxes(function: Function, value: Value | None) -> dict[str, _Box]:
     boxes: dict[str, _Box] = {}
-    names = Names(function)
+    names = ValueNames(function)
     y, headers = 8.0, {loop.header: loop.depth for loop in loops(function).by_header.values()}
     for label in cfg(function).order:
         block = function.blocks[label]
@@ -64,7 +64,7 @@ def _boxes(function: Function, value: Value | None) -> dict[str, _Box]:
 
 def _lines(function: Function, label: str) -> Iterator[str]:
     """What is in a block, counted, in the order of first appearance."""
-    block, names = function.blocks[label], Names(function)
+    block, names = function.blocks[label], ValueNames(function)
     if block.parameters:
         yield "phi " + ", ".join(names.of[v] for v in block.parameters)
     counts = Counter(op.mnemonic for op in block.ops[:-1])
@@ -82,7 +82,7 @@ def _lines(function: Function, label: str) -> Iterator[str]:
     yield " ".join([last.mnemonic, *condition])
 
 
-def _about(block: Block, value: Value | None, names: Names) -> Iterator[str]:
+def _about(block: Block, value: Value | None, names: ValueNames) -> Iterator[str]:
     """Whether the value asked for is defined or read in `block`."""
     if value is None:
         return

@@ -33,7 +33,7 @@ class Cluster:
 
 
 @attrs.frozen(eq=False)
-class Phi:
+class DrawnPhi:
     """A parameter of a block, and what each edge that leads there gives it."""
 
     value: Value
@@ -76,9 +76,9 @@ def _only_reader(op: Op, readers: Mapping[Value, Sequence[Op]], block: Block) ->
     return None if passed or all(reader is not o for o in block.ops) else reader
 
 
-def phis(function: Function, block: Block, values: frozenset[Value]) -> list[Phi]:
+def phis(function: Function, block: Block, values: frozenset[Value]) -> list[DrawnPhi]:
     """The parameters of `block` that are `values`, with what edges pass them."""
-    result: list[Phi] = []
+    result: list[DrawnPhi] = []
     for i, value in enumerate(block.parameters):
         if value in values:
             incoming = [
@@ -87,7 +87,7 @@ def phis(function: Function, block: Block, values: frozenset[Value]) -> list[Phi
                 for edge in other.terminator.successors
                 if edge.label == block.label
             ]
-            result.append(Phi(value, tuple(incoming)))
+            result.append(DrawnPhi(value, tuple(incoming)))
     return result
 
 

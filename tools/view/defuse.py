@@ -11,10 +11,19 @@ from tileir.analysis.cfg import cfg
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.tools.view.clusters import HEAVY, Cluster, Phi, Port, clusters, phis, ports, slice_of
+from tileir.tools.view.clusters import (
+    HEAVY,
+    Cluster,
+    DrawnPhi,
+    Port,
+    clusters,
+    phis,
+    ports,
+    slice_of,
+)
 from tileir.tools.view.input import Subject
 from tileir.tools.view.layered import Placed, Point, place
-from tileir.tools.view.naming import Names, kind
+from tileir.tools.view.naming import ValueNames, kind
 from tileir.tools.view.svg import LINE, MARGIN, Sheet, clip, group, rect, spline, text
 from tileir.values import Value
 
@@ -45,7 +54,7 @@ def picture(subject: Subject) -> str:
     sheet = Sheet(f"{subject.name}: who reads what")
     sheet.words(_HOW, "soft")
     _legend(sheet)
-    names = Names(function)
+    names = ValueNames(function)
     for label in cfg(function).order:
         block = function.blocks[label]
         result = list(_boxes(function, block, names, ops, values))
@@ -73,7 +82,11 @@ class _Box:
 
 
 def _boxes(
-    function: Function, block: Block, names: Names, ops: frozenset[Op], values: frozenset[Value]
+    function: Function,
+    block: Block,
+    names: ValueNames,
+    ops: frozenset[Op],
+    values: frozenset[Value],
 ) -> Iterator[_Box]:
     """What stands in the frame of a block, before what depends on it."""
     own = [op for op in block.ops if op in ops]
@@ -85,17 +98,17 @@ def _boxes(
         yield _cluster(cluster, names)
 
 
-def _port(port: Port, names: Names) -> _Box:
+def _port(port: Port, names: ValueNames) -> _Box:
     return _Box((f"{names.operand(port.value)} of {port.defining}",), "carried", (port.value,))
 
 
-def _phi(phi: Phi, names: Names) -> _Box:
+def _phi(phi: DrawnPhi, names: ValueNames) -> _Box:
     incoming = [f"{names.operand(argument)} of {label}" for label, argument in phi.incoming]
     lines = [clip(s, _MOST, 1) for s in (f"phi {names.of.get(phi.value, '_')}", *incoming)]
     return _Box(tuple(lines), "carried", (phi.value,), (), kind(phi.value.type))
 
 
-def _cluster(cluster: Cluster, names: Names) -> _Box:
+def _cluster(cluster: Cluster, names: ValueNames) -> _Box:
     inside = {v for op in cluster.ops for v in op.results}
     reads = [v for op in cluster.ops for v in op.inputs if isinstance(v, Value) and v not in inside]
     lines = tuple(clip(_line(op, names), _MOST, 1) for op in cluster.ops)
@@ -104,7 +117,7 @@ def _cluster(cluster: Cluster, names: Names) -> _Box:
     return _Box(lines, _style(last), last.results, tuple(dict.fromkeys(reads)), note)
 
 
-def _line(op: Op, names: Names) -> str:
+def _line(op: Op, names: ValueNames) -> str:
     if not op.successors:
         return names.short(op)
     words = " ".join([op.mnemonic, *(names.operand(v) for v in op.inputs)])

@@ -13,7 +13,7 @@ from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.ops.roles import Role
-from tileir.tools.view.naming import Names, concerns, same
+from tileir.tools.view.naming import ValueNames, concerns, same
 from tileir.values import Value
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ class Subject:
         return tuple(dict.fromkeys((self.laid_out, *roles)))
 
     @cached_property
-    def laid_out_names(self) -> Names:
+    def laid_out_names(self) -> ValueNames:
         """The names of the values of `laid_out_functions`."""
-        return Names(*self.laid_out_functions)
+        return ValueNames(*self.laid_out_functions)
 
     @property
     def name(self) -> str:
@@ -89,7 +89,7 @@ class Subject:
         Raises ToolError (TIR0912) where there is none of that name."""
         if self.value is None:
             return None
-        names = Names(*functions).of
+        names = ValueNames(*functions).of
         exact = (v for v, name in names.items() if name == self.value)
         copies = (v for v, name in names.items() if same(name, self.value))
         value = next(exact, None) or next(copies, None)

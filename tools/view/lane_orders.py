@@ -11,7 +11,7 @@ import numpy as np
 from tileir.layout import Layout, Vector
 from tileir.layout_tilings import blocked_layout
 from tileir.op import Op
-from tileir.tools.view.tracing import WARP, Access
+from tileir.tools.view.tracing import WARP, TracedAccess
 from tileir.types import Pointer, Tile
 
 _SAMPLE = 256
@@ -19,7 +19,7 @@ _SAMPLE = 256
 
 
 @attrs.frozen
-class Affine:
+class AffineAddresses:
     """Addresses that are `base` plus each coordinate times its stride, in bytes."""
 
     base: int
@@ -39,7 +39,7 @@ class TransposedAccesses:
     size: int
 
 
-def transposed_accesses(op: Op, accesses: Sequence[Access]) -> TransposedAccesses | None:
+def transposed_accesses(op: Op, accesses: Sequence[TracedAccess]) -> TransposedAccesses | None:
     """The accesses of `op`, of a tile of several rows and columns, with lanes along another
     dimension than theirs; None where addresses are no affine function of coordinates."""
     tile = op.inputs[0].type
@@ -66,7 +66,7 @@ def _along(layout: Layout) -> int | None:
     return near[0].index(1) if near else None
 
 
-def affine(layout: Layout, accesses: Sequence[Access], size: int) -> Affine | None:
+def affine(layout: Layout, accesses: Sequence[TracedAccess], size: int) -> AffineAddresses | None:
     """The affine function that gives the address of every element accessed, elements of `size`
     bytes; None where there is none. Each access is of the next registers of `layout`."""
     registers = layout.size("register")
@@ -83,5 +83,5 @@ def affine(layout: Layout, accesses: Sequence[Access], size: int) -> Affine | No
     required = np.array([address for _, address in rows[::step]], float)
     solved = np.linalg.lstsq(columns, required, rcond=None)[0]
     base, *strides = (round(float(x)) for x in solved)
-    result = Affine(base, tuple(strides))
+    result = AffineAddresses(base, tuple(strides))
     return result if all(result.at(at) == address for at, address in rows) else None

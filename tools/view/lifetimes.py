@@ -15,7 +15,7 @@ from tileir.op import Op
 
 
 @attrs.frozen(eq=False)
-class Allocation:
+class LiveAllocation:
     """Bytes `offset` to `offset + size`, which `op` has at the ops of `spans`, first and last,
     counted from the kernel's beginning; `touched` are the ops that access them."""
 
@@ -62,13 +62,13 @@ def in_order(function: Function) -> list[Op]:
     return [op for label in cfg(function).order for op in function.blocks[label].ops]
 
 
-def allocations(function: Function, plan: SharedMemoryPlan) -> list[Allocation]:
+def allocations(function: Function, plan: SharedMemoryPlan) -> list[LiveAllocation]:
     """The allocations of `plan` in the order of first use: those of ops while
     these run, buffers while they hold what is still read, or a copy may be on its way there
     (`tileir.analysis.shared_buffers`)."""
     ops, living = in_order(function), alive(function)
     index = {op: i for i, op in enumerate(ops)}
-    result: list[Allocation] = []
+    result: list[LiveAllocation] = []
     for op, offset in plan.offsets.items():
         needed, touched = [index[op]], [index[op]]
         if op.mnemonic == ALLOT:
@@ -76,7 +76,7 @@ def allocations(function: Function, plan: SharedMemoryPlan) -> list[Allocation]:
             needed = [i for i, other in enumerate(ops) if buffer in living.at(other)]
             touched = [i for i, other in enumerate(ops) if buffer in accessed_buffers(other)]
         spans = _spans(needed or touched or [index[op]])
-        result.append(Allocation(op, offset, plan.sizes[op], spans, tuple(touched)))
+        result.append(LiveAllocation(op, offset, plan.sizes[op], spans, tuple(touched)))
     return sorted(result, key=lambda allocation: (allocation.first, allocation.offset))
 
 
@@ -91,7 +91,7 @@ def _spans(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(spans)
 
 
-def most_at_once(allocations: Sequence[Allocation]) -> int:
+def most_at_once(allocations: Sequence[LiveAllocation]) -> int:
     """The largest sum of bytes needed at one op: no placement does with less."""
     starts = {first for allocation in allocations for first, _ in allocation.spans}
     return max((sum(r.size for r in allocations if r.at(op)) for op in starts), default=0)

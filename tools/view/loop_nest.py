@@ -10,8 +10,8 @@ import attrs
 
 from tileir.layout import Layout, Vector
 from tileir.op import Op
-from tileir.tools.view.loops import Loop, loops
-from tileir.tools.view.naming import Names
+from tileir.tools.view.loops import DrawnLoop, loops
+from tileir.tools.view.naming import ValueNames
 from tileir.types import Tile
 from tileir.values import Operand, Value
 
@@ -20,7 +20,7 @@ _AXES = (("warp", "w"), ("lane", "l"), ("register", ""))
 
 
 @attrs.frozen
-class Space:
+class IterationSpace:
     """The iterations of an op: the tile whose elements they are, and for a dot the number of
     multiplications per element (K)."""
 
@@ -34,7 +34,7 @@ class Space:
         return self.tile.shape if self.steps == 1 else (*self.tile.shape, self.steps)
 
 
-def space(op: Op) -> Space | None:
+def space(op: Op) -> IterationSpace | None:
     """The iterations of `op`: elements of its largest tile, times those summed over by a dot;
     None where it has no tile."""
     values = (*op.results, *op.inputs)
@@ -43,8 +43,8 @@ def space(op: Op) -> Space | None:
         return None
     if op.mnemonic == "dot":
         result: Any = op
-        return Space(op, result.c.type, result.a.type.shape[-1])
-    return Space(op, max(tiles, key=lambda tile: tile.size))
+        return IterationSpace(op, result.c.type, result.a.type.shape[-1])
+    return IterationSpace(op, max(tiles, key=lambda tile: tile.size))
 
 
 @attrs.frozen
@@ -53,7 +53,7 @@ class Counter:
 
     axis: str
     name: str
-    loop: Loop
+    loop: DrawnLoop
 
 
 def counters(layout: Layout) -> list[Counter]:
@@ -78,7 +78,7 @@ def coordinate(counts: Sequence[Counter], dim: int) -> str:
     return " + ".join(terms).replace("+ ^", "^ ").lstrip("^") or "0"
 
 
-def lines(it: Space, names: Names) -> Iterator[str]:
+def lines(it: IterationSpace, names: ValueNames) -> Iterator[str]:
     """The loops and their body, as text."""
     result = counters(it.tile.layout)
     indent = ""
@@ -101,7 +101,7 @@ def _ranges(counts: Sequence[Counter]) -> str:
     return ", ".join(f"{c.name} in 0..{c.loop.count}" for c in counts)
 
 
-def _body(it: Space, names: Names, counts: Sequence[Counter]) -> str:
+def _body(it: IterationSpace, names: ValueNames, counts: Sequence[Counter]) -> str:
     at = [coordinate(counts, dim) for dim in range(len(it.tile.shape))]
     if it.steps > 1:
         result: Any = it.op
@@ -116,7 +116,7 @@ def _body(it: Space, names: Names, counts: Sequence[Counter]) -> str:
     return f"{left} = {it.op.mnemonic} {inputs}" if left else f"{it.op.mnemonic} {inputs}"
 
 
-def _element(operand: Operand, names: Names, place: str) -> str:
+def _element(operand: Operand, names: ValueNames, place: str) -> str:
     """The operand at a place; literals and scalars are the same everywhere."""
     tiled = isinstance(operand, Value) and isinstance(operand.type, Tile)
     return names.operand(operand) + (place if tiled else "")

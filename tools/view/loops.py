@@ -12,7 +12,7 @@ from tileir.layout import Layout, Vector
 
 
 @attrs.frozen
-class Loop:
+class DrawnLoop:
     """`count` steps of `step` coordinates. `crossed` steps are of the swizzled kind: they change
     coordinates by exclusive or."""
 
@@ -36,26 +36,26 @@ class Loop:
         return f"{self.count} along dimension {self.dim}, step {self.step[self.dim]}"
 
 
-def loops(layout: Layout, axis: str) -> tuple[Loop, ...]:
+def loops(layout: Layout, axis: str) -> tuple[DrawnLoop, ...]:
     """What `axis` of a layout (register, lane, warp) counts through, innermost first."""
-    result: list[Loop] = []
+    result: list[DrawnLoop] = []
     for vector in layout.atom(axis):
-        _append(result, Loop(2, vector, sum(map(bool, vector)) > 1))
+        _append(result, DrawnLoop(2, vector, sum(map(bool, vector)) > 1))
     for digit in layout.digits(axis):
-        _append(result, Loop(digit.count, digit.step))
+        _append(result, DrawnLoop(digit.count, digit.step))
     return tuple(result)
 
 
-def _append(loops: list[Loop], loop: Loop) -> None:
+def _append(loops: list[DrawnLoop], loop: DrawnLoop) -> None:
     """Add `loop`, or let the last one count on where `loop` does just that."""
     last = loops[-1] if loops else None
     if last is not None and _follows(last, loop):
-        loops[-1] = Loop(last.count * loop.count, last.step)
+        loops[-1] = DrawnLoop(last.count * loop.count, last.step)
     else:
         loops.append(loop)
 
 
-def _follows(last: Loop, loop: Loop) -> bool:
+def _follows(last: DrawnLoop, loop: DrawnLoop) -> bool:
     """Whether `loop` steps by what `last` covers."""
     straight = not last.crossed and not loop.crossed
     return straight and loop.step == tuple(x * last.count for x in last.step)

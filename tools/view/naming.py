@@ -13,7 +13,7 @@ from tileir.types import Tile, Type, element_of
 from tileir.values import Constant, Operand, Value
 
 
-class Names:
+class ValueNames:
     """The names of the values of `functions`, as their text has them."""
 
     def __init__(self, *functions: Function) -> None:
@@ -61,7 +61,7 @@ def count_text(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else plural}"
 
 
-def concerns(op: Op, required: str, names: Names) -> bool:
+def concerns(op: Op, required: str, names: ValueNames) -> bool:
     """Whether `op` defines or reads the value called `required`, or one that passes made of it."""
     return any(same(name, required) for name in _accessed_values(op, names))
 
@@ -72,6 +72,6 @@ def same(name: str, required: str) -> bool:
     return re.fullmatch(re.escape(required) + r"(\.\d+)*", name) is not None
 
 
-def _accessed_values(op: Op, names: Names) -> Iterable[str]:
+def _accessed_values(op: Op, names: ValueNames) -> Iterable[str]:
     values = (*op.results, *op.operands)
     return [names.of[v] for v in values if isinstance(v, Value) and v in names.of]

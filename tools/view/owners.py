@@ -9,7 +9,7 @@ from itertools import product
 from tileir.layout import Layout, Vector
 from tileir.tools.view.input import Subject
 from tileir.tools.view.loops import loops, nano_tile
-from tileir.tools.view.naming import Names
+from tileir.tools.view.naming import ValueNames
 from tileir.tools.view.svg import (
     LINE,
     MARGIN,
@@ -20,7 +20,7 @@ from tileir.tools.view.svg import (
     thread_colour,
     warp_colour,
 )
-from tileir.tools.view.tiles import Cell, Drawing, Owner, drawing, fit_frame, owners, shape_text
+from tileir.tools.view.tiles import Cell, Owner, TileDrawing, drawing, fit_frame, owners, shape_text
 from tileir.types import Tile, Type
 
 _WRAP, _MOST, _WIDE, _HIGH, _LEAST = 128, 4096, 940.0, 320.0, 4.0
@@ -59,7 +59,7 @@ def picture(subject: Subject) -> str:
     return sheet.done()
 
 
-def _kinds(names: Names) -> dict[Tile, list[str]]:
+def _kinds(names: ValueNames) -> dict[Tile, list[str]]:
     """The largest tile of each layout, and the values that have it."""
     result: dict[Layout, Tile] = {}
     values: dict[Layout, list[str]] = {}
@@ -106,7 +106,7 @@ def _draw(sheet: Sheet, kind: Tile, values: list[str]) -> None:
         _by_thread(sheet, kind)
 
 
-def _block_tile(kind: Tile) -> Drawing:
+def _block_tile(kind: Tile) -> TileDrawing:
     """The tile by thread where that fits, else by warp."""
     owned = owners(kind.layout, kind.shape).items()
     if _small(kind):
@@ -121,7 +121,7 @@ def _small(kind: Tile) -> bool:
     return kind.shape[-1] * 5 <= _PANEL and kind.size // kind.shape[-1] * 5 <= 400
 
 
-def _levels(kind: Tile) -> Iterator[Drawing]:
+def _levels(kind: Tile) -> Iterator[TileDrawing]:
     """Micro-tile and nano-tile, each a drawing of its own scale."""
     layout, nano, owned = kind.layout, nano_tile(kind.layout), owners(kind.layout, kind.shape)
     micro: dict[Vector, Cell] = {}
@@ -143,12 +143,12 @@ def _levels(kind: Tile) -> Iterator[Drawing]:
 
 def _panel(
     title: str, shape: Vector, cells: Mapping[Vector, Cell], most: float = 24.0, high: float = 200
-) -> Drawing:
+) -> TileDrawing:
     """A drawing below its title."""
     result = drawing(fit_frame(shape, _PANEL - 10, high, most), cells)
     head = text(0, 12, clip(title, _PANEL))
     parts = [head, group(0, LINE + 4, result.parts)]
-    return Drawing(parts, result.width, LINE + 10 + result.height)
+    return TileDrawing(parts, result.width, LINE + 10 + result.height)
 
 
 def _by_thread(sheet: Sheet, kind: Tile) -> None:

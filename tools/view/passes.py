@@ -13,7 +13,7 @@ import attrs
 from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Module
 from tileir.passmanager import Step, run
-from tileir.passmanager.pipeline import Node
+from tileir.passmanager.pipeline import PipelineNode
 from tileir.textual import print_module
 from tileir.tools.view.diff import Pair, pairs, segments
 from tileir.tools.view.input import Subject
@@ -63,7 +63,7 @@ def picture(subject: Subject) -> str:
 
 
 @attrs.frozen
-class Change:
+class PassChange:
     """A module before and after a pass, and what the pass counted."""
 
     title: str
@@ -95,19 +95,19 @@ def _lines(module: Module) -> list[str]:
 class _Collecting:
     """An observer that keeps what passes were given and gave."""
 
-    changes: list[Change] = attrs.field(factory=list)
+    changes: list[PassChange] = attrs.field(factory=list)
 
     def before(self, step: Step) -> None:
         """Nothing is known yet."""
 
     def after(self, step: Step, module: Module) -> None:
-        self.changes.append(Change(step.title, step.before, module))
+        self.changes.append(PassChange(step.title, step.before, module))
 
-    def on_failure(self, step: Step, rest: Sequence[Node], error: Exception) -> None:
+    def on_failure(self, step: Step, rest: Sequence[PipelineNode], error: Exception) -> None:
         """The error says what there is to say."""
 
 
-def _of_pipeline(module: Module, pipeline: str) -> list[Change]:
+def _of_pipeline(module: Module, pipeline: str) -> list[PassChange]:
     seen = _Collecting()
     done = run(module, pipeline, observers=[seen])
     return [
@@ -116,10 +116,10 @@ def _of_pipeline(module: Module, pipeline: str) -> list[Change]:
     ]
 
 
-def _of_stages(stages: Mapping[str, Module]) -> Iterator[Change]:
+def _of_stages(stages: Mapping[str, Module]) -> Iterator[PassChange]:
     names = list(stages)
     for before, after in pairwise(names):
-        yield Change(f"stage {after}", stages[before], stages[after])
+        yield PassChange(f"stage {after}", stages[before], stages[after])
 
 
 # HTML ---------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def _page(title: str, parts: Iterable[str]) -> str:
     return "\n".join(page)
 
 
-def _chapter(title: str, changes: Sequence[Change]) -> Iterator[str]:
+def _chapter(title: str, changes: Sequence[PassChange]) -> Iterator[str]:
     yield f"<h2>{escape(title)}</h2>"
     for nothing, result in groupby(changes, lambda change: change.nothing):
         if nothing:
@@ -154,13 +154,13 @@ def _chapter(title: str, changes: Sequence[Change]) -> Iterator[str]:
                 yield from _describe_change(change)
 
 
-def _nothing(changes: Sequence[Change]) -> str:
+def _nothing(changes: Sequence[PassChange]) -> str:
     items = "".join(f"<li>{escape(change.title)}</li>" for change in changes)
     words = f"{count_text(len(changes), 'pass')} changed nothing"
     return f'<details class="nothing"><summary>{words}</summary><ul>{items}</ul></details>'
 
 
-def _describe_change(change: Change) -> Iterator[str]:
+def _describe_change(change: PassChange) -> Iterator[str]:
     lines = list(pairs(*change.texts))
     before, after = (_ops(m) for m in (change.before, change.after))
     gone = sum(p.old is not None and not p.same for p in lines)

@@ -15,7 +15,7 @@ _LABELS = 3 * svg.LINE
 
 
 @attrs.frozen
-class Problem:
+class RateProblem:
     """A problem, the rate of each program by name, and the most that the machine allows."""
 
     name: str
@@ -23,7 +23,7 @@ class Problem:
     roof: float
 
 
-def rates(title: str, unit: str, problems: Sequence[Problem]) -> str:
+def rates(title: str, unit: str, problems: Sequence[RateProblem]) -> str:
     """A picture of `problems`; rates are in `unit`."""
     names = list(dict.fromkeys(name for p in problems for name in p.rates))
     sheet = svg.Sheet(title)
@@ -35,7 +35,7 @@ def rates(title: str, unit: str, problems: Sequence[Problem]) -> str:
 
 
 def _groups(
-    names: Sequence[str], problems: Sequence[Problem], most: float, unit: str, width: float
+    names: Sequence[str], problems: Sequence[RateProblem], most: float, unit: str, width: float
 ) -> list[str]:
     each = (width - _LEFT - svg.MARGIN) / max(1, len(problems))
     bar = 0.8 * each / max(1, len(names))

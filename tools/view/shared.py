@@ -9,14 +9,14 @@ import attrs
 
 from tileir.tools.view.input import Subject
 from tileir.tools.view.lifetimes import (
-    Allocation,
+    LiveAllocation,
     Stretch,
     allocations,
     in_order,
     most_at_once,
     stretches,
 )
-from tileir.tools.view.naming import Names, place
+from tileir.tools.view.naming import ValueNames, place
 from tileir.tools.view.svg import (
     CHARACTER,
     LINE,
@@ -56,7 +56,7 @@ def picture(subject: Subject) -> str:
     least = most_at_once(result)
     sheet.words(f"{plan.size} bytes; {least} is the most needed at once")
     time = _Time(stretches(function), len(in_order(function)))
-    names = Names(function)
+    names = ValueNames(function)
     waits = [i for i, op in enumerate(in_order(function)) if op.mnemonic == "gpu.barrier"]
     sheet.put(2 * LINE, time.heads())
     shown = sorted(sorted(result, key=lambda r: -r.size)[:_MOST_BARS], key=lambda r: r.first)
@@ -108,8 +108,8 @@ class _Time:
 
 def _bars(
     time: _Time,
-    names: Names,
-    allocations: Sequence[Allocation],
+    names: ValueNames,
+    allocations: Sequence[LiveAllocation],
     colours: dict[int, str],
     waits: Sequence[int],
 ) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _bars(
 
 
 def _memory(
-    time: _Time, names: Names, allocations: Sequence[Allocation], colours: dict[int, str],
+    time: _Time, names: ValueNames, allocations: Sequence[LiveAllocation], colours: dict[int, str],
     size: int, waits: Sequence[int],
 ) -> Iterator[str]:  # fmt: skip
     yield from time.bands(_HIGH)
@@ -151,17 +151,17 @@ def _memory(
     yield rect(_LEFT, 0, _WIDE, _HIGH, "frame")
 
 
-def _extents(time: _Time, allocation: Allocation) -> Iterator[tuple[float, float]]:
+def _extents(time: _Time, allocation: LiveAllocation) -> Iterator[tuple[float, float]]:
     """Start and length, along the axis, of each live range of an allocation."""
     for first, last in allocation.spans:
         yield time.x(first), max(time.x(last + 1) - time.x(first), 4.0)
 
 
-def _name(names: Names, allocation: Allocation) -> str:
+def _name(names: ValueNames, allocation: LiveAllocation) -> str:
     return f"{names.results(allocation.op) or '_'} {allocation.op.mnemonic.removeprefix('gpu.')}"
 
 
-def _title(names: Names, allocation: Allocation) -> str:
+def _title(names: ValueNames, allocation: LiveAllocation) -> str:
     span = f"bytes {allocation.offset} to {allocation.offset + allocation.size - 1}"
     return f"{names.op(allocation.op)}: {span}"
 

@@ -25,7 +25,7 @@ OffsetMap = Callable[[int], int]
 
 
 @attrs.frozen
-class Region:
+class SwizzledRegion:
     """Bytes `start` to `end` of shared memory, and the offset of each."""
 
     start: int
@@ -47,7 +47,7 @@ def plain_offset_of(function: Function, plan: SharedMemoryPlan, op: Op) -> Offse
     return map_offset
 
 
-def _regions(function: Function, plan: SharedMemoryPlan, op: Op) -> Iterator[Region]:
+def _regions(function: Function, plan: SharedMemoryPlan, op: Op) -> Iterator[SwizzledRegion]:
     base = plan.offsets.get(op)
     if base is not None and op.mnemonic == "dot":
         staged = dot_staging(op)
@@ -62,16 +62,16 @@ def _regions(function: Function, plan: SharedMemoryPlan, op: Op) -> Iterator[Reg
             yield from _buffer(result[operand], plan.offsets[result[operand]])
 
 
-def _buffer(op: Any, base: int) -> Iterator[Region]:
+def _buffer(op: Any, base: int) -> Iterator[SwizzledRegion]:
     place = SharedTile.of(op, base)
     yield from _tile(place, op.shape[0])
 
 
-def _tile(place: SharedTile, slots: int) -> Iterator[Region]:
+def _tile(place: SharedTile, slots: int) -> Iterator[SwizzledRegion]:
     """A tile whose chunks are permuted by the row's number."""
     if place.swizzle:
         start, end = place.base, place.base + slots * place.bytes
-        yield Region(start, end, lambda offset: unswizzled_offset(place, offset))
+        yield SwizzledRegion(start, end, lambda offset: unswizzled_offset(place, offset))
 
 
 def unswizzled_offset(place: SharedTile, offset: int) -> int:
@@ -83,11 +83,11 @@ def unswizzled_offset(place: SharedTile, offset: int) -> int:
     return place.base + rows * place.pitch + (column ^ phase * CHUNK)
 
 
-def _conversion_regions(op: Any, base: int) -> Iterator[Region]:
+def _conversion_regions(op: Any, base: int) -> Iterator[SwizzledRegion]:
     """A conversion's passage, row-major instead; of tiles that pass in one iteration."""
     staged = conversion(op.source.type, op.layout)
     if isinstance(staged, Staging) and staged.iterations == 1:
-        yield Region(
+        yield SwizzledRegion(
             base, base + staged.bytes, lambda offset: base + _row_major(staged, offset - base)
         )
 

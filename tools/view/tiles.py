@@ -49,7 +49,7 @@ def _moves(layout: Layout, axis: str) -> list[list[tuple[int, int]]]:
 
 
 @attrs.frozen
-class Drawing:
+class TileDrawing:
     """Shapes, and the space that they take."""
 
     parts: Sequence[str]
@@ -58,7 +58,7 @@ class Drawing:
 
 
 @attrs.frozen
-class Frame:
+class TileFrame:
     """How a tile of `shape` is drawn: rows longer than `wrap` are broken, and only the first
     `rows` of `scale` pixels drawn."""
 
@@ -75,21 +75,21 @@ class Frame:
 
 def fit_frame(
     shape: Vector, wide: float, high: float, most: float, short: int = 64, least: float = 0.5
-) -> Frame:
+) -> TileFrame:
     """The frame that fits `wide` by `high` pixels with elements of `least` to `most`, lower rows
     left out where they do not fit; rows of a tile of one dimension, and overlong ones, are
     broken after `short` elements."""
     wrap = min(shape[-1], short) if len(shape) == 1 or shape[-1] > LONGEST else shape[-1]
     rows = _rows(shape, wrap)
     scale = min(most, wide / wrap, max(high / rows, least))
-    return Frame(shape, wrap, min(rows, max(1, int(high / scale))), scale)
+    return TileFrame(shape, wrap, min(rows, max(1, int(high / scale))), scale)
 
 
 def _rows(shape: Vector, wrap: int) -> int:
     return prod(shape[:-1]) * -(-shape[-1] // wrap)
 
 
-def drawing(frame: Frame, cells: Mapping[Vector, Cell]) -> Drawing:
+def drawing(frame: TileFrame, cells: Mapping[Vector, Cell]) -> TileDrawing:
     """A shape for equal elements, with a segment for each of its runs along a row."""
     scale = frame.scale
     shapes: dict[Cell, list[str]] = {}
@@ -102,14 +102,14 @@ def drawing(frame: Frame, cells: Mapping[Vector, Cell]) -> Drawing:
         if scale >= 10 and len(cell[1]) * SMALL < width:
             labels.append(text(x + width / 2, y + scale / 2 + 3, cell[1], "in", "middle"))
     areas = [area(path, fill, title, kind) for (fill, _, title), path in shapes.items()]
-    return Drawing([*areas, *labels], frame.wrap * scale, frame.rows * scale)
+    return TileDrawing([*areas, *labels], frame.wrap * scale, frame.rows * scale)
 
 
 Run = tuple[int, int, int, Cell]
 """First column, row, number of elements and what they are."""
 
 
-def runs(frame: Frame, cells: Mapping[Vector, Cell]) -> Iterator[Run]:
+def runs(frame: TileFrame, cells: Mapping[Vector, Cell]) -> Iterator[Run]:
     """Neighbours along a row of a drawing that are alike."""
     shape, wrap = frame.shape, frame.wrap
     lines = -(-shape[-1] // wrap)

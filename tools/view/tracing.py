@@ -28,7 +28,7 @@ WARP = 32
 
 
 @attrs.frozen(eq=False)
-class Access:
+class TracedAccess:
     """One instruction of all threads: `size` bytes from `addresses` [thread] by those that
     `active`. `kind` is load, store, copy, atomic or matrix; `shared` tells where."""
 
@@ -66,7 +66,7 @@ def usage(addresses: Sequence[int | None], size: int) -> Usage:
     return Usage(len(units[0]), -(-len(starts) * size // SECTOR), len(units[1]))
 
 
-def bank_cost(accesses: Sequence[Access]) -> tuple[int, int, int]:
+def bank_cost(accesses: Sequence[TracedAccess]) -> tuple[int, int, int]:
     """Accesses of shared memory by warps, their wavefronts, and those lost to conflicts."""
     sides = [(a.warp(w), a.size) for a in accesses for w in a.warps]
     total = sum(wavefronts(at, size) for at, size in sides)
@@ -77,13 +77,13 @@ def bank_cost(accesses: Sequence[Access]) -> tuple[int, int, int]:
 class Trace:
     """The accesses of each op the first time that it made any, and counts of the whole run."""
 
-    accesses: dict[Op, list[Access]] = attrs.field(factory=dict)
+    accesses: dict[Op, list[TracedAccess]] = attrs.field(factory=dict)
     counts: Counts = attrs.field(factory=Counts)
     regions: list[tuple[int, int, str]] = attrs.field(factory=list)
     """Where buffers begin and end, and the parameter each is."""
     _runs: dict[Op, int] = attrs.field(init=False, factory=dict)
 
-    def note(self, op: Op, run: int, access: Access) -> None:
+    def note(self, op: Op, run: int, access: TracedAccess) -> None:
         """An access by the `run`-th op executed."""
         last_run = self._runs.get(op)
         empty = not any(a.active.any() for a in self.accesses.get(op, ()))
@@ -176,7 +176,7 @@ class _Traced(Counted, simt.SimtThread):
     def note(self, kind: str, shared: bool, size: int, at: Array, active: Array) -> None:
         """An access of the op whose rule runs."""
         assert self.op is not None
-        access = Access(kind, shared, size, at.astype(np.int64), active.copy())
+        access = TracedAccess(kind, shared, size, at.astype(np.int64), active.copy())
         self.trace.note(self.op, self.runs, access)
 
     def load_global(
@@ -247,7 +247,7 @@ for _name, _at in (
     setattr(_Traced, _name, _atomically(_name, _at))
 
 
-def accesses_by_op(trace: Trace, shared: bool) -> Mapping[Op, list[Access]]:
+def accesses_by_op(trace: Trace, shared: bool) -> Mapping[Op, list[TracedAccess]]:
     """Per op its accesses of one memory, without empty ones."""
     result = {
         op: [a for a in accesses if a.shared == shared and a.active.any()]

@@ -10,8 +10,8 @@ from tileir.analysis.uses import definitions
 from tileir.errors import ToolError
 from tileir.tools.inputs import recipe
 from tileir.tools.view.input import Subject
-from tileir.tools.view.loop_nest import Space, lines, space
-from tileir.tools.view.naming import Names, concerns, count_text, place
+from tileir.tools.view.loop_nest import IterationSpace, lines, space
+from tileir.tools.view.naming import ValueNames, concerns, count_text, place
 from tileir.tools.view.svg import (
     LINE,
     MARGIN,
@@ -23,7 +23,7 @@ from tileir.tools.view.svg import (
     text,
     warp_colour,
 )
-from tileir.tools.view.tiles import Cell, Drawing, drawing, fit_frame, owners, shape_text
+from tileir.tools.view.tiles import Cell, TileDrawing, drawing, fit_frame, owners, shape_text
 from tileir.types import Scalar, Tile
 from tileir.values import Value
 
@@ -55,7 +55,7 @@ def picture(subject: Subject) -> str:
     return sheet.done()
 
 
-def _select(subject: Subject, names: Names) -> Space | None:
+def _select(subject: Subject, names: ValueNames) -> IterationSpace | None:
     """The op of the value asked for, where it has a tile; else of those that dot, or that do
     most, the one with the most iterations."""
     ops = (op for function in subject.laid_out_functions for op in function.ops)
@@ -68,7 +68,7 @@ def _select(subject: Subject, names: Names) -> Space | None:
     return max(result, key=_weight, default=None)
 
 
-def _weight(it: Space) -> tuple[bool, int, bool]:
+def _weight(it: IterationSpace) -> tuple[bool, int, bool]:
     """Dots before others, large before small, ops that compute before those that move."""
     elements = (v.type.element for v in it.op.results if isinstance(v.type, Tile))
     of_floats = any(isinstance(e, Scalar) and e.is_float for e in elements)
@@ -76,7 +76,7 @@ def _weight(it: Space) -> tuple[bool, int, bool]:
     return it.op.mnemonic in ("dot", "gpu.wgmma"), it.tile.size * it.steps, computes
 
 
-def _statements(sheet: Sheet, subject: Subject, names: Names, it: Space) -> None:
+def _statements(sheet: Sheet, subject: Subject, names: ValueNames, it: IterationSpace) -> None:
     """The op after the ops that define what it reads."""
     (function,) = (f for f in subject.laid_out_functions if it.op in set(f.ops))
     result = definitions(function)
@@ -89,7 +89,7 @@ def _statements(sheet: Sheet, subject: Subject, names: Names, it: Space) -> None
     sheet.skip(8)
 
 
-def _space(sheet: Sheet, it: Space) -> None:
+def _space(sheet: Sheet, it: IterationSpace) -> None:
     """The iterations, by the warp that does them."""
     size = it.tile.size * it.steps
     sheet.words(f"iterations: {shape_text(it.shape)}, {size} in all", "head")
@@ -109,7 +109,7 @@ def _by(owners_: Sequence[tuple[int, int, int]]) -> str:
     return "warp " + ", ".join(map(str, warps))
 
 
-def _depth(face: Drawing, steps: int, depth: float) -> Iterator[str]:
+def _depth(face: TileDrawing, steps: int, depth: float) -> Iterator[str]:
     """The K dimension of a dot, drawn as the depth of a box whose face is the accumulator."""
     if not depth:
         return
@@ -124,7 +124,7 @@ def _depth(face: Drawing, steps: int, depth: float) -> Iterator[str]:
     yield text(face.width + depth + 8, depth / 2 + 8, words, "soft")
 
 
-def _warps(sheet: Sheet, names: Names, it: Space) -> None:
+def _warps(sheet: Sheet, names: ValueNames, it: IterationSpace) -> None:
     """A block on a multiprocessor: what each warp does, and its loops."""
     layout, owned = it.tile.layout, owners(it.tile.layout, it.tile.shape)
     warps, each = layout.size("warp"), layout.size("register") * it.steps

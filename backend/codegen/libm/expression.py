@@ -8,13 +8,15 @@ for floats and signed for integers, `>>` is arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from tileir.backend.codegen.thread_interface import Handle, Thread
 from tileir.types import F32, F64, I1, I32, I64, Element
 from tileir.values import encode
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle, Thread
 
 _WHOLE: dict[Element, Element] = {F32: I32, F64: I64}
 _REAL: dict[Element, Element] = {I32: F32, I64: F64}

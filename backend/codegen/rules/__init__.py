@@ -8,7 +8,7 @@ from importlib import import_module
 from threading import RLock
 
 from tileir.backend.codegen.lowering import Rule
-from tileir.forks import Level, hold_at_fork
+from tileir.forks import LockLevel, hold_at_fork
 from tileir.op import OPS
 
 FAMILIES = (
@@ -31,7 +31,7 @@ class _Rules(Mapping[str, Rule]):
         self._loaded_rules: dict[str, Rule] = {}
         self._unread = list(FAMILIES)
         self._lock = RLock()
-        hold_at_fork(self._lock, Level.LOAD)
+        hold_at_fork(self._lock, LockLevel.LOAD)
 
     def __getitem__(self, mnemonic: str) -> Rule:
         rule = self._loaded_rules.get(mnemonic)

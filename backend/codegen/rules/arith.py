@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileir.backend.codegen.lowering import Rule, scalar_of
 from tileir.backend.codegen.rules.elementwise import elementwise
-from tileir.backend.codegen.thread_interface import Handle, Thread
 from tileir.types import I1, I32, I64, Element
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle, Thread
 
 _FLAGS = {"none": "", "nsw": "nsw", "nuw": "nuw", "nsw_nuw": "nuw nsw"}
 _I1_EXTREMES = {"smin": "or", "smax": "and", "umin": "and", "umax": "or"}

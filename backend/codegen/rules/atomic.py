@@ -16,7 +16,7 @@ from tileir.analysis.uses import uses
 from tileir.backend.codegen.conversion_plan import load_tile, store_tile
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.memory import access_mask, check_writable, vector_groups
-from tileir.backend.codegen.thread_interface import Order
+from tileir.backend.codegen.thread_operands import Order
 from tileir.types import AddressSpace, Element, Pointer, Tile
 
 _NAMES = {

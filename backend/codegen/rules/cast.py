@@ -3,7 +3,7 @@ yields the same result; the instructions of sm_89 and up yield it as well."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.elementwise import elementwise
@@ -14,9 +14,11 @@ from tileir.backend.codegen.rules.f8_f4 import (
     widen,
     widen_some,
 )
-from tileir.backend.codegen.thread_interface import Handle, Thread
 from tileir.types import BF16, F8E4M3, F16, F32, F64, I1, I16, I32, Element, Scalar
 from tileir.values import decode, encode
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle, Thread
 
 _PLAIN = ("trunc", "zext", "sext", "ptrtoint", "inttoptr", "addrspacecast")
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.codegen.rules.cast import float_to_float
-from tileir.backend.codegen.thread_interface import Handle, Number
+from tileir.backend.codegen.thread_operands import Number
 from tileir.types import F32, I1, I8, I32, Element, Tile, shape_of
 from tileir.values import Operand
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle
 
 
 def _print(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import gcd
 from operator import floordiv
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
-from tileir.backend.codegen.thread_interface import Thread
 from tileir.layout import AXES, Layout
 from tileir.op import Op
 from tileir.types import Tile
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Thread
 
 Element: TypeAlias = Callable[..., Any]
 """From the thread, the op and one handle per operand to the handle of the result (a tuple where

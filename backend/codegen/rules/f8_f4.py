@@ -6,8 +6,8 @@ Formats as in OCP's "8-bit Floating Point Specification" and "Microscaling Forma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tileir.backend.codegen.thread_interface import Handle, Thread
 from tileir.types import (
     BF16,
     F4E2M1,
@@ -26,6 +26,9 @@ from tileir.types import (
     Scalar,
 )  # fmt: skip
 from tileir.values import encode
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle, Thread
 
 
 def widen(t: Thread, source: Element, x: Handle) -> Handle:

@@ -3,13 +3,15 @@ instructions (PTX ISA, "Floating-Point Instructions")."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.elementwise import elementwise
-from tileir.backend.codegen.thread_interface import Handle, Thread
 from tileir.types import F32, F64, Element
 from tileir.values import Constant
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle, Thread
 
 _FLAGS = {"none": "", "contract": "contract", "approx": "arcp", "fast": "contract arcp reassoc"}
 _EXTREMES = {

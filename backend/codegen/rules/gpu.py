@@ -17,7 +17,7 @@ from tileir.backend.codegen.emit.shared_tile import (
 from tileir.backend.codegen.emit.tile_access import load_tile, store_window
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of, thread_span
 from tileir.backend.codegen.rules.memory import access_mask, vector_groups
-from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.codegen.thread_operands import Access
 from tileir.backend.layouts.wgmma import WARPS
 from tileir.ops.shape import GetElementPtr, Splat
 from tileir.types import I1, I32, Element

@@ -10,7 +10,7 @@ that of `tanh.approx`, 2^-11, one ulp of f16.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -26,12 +26,14 @@ from tileir.backend.codegen.libm.exponential32 import power_cases
 from tileir.backend.codegen.libm.expression import Function, Term, where
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.elementwise import elementwise
-from tileir.backend.codegen.thread_interface import Handle, Thread
 from tileir.errors import VerifyError
 from tileir.op import Op, lookup
 from tileir.types import BF16, F16, F32, F64, Element
 
-Function32: TypeAlias = Callable[[Thread, Handle], Handle]
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle, Thread
+
+Function32: TypeAlias = "Callable[[Thread, Handle], Handle]"
 
 
 def _instruction(name: str) -> Function:

@@ -9,7 +9,7 @@ from tileir.analysis.aliases import unwritten
 from tileir.analysis.underlying_pointers import base_pointer
 from tileir.analysis.uses import definitions
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
-from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.codegen.thread_operands import Access
 from tileir.backend.layouts.anchors import vector_run
 from tileir.types import I1, AddressSpace, Tile, shape_of
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileir.backend.codegen.lowering import Rule, scalar_of
 from tileir.backend.codegen.rules.elementwise import elementwise
-from tileir.backend.codegen.thread_interface import Handle, Thread
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle, Thread
 
 
 def _psi(t: Thread, op: Any, *arms: Handle) -> Handle:

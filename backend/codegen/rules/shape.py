@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.codegen.rules.elementwise import elementwise
-from tileir.backend.codegen.thread_interface import Handle, Thread
 from tileir.layout import Vector, differs_in_units
 from tileir.types import I32, Pointer, Tile
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle, Thread
 
 
 def _make_range(lowering: Lowering, op: Any) -> list[Fragment]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from tileir.backend.codegen.thread_interface import Handle, Thread
+from typing import TYPE_CHECKING
+
 from tileir.types import BF16, F16, F32, I8, I16, I32, Element, Scalar
 from tileir.values import encode
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle, Thread
 
 BY_BITS: dict[tuple[Element, Element], tuple[Scalar, Scalar, int]] = {
     (I8, F16): (F16, I16, 10), (I8, F32): (F32, I32, 23), (I8, BF16): (F32, I32, 23),

@@ -37,17 +37,17 @@ def place_of(name: str, value: Any) -> Place:
     storage = getattr(value, "untyped_storage", None)
     if storage is not None:
         if not value.is_cpu:
-            raise _refused(f"{name} is a tensor on {value.device}: kernels run on the CPU")
-        held = storage()
-        first = held.data_ptr()
-        return Place(value.data_ptr(), first, first + held.nbytes())
+            raise _launch_error(f"{name} is a tensor on {value.device}: kernels run on the CPU")
+        torch_storage = storage()
+        first = torch_storage.data_ptr()
+        return Place(value.data_ptr(), first, first + torch_storage.nbytes())
     if hasattr(value, "base") and hasattr(value.base, "data_ptr"):  # triton.reinterpret
         return place_of(name, value.base)
     if hasattr(value, "data_ptr"):
         return Place(value.data_ptr(), 0, ANYWHERE)
     if isinstance(value, int):
         return Place(value, 0, ANYWHERE)
-    raise _refused(f"{name} is a pointer: a tensor is needed, not {type(value).__name__}")
+    raise _launch_error(f"{name} is a pointer: a tensor is needed, not {type(value).__name__}")
 
 
 Memory = tuple[str, int, int]
@@ -91,7 +91,7 @@ def reader(parameter: Parameter) -> Reader:
 def _encoder(kind: Type, name: str) -> Callable[[Any], int]:
     """Bits of a number of the type `kind`."""
     if not isinstance(kind, Scalar):
-        raise _refused(f"{name}: the host cannot give a {kind}")
+        raise _launch_error(f"{name}: the host cannot give a {kind}")
     if kind is F32:
         return lambda value: _UNSIGNED.unpack(_SINGLE.pack(value))[0]
     if kind is F64:
@@ -121,7 +121,7 @@ def array_of(parameter: Parameter, value: Any, bounded: bool) -> Any:
     if not isinstance(kind, Pointer):
         return _number(kind, value)
     if isinstance(kind.pointee, Pointer):
-        raise _refused(f"{name} points to pointers, which only TILEIR_TRITON_CPU=native runs")
+        raise _launch_error(f"{name} points to pointers, which only TILEIR_TRITON_CPU=native runs")
     place = place_of(name, value)
     dtype = dtype_of(kind.pointee)
     memory = _bytes(place)
@@ -141,9 +141,11 @@ def _number(kind: Type, value: Any) -> Any:
 
 
 def _bytes(place: Place) -> np.ndarray[Any, Any]:
-    """The memory itself. Raises LaunchError (TIR0710) where nobody knows how much it is."""
+    """The memory itself. Raises LaunchError (TIR0710) if its size is unknown."""
     if place.end == ANYWHERE:
-        raise _refused("a tensor of torch is needed: the memory of anything else has no known end")
+        raise _launch_error(
+            "a tensor of torch is needed: the memory of anything else has no known end"
+        )
     size = place.end - place.first
     if not size:
         return np.empty(0, np.uint8)
@@ -151,5 +153,5 @@ def _bytes(place: Place) -> np.ndarray[Any, Any]:
     return np.frombuffer(raw, np.uint8)
 
 
-def _refused(message: str) -> LaunchError:
+def _launch_error(message: str) -> LaunchError:
     return LaunchError(Diagnostic("TIR0710", message))

@@ -10,8 +10,8 @@ from contextlib import suppress
 from tileir.errors import TileirError
 
 
-def found(kernel: str, mode: str, error: TileirError) -> None:
-    """Write down what a launch of `kernel` came upon."""
+def record_finding(kernel: str, mode: str, error: TileirError) -> None:
+    """Append the error of a launch of `kernel` to the file of findings."""
     path = os.environ.get("TILEIR_TRITON_FINDINGS", "")
     if not path:
         return

@@ -25,7 +25,7 @@ class Launcher:
             enter(described)
         places = self.places
         values = (
-            list(_flattened(self.signature, arguments))
+            list(_flatten(self.signature, arguments))
             if places is None
             else [arguments[i] for i in places]
         )
@@ -34,12 +34,12 @@ class Launcher:
             leave(described)
 
 
-def _flattened(signature: Sequence[Any], values: Sequence[Any]) -> Iterable[Any]:
+def _flatten(signature: Sequence[Any], values: Sequence[Any]) -> Iterable[Any]:
     """Values of the parameters: of tuples each, of host descriptors themselves, then extents and
     strides; none for what is known as the kernel is compiled."""
     for kind, value in zip(signature, values, strict=True):
         if isinstance(kind, (tuple, list)):
-            yield from _flattened(kind, tuple(value))
+            yield from _flatten(kind, tuple(value))
         elif _is_descriptor(kind):
             yield value
             yield from value.shape

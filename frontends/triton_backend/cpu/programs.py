@@ -19,7 +19,7 @@ from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic, LaunchError, TileirError
 from tileir.executor import executor
 from tileir.frontends.triton_backend.cpu.arguments import ANYWHERE, Memory, Reader, array_of, reader
-from tileir.frontends.triton_backend.cpu.findings import found
+from tileir.frontends.triton_backend.cpu.findings import record_finding
 from tileir.ir import Module
 from tileir.textual import parse
 from tileir.types import Pointer, element_of
@@ -37,8 +37,8 @@ class Program:
     text: str
 
     @staticmethod
-    def loaded(name: str, binary: bytes) -> Program:
-        """The kernel `name` of what the stage `tir` made."""
+    def from_binary(name: str, binary: bytes) -> Program:
+        """The kernel `name` from the output of the stage `tir`."""
         return Program(name, binary.decode())
 
     @cached_property
@@ -88,7 +88,7 @@ class Program:
             try:
                 report = runner.launch(self.module, self.name, grid, arguments, **options)
             except TileirError as error:
-                found(self.name, mode, error)
+                record_finding(self.name, mode, error)
                 raise
             if bounded:
                 _say(report.printed)
@@ -102,14 +102,14 @@ def _store() -> Store | None:
 
 
 def _launch_of(kernel: CpuKernel, readers: Sequence[Reader]) -> Launch:
-    run, known = kernel.run, _Known(kernel, _computes_addresses(kernel.module))
+    run, cache = kernel.run, _BoundsCache(kernel, _computes_addresses(kernel.module))
 
     def launch(grid: Extents, values: Sequence[Any]) -> None:
         words: list[int] = []
         memory: list[Memory | None] = []
         for read, value in zip(readers, values, strict=True):
             read(value, words, memory)
-        printed = run(grid, words, known.bounds(tuple(memory)))
+        printed = run(grid, words, cache.bounds(tuple(memory)))
         if printed:
             _say(printed)
 
@@ -132,7 +132,7 @@ def _is_pointer(operand: Any) -> bool:
     return isinstance(element_of(operand.type), Pointer)
 
 
-class _Known:
+class _BoundsCache:
     """The bounds of the last launch of `kernel`, which the next one often has. `anywhere`: its
     pointers of unknown origin have no bounds."""
 

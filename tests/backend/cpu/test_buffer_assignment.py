@@ -232,6 +232,7 @@ def test_transposed_factors_in_batches():
     transposed(16, 32, 16, F32, left=True, right=True, by="trans", batch=(3,))
 
 
+@pytest.mark.slow
 def test_a_transposed_sum_is_a_factor():
     def body(b, a, c, n):
         left, ones = a(), b.full((K, 16), 1.0, F32)

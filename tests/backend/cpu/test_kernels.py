@@ -278,6 +278,7 @@ def test_code_for_gpus_is_refused():
         compile_kernel(b.module(), permit=("inline_asm",))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.tir")), ids=lambda path: path.stem)
 def test_examples_agree_with_numpy(path, capsys, tmp_path):
     assert main(["run", str(path), "--on", "cpu", "--ptx", str(tmp_path / "kernel.ptx")]) == 0
@@ -315,7 +316,7 @@ def test_a_forked_process_has_threads_of_its_own():
     assert data.all() and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("element", "dtype"), [(F16, np.float16), (I8, np.int8)])
 def test_elements_without_an_instruction_that_gathers_them_are_read_by_a_function(element, dtype):
     """Rows of 24 straddle vectors of 32: each is read as a row or lane by lane. LLVM writes the

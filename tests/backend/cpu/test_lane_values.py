@@ -4,7 +4,7 @@ the machine of threads says."""
 import numpy as np
 import pytest
 
-from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.codegen.thread_operands import Access
 from tileir.backend.cpu.lane_values import AffineValue
 from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64
 
@@ -122,7 +122,7 @@ class Program:
         return element, made
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_code_computes_what_threads_do(seed):
     agree(Program(seed), numbers(seed))

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tileir.backend.codegen.thread_interface import Access
+from tileir.backend.codegen.thread_operands import Access
 from tileir.backend.cpu.lane_values import AffineValue, VectorValue
 from tileir.backend.cpu.thread import CpuThread
 from tileir.types import F32, I1, I32

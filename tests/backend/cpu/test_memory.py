@@ -63,6 +63,7 @@ OUTSIDE = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_what_lies_outside_is_an_error(name: str) -> None:
     x = np.zeros(16, np.float32)
@@ -190,6 +191,7 @@ COUNTS = """  %l = make_range i32<64>
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", ["halves", "columns"])
 @pytest.mark.parametrize("on", ["cpu", "simt"])
 def test_threads_that_launch_on_parts_of_an_array_lose_nothing(on: str, cut: str) -> None:

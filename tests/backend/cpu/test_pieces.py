@@ -58,14 +58,14 @@ AFTER = [stored, twice, by_row, by_both]
 KINDS = [(F16, F32), (F64, F64), (I8, I32), (F16, F16)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("after", AFTER, ids=lambda f: f.__name__)
 @pytest.mark.parametrize(("rows", "columns"), [(70, 33), (16, 136)])
 def test_pieces(rows, columns, after):
     agree(rows, columns, F32, F32, after)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "total"), KINDS, ids=str)
 def test_pieces_of_every_sum(factor, total):
     agree(70, 33, factor, total, stored)

@@ -24,7 +24,7 @@ def applied(element, x):
     return np.where(np.isnan(y), 0, y).view(f"u{x.itemsize}")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.skipif(registers().bytes < 64, reason="no AVX-512: there are two steps anyway")
 @pytest.mark.parametrize(("element", "dtype", "size"), [(F32, "f4", 50), (F64, "f8", 400)])
 def test_one_instruction_rounds_as_two_steps(element, dtype, size, monkeypatch):

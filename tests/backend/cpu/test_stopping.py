@@ -55,6 +55,7 @@ def test_a_time_limit_ends_launches_elsewhere(on: str) -> None:
     assert caught.value.diagnostics[0].location is not None
 
 
+@pytest.mark.slow
 def test_the_command_has_a_time_limit(tmp_path) -> None:
     path = tmp_path / "endless.tir"
     text = ENDLESS.replace("define", 'metadata {\n  run.grid = [1],\n  run.x = "i32[1]"\n}\ndefine')
@@ -116,6 +117,7 @@ def test_the_first_failing_instance_ends_a_launch(bad: int) -> None:
     assert x[:bad].all()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
 def test_launches_after_a_fork() -> None:
     """While other threads compile and launch."""

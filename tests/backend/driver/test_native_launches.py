@@ -136,6 +136,7 @@ CALLS = (
 )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "options", [{}, {"persistent": True}, {"split_k": 2}, {"split_k": 0}], ids=str
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tileir import Function
-from tileir.analysis.affine_mod32 import AddressForms, Affine, addresses
+from tileir.analysis.affine_mod32 import AddressForms, AffineMod32, addresses
 from tileir.textual import parse
 from tileir.values import Value
 
@@ -26,7 +26,7 @@ def named(function: Function) -> dict[str, Value]:
     return {v.name or "": v for v in values}
 
 
-def shown(form: Affine | None) -> str:
+def shown(form: AffineMod32 | None) -> str:
     """`8*n + 12 [4, 0]`: terms, start and strides."""
     if form is None:
         return "none"
@@ -164,9 +164,9 @@ def test_terms_are_counted_together() -> None:
 
 
 def test_where_numbers_lie_between() -> None:
-    assert Affine(frozenset(), 10, (4, -3)).interval((8, 5)) == (10 - 12, 10 + 28)
-    assert Affine(frozenset(), 10).interval(()) == (10, 10)
-    assert Affine(frozenset(), -1, (0, 7)).interval((8, 1)) == (-1, -1)
+    assert AffineMod32(frozenset(), 10, (4, -3)).interval((8, 5)) == (10 - 12, 10 + 28)
+    assert AffineMod32(frozenset(), 10).interval(()) == (10, 10)
+    assert AffineMod32(frozenset(), -1, (0, 7)).interval((8, 1)) == (-1, -1)
 
 
 def test_no_sum_is_of_a_literal_and_of_what_is_computed_under_a_predicate() -> None:

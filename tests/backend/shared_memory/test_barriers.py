@@ -11,7 +11,7 @@ from tests.backend.shared_memory.barrier_cases_loops import LOOPS
 from tests.backend.shared_memory.barrier_cases_shared import SHARED
 from tileir.backend.shared_memory.place_barriers import place_barriers
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
-from tileir.ops.gpu import Barrier
+from tileir.ops.gpu import BlockBarrier
 from tileir.passmanager import run
 from tileir.textual import parse
 
@@ -31,6 +31,7 @@ def test_along_the_ways_that_control_takes(name: str) -> None:
     assert made(PATHS[name]) == expected(PATHS[name])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LOOPS)
 def test_round_loops(name: str) -> None:
     assert made(LOOPS[name]) == expected(LOOPS[name])
@@ -70,7 +71,7 @@ def test_without_tiles_the_number_of_warps_is_not_known() -> None:
     function = parse(text).kernel()
     for warps, kind in ((None, False), (1, True), (2, False)):
         ops = place_barriers(function, SharedMemoryPlan.of(function), warps).ops
-        assert [op.warp for op in ops if isinstance(op, Barrier)] == [kind]
+        assert [op.warp for op in ops if isinstance(op, BlockBarrier)] == [kind]
 
 
 def test_where_nothing_is_written_nobody_waits() -> None:
@@ -83,7 +84,7 @@ def test_where_nothing_is_written_nobody_waits() -> None:
 def test_a_barrier_stands_where_the_op_does() -> None:
     text = HEAD + '  store %p, %v\n  %a = load f32<64, #a> %q loc("f.py":7:3)\n  ret\n}\n'
     function = run(parse(text), "insert-barriers").module.kernel()
-    (barrier,) = [op for op in function.ops if isinstance(op, Barrier)]
+    (barrier,) = [op for op in function.ops if isinstance(op, BlockBarrier)]
     assert barrier.location is not None and barrier.location.line == 7
 
 

@@ -7,7 +7,7 @@ import random
 import attrs
 import pytest
 
-from tileir.analysis.affine_mod32 import Affine
+from tileir.analysis.affine_mod32 import AffineMod32
 from tileir.backend.shared_memory.thread_conflicts import (
     AccessingThreads,
     GlobalAccess,
@@ -57,13 +57,13 @@ REPEATED = (
 
 
 def access(
-    kind: Type, form: Affine | None, who: AccessingThreads, writes: bool = True
+    kind: Type, form: AffineMod32 | None, who: AccessingThreads, writes: bool = True
 ) -> GlobalAccess:
     return GlobalAccess(BASE, kind, form, writes, who)
 
 
-def sums(start: int, *strides: int) -> Affine:
-    return Affine(frozenset({(BASE, 1)}), start, strides)
+def sums(start: int, *strides: int) -> AffineMod32:
+    return AffineMod32(frozenset({(BASE, 1)}), start, strides)
 
 
 def elements(a: GlobalAccess, warps: int) -> dict[tuple[int, ...], set[int]]:
@@ -255,7 +255,7 @@ def test_where_an_address_is_not_known_all_wait() -> None:
         access(PLACE, sums(0), AccessingThreads.FIRST),
         access(PLACE, None, AccessingThreads.FIRST),
     )
-    other = access(PLACE, Affine(frozenset({(NUMBER, 1)}), 400), AccessingThreads.FIRST)
+    other = access(PLACE, AffineMod32(frozenset({(NUMBER, 1)}), 400), AccessingThreads.FIRST)
     assert required_sync(known, known, 1) is SyncScope.NONE
     for a, b in ((known, unknown), (unknown, known), (known, other), (other, known)):
         assert required_sync(a, b, 1) is SyncScope.BLOCK

@@ -13,7 +13,7 @@ from tileir.backend.compile import run_pipeline
 from tileir.backend.options import Options
 from tileir.backend.simt import machine as simt
 from tileir.backend.target import target
-from tileir.ops.gpu import Barrier
+from tileir.ops.gpu import BlockBarrier
 from tileir.ops.hopper import TmaStore, TmaWait
 from tileir.testing.barrier_protocols import sites, without
 from tileir.testing.kernels import attention
@@ -41,7 +41,7 @@ def _run(done: Any, seed: int, module: Any = None) -> None:
 @pytest.mark.slow
 def test_warpgroups_wait_for_themselves(done: Any) -> None:
     role = done.stages["barriers"].functions["attention.consumer"]
-    writing = [op for op in role.ops if isinstance(op, (Barrier, TmaStore, TmaWait))]
+    writing = [op for op in role.ops if isinstance(op, (BlockBarrier, TmaStore, TmaWait))]
     assert len(writing) == 5 and all(op.warpgroup for op in writing)
     for seed in range(4):
         _run(done, seed)

@@ -78,6 +78,7 @@ def blurred(image):
     return (across[:-2] + across[1:-1] + across[2:]) / np.float32(3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_listing_2_of_the_paper(on):
     a, b, c = product(20, 24, 40)
@@ -85,6 +86,7 @@ def test_listing_2_of_the_paper(on):
     assert (run(c, [a, b], x, y, on=on) == x @ y.T).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_a_padded_convolution_is_one_kernel(on):
     image, weights, out = convolution(7, 8, 9)
@@ -95,6 +97,7 @@ def test_a_padded_convolution_is_one_kernel(on):
     assert (built(x, w, on=on) == convolved(x, w)).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_halides_blur_with_its_schedule(on):
     source, across, down = blur(37, 150)
@@ -111,6 +114,7 @@ def test_halides_blur_with_its_schedule(on):
     np.testing.assert_allclose(built(image, on=on), blurred(image), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_softmax(on):
     x = te.placeholder((13, 37), "float32", "X")

@@ -53,6 +53,7 @@ EXAMPLES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_listing_2_of_the_paper(on):
     a, b = ints(20, 40), ints(24, 40)
@@ -60,15 +61,17 @@ def test_listing_2_of_the_paper(on):
     assert (run(text, a, b, on=on) == a @ b.T).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_a_layer_of_calls_is_one_kernel(on):
     a, b, bias = (ints(*s, dtype=np.float16) for s in ((18, 33), (20, 33), (20,)))
     layer = parse(LAYER).layer
-    assert len(layer.compiled(a, b, bias).program.launches) == 1
+    assert len(layer.compile(a, b, bias).program.launches) == 1
     found = layer(a, b, bias, on=on)
     assert found.dtype == np.float16 and (found == np.maximum(a @ b.T + bias, 0)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_convolution_by_channels_first(on):
     image, weights = ints(2, 8, 7, 6), ints(9, 8, 3, 3)
@@ -77,6 +80,7 @@ def test_convolution_by_channels_first(on):
     assert (run(CONVOLVE, image, weights, on=on) == expected).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_softmax(on):
     x = ints(13, 37)
@@ -224,7 +228,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("body", "code", "line"), MISTAKES)
 def test_mistakes_are_refused_at_their_line(body, code, line):
     with pytest.raises(CompilationError) as caught:
-        parse(f"{HEAD}{body}\n}}", "here.tc").f.compiled((F32, (8,)), (F32, (6, 8)))
+        parse(f"{HEAD}{body}\n}}", "here.tc").f.compile((F32, (8,)), (F32, (6, 8)))
     assert (caught.value.code, caught.value.line) == (code, line), caught.value
     assert caught.value.location.file == "here.tc"
 
@@ -234,7 +238,7 @@ def test_arguments_that_do_not_fit_are_refused():
     for arrays in ([(F32, (8, 8))], [(F32, (8, 8)), (F32, (9, 8))], [(I32, (8, 8)), (F32, (8, 8))],
                    [(F32, (8,)), (F32, (8, 8))]):  # fmt: skip
         with pytest.raises(CompilationError) as caught:
-            mm.compiled(*arrays)
+            mm.compile(*arrays)
         assert caught.value.code == "TIR1403"
     with pytest.raises(AttributeError):
         _ = parse(MATMUL).other
@@ -246,17 +250,18 @@ def test_arguments_that_do_not_fit_are_refused():
 def test_functions_that_call_themselves_end():
     text = "def f(float(N) A) -> (O) { O = f(A) }"
     with pytest.raises(CompilationError) as caught:
-        parse(text).f.compiled((F32, (8,)))
+        parse(text).f.compile((F32, (8,)))
     assert caught.value.code == "TIR1402"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_malformed_sources_have_clear_errors(name):
     text, shapes = EXAMPLES[name]
 
     def compiled(source):
         program = parse(source)
-        return program[list(program.functions)[-1]].compiled(*shapes)
+        return program[list(program.functions)[-1]].compile(*shapes)
 
     found = [
         refused(compiled, source) for source in mistaken([text], SOURCES // len(EXAMPLES), seed=8)

@@ -102,7 +102,7 @@ def listed(position):
 def test_generated_functions(data):
     case = Case(data.draw)
     arrays = [case.values[name].astype(np.float32) for name in case.inputs]
-    compiled = parse(case.text).compiled(*arrays)
+    compiled = parse(case.text).compile(*arrays)
     found = compiled(*arrays, on="interpreter")
     found = found if isinstance(found, tuple) else (found,)
     expected = [case.values[name] for name in case.outputs]

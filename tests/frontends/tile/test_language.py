@@ -60,15 +60,17 @@ def convolved(image, weights):
     return np.einsum("nxytc,tcd->nxyd", windows, weights.reshape(9, *weights.shape[2:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_a_padded_convolution_with_a_definition_is_one_kernel(on):
     image, weights = ints(2, 7, 5, 8), ints(3, 3, 8, 9)
-    compiled = parse(CONVOLVE).compiled(image, weights)
+    compiled = parse(CONVOLVE).compile(image, weights)
     assert len(compiled.program.launches) == 1
     found = compiled(image, weights, on=on)
     assert (found == np.maximum(convolved(image, weights), 0)).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_softmax(on):
     x = ints(13, 37)
@@ -183,7 +185,7 @@ def test_half_precision_is_stored_and_computed_wider():
 
 
 def test_shapes_alone_are_enough_to_compile():
-    compiled = parse(MATMUL).compiled((F16, (64, 64)), (F32, (64, 64)))
+    compiled = parse(MATMUL).compile((F16, (64, 64)), (F32, (64, 64)))
     assert [t.name for t in compiled.inputs] == ["A", "B"]
     assert compiled.module.kernel("k0_C").kernel
 
@@ -225,14 +227,14 @@ MISTAKES = [
 @pytest.mark.parametrize(("text", "code", "line"), MISTAKES)
 def test_mistakes_are_refused_at_their_line(text, code, line):
     with pytest.raises(TileirError) as caught:
-        parse(text, "here.tile").compiled((F32, (8,)))
+        parse(text, "here.tile").compile((F32, (8,)))
     assert isinstance(caught.value, CompilationError)
     assert (caught.value.code, caught.value.line) == (code, line), caught.value
     assert caught.value.location.file == "here.tile"
 
 
 def test_arguments_that_do_not_fit_are_refused():
-    compiled = parse(MATMUL).compiled((F32, (8, 8)), (F32, (8, 8)))
+    compiled = parse(MATMUL).compile((F32, (8, 8)), (F32, (8, 8)))
     for arrays in ([ints(8, 8)], [ints(8, 8), ints(8, 9)], [ints(8, 8), ints(8, 8) > 0]):
         with pytest.raises(TileirError) as caught:
             compiled(*arrays)
@@ -250,11 +252,12 @@ def shapes_for(text):
     return [(F32, (3,) * rank) for rank in ranks[text]]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", EXAMPLES, ids=["matmul", "turned", "conv", "pool", "softmax"])
 def test_malformed_sources_have_clear_errors(text):
     shapes = shapes_for(text)
     found = [
-        refused(lambda source: parse(source).compiled(*shapes), source)
+        refused(lambda source: parse(source).compile(*shapes), source)
         for source in mistaken([text], SOURCES // len(EXAMPLES), seed=7)
     ]
     assert sum(found) > len(found) // 2
@@ -301,6 +304,6 @@ def test_numbers_that_nothing_holds_are_refused():
         run("function (A) -> (O) { O = A + 1; }", 10**12)
     for pair in ((F32, 3), (F32, (-1,)), (F32, (2.5,)), (F32,), (3, (3,)), ("float32", (3,))):
         with pytest.raises(TileirError, match="an element type and a shape"):
-            parse("function (A) -> (O) { O = A; }").compiled(pair)
+            parse("function (A) -> (O) { O = A; }").compile(pair)
     scalar = run("function (A) -> (O) { O = A + 1; }", np.float32(3))
     assert scalar == 4

@@ -53,6 +53,7 @@ def test_every_way_to_write_a_type(expected: str) -> None:
             assert types_of(kernel_of(annotation), z, number)[1] == expected, annotation
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("on", EXECUTORS)
 @pytest.mark.parametrize(
     ("annotation", "number", "expected"),

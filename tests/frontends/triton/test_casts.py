@@ -37,7 +37,7 @@ def given(kind: np.dtype[Any], to: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("kind", (*INTEGERS, *FLOATS), ids=str)
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_elements_are_converted_by_the_sign_of_the_type_they_have(kind: np.dtype[Any]) -> None:
     """An integer is widened, and becomes a float, by its own sign; a float becomes an integer by
     the sign of that."""
@@ -85,7 +85,7 @@ def kind_next_to(kind: np.dtype[Any], number: float, op: str) -> tuple[int, bool
 @pytest.mark.parametrize("kind", (*INTEGERS, *FLOATS), ids=str)
 @pytest.mark.parametrize("op", ["mul", "add", "div"])
 @pytest.mark.parametrize("number", [2, 2.0])
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(2)
 def test_a_number_takes_the_type_of_the_tensor_next_to_it(
     op: str, number: float, kind: np.dtype[Any]
 ) -> None:

@@ -69,7 +69,7 @@ REAL: list[tuple[str, list[float], Callable[[float], float]]] = [
 ]
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     ("name", "x", "expected"), REAL, ids=lambda v: v if isinstance(v, str) else ""
@@ -81,6 +81,7 @@ def test_functions_of_one_float(name: str, x: Any, expected: Any, dtype: Any) ->
     np.testing.assert_allclose(of(name, values), wanted, rtol=tolerance, atol=tolerance / 100)
 
 
+@pytest.mark.slow
 def test_ends_of_the_range() -> None:
     x = np.array([0, -1, math.inf, -math.inf, math.nan], np.float32)
     np.testing.assert_array_equal(of("lgamma", x)[:4], [math.inf] * 4)
@@ -158,6 +159,7 @@ def test_functions_of_one_integer(name: str, expected: Any) -> None:
     assert of(name, INTEGERS).tolist() == [expected(x) for x in INTEGERS.tolist()]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32])
 @pytest.mark.parametrize(
     ("name", "expected"),

@@ -82,6 +82,7 @@ def recurrent(decay, x, y, L: tl.constexpr, N: tl.constexpr, REVERSE: tl.constex
     tl.store(y + place, state)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", EXECUTORS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_state_that_decays(on: str, reverse: bool) -> None:
@@ -109,6 +110,7 @@ def inverse(a, y, B: tl.constexpr):
     tl.store(y + place, found + (i[:, None] == i[None, :]))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", EXECUTORS)
 def test_a_triangle_is_inverted_row_by_row(on: str) -> None:
     a, y = normal(16, 16) / 4, np.zeros((16, 16), np.float32)

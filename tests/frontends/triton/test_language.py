@@ -42,6 +42,7 @@ def sum_kernel(x, y, out, n, OP: tl.constexpr):
     tl.store(out, c)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("x", "y", "op", "expected"),
     [
@@ -155,6 +156,7 @@ def larger(a, b):
     return tl.where(a > b, a, b)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("n", [1, 7, 32])
 def test_reductions_by_name_and_by_function(n: int) -> None:
     x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
@@ -254,6 +256,7 @@ def tuned(x, out, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
         tl.store(out + i, tl.load(x + i, i < n) + 1, i < n)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("n", [128, 100])
 def test_tuned_parameters(n: int) -> None:
     x, out = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
@@ -304,7 +307,7 @@ def sort_kernel(x, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, DIM: 
         tl.store(out + tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :], best)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint32, np.float16, np.bool_])
 @pytest.mark.parametrize(("dim", "down"), [(0, False), (1, True), (-1, False)])
 def test_tensors_are_sorted_along_a_dimension(dtype: type, dim: int, down: bool) -> None:
@@ -331,7 +334,7 @@ def sort(x, out, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, DOWN: tl.con
         tl.store(out + i * K + tl.arange(0, K)[None, :], tl.topk(value, K, descending=DOWN))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.float16, np.float32])
 @pytest.mark.parametrize(("rows", "columns"), [(3, 8), (1, 32), (5, 1)])
 @pytest.mark.parametrize("down", [False, True])

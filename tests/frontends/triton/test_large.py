@@ -36,7 +36,7 @@ def module(kernel: Any) -> Any:
     return kernel.module(wanted, {"BLOCK": 65536})
 
 
-@pytest.mark.sampled(1, by="kernel")
+@pytest.mark.slow
 @pytest.mark.parametrize("warps", [4, 8, 16])
 @pytest.mark.parametrize("kernel", [softmax, prefixes], ids=["softmax", "prefixes"])
 def test_a_row_of_65536_compiles_in_few_steps(kernel: Any, warps: int) -> None:
@@ -48,6 +48,7 @@ def test_a_row_of_65536_compiles_in_few_steps(kernel: Any, warps: int) -> None:
     assert not any(r.code == "TIR0752" for r in compiled.remarks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["simt", "cpu"])
 def test_its_softmax_is_right(on: str) -> None:
     x = np.random.default_rng(1).normal(size=(2, 65536)).astype(np.float32)

@@ -36,6 +36,7 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options_of_triton_are_taken(name: str) -> None:
     x = np.zeros(1, np.float32)
@@ -104,6 +105,7 @@ def counted(x, y):
     tl.store(x, tl.load(x) + tl.load(y))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.uint8, np.uint32])
 def test_sums_that_overflow_are_found_in_debugging(kind: Any) -> None:
     top = np.iinfo(kind).max
@@ -202,6 +204,7 @@ def test_hooks_are_called_as_triton_calls_them() -> None:
     assert called == before_second and tuned.arg_names == ["x", "n", "B"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hooked", [True, False])
 def test_arrays_are_set_to_zero_and_restored(hooked: bool) -> None:
     def bench(function: Any, quantiles: Any) -> Any:

@@ -22,41 +22,31 @@ PAIRS = [(a, b) for a, b in itertools.product(INTEGERS, INTEGERS) if a is not b]
 
 
 @triton.jit
-def combined(out, x, y, N: tl.constexpr, OP: tl.constexpr):
+def combined(out, x, y, s, N: tl.constexpr):
+    """A row of `out` for each op of `OPS`; `s` are the numbers to shift by."""
+    i = tl.arange(0, N)
+    a, b, by = tl.load(x + i), tl.load(y + i), tl.load(s + i)
+    tl.store(out + i, (a + b).to(tl.int64, bitcast=False))
+    tl.store(out + N + i, (a - b).to(tl.int64, bitcast=False))
+    tl.store(out + 2 * N + i, (a * b).to(tl.int64, bitcast=False))
+    tl.store(out + 3 * N + i, (a & b).to(tl.int64, bitcast=False))
+    tl.store(out + 4 * N + i, (a | b).to(tl.int64, bitcast=False))
+    tl.store(out + 5 * N + i, (a ^ b).to(tl.int64, bitcast=False))
+    tl.store(out + 6 * N + i, (a < b).to(tl.int64, bitcast=False))
+    tl.store(out + 7 * N + i, (a >= b).to(tl.int64, bitcast=False))
+    tl.store(out + 8 * N + i, (a == b).to(tl.int64, bitcast=False))
+    tl.store(out + 9 * N + i, tl.minimum(a, b).to(tl.int64, bitcast=False))
+    tl.store(out + 10 * N + i, tl.maximum(a, b).to(tl.int64, bitcast=False))
+    tl.store(out + 11 * N + i, tl.where(i % 2 == 0, a, b).to(tl.int64, bitcast=False))
+    tl.store(out + 12 * N + i, (a << by).to(tl.int64, bitcast=False))
+    tl.store(out + 13 * N + i, (a >> by).to(tl.int64, bitcast=False))
+
+
+@triton.jit
+def divided(out, x, y, N: tl.constexpr, OP: tl.constexpr):
     i = tl.arange(0, N)
     a, b = tl.load(x + i), tl.load(y + i)
-    if OP == "add":
-        c = a + b
-    elif OP == "sub":
-        c = a - b
-    elif OP == "mul":
-        c = a * b
-    elif OP == "and":
-        c = a & b
-    elif OP == "or":
-        c = a | b
-    elif OP == "xor":
-        c = a ^ b
-    elif OP == "shl":
-        c = a << b
-    elif OP == "shr":
-        c = a >> b
-    elif OP == "lt":
-        c = a < b
-    elif OP == "ge":
-        c = a >= b
-    elif OP == "eq":
-        c = a == b
-    elif OP == "min":
-        c = tl.minimum(a, b)
-    elif OP == "max":
-        c = tl.maximum(a, b)
-    elif OP == "where":
-        c = tl.where(i % 2 == 0, a, b)
-    elif OP == "div":
-        c = a // b
-    elif OP == "mod":
-        c = a % b
+    c = a // b if OP == "div" else a % b
     tl.store(out + i, c.to(tl.int64, bitcast=False))
 
 
@@ -94,32 +84,39 @@ def operands(a: Any, b: Any, shift: bool) -> tuple[np.ndarray[Any, Any], np.ndar
     return np.array(low, a), np.array(high + ([1, 2, 3, 4] if shift else more), b)
 
 
-@pytest.mark.parametrize("op", [*MEANING, "shr"])
-@pytest.mark.parametrize("on", ["interpreter", "cpu"])
-def test_operations_on_two_integer_types(op: str, on: str) -> None:
-    for a, b in PAIRS if on == "cpu" else PAIRS[::5]:
-        x, y = operands(a, b, op in ("shl", "shr"))
-        kind = shared_type(a, b)
-        if op == "shr":
-            expected = shifted_right(x, y, kind)
-        else:
-            expected = MEANING[op](x.astype(kind), y.astype(kind))
-        z = np.zeros(8, np.int64)
-        combined[(1,)](z, x, y, N=8, OP=op, on=on)
-        assert z.tolist() == expected.astype(np.int64).tolist(), f"{op} of {a} and {b}"
+OPS = [*MEANING, "shr"]
+"""In the order of the rows of `combined`."""
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+def test_operations_on_two_integer_types(a: Any, b: Any) -> None:
+    (x, y), (_, s) = operands(a, b, False), operands(a, b, True)
+    kind = shared_type(a, b)
+    for on in ("interpreter", "cpu"):
+        z = np.zeros((len(OPS), 8), np.int64)
+        combined[(1,)](z, x, y, s, N=8, on=on)
+        for op, row in zip(OPS, z, strict=True):
+            if op == "shr":
+                expected = shifted_right(x, s, kind)
+            else:
+                other = s if op == "shl" else y
+                expected = MEANING[op](x.astype(kind), other.astype(kind))
+            assert row.tolist() == expected.astype(np.int64).tolist(), f"{op} on {on}"
+
+
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("op", ["div", "mod"])
-def test_divisions_of_two_signs_are_refused(op: str) -> None:
-    for a, b in PAIRS:
-        x, y = np.array([-7 if np.dtype(a).kind == "i" else 7] * 8, a), np.full(8, 2, b)
-        z = np.zeros(8, np.int64)
-        if np.dtype(a).kind == np.dtype(b).kind:
-            combined[(1,)](z, x, y, N=8, OP=op)
-            assert z[0] == (int(x[0] / 2) if op == "div" else int(np.fmod(x[0], 2)))
-        else:
-            with pytest.raises(triton.CompilationError, match="same sign"):
-                combined[(1,)](z, x, y, N=8, OP=op)
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+def test_divisions_of_two_signs_are_refused(a: Any, b: Any, op: str) -> None:
+    x, y = np.array([-7 if np.dtype(a).kind == "i" else 7] * 8, a), np.full(8, 2, b)
+    z = np.zeros(8, np.int64)
+    if np.dtype(a).kind == np.dtype(b).kind:
+        divided[(1,)](z, x, y, N=8, OP=op)
+        assert z[0] == (int(x[0] / 2) if op == "div" else int(np.fmod(x[0], 2)))
+    else:
+        with pytest.raises(triton.CompilationError, match="same sign"):
+            divided[(1,)](z, x, y, N=8, OP=op)
 
 
 @triton.jit

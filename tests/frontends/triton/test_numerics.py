@@ -119,6 +119,7 @@ def test_products_that_are_rounded_as_named_are_never_fused() -> None:
         assert "fma" not in ptx_of(expression)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("on", ["interpreter", "cpu", "simt"])
 @pytest.mark.parametrize("expression", [*EXPRESSIONS, *ACCURATE])
 def test_every_executor_is_close(on: str, expression: str) -> None:

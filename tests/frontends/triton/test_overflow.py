@@ -116,6 +116,7 @@ HASHES = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("on", RUN)
 @pytest.mark.parametrize("of", HASHES)
 def test_hashes_that_index_memory_wrap(of, on):

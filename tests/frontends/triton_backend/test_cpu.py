@@ -24,7 +24,7 @@ def mode(request, monkeypatch):
 
 def program(text, name="add"):
     metadata = {}
-    made = Program.loaded(name, module_text(text, metadata, 4))
+    made = Program.from_binary(name, module_text(text, metadata, 4))
     assert metadata["name"] == name
     return made
 

@@ -44,7 +44,7 @@ BRANCHES: dict[str, Callable[[int], Any]] = {
 
 @pytest.mark.parametrize("body", BRANCHES)
 @pytest.mark.parametrize("n", [-1, 0, 1, 2, 3, 4])
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(1)
 def test_control_takes_the_way_of_c(body: str, n: int) -> None:
     expected = BRANCHES[body](n)
     assert left(body, n)[: len(expected)] == expected
@@ -76,7 +76,7 @@ TYPES = {"char": np.int8, "unsigned char": np.uint8, "short": np.int16, "unsigne
 
 
 @pytest.mark.parametrize("name", TYPES)
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_values_are_converted_by_the_sign_of_their_own_type(name: str) -> None:
     kind: Any = TYPES[name]
     x = np.array([0, 1, 100, 127, 255, 128, 77, 200]).astype(np.uint8).astype(kind)

@@ -20,6 +20,7 @@ def result(body: str, *arguments: Any, out: Any = None, head: str = "", **option
     return out
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
@@ -34,6 +35,7 @@ def test_operators_are_those_of_c(expression: str, value: int) -> None:
     assert result(f"*out = {expression};", -7, np.zeros(1, np.float32))[0] == value
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("body", "values"),
     [
@@ -258,6 +260,7 @@ kernel void k(int* out) {{ *out = *d; }}"""
     assert (caught.value.location.file, caught.value.line) == ("host.c", 2)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "part", ["+".join(["n"] * 2000), "n ? 1 : " * 2000 + "0", "!" * 2000 + "n"]
 )
@@ -273,6 +276,7 @@ def test_long_expressions_mean_something_or_are_nested_too_deeply(part: str) -> 
     assert caught.value.line == 1
 
 
+@pytest.mark.slow
 def test_random_text_gives_errors_and_nothing_else() -> None:
     source = (
         "tunable int N = {4}; int f(int a) { return a + 1; } kernel void k(int n, float* x) { "

@@ -95,6 +95,7 @@ def _hashed() -> np.ndarray:
     return np.abs(np.fmod(h, 512))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", RUN)
 @pytest.mark.parametrize(
     ("offsets", "source"),

@@ -71,6 +71,7 @@ def test_causal_attention_by_descriptors(on: str) -> None:
     close(row, np.log2(np.exp(s).sum(-1)), 5e-3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", RUN)
 def test_layer_norm_backward_takes_locks(on: str) -> None:
     x, dy, w = drawn(6, 100), drawn(6, 100, seed=1), drawn(100, seed=2)
@@ -86,6 +87,7 @@ def test_layer_norm_backward_takes_locks(on: str) -> None:
     assert lock.tolist() == [0, 0, 1, 1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", RUN)
 def test_argmax_finds_nan_first(on: str) -> None:
     x = drawn(5, 64)
@@ -97,6 +99,7 @@ def test_argmax_finds_nan_first(on: str) -> None:
     np.testing.assert_array_equal(most, np.max(x, 1))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", RUN)
 def test_a_split_scan_looks_back_at_other_blocks(on: str) -> None:
     x, out, work = drawn(250), np.zeros(250, F32), np.zeros(8, I64)
@@ -104,6 +107,7 @@ def test_a_split_scan_looks_back_at_other_blocks(on: str) -> None:
     close(out, np.cumsum(x, dtype=np.float64))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
 def test_scaled_products(on: str) -> None:
     kind = ml_dtypes.float8_e5m2
@@ -115,6 +119,7 @@ def test_scaled_products(on: str) -> None:
     close(out, (a.astype(F32) * left) @ (b.astype(F32) * right.T), 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
 def test_persistent_products_by_descriptors(on: str) -> None:
     a, b = drawn(128, 96).astype(F16), drawn(128, 96, seed=1).astype(F16)

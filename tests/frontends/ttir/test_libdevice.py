@@ -175,6 +175,7 @@ def test_logarithms_of_gamma(low, high, on):
     assert ulps(call(on, "__nv_lgammaf", np.float32, x), [math.lgamma(v) for v in x]) <= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", RUN)
 def test_logarithms_of_gamma_of_negative_numbers(on):
     x = GENERATOR.uniform(-30, -2, SIZE).astype(np.float32)

@@ -2,13 +2,13 @@
 
 import re
 
-from tileir.tools.view.rates import Problem, rates
+from tileir.tools.view.rates import RateProblem, rates
 
 
 def test_bars_and_roofs():
     picture = rates("Products", "TFLOP/s", [
-        Problem("512 512 512", {"cuBLAS": 40.0, "tileir": 80.0}, 160.0),
-        Problem("64 64", {"tileir": 20.0}, 20.0),
+        RateProblem("512 512 512", {"cuBLAS": 40.0, "tileir": 80.0}, 160.0),
+        RateProblem("64 64", {"tileir": 20.0}, 20.0),
     ])  # fmt: skip
     told = re.findall(r"<title>([^<]*)</title>", picture)
     assert told.count("512 512 512, tileir: 80 TFLOP/s") == 1

@@ -16,7 +16,7 @@ from tileir.types import I1, Scalar, Type, element_of
 from tileir.values import Constant, Operand, constant, encode
 
 if TYPE_CHECKING:
-    from tileir.passes.laws.terms import Apply, Name, Term
+    from tileir.passes.laws.terms import ApplyTerm, Name, Term
 
 Bound: TypeAlias = dict[str, Operand]
 """What the names of a law stand for."""
@@ -34,7 +34,7 @@ class Law:
     text: str
     where: Callable[[Bound], bool] | None = None
     let: Mapping[str, Callable[[Bound], int | float | None]] = attrs.field(factory=dict)
-    left: Apply = attrs.field(init=False)
+    left: ApplyTerm = attrs.field(init=False)
     right: tuple[Term, ...] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -70,7 +70,7 @@ class Law:
             if number is None:
                 return None
             bound[name] = constant(op.results[0].type, number)
-        builder = Builder(bound, walk.definition, op)
+        builder = LawBuilder(bound, walk.definition, op)
         try:
             values = tuple(
                 builder.operand(term, result.type)
@@ -82,7 +82,7 @@ class Law:
         return Replace(values, tuple(builder.ops)) if fits else None
 
 
-class Builder:
+class LawBuilder:
     """Makes the ops of a term; they carry the predicate of the op they stand for."""
 
     def __init__(
@@ -96,9 +96,9 @@ class Builder:
     def operand(self, term: Term, type: Type | None) -> Operand:
         """The operand `term` stands for, adding what it needs to `ops`. `type` is that of
         literals, and of ops that state their result."""
-        from tileir.passes.laws.terms import Name, Number
+        from tileir.passes.laws.terms import Name, NumberTerm
 
-        if isinstance(term, Number):
+        if isinstance(term, NumberTerm):
             return constant(cast(Type, type), term.value)
         if isinstance(term, Name):
             operand = self.bound[term.name]
@@ -112,8 +112,8 @@ class Builder:
             self.bound[term.name] = op.results[term.index]
         return op.results[term.index]
 
-    def _apply(self, term: Apply, type: Type | None) -> Op:
-        from tileir.passes.laws.terms import Number
+    def _apply(self, term: ApplyTerm, type: Type | None) -> Op:
+        from tileir.passes.laws.terms import NumberTerm
 
         cls = cast("type[Op]", lookup(term.mnemonic))
         types: dict[str, Type] = {}
@@ -130,7 +130,7 @@ class Builder:
                 arguments[field.name] = tuple(self.operand(t, type) for t in terms)
             elif not terms:
                 break
-            elif isinstance(terms[0], Number):
+            elif isinstance(terms[0], NumberTerm):
                 literals.append((field, terms.pop(0)))
             else:
                 arguments[field.name] = value = self.operand(terms.pop(0), None)
@@ -140,7 +140,7 @@ class Builder:
         arguments.update(self.attributes(term, cls))
         return cls(**arguments, predicate=self._predicate(cls, type))
 
-    def attributes(self, term: Apply, cls: type[Op]) -> dict[str, Any]:
+    def attributes(self, term: ApplyTerm, cls: type[Op]) -> dict[str, Any]:
         """The attributes that `term` states, by field name."""
         return {
             f.name: _attribute(f.attribute, term.attributes[f.spelling])
@@ -227,14 +227,14 @@ def _may_match(law: Law, cls: type[Op], kinds: tuple[str, ...]) -> bool:
 
 
 def _may_be(term: Term, kind: str) -> bool:
-    from tileir.passes.laws.terms import Apply
+    from tileir.passes.laws.terms import ApplyTerm
 
-    if isinstance(term, Apply):
+    if isinstance(term, ApplyTerm):
         return kind == term.mnemonic
     return kind == _LITERAL or not _is_literal(term)
 
 
-def _orders(left: Apply, cls: type[Op]) -> tuple[tuple[Term, ...], ...]:
+def _orders(left: ApplyTerm, cls: type[Op]) -> tuple[tuple[Term, ...], ...]:
     """The arguments in the orders worth matching: literals stand on the right already."""
     arguments = left.arguments
     if not cls.commutative or len(arguments) < 2 or _is_literal(arguments[1]):
@@ -243,12 +243,14 @@ def _orders(left: Apply, cls: type[Op]) -> tuple[tuple[Term, ...], ...]:
 
 
 def _is_literal(term: Term) -> bool:
-    from tileir.passes.laws.terms import Name, Number
+    from tileir.passes.laws.terms import Name, NumberTerm
 
-    return isinstance(term, Number) or (isinstance(term, Name) and term.literal)
+    return isinstance(term, NumberTerm) or (isinstance(term, Name) and term.literal)
 
 
-def _match_op(term: Apply, arguments: tuple[Term, ...], op: Op, bound: Bound, walk: Walk) -> bool:
+def _match_op(
+    term: ApplyTerm, arguments: tuple[Term, ...], op: Op, bound: Bound, walk: Walk
+) -> bool:
     inputs = op.inputs
     if len(inputs) != len(arguments):
         return False
@@ -259,9 +261,9 @@ def _match_op(term: Apply, arguments: tuple[Term, ...], op: Op, bound: Bound, wa
 
 
 def _match(term: Term, operand: Operand, bound: Bound, walk: Walk) -> bool:
-    from tileir.passes.laws.terms import Name, Number
+    from tileir.passes.laws.terms import Name, NumberTerm
 
-    if isinstance(term, Number):
+    if isinstance(term, NumberTerm):
         return type(operand) is Constant and operand.bits == _bits(term.value, operand.type)
     if isinstance(term, Name):
         return _match_name(term, operand, bound, walk)
@@ -288,7 +290,7 @@ def _match_name(term: Name, operand: Operand, bound: Bound, walk: Walk) -> bool:
     return binding is operand or (type(operand) is Constant and binding == operand)
 
 
-def _match_attributes(term: Apply, op: Op) -> bool:
+def _match_attributes(term: ApplyTerm, op: Op) -> bool:
     for field in type(op).fields(FieldKind.ATTRIBUTE):
         if field.name in PERMISSIONS:
             continue

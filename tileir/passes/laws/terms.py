@@ -38,14 +38,14 @@ class Name:
 
 
 @attrs.frozen
-class Number:
+class NumberTerm:
     """A literal."""
 
     value: int | float | bool
 
 
 @attrs.frozen
-class Apply:
+class ApplyTerm:
     """Result `index` of op `mnemonic` on `arguments`. An attribute given as None may have any
     value, one left out has its default."""
 
@@ -56,17 +56,17 @@ class Apply:
     name: str | None = None
 
 
-Term: TypeAlias = Name | Number | Apply
+Term: TypeAlias = Name | NumberTerm | ApplyTerm
 
 _TOKEN = re.compile(r"\s*(-?\d+\.\d+|-?\d+|-?inf\b|nan\b|[A-Za-z_]\w*|[(){},=#:*])")
 _WORDS: dict[str, int | float | bool] = {"true": True, "false": False}
 
 
-def parse_equation(text: str) -> tuple[Apply, tuple[Term, ...]]:
+def parse_equation(text: str) -> tuple[ApplyTerm, tuple[Term, ...]]:
     """Both sides of the law `text`. Raises ValueError where it is malformed."""
     cursor = _Cursor(text)
     left = cursor.term()
-    if not isinstance(left, Apply):
+    if not isinstance(left, ApplyTerm):
         raise ValueError(f"the left side of {text!r} must be an op")
     cursor.take("=")
     right = [cursor.term()]
@@ -82,7 +82,7 @@ def names(term: Term) -> Iterator[Name]:
     """Every name in `term`, in order, as often as it stands there."""
     if isinstance(term, Name):
         yield term
-    elif isinstance(term, Apply):
+    elif isinstance(term, ApplyTerm):
         for argument in term.arguments:
             yield from names(argument)
 
@@ -115,7 +115,7 @@ class _Cursor:
         word = self.take()
         number = _number(word)
         if number is not None:
-            return Number(number)
+            return NumberTerm(number)
         if self.next == ":":
             self.take(":")
             return attrs.evolve(self.apply(self.take()), name=word)
@@ -130,7 +130,7 @@ class _Cursor:
         self.take("#")
         return int(self.take())
 
-    def apply(self, mnemonic: str) -> Apply:
+    def apply(self, mnemonic: str) -> ApplyTerm:
         index = self.index() or 0
         self.take("(")
         arguments: list[Term] = []
@@ -138,7 +138,7 @@ class _Cursor:
             arguments.append(self.term())
             self.accept(",")
         self.take(")")
-        return Apply(mnemonic, tuple(arguments), self.attributes(), index)
+        return ApplyTerm(mnemonic, tuple(arguments), self.attributes(), index)
 
     def attributes(self) -> dict[str, str | None]:
         attributes: dict[str, str | None] = {}
