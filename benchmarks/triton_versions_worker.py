@@ -6,6 +6,7 @@ triton_versions_worker.py sm_90a|native|interpreter RESULTS [KERNELS]
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,9 +49,14 @@ def main() -> int:
             found[name] = "right"
         except Exception as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
-            found[name] = f"{type(error).__name__}: {' '.join(lines[:3])}"[:300]
+            found[name] = shortened(f"{type(error).__name__}: {' '.join(lines[:3])}")[:300]
         results.write_text(json.dumps(found))
     return 0
+
+
+def shortened(message: str) -> str:
+    """An error without folders and addresses, which differ from machine to machine."""
+    return re.sub(r"0x[0-9a-f]{8,}", "0x...", re.sub(r"/\S*/", "", message))
 
 
 def ran(launch: Launch) -> None:
