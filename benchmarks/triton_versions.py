@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tables import END, mark, markdown, replaced
+from tables import END, mark, markdown, replace_between
 
 HERE = Path(__file__).resolve().parent
 VERSIONS = ("3.3.0", "3.4.0", "3.5.1", "3.6.0", "3.7.1", "3.8.0", "3.9.0")
@@ -59,7 +59,7 @@ def main() -> int:
                 found[version] = {**found.get(version, {}), **rows} if options.only else rows
                 out.write_text(json.dumps(found, indent=1) + "\n")
     if out == RESULTS:
-        PAGE.write_text(replaced(PAGE.read_text(), mark(NAME), END, markdown(lines(found))))
+        PAGE.write_text(replace_between(PAGE.read_text(), mark(NAME), END, markdown(lines(found))))
     return shown(found)
 
 

@@ -52,9 +52,7 @@ def export(module: Module, release: str = RELEASES[-1]) -> str:
 
     if release not in RELEASES:
         supported = f"{RELEASES[0]} to {RELEASES[-1]}"
-        raise ExportError(
-            Diagnostic("TIR1006", f"there is no TTIR of Triton {release}: {supported}")
-        )
+        raise ExportError(Diagnostic("TIR1006", f"no TTIR of Triton {release}: {supported}"))
     lines = ["module {"]
     for function in module.functions.values():
         if not function.is_declaration:

@@ -170,21 +170,17 @@ _ROUNDINGS = {"rn": "rtne", "rz": "rtz"}
 
 @rule("fpext", "fptrunc", "fpcast")
 def _float_cast(p: FunctionPrinter, op: Any) -> str:
-    operand_types, result_types = op.value.type, op.results[0].type
+    ins, outs = op.value.type, op.results[0].type
     rounding = getattr(getattr(op, "rounding", None), "value", "rn")
-    narrow = 8 in (element_of(operand_types).bits, element_of(result_types).bits)  # type: ignore[union-attr]
+    narrow = 8 in (element_of(ins).bits, element_of(outs).bits)  # type: ignore[union-attr]
     if op.mnemonic == "fpext" and not narrow:
-        return f"arith.extf {p.value(op.value)} : {p.type(operand_types)} to {p.type(result_types)}"
+        return f"arith.extf {p.value(op.value)} : {p.type(ins)} to {p.type(outs)}"
     if op.mnemonic == "fptrunc" and not narrow and rounding == "rn":
-        return (
-            f"arith.truncf {p.value(op.value)} : {p.type(operand_types)} to {p.type(result_types)}"
-        )
+        return f"arith.truncf {p.value(op.value)} : {p.type(ins)} to {p.type(outs)}"
     if rounding not in _ROUNDINGS:
         raise p.fail(f"TTIR has no rounding {rounding}")
     word = f", rounding = {_ROUNDINGS[rounding]}" * (op.mnemonic != "fpext")
-    return (
-        f"tt.fp_to_fp {p.value(op.value)}{word} : {p.type(operand_types)} -> {p.type(result_types)}"
-    )
+    return f"tt.fp_to_fp {p.value(op.value)}{word} : {p.type(ins)} -> {p.type(outs)}"
 
 
 # Shapes ---------------------------------------------------------------------------------------
@@ -412,15 +408,13 @@ def _combined(p: FunctionPrinter, op: Any) -> str:
     options = f"axis = {op.axis} : i32"
     if op.mnemonic == "scan":
         options += f", reverse = {str(op.reverse).lower()}"
-    operand_types, result_types = (
-        ", ".join(p.type(x.type) for x in xs) for xs in (op.values, op.results)
-    )
+    ins, outs = (", ".join(p.type(x.type) for x in xs) for xs in (op.values, op.results))
     lines = [
         f'"tt.{op.mnemonic}"({p.values(op.values)}) <{{{options}}}> ({{',
         f"    ^bb0({arguments}):",
         *(f"      {line}" for line in (*inner.head, *body)),
         f"      tt.{op.mnemonic}.return {', '.join(results)} : {', '.join(kinds)}",
-        f"    }}) : ({operand_types}) -> {f'({result_types})' if count > 1 else result_types}",
+        f"    }}) : ({ins}) -> {f'({outs})' if count > 1 else outs}",
     ]
     return "\n".join(lines)
 
@@ -463,12 +457,10 @@ def _ret(p: FunctionPrinter, op: Any) -> str:
 
 @rule("call")
 def _call(p: FunctionPrinter, op: Any) -> str:
-    operand_types, result_types = (
-        ", ".join(p.type(x.type) for x in xs) for xs in (op.arguments, op.results)
-    )
+    ins, outs = (", ".join(p.type(x.type) for x in xs) for xs in (op.arguments, op.results))
     if len(op.results) > 1:
         raise p.fail("a call with several results is not written")
-    return f"tt.call @{op.callee}({p.values(op.arguments)}) : ({operand_types}) -> {result_types or '()'}"
+    return f"tt.call @{op.callee}({p.values(op.arguments)}) : ({ins}) -> {outs or '()'}"
 
 
 @rule("assert")
@@ -491,12 +483,10 @@ def _inline_asm(p: FunctionPrinter, op: Any) -> str:
         s.replace("\\", "\\\\").replace('"', '\\"') for s in (op.text, op.constraints)
     )
     options = f'constraints = "{constraints}", packed_element = {op.pack} : i32'
-    operand_types, result_types = (
-        ", ".join(p.type(x.type) for x in xs) for xs in (op.values, op.results)
-    )
+    ins, outs = (", ".join(p.type(x.type) for x in xs) for xs in (op.values, op.results))
     return (
         f'tt.elementwise_inline_asm "{text}" {{{options}, pure = {str(op.pure).lower()}}} '
-        f"{p.values(op.values)} : {operand_types} -> {result_types}"
+        f"{p.values(op.values)} : {ins} -> {outs}"
     )
 
 
