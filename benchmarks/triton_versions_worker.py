@@ -6,7 +6,7 @@ triton_versions_worker.py sm_90a|native|interpreter RESULTS [KERNELS]
 from __future__ import annotations
 
 import json
-import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,11 +48,15 @@ def main() -> int:
                 case.check()
             results[name] = "right"
         except Exception as error:
-            text = str(error).replace(f"{Path(__file__).parent}{os.sep}", "")
-            lines = [line for line in text.splitlines() if line.strip()]
-            results[name] = f"{type(error).__name__}: {' '.join(lines[:3])}"[:300]
+            lines = [line for line in str(error).splitlines() if line.strip()]
+            results[name] = without_places(f"{type(error).__name__}: {' '.join(lines[:3])}")[:300]
         path.write_text(json.dumps(results))
     return 0
+
+
+def without_places(message: str) -> str:
+    """An error without folders and addresses, which differ from machine to machine."""
+    return re.sub(r"0x[0-9a-f]{8,}", "0x...", re.sub(r"/\S*/", "", message))
 
 
 def run_on_cpu(launch: Launch) -> None:

@@ -18,6 +18,7 @@ COMMANDS = {
     "view": "draw a kernel: who holds, accesses and needs what, and what passes do to it",
     "tune": "find the quickest tile shapes, warps and stages of a kernel",
     "check-triton": "say what kernels of a program that uses Triton do wrong",
+    "export-ttir": "write a module as TTIR, for Triton's compiler",
     "reduce": "make a program small on which something still happens",
     "completion": "print a script that completes commands in a shell",
 }

@@ -28,4 +28,9 @@ CODES: dict[str, tuple[str, str]] = {
         "The arguments or the grid do not fit the kernel: a missing or unknown parameter, an "
         "array of a type that kernels do not have, a grid that is not one to three numbers.",
     ),
+    "TIR1006": (
+        "not in TTIR",
+        "`tileir export-ttir` writes what the chosen release of Triton has ops and types for: "
+        "extents are powers of two, tiles have no layouts, ops have no predicates.",
+    ),
 }
