@@ -68,7 +68,8 @@ def _widened_tile(lowering: Lowering, op: Any) -> list[Fragment]:
     """Two e4m3 by an instruction; they are exact as f16, and as what is wider."""
     t, target = lowering.thread, _target(op)
     (values,) = (lowering.fragment(v) for v in op.inputs)
-    results, widened = list[Handle](), dict[tuple[Handle, ...], list[Handle]]()
+    results: list[Handle] = []
+    widened: dict[tuple[Handle, ...], list[Handle]] = {}
     for start in range(0, len(values), 2):
         pair = tuple(values[start : start + 2])
         if pair not in widened:
