@@ -114,8 +114,8 @@ def _reshape(node: Reshape, shape: Callable[[Node], Shape]) -> Shape:
         raise error_at(message, node.place, "TIR1203")
     if list(filter(None, old)) != list(filter(None, node.shape)) and not _is_stored(node.value):
         message = (
-            f"reshape of {shape_text(old)} to {shape_text(node.shape)} moves elements, which it does "
-            "for a tensor, not for an expression: make it a Func first"
+            f"reshape of {shape_text(old)} to {shape_text(node.shape)} moves elements, which it "
+            "does for a tensor, not for an expression: make it a Func first"
         )
         raise error_at(message, node.place, "TIR1203")
     return node.shape
