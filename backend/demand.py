@@ -1,6 +1,6 @@
 """Registers that the tiles of one operation take, estimated before layouts are assigned: past a
 limit, code generation takes minutes and makes code that spills. Tiles that take too many are
-strip-mined."""
+strip-mined. And how many warps a block has, where the program leaves it open."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tileir import limits
 from tileir.backend.target import Target
-from tileir.errors import Diagnostic, InfeasibleError
+from tileir.errors import CompileError, Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
 from tileir.op import Op
+from tileir.passmanager.registry import remark
 from tileir.types import (
     F8E4M3,
     F8E5M2,
@@ -185,3 +186,48 @@ def max_tile_words(threads: int, limit: int = 0) -> int:
 def is_large(op: Op, limit: int) -> bool:
     """Whether an operand of `op` takes more than `limit` words, over all threads."""
     return any(words(v.type) > limit for v in op.inputs)
+
+
+# Warps of a block ------------------------------------------------------------------------------
+
+_ELEMENTS_PER_THREAD = 16
+"""Registers a thread may hold per tile before more than 4 warps are worth it."""
+
+
+MOST_WARPS = 32
+"""Of a block on every target (CUDA C++ Programming Guide, "Technical Specifications")."""
+
+
+def check_warps(function: Function, num_warps: int, most: int = MOST_WARPS) -> None:
+    """Raise CompileError (TIR0708) where no block has so many warps."""
+    if not 1 <= num_warps <= most:
+        message = f"num_warps must be in 1 to {most}, not {num_warps}"
+        raise CompileError(Diagnostic("TIR0708", message, function.location))
+
+
+def choose_warps(function: Function, target: Target) -> int:
+    """The function's `num_warps` attribute, else the least power of two of warps, 16 at most, with
+    which a thread has 16 elements of the largest tile or fewer; of 4 warps or fewer, 4."""
+    stated = function.attributes.get("num_warps")
+    if isinstance(stated, int) and not isinstance(stated, bool):
+        return stated
+    sizes = [v.type.size for op in function.ops for v in op.results if isinstance(v.type, Tile)]
+    largest = max(sizes, default=1)
+    warps = 1
+    while warps < 16 and largest > warps * target.lanes * (
+        4 if warps < 4 else _ELEMENTS_PER_THREAD
+    ):
+        warps *= 2
+    return warps
+
+
+def chosen_warps(function: Function, num_warps: int, stated: int | None) -> Iterator[Diagnostic]:
+    """How many warps a block has, and who says so (TIR0757)."""
+    if stated:
+        who = "as the options say"
+    elif "num_warps" in function.attributes:
+        who = "as the kernel says"
+    else:
+        who = "chosen from its largest tile"
+    words = f"{num_warps} warp{'s' * (num_warps != 1)} per block"
+    yield remark("TIR0757", f"{words}, {who}", function.location)

@@ -11,7 +11,7 @@ import attrs
 from tileir.analysis.cfg import cfg
 from tileir.analysis.underlying_pointers import base_pointer
 from tileir.analysis.uses import definitions
-from tileir.backend.num_warps import check_warps, choose_warps, chosen_warps
+from tileir.backend.demand import check_warps, choose_warps, chosen_warps
 from tileir.backend.options import Options
 from tileir.backend.shared_memory.requirements import needs
 from tileir.backend.stage import Scope, Stage, has_op, with_attributes, with_function
@@ -412,8 +412,8 @@ def _may_have_hazards(function: Function, context: Any) -> bool:
         plain = op.mnemonic in ("load", "store") and not op.effects & Effects.SYNC
         if not plain or op.shared is not None:
             return True
-    known, parameters = definitions(function), {p.value for p in function.parameters}
-    bases = {op: base_pointer(op.inputs[0], known) for op in touching}
+    defining, parameters = definitions(function), {p.value for p in function.parameters}
+    bases = {op: base_pointer(op.inputs[0], defining) for op in touching}
     if not parameters.issuperset(bases.values()):
         return True
     graph = cfg(function)

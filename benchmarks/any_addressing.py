@@ -326,14 +326,14 @@ def _pages(torch: Any, case: Case, config: Config, kind: Any) -> Data:
     arguments = {"q": q, "kc": kc, "vc": vc, "table": table, "lengths": lengths, "out": out,
                  "pages": pages, "scale": d**-0.5 * math.log2(math.e)}  # fmt: skip
 
-    def expected(seq: int, head: int) -> tuple[Any, Any]:
+    def reference_at(seq: int, head: int) -> tuple[Any, Any]:
         cached = (x[table[seq].long()].reshape(-1, heads, d)[: int(lengths[seq]), head, None]
                   for x in (kc, vc))  # fmt: skip
         keys, values = (x.transpose(0, 1) for x in cached)
         return _exact_attention(case, q[seq, head, None], keys, values, list(range(rows)))
 
     places = ((0, 0), (seqs // 2, heads - 1), (seqs - 1, 1))
-    references = {place: expected(*place) for place in places}
+    references = {place: reference_at(*place) for place in places}
 
     def fault() -> str | None:
         faults = (checks.fault(out[place][None], *pair) for place, pair in references.items())

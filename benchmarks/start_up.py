@@ -6,7 +6,7 @@ kernel that a process compiles.
 
 `--against` names a checkout of another commit (`git worktree add FOLDER COMMIT`). Its processes
 then alternate with those of this checkout, and a ratio is the quotient of medians. Each process
-finds its checkout by PYTHONPATH, runs once before the repetitions to fill a cache of bytecode in a
+finds its checkout by PYTHONPATH, runs once unmeasured to fill a cache of bytecode in a
 temporary folder, and is charged user and system time of itself and its children. Needs no GPU.
 """
 
@@ -72,31 +72,31 @@ def seconds(folder: Path, arguments: list[str], bytecode: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--against", type=Path)
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--target", default="sm_90a")
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    options = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    options.add_argument("--against", type=Path)
+    options.add_argument("--repeats", type=int, default=15)
+    options.add_argument("--target", default="sm_90a")
+    options.add_argument("--out", type=Path)
+    arguments = options.parse_args()
     folders = {"here": ROOT}
-    if options.against:
-        folders["against"] = options.against.resolve()
-    tasks, times = programs(options.target), defaultdict[str, dict[str, list[float]]](dict)
+    if arguments.against:
+        folders["against"] = arguments.against.resolve()
+    tasks, times = programs(arguments.target), defaultdict[str, dict[str, list[float]]](dict)
     with tempfile.TemporaryDirectory() as bytecode:
-        for number in range(-1, options.repeats):
-            for task, arguments in tasks.items():
+        for number in range(-1, arguments.repeats):
+            for task, words in tasks.items():
                 for side in sorted(folders, reverse=number % 2 == 1):
-                    taken = seconds(folders[side], arguments, bytecode)
+                    taken = seconds(folders[side], words, bytecode)
                     if number >= 0:
                         times[task].setdefault(side, []).append(taken)
     for task, sides in times.items():
         medians = {side: statistics.median(taken) for side, taken in sides.items()}
         shown = ", ".join(f"{side} {1e3 * median:.0f} ms" for side, median in medians.items())
-        if options.against:
+        if arguments.against:
             shown += f", ratio {medians['here'] / medians['against']:.2f}"
         print(f"{task}: {shown}")
-    if options.out:
-        options.out.write_text(json.dumps(times, indent=1) + "\n")
+    if arguments.out:
+        arguments.out.write_text(json.dumps(times, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -265,7 +265,7 @@ class Expr(Wrapped):
         return tiles.scan(self, axis, combine, reverse)
 
     def cumsum(self, axis: int = 0) -> Expr:
-        """The inclusive prefix sums along `axis`, at the shape of this tile; i1 is summed in
+        """The inclusive scan by addition along `axis`, at the shape of this tile; i1 is added in
         i32."""
         combiner = "fadd" if rules.is_float(self.value) else "add"
         return tiles.scan(tiles.bool_to_i32(self), axis, combiner, False)

@@ -15,7 +15,7 @@ FLOORS = (
         {"error_kinds", "launch_arguments", "malloc_options", "options", "processors", "stage"}
     ),
     frozenset({"array_spans", "target", "worker"}),
-    frozenset({"demand", "legal", "num_warps", "ptxas", "requests", "worker_pool"}),
+    frozenset({"demand", "legal", "ptxas", "requests", "worker_pool"}),
     frozenset({"assembler", "isolation"}),
     # Analyses and layouts, which know no instruction text.
     frozenset({"layouts"}),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import NoReturn
 
 import attrs
@@ -173,5 +172,7 @@ def describe(token: Token) -> str:
 
 def suggestion(word: str, words: Sequence[str]) -> str:
     """`; did you mean ...?` where a known word is near, else nothing."""
+    from difflib import get_close_matches  # for errors
+
     near = get_close_matches(word[:60], words, n=1)
     return f"; did you mean `{near[0]}`?" if near else ""

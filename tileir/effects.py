@@ -34,8 +34,14 @@ class Effects(Flag):
         return self._value_ != 0
 
 
-_BY_BITS = tuple(Effects(bits) for bits in range(1 << 6))
-"""Every set of effects: looked up, since passes ask for intersections all the time."""
+class _SetsByBits(dict[int, Effects]):
+    def __missing__(self, bits: int) -> Effects:
+        effects = self[bits] = Effects(bits)
+        return effects
+
+
+_BY_BITS = _SetsByBits()
+"""Sets of effects: looked up, since passes ask for intersections all the time."""
 
 
 @attrs.frozen

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 from pathlib import Path
 
 from tileir.errors import Diagnostic, ToolError
@@ -86,6 +85,8 @@ def write_file(path: str, data: bytes) -> None:
 
 def _replace(target: Path, data: bytes) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
+    import tempfile  # imports much, and most commands write to standard output
+
     handle, name = tempfile.mkstemp(dir=target.parent)
     scratch = Path(name)
     try:

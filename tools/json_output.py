@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from tileir.tools.files import write_file
@@ -18,4 +17,6 @@ def add_json(group: Any, what: str) -> None:
 def write_json(path: str | None, value: Any) -> None:
     """Write `value` to the `path` of `--json`, where there is one. Raises ToolError (TIR0905)."""
     if path is not None:
+        import json
+
         write_file(path, (json.dumps(value, indent=1) + "\n").encode())

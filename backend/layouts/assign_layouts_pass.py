@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from tileir.backend.demand import check_warps
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts
 from tileir.backend.layouts.assign_layouts import assign_layouts
 from tileir.backend.layouts.idle_threads import idle
-from tileir.backend.num_warps import check_warps
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
 from tileir.op import Op

@@ -31,11 +31,6 @@ class LlvmClusters(LlvmHopper):
         self._synchronize("wait")
         self._has_synchronized = True
 
-    def _read(self, register: str) -> Handle:
-        """A special register."""
-        self.declare(f"declare i32 @llvm.nvvm.read.ptx.sreg.{register}()")
-        return self.emit(f"call i32 @llvm.nvvm.read.ptx.sreg.{register}()")
-
     def _synchronize(self, what: str) -> None:
         name = f"@llvm.nvvm.barrier.cluster.{what}.aligned"
         self.declare(f"declare void {name}()")

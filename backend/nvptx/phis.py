@@ -13,8 +13,7 @@ from typing import TypeAlias
 
 import attrs
 
-from tileir.backend.nvptx.constant_folding import is_literal
-from tileir.backend.nvptx.text import llvm_type
+from tileir.backend.nvptx.text import is_literal, llvm_type
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.types import Element
 

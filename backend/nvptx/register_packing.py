@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tileir.backend.nvptx.constant_folding import is_literal
-from tileir.backend.nvptx.text import Body, literal, llvm_type, memory_type
+from tileir.backend.nvptx.text import Body, is_literal, literal, llvm_type, memory_type
 from tileir.types import I32, Element
 
 Handle = str

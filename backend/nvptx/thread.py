@@ -7,10 +7,16 @@ from typing import Any
 
 from tileir.backend.nvptx.atomics import LlvmAtomics
 from tileir.backend.nvptx.clusters import LlvmClusters
-from tileir.backend.nvptx.constant_folding import fold_constants, is_literal
 from tileir.backend.nvptx.mma import LlvmMatrices
 from tileir.backend.nvptx.system_calls import LlvmOutside
-from tileir.backend.nvptx.text import intrinsic_suffix, llvm_type, memory_type, symbol
+from tileir.backend.nvptx.text import (
+    fold_constants,
+    intrinsic_suffix,
+    is_literal,
+    llvm_type,
+    memory_type,
+    symbol,
+)
 from tileir.types import I32, Element, Pointer, Type
 
 Handle = str

@@ -129,23 +129,23 @@ def _constant(f: RegionReader, s: Statement) -> Expr:
     written = [t.text for t in s.head if t.kind == "number" or t.text in ("true", "false")]
     type = s.result if s.result_types else I1
     if any(t.text == "[" for t in s.head):
-        return _listed(f.b, type, written)
+        return _dense_constant(f.b, type, written)
     if len(written) != 1:
         raise UnsupportedStatement("a constant has one value, or a list of them")
     return _literal(f.b, type, written[0])
 
 
-_LISTED = 256
+_MOST_LISTED = 256
 """Elements of a constant that is a list."""
 
 
-def _listed(b: Builder, type: Type, written: list[str]) -> Expr:
+def _dense_constant(b: Builder, type: Type, written: list[str]) -> Expr:
     """A tile whose elements are listed, in row-major order: each value is selected at its places
     instead of the most frequent one."""
     if not isinstance(type, Tile) or type.size != len(written):
         raise UnsupportedStatement(f"{len(written)} values are listed for a {type}")
-    if len(written) > _LISTED:
-        raise UnsupportedStatement(f"a constant has one value, or a list of at most {_LISTED}")
+    if len(written) > _MOST_LISTED:
+        raise UnsupportedStatement(f"a constant has one value, or a list of at most {_MOST_LISTED}")
     flat = tile(type.element, (type.size,))
     places: dict[str, list[int]] = {}
     for place, text in enumerate(written):

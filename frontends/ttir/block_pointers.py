@@ -17,8 +17,8 @@ from tileir.builder import Builder, Expr
 from tileir.frontends.ttir.types import BlockPointerType, Stated
 from tileir.types import I64, Tile, Type, pointer, tile
 
-Held: TypeAlias = "Expr | BlockPointer"
-"""What a name of the text stands for."""
+NamedValue: TypeAlias = "Expr | BlockPointer"
+"""The value of a name of the text."""
 
 
 @attrs.frozen(eq=False)
@@ -73,7 +73,7 @@ class BlockPointer:
         return Tile(I64, tuple(shape))
 
 
-def parts(values: Sequence[Held]) -> list[Expr]:
+def parts(values: Sequence[NamedValue]) -> list[Expr]:
     """The values that `values` consist of, in order."""
     return [p for x in values for p in (x.parts if isinstance(x, BlockPointer) else (x,))]
 
@@ -89,13 +89,13 @@ def _part_types(kind: Stated) -> list[Type]:
     return [pointer(kind.block.element), *[I64] * (3 * len(kind.block.shape))]
 
 
-def assembled(types: Sequence[Stated], exprs: Sequence[Expr]) -> list[Held]:
+def assemble(types: Sequence[Stated], exprs: Sequence[Expr]) -> list[NamedValue]:
     """Values of `types` of what they consist of."""
     rest = iter(exprs)
-    return [_assembled(kind, rest) for kind in types]
+    return [_assemble(kind, rest) for kind in types]
 
 
-def _assembled(kind: Stated, rest: Iterator[Expr]) -> Held:
+def _assemble(kind: Stated, rest: Iterator[Expr]) -> NamedValue:
     if not isinstance(kind, BlockPointerType):
         return next(rest)
     rank = len(kind.block.shape)

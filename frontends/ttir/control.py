@@ -6,24 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 from tileir.builder import Expr
-from tileir.frontends.ttir.block_pointers import Held, assembled, part_types, parts
+from tileir.frontends.ttir.block_pointers import NamedValue, assemble, part_types, parts
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RegionReader, rule
 from tileir.frontends.ttir.nodes import Region, Statement
 
 
 @rule("scf.for")
-def _for(f: RegionReader, s: Statement) -> list[Held]:
+def _for(f: RegionReader, s: Statement) -> list[NamedValue]:
     b, names = f.b, s.operands
     index, (low, high, step) = names[0], map(f.value, names[1:4])
-    carried, begun = names[4::2], [f.held(n) for n in names[5::2]]
+    carried, begun = names[4::2], [f.lookup(n) for n in names[5::2]]
     kinds = [x.type for x in begun]
     loop = b.block("loop", low.type, *part_types(kinds))
     body, done = b.block("body"), b.block("done")
     b.br(loop(low, *parts(begun)))
     b.enter(loop)
     i, *exprs = loop.parameters
-    state = assembled(kinds, exprs)
+    state = assemble(kinds, exprs)
     relation, promise = ("ult", "nuw") if "unsigned" in s.words else ("slt", "nsw")
     b.cond_br(b.icmp(i, high, predicate=relation)[0], body, done)
     b.enter(body)
@@ -56,16 +56,16 @@ def _has_loop(region: Region) -> bool:
 
 
 @rule("scf.while")
-def _while(f: RegionReader, s: Statement) -> list[Held]:
+def _while(f: RegionReader, s: Statement) -> list[NamedValue]:
     b, before, after = f.b, *s.regions
-    names, begun = s.operands[::2], [f.held(n) for n in s.operands[1::2]]
+    names, begun = s.operands[::2], [f.lookup(n) for n in s.operands[1::2]]
     kinds = [x.type for x in begun]
     loop = b.block("loop", *part_types(kinds))
     body, done = b.block("body"), b.block("done")
     b.br(loop(*parts(begun)))
     b.enter(loop)
-    going, *exprs = f.inside(names, assembled(kinds, loop.parameters)).run_region(before)
-    passed = assembled([kind for _, kind in after.parameters], exprs)
+    going, *exprs = f.inside(names, assemble(kinds, loop.parameters)).run_region(before)
+    passed = assemble([kind for _, kind in after.parameters], exprs)
     b.cond_br(going, body, done)
     b.enter(body)
     inner = f.inside([n for n, _ in after.parameters], passed)
@@ -75,7 +75,7 @@ def _while(f: RegionReader, s: Statement) -> list[Held]:
 
 
 @rule("scf.if")
-def _if(f: RegionReader, s: Statement) -> list[Held]:
+def _if(f: RegionReader, s: Statement) -> list[NamedValue]:
     b = f.b
     (condition,) = f.operands(s)
     join = b.block("join", *part_types(s.result_types))
@@ -87,7 +87,7 @@ def _if(f: RegionReader, s: Statement) -> list[Held]:
         b.enter(block)
         b.br(join(*f.inside().run_region(region)))
     b.enter(join)
-    return assembled(s.result_types, join.parameters)
+    return assemble(s.result_types, join.parameters)
 
 
 @rule("cf.br")
@@ -116,7 +116,7 @@ def _successors(f: RegionReader, s: Statement) -> list[tuple[Any, list[Expr]]]:
                 raise UnsupportedStatement(f"there is no block {token.text}", "TIR1002")
             successors.append((f.blocks[token.text], []))
         elif token.kind == "value" and successors:
-            successors[-1][1].extend(parts([f.held(token.text)]))
+            successors[-1][1].extend(parts([f.lookup(token.text)]))
     return successors
 
 

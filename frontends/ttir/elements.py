@@ -28,15 +28,15 @@ _BRANCHES = frozenset({"cf.br", "cf.cond_br"})
 @rule("tt.map_elementwise")
 def _map_elementwise(f: RegionReader, s: Statement) -> list[Expr]:
     values, pack = f.operands(s), s.integer("pack", 1)
-    parts = [part for x in values for part in _unpacked(f.b, x, pack)]
+    parts = [part for x in values for part in _unpack(f.b, x, pack)]
     names = [n for n, _ in s.regions[0].parameters]
     inner = _Tiles(f.b, f.inside(names, parts).values, shape=shape_of(parts[0].type))
     results, shape = inner.results_of(s.regions[0]), shape_of(values[0].type)
     packs = [results[i : i + pack] for i in range(0, len(results), pack)]
-    return [_packed(f.b, each).reshape(*shape) if pack > 1 else each[0] for each in packs]
+    return [_pack(f.b, each).reshape(*shape) if pack > 1 else each[0] for each in packs]
 
 
-def _unpacked(b: Builder, x: Expr, pack: int) -> list[Expr]:
+def _unpack(b: Builder, x: Expr, pack: int) -> list[Expr]:
     """Elements in packs of `pack` that follow one another: the first of each pack, and so on."""
     count = math.prod(shape_of(x.type))
     if pack < 1 or pack & (pack - 1) or count % pack:
@@ -44,15 +44,15 @@ def _unpacked(b: Builder, x: Expr, pack: int) -> list[Expr]:
     if pack == 1:
         return [x]
     halves = b.split(x.reshape(count // 2, 2))
-    pairs = zip(*(_unpacked(b, half, pack // 2) for half in halves), strict=True)
+    pairs = zip(*(_unpack(b, half, pack // 2) for half in halves), strict=True)
     return [part for pair in pairs for part in pair]
 
 
-def _packed(b: Builder, parts: Sequence[Expr]) -> Expr:
-    """What `_unpacked` gives `parts` of."""
+def _pack(b: Builder, parts: Sequence[Expr]) -> Expr:
+    """The inverse of `_unpack`."""
     if len(parts) == 1:
         return parts[0]
-    even, odd = _packed(b, parts[::2]), _packed(b, parts[1::2])
+    even, odd = _pack(b, parts[::2]), _pack(b, parts[1::2])
     return b.join(even, odd).reshape(2 * math.prod(shape_of(even.type)))
 
 

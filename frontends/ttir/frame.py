@@ -11,7 +11,7 @@ import attrs
 
 from tileir.builder import Builder, Expr
 from tileir.errors import TileirError
-from tileir.frontends.ttir.block_pointers import BlockPointer, Held, parts
+from tileir.frontends.ttir.block_pointers import BlockPointer, NamedValue, parts
 from tileir.frontends.ttir.errors import CompilationError, UnsupportedStatement, error_at
 from tileir.frontends.ttir.nodes import Region, Statement
 from tileir.values import Constant, Undef
@@ -48,7 +48,7 @@ class RegionReader:
     """A region being carried out."""
 
     b: Builder
-    values: ChainMap[str, Held]
+    values: ChainMap[str, NamedValue]
     blocks: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     """Of a function whose body is several blocks, by label."""
     masked_off: str = "zero"
@@ -60,12 +60,12 @@ class RegionReader:
 
     def value(self, name: str) -> Expr:
         """The value of that name. Raises UnsupportedStatement."""
-        found = self.held(name)
-        if isinstance(found, BlockPointer):
-            raise UnsupportedStatement(f"{name} is {found.type}, which is not read here")
-        return found
+        named = self.lookup(name)
+        if isinstance(named, BlockPointer):
+            raise UnsupportedStatement(f"{name} is {named.type}, which is not read here")
+        return named
 
-    def held(self, name: str) -> Held:
+    def lookup(self, name: str) -> NamedValue:
         """The value or block pointer of that name. Raises UnsupportedStatement."""
         try:
             return self.values[name]
@@ -76,14 +76,13 @@ class RegionReader:
         """The values that a statement names, in order."""
         return [self.value(name) for name in s.operands]
 
-    def inside(self, names: Sequence[str] = (), values: Sequence[Held] = ()) -> RegionReader:
-        """The frame of a region whose parameters `names` have `values`. Raises
-        UnsupportedStatement."""
+    def inside(self, names: Sequence[str] = (), values: Sequence[NamedValue] = ()) -> RegionReader:
+        """The frame of a region whose parameters have `values`. Raises UnsupportedStatement."""
         if len(names) != len(values):
             raise UnsupportedStatement(
                 f"a region of {len(names)} parameters is given {len(values)}"
             )
-        exprs: dict[str, Held] = dict(zip(names, values, strict=True))
+        exprs: dict[str, NamedValue] = dict(zip(names, values, strict=True))
         return RegionReader(
             self.b,
             self.values.new_child(exprs),
@@ -92,10 +91,10 @@ class RegionReader:
             num_stages=self.num_stages,
         )
 
-    def alone(self, names: Sequence[str], values: Sequence[Held]) -> RegionReader:
+    def alone(self, names: Sequence[str], values: Sequence[NamedValue]) -> RegionReader:
         """The frame of a function of its own, to which of values around it only literals are
         known."""
-        literals: dict[str, Held] = {
+        literals: dict[str, NamedValue] = {
             n: x
             for n, x in self.values.items()
             if isinstance(x, Expr) and isinstance(x.value, (Constant, Undef))
@@ -119,7 +118,7 @@ class RegionReader:
             return []
         self.run(rest)
         with self._at(last):
-            return parts([self.held(name) for name in last.operands])
+            return parts([self.lookup(name) for name in last.operands])
 
     def _apply(self, s: Statement) -> Any:
         apply = RULES.get(s.name)
@@ -159,7 +158,7 @@ class RegionReader:
             raise error_at(message, s.place, source=s.source) from None
 
 
-def _check_types(s: Statement, exprs: Sequence[Held]) -> None:
+def _check_types(s: Statement, exprs: Sequence[NamedValue]) -> None:
     for x, stated in zip(exprs, s.result_types, strict=True):
         if x.type is not stated:
             raise UnsupportedStatement(

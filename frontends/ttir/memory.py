@@ -41,7 +41,7 @@ def _addptr(f: RegionReader, s: Statement) -> Expr:
 
 @rule("tt.load")
 def _load(f: RegionReader, s: Statement) -> Expr:
-    first = f.held(s.operands[0])
+    first = f.lookup(s.operands[0])
     if isinstance(first, BlockPointer):
         return _load_block(f, s, first)
     pointer, *rest = f.operands(s)
@@ -55,7 +55,7 @@ def _load(f: RegionReader, s: Statement) -> Expr:
 
 @rule("tt.store")
 def _store(f: RegionReader, s: Statement) -> None:
-    first = f.held(s.operands[0])
+    first = f.lookup(s.operands[0])
     if isinstance(first, BlockPointer):
         value, mask = f.value(s.operands[1]), first.mask(f.b, _checked_axes(s))
         f.b.store(first.pointers(f.b), value, *([] if mask is None else [mask]), **_policy(s))
@@ -102,7 +102,7 @@ def _make_block_pointer(f: RegionReader, s: Statement) -> BlockPointer:
 
 @rule("tt.advance")
 def _advance(f: RegionReader, s: Statement) -> BlockPointer:
-    first, *steps = (f.held(n) for n in s.operands)
+    first, *steps = (f.lookup(n) for n in s.operands)
     if not isinstance(first, BlockPointer) or len(steps) != len(first.offsets):
         raise UnsupportedStatement(f"{s.name} is of a block pointer and a number for each axis")
     moved = zip(first.offsets, parts(steps), strict=True)

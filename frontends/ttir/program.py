@@ -13,7 +13,7 @@ from tileir.frontends.triton.building import KernelBuilder, KernelOptions
 from tileir.frontends.triton.index_nsw import mark_index_nsw
 from tileir.frontends.ttir import arithmetic, control, elements, memory, shape_ops
 from tileir.frontends.ttir.block_offsets import promise_block_offsets
-from tileir.frontends.ttir.block_pointers import Held, assembled, part_types
+from tileir.frontends.ttir.block_pointers import NamedValue, assemble, part_types
 from tileir.frontends.ttir.errors import CompilationError, error_at
 from tileir.frontends.ttir.frame import RegionReader
 from tileir.frontends.ttir.lexer import tokens
@@ -171,7 +171,7 @@ def _body(
     b: Builder, function: Function, values: tuple[Expr, ...], settings: dict[str, Any]
 ) -> None:
     promise_block_offsets(function.region)
-    parameters: dict[str, Held] = {
+    parameters: dict[str, NamedValue] = {
         name: x for (name, _, _), x in zip(function.parameters, values, strict=True)
     }
     first, *rest = function.region.sections
@@ -183,7 +183,7 @@ def _body(
     for section in rest:
         block = blocks[section.label]
         b.enter(block)
-        held = assembled([kind for _, kind in section.parameters], block.parameters)
+        arguments = assemble([kind for _, kind in section.parameters], block.parameters)
         names = (name for name, _ in section.parameters)
-        frame.values.update(zip(names, held, strict=True))
+        frame.values.update(zip(names, arguments, strict=True))
         frame.run(section.statements)

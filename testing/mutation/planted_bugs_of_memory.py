@@ -92,8 +92,8 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
     ),
     *bugs_in("backend/transforms/full_tiles.py", _FULL_TILES,
         ("unsigned comparisons are signed",
-         '        if relation[0] == "u" and min(bounds.of(v)[0] for v in (left, right)) < 0:\n'
-         "            return False\n", ""),
+         "            if min(bounds.of(v)[0] for v in (left, right)) < 0:\n"
+         "                return False\n", ""),
         ("the other side may rise, too",
          " and _is_constant(\n            facts.of(right), shape_of(right.type)\n        )", ""),
         ("the first lane decides", "tuple(n - 1 for n in shape_of(mask.type))",

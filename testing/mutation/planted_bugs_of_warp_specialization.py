@@ -155,8 +155,8 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         ),
         (
             "the last matmul after the loop adds to the previous accumulator",
-            '["mainloop"], (*arguments, last.a, last.c))',
-            '["mainloop"], (*arguments, last.a, self.next_values[last.c]))',
+            "(*arguments, last.a, last.c))",
+            "(*arguments, last.a, self.next_values[last.c]))",
         ),
     ),
     *bugs_in(

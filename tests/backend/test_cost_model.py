@@ -12,8 +12,8 @@ from tileir import textual
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.emit.reduction import _load_width
 from tileir.backend.compile import Options, run_pipeline
+from tileir.backend.demand import choose_warps
 from tileir.backend.executors import SimtExecutor
-from tileir.backend.num_warps import choose_warps
 from tileir.backend.shared_memory.byte_ranges import ranges_disjoint
 from tileir.backend.shared_memory.fma_dot_staging import steps
 from tileir.backend.target import TARGETS, target

@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tileir.backend.nvptx.constant_folding import fold_constants
 from tileir.backend.nvptx.emit import _parameter
 from tileir.backend.nvptx.llvm_codegen import negations_kept
-from tileir.backend.nvptx.text import global_name, kernel_name, symbol
+from tileir.backend.nvptx.text import fold_constants, global_name, kernel_name, symbol
 from tileir.backend.nvptx.thread import LlvmThread
 from tileir.errors import CompileError
 from tileir.ir import Parameter

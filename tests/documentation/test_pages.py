@@ -50,7 +50,7 @@ def test_a_long_guide_runs(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert follow(DOCS / "how-to" / f"{name}.md", tmp_path, monkeypatch).commands
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", GUIDES)
 def test_a_guide_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert follow(DOCS / "how-to" / f"{name}.md", tmp_path, monkeypatch).commands

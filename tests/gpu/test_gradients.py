@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.backend.warp_specialize.gradients import case, gradients
-from tests.backend.warp_specialize.test_added import expected, problem, shared_depth
+from tests.backend.warp_specialize.test_atomic_accumulation import expected, problem, shared_depth
 from tests.backend.warp_specialize.test_gradients import check, fused, near
 from tileir.backend.executors import GpuExecutor
 from tileir.machine import dtype_of

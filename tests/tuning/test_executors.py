@@ -113,12 +113,14 @@ def test_a_process_answers_every_task_until_nobody_asks():
 def test_a_run_killed_half_way_resumes_and_loses_nothing(tmp_path):
     path = tmp_path / "tuning.db"
     here = Path(__file__).parent
-    process = subprocess.Popen([sys.executable, str(here / "killed.py"), str(path)])
+    command = [sys.executable, str(here / "killed.py"), str(path), str(tmp_path / "end")]
+    process = subprocess.Popen(command)
     while rows(path) < 10:
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    (tmp_path / "end").touch()  # lets the processes that it has left behind end
     kept = rows(path)
     assert 10 <= kept < len(SPACE)
     result = killed.run(path, FormulaMeter(bowl, needs_isolation=True))

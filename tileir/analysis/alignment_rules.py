@@ -45,7 +45,7 @@ def _keeps_sign(op: Any, function: Function) -> bool:
     return op.overflow.value in ("nsw", "nsw_nuw") or op in _ranges(function).exact
 
 
-def _wrapped(op: Any, result: Alignment, function: Function) -> Alignment:
+def _unless_wrapping(op: Any, result: Alignment, function: Function) -> Alignment:
     """What is known of a result that was computed as if numbers did not wrap."""
     wrapped = result.without_wraparound(_bits(op))
     return result if wrapped == result or _keeps_sign(op, function) else wrapped
@@ -82,13 +82,15 @@ def _runs_of_addition(left: Alignment, right: Alignment) -> list[int]:
 
 def _add(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     left, right = facts
-    return (_wrapped(op, _of_add(op, left, right, _runs_of_addition(left, right)), function),)
+    return (
+        _unless_wrapping(op, _of_add(op, left, right, _runs_of_addition(left, right)), function),
+    )
 
 
 def _sub(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
     left, right = facts
     runs = list(map(gcd, left.contiguity, right.constancy))
-    return (_wrapped(op, _of_add(op, left, right, runs), function),)
+    return (_unless_wrapping(op, _of_add(op, left, right, runs), function),)
 
 
 def _mul(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:

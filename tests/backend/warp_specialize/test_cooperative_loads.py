@@ -19,7 +19,7 @@ from tileir.backend.transforms.unsigned_division import unsigned_divisions
 from tileir.backend.warp_specialize.alternate_instances import alternate_instances
 from tileir.backend.warp_specialize.driver import warp_specialize
 from tileir.backend.warp_specialize.epilogue import _store_order, can_stage, epilogue_smem_bytes
-from tileir.backend.warp_specialize.options import WarpSpecializeOptions
+from tileir.backend.warp_specialize.options import WarpSpecializeOptions, WarpSpecializeResult
 from tileir.backend.warp_specialize.register_operands import is_row
 from tileir.builder import F16, F32
 from tileir.interp import interpret
@@ -336,23 +336,15 @@ def test_whether_a_block_works_for_many_instances(persistent: bool | None) -> No
 
 
 @pytest.mark.parametrize("persistent", [None, True, False])
-def test_what_is_asked_of_the_compiler_reaches_the_roles(persistent: bool | None) -> None:
-    machine = target("sm_90a")
-    found = _warp_specialize(
-        matmul(64, 64, 32),
-        "matmul",
-        machine,
-        Options(persistent=persistent),
-        machine.shared_bytes,
-        None,
-    )
-    assert found.applied and ("persistent" in attributes(found.module)) == (persistent is not False)
-    for options in (Options(warp_specialize=False), Options(num_warps=4)):
-        front = _warp_specialize(
-            matmul(64, 64, 32), "matmul", machine, options, machine.shared_bytes, None
-        )
-        assert front.applied == (options.warp_specialize is not False)
-    old = target("sm_90")
-    assert not _warp_specialize(
-        matmul(64, 64, 32), "matmul", old, Options(), old.shared_bytes, None
-    ).applied
+def test_options_of_the_compiler_reach_warp_specialization(persistent: bool | None) -> None:
+    def specialize(name: str, options: Options) -> WarpSpecializeResult | None:
+        machine, module = target(name), matmul(64, 64, 32)
+        return _warp_specialize(module, "matmul", machine, options, machine.shared_bytes, None)
+
+    result = specialize("sm_90a", Options(persistent=persistent))
+    assert result is not None and result.applied
+    assert ("persistent" in attributes(result.module)) == (persistent is not False)
+    four_warps = specialize("sm_90a", Options(num_warps=4))
+    assert four_warps is not None and four_warps.applied
+    assert specialize("sm_90a", Options(warp_specialize=False)) is None
+    assert specialize("sm_90", Options()) is None

@@ -120,6 +120,7 @@ def distances(count: int) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", (16, 40))
 def test_every_channel_shifted(c: int) -> None:
     images, h, width, k = 2, 5, 7, 40
@@ -153,6 +154,7 @@ def test_blocks_share_the_channels() -> None:
     np.testing.assert_allclose(found, wanted, atol=2e-2)
 
 
+@pytest.mark.slow
 def test_groups_of_channels_shifted() -> None:
     """Distances come from memory, pixels by tensor maps all the same."""
     images, h, width, c, k = 2, 5, 19, 48, 40
@@ -183,12 +185,13 @@ LARGE = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", LARGE)
 def test_assembled(name: str) -> None:
     assembles(LARGE[name])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ("gathered", "shifted"))
 def test_pixels_are_read_where_they_are_multiplied(name: str) -> None:
     """Pixels of the next round are loaded behind the product of this one, and pass neither

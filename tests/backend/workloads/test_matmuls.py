@@ -13,7 +13,7 @@ from tileir.builder import F16, F32
 from tileir.testing.workloads import matmuls
 from tileir.testing.workloads.matmuls import Tile
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(1)
 
 SHAPES = ((72, 40, 48), (1, 8, 64))
 

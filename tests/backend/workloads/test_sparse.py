@@ -12,7 +12,7 @@ from tileir.passmanager import run
 from tileir.testing.workloads import sparse
 from tileir.testing.workloads.tables import Blocks
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(1)
 
 SIZE = 64
 MASK = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]], bool)

@@ -212,6 +212,7 @@ def reduced(d, x, OP: tl.constexpr):
         d.atomic_add([0, 0], v)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("on", ["interpreter", "cpu", "simt"])
 @pytest.mark.parametrize("kind", [np.int32, np.uint32, np.int64, np.uint64])
 @pytest.mark.parametrize("op", ["min", "max", "add"])

@@ -1,5 +1,5 @@
-"""Shared memory of kernels with roles: what roles pass between their threads lies behind what the
-kernel allots, and apart from what other roles do."""
+"""Shared memory of warp-specialized kernels: scratch memory of a role follows the allocations of
+the kernel and is disjoint from that of other roles; the numbers of stages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ shared memory."""
 
 @pytest.mark.slow
 @pytest.mark.parametrize("persistent", [False, True])
-def test_sums_of_warps_beside_what_is_copied(persistent: bool) -> None:
+def test_scratch_for_reductions_is_disjoint_from_rings(persistent: bool) -> None:
     m, n, k = 136, 72, 96
     rng = np.random.default_rng(1)
     x, y = (rng.integers(-3, 4, s).astype(np.float16) for s in ((m, k), (k, n)))
@@ -54,7 +54,7 @@ def test_sums_of_warps_beside_what_is_copied(persistent: bool) -> None:
     assert np.array_equal(sums, [wanted[i : i + 64].sum(0) for i in (0, 64, 128)])
 
 
-def test_rooms_of_roles_are_behind_the_kernel_s() -> None:
+def test_scratch_of_roles_follows_the_allocations_of_the_kernel() -> None:
     done = run_pipeline(parse(SUMS), target("sm_90a"), Options(), None)
     functions = done.stages["barriers"].functions
     kernel, role = (SharedMemoryPlan.of(functions[name]) for name in ("rows", "rows.consumer"))
@@ -67,16 +67,16 @@ KIB = 1 << 10
 
 
 def kinds(*rings: tuple[int, bool]) -> list[tuple[Any]]:
-    """A ring of so many KiB a slot each, that stays for a loop within or moves with it."""
-    return [(SimpleNamespace(bytes=n * KIB, early=early, resident=False),) for n, early in rings]
+    """Rings of so many KiB a stage, each of an outer or an innermost loop."""
+    return [(SimpleNamespace(bytes=n * KIB, is_outer=outer, resident=False),) for n, outer in rings]
 
 
 @pytest.mark.parametrize(
-    ("stays", "slots"),
+    ("outer", "stages"),
     [(64, [2, 6]), (72, [2, 5]), (76, [2, 4]), (80, [2, 4]), (88, [1, 8]), (96, [1, 8])],
 )
-def test_what_stays_has_a_second_slot_where_enough_moves_beside_it(
-    stays: int, slots: list[int]
+def test_outer_rings_have_two_stages_where_enough_bytes_are_in_flight(
+    outer: int, stages: list[int]
 ) -> None:
-    """Enough are 40 KiB under way, one slot of 16 KiB being read."""
-    assert choose_stage_counts(kinds((stays, True), (16, False)), 227 * KIB, 0) == slots
+    """Enough are 40 KiB in flight while one stage of 16 KiB is read."""
+    assert choose_stage_counts(kinds((outer, True), (16, False)), 227 * KIB, 0) == stages

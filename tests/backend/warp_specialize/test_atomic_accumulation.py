@@ -1,4 +1,4 @@
-"""What is added to memory by copies: sums of products, by blocks that share the depth."""
+"""Atomic accumulation by bulk reductions: blocks that divide K add their accumulators to memory."""
 
 from __future__ import annotations
 
