@@ -163,6 +163,7 @@ ALLOWED = (
     Allowed("sums", "backend/codegen/libm/*.py", ".", "sums of numbers"),
     Allowed("product", "backend/codegen/libm/*.py", ".", "products of numbers"),
     Allowed("sums", "backend/*", "correctly rounded sums", "the title of a paper"),
+    Allowed("factor", "frontends/decoupled/*", ".", "split factors of `map`, rescaling of sums"),
     Allowed("home", "backend/runtime/disk_store.py", r"^home$", "Path.home"),
     Allowed("across", "*", r"across_(threads|lanes|warps)$", "reductions across lanes and warps"),
 )

@@ -1,4 +1,4 @@
-"""Decoupled Triton (Pham 2025): algorithms as tensor expressions, schedules beside them.
+"""Decoupled Triton (Pham 2025): algorithms as tensor expressions, with separate schedules.
 
 program = parse(source)
 program.function("softmax_out")(A)                # numpy in, numpy out

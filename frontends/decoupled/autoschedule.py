@@ -14,7 +14,7 @@ from tileir.errors import TileirError
 from tileir.frontends.decoupled.candidates import candidates
 from tileir.frontends.decoupled.cost_model import H200, Machine, Uses, estimate, uses_of
 from tileir.frontends.decoupled.fusion import Group, group, groups, reductions
-from tileir.frontends.decoupled.model import Definitions, Func, ordered
+from tileir.frontends.decoupled.model import Definitions, Func, topological_order
 from tileir.frontends.decoupled.nodes import accesses
 from tileir.frontends.decoupled.plan import Plan
 from tileir.frontends.decoupled.program import Program
@@ -60,7 +60,7 @@ def autoschedule(
     return _legal(result, target, arguments, types, sizes, count)
 
 
-def estimated(
+def estimate_seconds(
     program: Program,
     arguments: Sequence[Any],
     *,
@@ -111,11 +111,11 @@ class _Search:
     def all(self, count: int) -> Iterator[Scheduled]:
         """The best schedules of every way to fuse."""
         for fusion in self._fusions():
-            yield from self._sized(fusion, count)
+            yield from self._combine_groups(fusion, count)
 
     def _fusions(self) -> Iterator[Definitions]:
         """The definitions with all Funcs fused, all but one, and none."""
-        funcs = [f for f in reversed(ordered(self.definitions)) if f.name != self.name]
+        funcs = [f for f in reversed(topological_order(self.definitions)) if f.name != self.name]
         every = (True,) * len(funcs)
         options = [every, *((*every[:i], False, *every[i + 1 :]) for i in range(len(funcs)))]
         options.append((False,) * len(funcs))
@@ -133,8 +133,8 @@ class _Search:
                 seen.add(key)
                 yield definitions
 
-    def _sized(self, definitions: Definitions, count: int) -> Iterator[Scheduled]:
-        ranked = [self._ranked(own)[:count] for own in groups(definitions, self.name)]
+    def _combine_groups(self, definitions: Definitions, count: int) -> Iterator[Scheduled]:
+        ranked = [self._rank_schedules(own)[:count] for own in groups(definitions, self.name)]
         if not all(ranked):
             return
         best = tuple(options[0] for options in ranked)
@@ -146,14 +146,14 @@ class _Search:
                     program = _with(program, own.root.name, **_settings(schedule))
                 yield Scheduled(Program(program), sum(seconds for seconds, _, _ in chosen))
 
-    def _ranked(self, own: Group) -> list[tuple[float, Group, Schedule]]:
+    def _rank_schedules(self, own: Group) -> list[tuple[float, Group, Schedule]]:
         """Schedules for a kernel, the best first."""
         key = own.root.name, own.root.schedule, tuple((f.name, f.schedule) for f in own.members)
         if repr(key) not in self._cache:
-            self._cache[repr(key)] = self._sorted(own)
+            self._cache[repr(key)] = self._sort_by_estimate(own)
         return self._cache[repr(key)]
 
-    def _sorted(self, own: Group) -> list[tuple[float, Group, Schedule]]:
+    def _sort_by_estimate(self, own: Group) -> list[tuple[float, Group, Schedule]]:
         sizes, tensors = self.plan.sizes, self._tensors(own)
         result: list[tuple[float, Group, Schedule]] = []
         for schedule in candidates(own, sizes, tensors):

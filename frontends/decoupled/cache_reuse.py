@@ -27,10 +27,9 @@ class Touched:
 
 
 @lru_cache(maxsize=4096)
-def read_again(order: Order, tensors: tuple[Touched, ...], at_once: int, cache: float) -> float:
-    """Bytes that come from memory once more, where `at_once` instances run at a time: those of a
-    block that was last needed by a wave of instances since which a `cache` of so many bytes has
-    been asked for more than it holds."""
+def reread_bytes(order: Order, tensors: tuple[Touched, ...], at_once: int, cache: float) -> float:
+    """Bytes read from memory more than once, where `at_once` instances run at a time: those of
+    blocks that were evicted from a cache of `cache` bytes since the wave that last read them."""
     grid, reverse = order
     number = np.arange(instances(grid))
     wave, where = number // at_once, places(grid, number, reverse)

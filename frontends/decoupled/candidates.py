@@ -24,7 +24,7 @@ _PROCESSORS, _WARPS = 132, 64
 _STEPS = 4
 """Of a matmul whose result takes as long to write."""
 _SIDE_BY_SIDE = 4
-"""Blocks of a shallow product that a processor runs at once."""
+"""Blocks of a matmul of small K that a processor runs at once."""
 _TOGETHER = 64
 """Batches that come together at most."""
 _ROWS = 8192
@@ -39,10 +39,8 @@ def candidates(
     group: Group, sizes: Mapping[str, int], tensors: Mapping[str, Tensor]
 ) -> Iterator[Schedule]:
     """Schedules for a kernel."""
-    products = [r for f in group.funcs for r in reductions(f) if r.op == "rdot"]
-    result = (
-        _matmul_schedules(group, sizes, products) if products else _elements(group, sizes, tensors)
-    )
+    dots = [r for f in group.funcs for r in reductions(f) if r.op == "rdot"]
+    result = _matmul_schedules(group, sizes, dots) if dots else _elements(group, sizes, tensors)
     online = _online(group)
     for schedule in result:
         yield schedule
@@ -100,14 +98,14 @@ def _fitting(options: Sequence[int], size: int) -> list[int]:
 
 
 def _matmul_schedules(
-    group: Group, sizes: Mapping[str, int], products: Sequence[Reduction]
+    group: Group, sizes: Mapping[str, int], dots: Sequence[Reduction]
 ) -> Iterator[Schedule]:
     root = group.root
     if len(root.labels) < 2:
         yield from _vectors(group, sizes)
         return
     *batch, rows, columns = root.labels
-    inner = tuple(dict.fromkeys(r.label for r in products))
+    inner = tuple(dict.fromkeys(r.label for r in dots))
     others = [n for n in group.reductions if n not in inner]
     single = len(inner) == 1
     m, n = (_fitting((16, 32, 64, 128, 256), sizes[label]) for label in (rows, columns))
@@ -169,7 +167,7 @@ def _shallow(schedule: Schedule, sizes: Mapping[str, int]) -> bool:
 def _orders(
     schedule: Schedule, labels: Sequence[str], sizes: Mapping[str, int], inner: Sequence[str]
 ) -> Iterator[tuple[Split, ...]]:
-    """Neighbouring instances share columns, so that the cache holds them; or, of a single product,
+    """Neighbouring instances share columns, so that the cache holds them; or, of a single matmul,
     whose result may be most of what moves, they write rows. Where it is, rows come before what
     is estimated to take as long."""
     *batch, rows, columns = labels
@@ -231,7 +229,7 @@ def _elements(
         deep.update({n: width for n in group.reductions if n in wide})
         row = width or max(sizes[n] for n in wide or root.labels)
         if _sensible(block, row, warps, whole_rows, whole_rows and not width):
-            schedule = Schedule(blocks, {**tensor, **_capped(deep, sizes)}, num_warps=warps)
+            schedule = Schedule(blocks, {**tensor, **_cap(deep, sizes)}, num_warps=warps)
             if len(blocks) > 1:  # neighbours go along memory
                 order = sorted(blocks, key=lambda n: (n in wide, root.labels.index(n)))
                 schedule = attrs.evolve(schedule, order=tuple(map(Split, order)))
@@ -280,7 +278,7 @@ def _narrow(width: int, block: int) -> int:
     return max(1, min(32, 4096 // max(1, width * block)))
 
 
-def _capped(deep: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
+def _cap(deep: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
     return {n: 0 if size >= sizes[n] else size for n, size in deep.items()}
 
 
@@ -324,7 +322,7 @@ def _split_rows(
 
 
 def _wide(group: Group, tensors: Mapping[str, Tensor]) -> list[str]:
-    """Labels of dimensions whose elements lie next to each other."""
+    """Labels of dimensions whose elements are contiguous."""
     result: dict[str, None] = {}
     fused = {f.name for f in group.members}
     for func in group.funcs:

@@ -32,7 +32,7 @@ Place: TypeAlias = tuple[Node, Env]
 """An expression, and the positions at which it stands."""
 
 
-def needed(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> Expr | int | None:
+def needed_positions(k: Kernel, reductions: list[tuple[Reduction, Env]]) -> Expr | int | None:
     """How many positions of their label all `reductions` need; None where that is not known."""
     result = bound(k, reductions)
     if result is None or result[0].last is None:
@@ -125,13 +125,13 @@ def _falls(k: Kernel, node: Node, env: Env, hidden: Place) -> bool:
     if node.op in ("+", "-"):
         sides = node.operands if node.op == "+" else (node.left,)
         return any(_falls(k, side, env, hidden) for side in sides)
-    factors = (
+    sides_and_others = (
         [(node.left, node.right)]
         if node.op == "/"
         else [(node.left, node.right), (node.right, node.left)]
     )
     return node.op in ("*", "/") and any(
-        _falls(k, side, env, hidden) and _positive(other) for side, other in factors
+        _falls(k, side, env, hidden) and _positive(other) for side, other in sides_and_others
     )
 
 

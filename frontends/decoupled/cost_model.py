@@ -23,7 +23,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from tileir.frontends.decoupled.cache_reuse import MANY, read_again
+from tileir.frontends.decoupled.cache_reuse import MANY, reread_bytes
 from tileir.frontends.decoupled.element_types import dot_operand_type
 from tileir.frontends.decoupled.fusion import Group
 from tileir.frontends.decoupled.nodes import Binary, Call, Node, Number, Reduction, Unary
@@ -142,7 +142,7 @@ class _Model:
         seconds *= self._unevenness(registers * threads)
         if work.matmuls:
             seconds *= 1.25 if moved.kept > 0.75 * SHARED_BYTES else 1.0
-        else:  # the first loads have nothing beside them, nor have the last results
+        else:  # nothing overlaps with the first loads, nor with the last stores
             seconds += 0.1 * sum(moved.asked.values()) * min(1.0, 1 / waves) / machine.memory
         return Estimate(machine.launch + seconds, memory, arithmetic, instances)
 
@@ -178,7 +178,7 @@ class _Model:
     def _memory(self, moved: Traffic, waves: float, busy: float) -> float:
         """Seconds of the memory, or of the cache where that takes longer."""
         machine = self.machine
-        missed = self._missed(moved, min(1.0, 1 / waves))
+        missed = self._missed_bytes(moved, min(1.0, 1 / waves))
         asked = 0.0
         for name, required in moved.asked.items():
             footprint = moved.footprint[name]
@@ -191,9 +191,9 @@ class _Model:
         reach = self._reach(moved.step + moved.kept) * busy
         near = machine.mapped if self.work.matmuls else machine.cache
         far = missed * (1 + machine.scattered * short) / machine.memory / reach
-        return max(far * self._mixing(), asked / near / busy) + self._displaced(moved)
+        return max(far * self._mixing(), asked / near / busy) + self._write_back(moved)
 
-    def _displaced(self, moved: Traffic) -> float:
+    def _write_back(self, moved: Traffic) -> float:
         """Seconds in which what the cache held is written back for lines that take its place, which
         those that go first do not."""
         staying = sum(moved.footprint.values())
@@ -209,7 +209,7 @@ class _Model:
         rows = work.group.reductions and not work.matmuls and row * 4 >= self.machine.page
         return 1.03 if rows and not schedule.evict_first | schedule.evict_last else 1.0
 
-    def _missed(self, moved: Traffic, wave: float) -> float:
+    def _missed_bytes(self, moved: Traffic, wave: float) -> float:
         """Bytes from memory: every tensor once, and what is read again that the cache no longer
         holds. It keeps small tensors; program instances of matmuls share what they read with
         their neighbours, others read their own again: of a tensor `wave`, a part of one, in turns
@@ -220,7 +220,7 @@ class _Model:
         if self.work.limit and self.work.instances <= MANY:
             at_once = max(1, round(self.machine.processors * self.at_once))
             touched = tuple(moved.touched.values())
-            return total + read_again(self.work.order, touched, at_once, cache)
+            return total + reread_bytes(self.work.order, touched, at_once, cache)
         grouped = any(level.inner for level in self.work.schedule.order)
         for name, footprint in moved.footprint.items():
             reloaded = max(0.0, moved.asked[name] - footprint)
@@ -257,7 +257,7 @@ class _Model:
     def _arithmetic(self) -> float:
         """Seconds that all processors need to compute."""
         work, matmuls, elements = self.work, 0.0, 0.0
-        rate = self.machine.elements * self._filled()
+        rate = self.machine.elements * self._filled_share()
         for use, count in work.amounts():
             if is_dot(use.node):
                 matmuls += 2 * count * work.depth(use)[0] / self._matmul_rate(use)
@@ -265,7 +265,7 @@ class _Model:
                 elements += count * _weight(use.node) / rate
         return matmuls + elements - 0.4 * self._drift() * min(matmuls, elements)
 
-    def _filled(self) -> float:
+    def _filled_share(self) -> float:
         """The part of the rate of elementwise work that the warps of a kernel with matmuls reach:
         each hides the latencies of others."""
         groups = 2 if self.work.schedule.persistent == "pingpong" else self.at_once

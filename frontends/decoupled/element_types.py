@@ -40,8 +40,8 @@ def wide(kind: Scalar) -> Scalar:
 
 
 def dot_operand_type(left: Scalar, right: Scalar) -> Scalar | None:
-    """The type of a matmul's operands: the narrower float. None for what no matrix
-    product is of, which is multiplied and added."""
+    """The type of a matmul's operands: the narrower float. None where no matrix instruction has
+    such operands, and multiply-adds compute it."""
     if left is right and str(left) in ("i8", *_DOT):
         return left
     floats = [k for k in (left, right) if k.is_float]
@@ -108,23 +108,23 @@ def kind_of(
     if isinstance(node, Binary):
         return _binary(node.op, kind(node.left), kind(node.right))
     if isinstance(node, Call):
-        return _call(node.name, [_widened(kind(a)) for a in node.arguments])
-    return _widened(kind(node.operands[0])) if node.operands else I32
+        return _call(node.name, [_widen(kind(a)) for a in node.arguments])
+    return _widen(kind(node.operands[0])) if node.operands else I32
 
 
-def _widened(kind: Kind) -> Kind:
+def _widen(kind: Kind) -> Kind:
     return kind if isinstance(kind, type) else wide(kind)
 
 
 def _binary(op: str, left: Kind, right: Kind) -> Kind:
-    left, right = _widened(left), _widened(right)
+    left, right = _widen(left), _widen(right)
     if op in RELATIONS:
         return I1 if isinstance(left, Scalar) or isinstance(right, Scalar) else int
     result = common_kind(left, right)
-    return _divided(result) if op == "/" else result
+    return _quotient_kind(result) if op == "/" else result
 
 
-def _divided(kind: Kind) -> Kind:
+def _quotient_kind(kind: Kind) -> Kind:
     if kind is int:
         return float
     if isinstance(kind, Scalar) and kind.is_integer:

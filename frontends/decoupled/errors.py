@@ -17,6 +17,6 @@ def launch_error(message: str, place: Location | None = None) -> LaunchError:
     return LaunchError(Diagnostic("TIR1205", message, place))
 
 
-def malformed(message: str) -> CompilationError:
+def template_error(message: str) -> CompilationError:
     """A shorthand or template that cannot be read."""
     return CompilationError(Diagnostic("TIR1206", message))

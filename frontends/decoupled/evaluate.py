@@ -40,7 +40,7 @@ def evaluate(k: Kernel, node: Node, env: Env) -> Tile:
     result = k.recall(key)
     if result is None:
         try:
-            result = _evaluated(k, node, env)
+            result = _evaluate(k, node, env)
         except (TypeError, ZeroDivisionError, OverflowError, ValueError) as error:
             what = node.name if isinstance(node, Call) else "the expression"
             raise error_at(f"{what} has no value: {error}", node.place, "TIR1203") from None
@@ -54,12 +54,12 @@ def _read_once(k: Kernel, node: Access, env: Env) -> Tile:
     key = node.name, tuple(env[label] for label in node.labels)
     result = k.recall(key)
     if result is None:
-        result = _evaluated(k, node, env).renamed(dict(zip(node.labels, places, strict=True)))
+        result = _evaluate(k, node, env).rename(dict(zip(node.labels, places, strict=True)))
         k.remember(key, result)
-    return result.renamed(dict(zip(places, node.labels, strict=True)))
+    return result.rename(dict(zip(places, node.labels, strict=True)))
 
 
-def _evaluated(k: Kernel, node: Node, env: Env) -> Tile:
+def _evaluate(k: Kernel, node: Node, env: Env) -> Tile:
     if isinstance(node, Reduction) and k.online(node.label):
         return online.evaluate_together(k, node, env)
     if node.place is None:
@@ -84,7 +84,7 @@ def hoist(k: Kernel, node: Node, env: Env) -> None:
 
 
 def hoist_dot_operands(k: Kernel, node: Node, env: Env) -> None:
-    """Load the factors of matmuls below `node` for which `env` has all positions."""
+    """Load the operands of matmuls below `node` for which `env` has all positions."""
     func = reads_member(k, node)
     if func:
         assert isinstance(node, Access)
@@ -116,12 +116,12 @@ def _below(k: Kernel, node: Node, env: Env) -> Env:
 
 
 def _access(k: Kernel, node: Access, env: Env) -> Tile:
-    func = k.inlined(node.name)
+    func = k.inlined_func(node.name)
     if func is None:
         extra = k.chunk_labels.get(node.name, ())
         return k.load(node.name, (*extra, *node.labels), {**k.outer, **env})
     result = evaluate(k, func.value, inner_env(node, func.labels, env))
-    return result.renamed(dict(zip(func.labels, node.labels, strict=True)))
+    return result.rename(dict(zip(func.labels, node.labels, strict=True)))
 
 
 def _label(k: Kernel, node: Label, env: Env) -> Tile:
@@ -217,7 +217,7 @@ def _reshape(k: Kernel, node: Reshape, env: Env) -> Tile:
     if not moves(node, k.shape(node.value)):
         return evaluate(k, node.value, env)
     assert isinstance(node.value, Access)
-    if k.inlined(node.value.name):
+    if k.inlined_func(node.value.name):
         message = f"{node.value.name} is fused, and its elements are moved by reshape"
         raise error_at(message, node.place, "TIR1204")
     labels = [label for label in node.shape if label]
@@ -228,10 +228,10 @@ def _reshape(k: Kernel, node: Reshape, env: Env) -> Tile:
         if isinstance(index, Expr) and place.extent:
             index = aligned(Tile(index, (label,)), tuple(n for n in labels if env[n].extent))
         linear = linear * k.sizes[label] + index if i else index
-    return _gathered(k, node.value, linear, tuple(n for n in labels if env[n].extent), env)
+    return _gather(k, node.value, linear, tuple(n for n in labels if env[n].extent), env)
 
 
-def _gathered(k: Kernel, node: Access, linear: Any, axes: tuple[str, ...], env: Env) -> Tile:
+def _gather(k: Kernel, node: Access, linear: Any, axes: tuple[str, ...], env: Env) -> Tile:
     """A tensor at places counted in row-major order."""
     strides = k.tensors[node.name].strides
     offset: Any = 0
@@ -251,7 +251,7 @@ def _reduction(k: Kernel, node: Reduction, env: Env) -> Tile:
     into = accumulator(node, kinds)
     if walk.whole:
         place = at_once(k.b, walk) if node.part else k.whole(node.label)
-        return collapsed(k, node, *term(k, node, {**env, node.label: place}, into))
+        return collapse(k, node, *term(k, node, {**env, node.label: place}, into))
     axes = term_axes(k, node, env, walk.extent)
     shape = tuple(env[a].extent if a != node.label else walk.extent for a in axes)
     total = k.b.var(k.b.constant(tile(into, shape), identity(node.op, into)), name=node.label)
@@ -262,9 +262,9 @@ def _reduction(k: Kernel, node: Reduction, env: Env) -> Tile:
             total.set(product(k, node, inner, kinds, total.get()))
         else:
             result, _ = term(k, node, inner, into)
-            total.set(combined(k, node.op, total.get(), spread(result, axes, shape, k.b)))
+            total.set(combine(k, node.op, total.get(), spread(result, axes, shape, k.b)))
     left = node.label in axes
-    return collapsed(k, node, Tile(total.get(), axes), left)
+    return collapse(k, node, Tile(total.get(), axes), left)
 
 
 def term(k: Kernel, node: Reduction, env: Env, into: Scalar) -> tuple[Tile, bool]:
@@ -341,8 +341,8 @@ def _dot_operand(
     return expr
 
 
-def combined(k: Kernel, op: str, left: Expr, right: Expr) -> Expr:
-    """Two parts of a reduction joined."""
+def combine(k: Kernel, op: str, left: Expr, right: Expr) -> Expr:
+    """Combine two parts of a reduction."""
     if op in ("rsum", "rdot"):
         return left + right
     return k.b.maximum(left, right) if op == "rmax" else k.b.minimum(left, right)
@@ -358,8 +358,8 @@ def identity(op: str, kind: Scalar) -> Any:
     return -(1 << (kind.bits - 1)) if sign < 0 else (1 << (kind.bits - 1)) - 1
 
 
-def collapsed(k: Kernel, node: Reduction, total: Tile, left: bool) -> Tile:
-    """The elements along the label joined, where there are some left."""
+def collapse(k: Kernel, node: Reduction, total: Tile, left: bool) -> Tile:
+    """Reduce the elements along the label, where the axis is still there."""
     if not left or node.label not in total.axes:
         return total
     assert isinstance(total.item, Expr)

@@ -44,7 +44,7 @@ def as_integer(b: Builder, item: Any) -> Expr:
     return item
 
 
-def _derived(name: str) -> Emitter:
+def _inserted_op(name: str) -> Emitter:
     return lambda b, x: b.insert(name, x)
 
 
@@ -57,7 +57,7 @@ def _absolute(b: Builder, x: Any) -> Expr:
 
 
 def _power(b: Builder, x: Any, y: Any) -> Expr:
-    """Small whole powers are products, as Triton's compiler makes them."""
+    """Small whole powers are multiplications, as in Triton's compiler."""
     if isinstance(x, Expr) and not isinstance(y, Expr) and y in (1, 2, 3, 4):
         squared = x * x if y > 1 else x
         return {1: x, 2: squared, 3: squared * x, 4: squared * squared}[int(y)]
@@ -91,7 +91,7 @@ def _umulhi(b: Builder, x: Any, y: Any) -> Expr:
 
 
 def _floats(name: str) -> Function:
-    return Function(1, "float", _derived(name))
+    return Function(1, "float", _inserted_op(name))
 
 
 def _approximate(name: str) -> Emitter:

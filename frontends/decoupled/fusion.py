@@ -8,7 +8,7 @@ import attrs
 
 from tileir import Location
 from tileir.frontends.decoupled.errors import error_at
-from tileir.frontends.decoupled.model import Definitions, Func, ordered
+from tileir.frontends.decoupled.model import Definitions, Func, topological_order
 from tileir.frontends.decoupled.nodes import Reduction, accesses, walk
 from tileir.frontends.decoupled.schedule import Fusion
 
@@ -55,12 +55,14 @@ def reductions(func: Func) -> Iterator[Reduction]:
 def group(definitions: Definitions, name: str) -> Group:
     """The kernel of a Func."""
     inside = [
-        f for f in ordered(definitions) if f.name != name and name in _into(definitions, f.name)
+        f
+        for f in topological_order(definitions)
+        if f.name != name and name in _into(definitions, f.name)
     ]
-    return Group(definitions.funcs[name], needed(definitions.funcs[name], inside))
+    return Group(definitions.funcs[name], dependencies(definitions.funcs[name], inside))
 
 
-def needed(root: Func, funcs: Sequence[Func]) -> tuple[Func, ...]:
+def dependencies(root: Func, funcs: Sequence[Func]) -> tuple[Func, ...]:
     """Those of `funcs`, each after those it depends on, that `root` depends on."""
     read = {a.name for a in accesses(root.value)}
     kept: list[Func] = []

@@ -32,7 +32,7 @@ class Level:
 
     @property
     def count(self) -> int:
-        """Rounds of the loop."""
+        """Iterations of the loop."""
         return -(-self.total // self.factor)
 
 
@@ -85,7 +85,7 @@ def _innermost_first(levels: Sequence[Level], number: Number) -> Places:
 
 
 def _outermost_first(levels: Sequence[Level], number: Number) -> Places:
-    """The same where the last round of a loop may have fewer positions for the loop inside:
+    """The same where the last iteration of a loop may have fewer positions for the inner loop:
     `left` counts the positions of all dimensions that are still to be told apart."""
     digits: Places = {}
     rest = number

@@ -85,7 +85,7 @@ class Kernel:
             return "first"
         return "last" if name in schedule.evict_last else "normal"
 
-    def inlined(self, name: str) -> Func | None:
+    def inlined_func(self, name: str) -> Func | None:
         """The fused Func whose values are computed where they are needed."""
         if name in self.stored:
             return None
@@ -188,8 +188,8 @@ class Kernel:
         return expr
 
     def load(self, name: str, labels: tuple[str, ...], env: Env) -> Tile:
-        """A tensor at the positions of its labels. Where one lies transposed in memory, rows are
-        read as they lie, and then transposed."""
+        """A tensor at the positions of its labels. A tensor that is transposed in memory is loaded
+        along its contiguous dimension, and then transposed."""
         ranges = [env[label] for label in labels]
         tiled = [i for i, r in enumerate(ranges) if r.extent]
         strides = self.tensors[name].strides
@@ -210,7 +210,7 @@ def _broadcast_dims(at: int, rank: int, extent: int) -> tuple[int, ...]:
 
 def reads_member(kernel: Kernel, node: Node) -> Func | None:
     """The inlined Func that `node` reads."""
-    return kernel.inlined(node.name) if isinstance(node, Access) else None
+    return kernel.inlined_func(node.name) if isinstance(node, Access) else None
 
 
 def inner_env(node: Access, labels: tuple[str, ...], env: Env) -> dict[str, Range]:

@@ -24,7 +24,7 @@ from tileir.frontends.decoupled.kernel import Kernel
 from tileir.frontends.decoupled.loop_nest import stored_in
 from tileir.frontends.decoupled.model import Func
 from tileir.frontends.decoupled.nodes import Node
-from tileir.frontends.decoupled.online_members import formed
+from tileir.frontends.decoupled.online_members import reductions_over
 from tileir.frontends.decoupled.ranges import Range
 from tileir.frontends.decoupled.schedule import Schedule, Split
 
@@ -60,7 +60,7 @@ def _limit(funcs: tuple[_Bare, ...], stored: frozenset[str], label: str) -> Limi
     *members, root = (Func(*one) for one in funcs)
     k = Kernel(Builder(), Group(root, tuple(members)), {}, {}, {}, {}, stored)
     rows = {n: Range(0) for n in root.labels}
-    passed = {k.key(*place): place for place in formed(k, root.value, label, rows)}
+    passed = {k.key(*place): place for place in reductions_over(k, root.value, label, rows)}
     result = bound(k, list(passed.values()))
     row = next((n for n, place in rows.items() if result and place is result[0]), None)
     return Limit(label, row, result[1]) if result and row is not None else None

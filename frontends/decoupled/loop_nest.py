@@ -240,8 +240,8 @@ def _prefix(group: Group, func: Func) -> tuple[str, ...]:
 
 
 def buffers(group: Group, sizes: Mapping[str, int], element: Scalar) -> dict[str, Tensor]:
-    """The memory of the fused Funcs that pass through it: a piece for every block that computes
-    its own."""
+    """The memory of the fused Funcs that are stored: a part for every block that computes its
+    own."""
     tensors: dict[str, Tensor] = {}
     for func in group.members:
         if func.name in stored_in(group, sizes):

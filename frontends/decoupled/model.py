@@ -77,7 +77,7 @@ def definitions(statements: Sequence[Declaration | Definition | Directive]) -> D
             _declare(symbols, statement)
     result = Definitions(symbols, _funcs(symbols, statements))
     _check_ranks(result)
-    funcs_in_order = ordered(result)
+    funcs_in_order = topological_order(result)
     for func in funcs_in_order:
         check_result(func.value, func.labels, result.shapes)
     return scheduled(result, [s for s in statements if isinstance(s, Directive)])
@@ -116,21 +116,21 @@ def _funcs(
             if statement.name in funcs:
                 message = f"{statement.name} is defined at {funcs[statement.name].place}"
                 raise error_at(message, statement.place, "TIR1202")
-            funcs[statement.name] = _defined(symbols, statement)
+            funcs[statement.name] = _define(symbols, statement)
     for symbol in symbols.values():
         if symbol.kind == "Func" and symbol.name not in funcs:
             raise error_at(f"Func {symbol.name} has no algorithm", symbol.place, "TIR1202")
     return funcs
 
 
-def _defined(symbols: Mapping[str, Symbol], statement: Definition) -> Func:
+def _define(symbols: Mapping[str, Symbol], statement: Definition) -> Func:
     _expect(symbols, statement.name, ("Func",), statement.place)
     for label in statement.labels:
         _expect(symbols, label, ("Var", "RVar"), statement.place)
         if statement.labels.count(label) > 1:
             message = f"{label} is two dimensions of {statement.name}"
             raise error_at(message, statement.place, "TIR1203")
-    value = _resolved(symbols, statement.value)
+    value = _resolve(symbols, statement.value)
     return Func(statement.name, statement.labels, value, statement.place)
 
 
@@ -145,10 +145,10 @@ def _expect(
         raise error_at(message, place, "TIR1202")
 
 
-def _resolved(symbols: Mapping[str, Symbol], node: Node) -> Node:
+def _resolve(symbols: Mapping[str, Symbol], node: Node) -> Node:
     """`node` with names told apart. Raises CompilationError."""
     if isinstance(node, Label):
-        return _named(symbols, node)
+        return _resolve_label(symbols, node)
     if isinstance(node, Access):
         _expect(symbols, node.name, ("In", "Func"), node.place)
         for label in node.labels:
@@ -161,10 +161,10 @@ def _resolved(symbols: Mapping[str, Symbol], node: Node) -> Node:
     if isinstance(node, Reshape):
         for label in filter(None, node.shape):
             _expect(symbols, label, ("Var", "RVar"), node.place)
-    return with_operands(node, [_resolved(symbols, n) for n in node.operands])
+    return with_operands(node, [_resolve(symbols, n) for n in node.operands])
 
 
-def _named(symbols: Mapping[str, Symbol], node: Label) -> Node:
+def _resolve_label(symbols: Mapping[str, Symbol], node: Label) -> Node:
     if node.name == "inf" and node.name not in symbols:
         return Number(math.inf, place=node.place)
     _expect(symbols, node.name, ("SIn", "Var", "RVar"), node.place)
@@ -195,7 +195,7 @@ def _check_ranks(defined: Definitions) -> None:
                 raise error_at(message, access.place, "TIR1203")
 
 
-def ordered(defined: Definitions) -> tuple[Func, ...]:
+def topological_order(defined: Definitions) -> tuple[Func, ...]:
     """Funcs, each after those it depends on. Raises CompilationError where there is a circle."""
     done: dict[str, Func] = {}
     entered: dict[str, None] = {}

@@ -90,7 +90,7 @@ class Call(Node):
 
 @attrs.frozen(cache_hash=True)
 class Part:
-    """The piece of a reduction that one block works on: `size` positions from `size` times the
+    """The part of a reduction that one block works on: `size` positions from `size` times the
     position along `label`."""
 
     label: str

@@ -12,7 +12,7 @@ import attrs
 
 from tileir.builder import Expr
 from tileir.frontends.decoupled import evaluate as rules, values
-from tileir.frontends.decoupled.causal_skip import needed
+from tileir.frontends.decoupled.causal_skip import needed_positions
 from tileir.frontends.decoupled.kernel import Env, Kernel
 from tileir.frontends.decoupled.nodes import Reduction
 from tileir.frontends.decoupled.online_members import (
@@ -50,12 +50,12 @@ def evaluate_together(k: Kernel, node: Reduction, env: Env) -> Tile:
         whole, parts = _constant(k, member, one), _constant(k, member, (*one, *member.partials))
         member.total = k.b.var(whole if member.slack else parts, name=member.node.op)
         member.top = k.b.var(parts, name="top") if member.slack else None
-    end = needed(k, [(member.node, member.env) for member in members])
+    end = needed_positions(k, [(member.node, member.env) for member in members])
     with positions(k.b, attrs.evolve(walk, end=end), k.stages) as place, k.scope():
         for member in members:
             _advance(k, member, {**member.env, node.label: place})
     for member in members:
-        k.remember(member.key, _finished(k, member))
+        k.remember(member.key, _finish(k, member))
     result = k.recall(k.key(node, env))
     assert result is not None
     return result
@@ -74,14 +74,14 @@ def _advance(k: Kernel, member: Member, env: Env) -> None:
     """One step of one reduction."""
     node = member.node
     factors = [_rescale_factor(k, leader, growth) for leader, growth in member.growths]
-    scaled = _scaled(k, member.total.get(), member.held, factors)
+    scaled = _rescale(k, member.total.get(), member.step_axes, factors)
     kinds = tuple(k.kind(v) for v in node.values)
     if rules.is_dot(k, node, env, kinds):
         new = rules.product(k, node, env, kinds, scaled)
     elif member.slack:
-        new = _raised(k, member, _part(k, member, env))
+        new = _raise_level(k, member, _part(k, member, env))
     else:
-        new = rules.combined(k, node.op, scaled, _part(k, member, env))
+        new = rules.combine(k, node.op, scaled, _part(k, member, env))
     if member.leads and not member.slack:
         member.step = Tile(new - member.total.get(), member.axes)
     member.total.set(new)
@@ -91,9 +91,9 @@ def _advance(k: Kernel, member: Member, env: Env) -> None:
 
 def _part(k: Kernel, member: Member, env: Env) -> Expr:
     """What a step adds to a reduction."""
-    result = rules.collapsed(k, member.node, *_term(k, member, env))
+    result = rules.collapse(k, member.node, *_term(k, member, env))
     shape = (*(env[a].extent for a in member.axes), *member.partials)
-    return spread(result, member.held, shape, k.b)
+    return spread(result, member.step_axes, shape, k.b)
 
 
 def _partial_counts(
@@ -127,13 +127,13 @@ def _term(k: Kernel, member: Member, env: Env) -> tuple[Tile, bool]:
     return Tile(cut, (*result.axes, PARTS)), left
 
 
-def _raised(k: Kernel, member: Member, part: Expr) -> Expr:
+def _raise_level(k: Kernel, member: Member, part: Expr) -> Expr:
     """What exponents are relative to from here on: the largest of this step, or the level before
     where nothing passes it by so much that sums overflow. Where numbers are not comparable the
     maximum itself is not, which all is relative to in the end."""
     assert member.slack is not None
     exponent, old = member.slack.exponent(k), member.total.get()
-    member.top.set(rules.combined(k, member.node.op, member.top.get(), part))
+    member.top.set(rules.combine(k, member.node.op, member.top.get(), part))
     highest = part.reduce(len(member.axes), "fmaxnum") if member.partials else part
     reach = values.binary(k.b, "/", _SLACK, abs(exponent), fast=True)
     passed = highest > old + reach
@@ -155,7 +155,7 @@ def _slack(k: Kernel, member: Member, members: list[Member]) -> RescaleFactor | 
     return first if isinstance(first.shift.item, Expr) or first.shift.item else None
 
 
-def _finished(k: Kernel, member: Member) -> Tile:
+def _finish(k: Kernel, member: Member) -> Tile:
     """The value of a reduction after the pass: relative to maxima, not to levels."""
     if member.slack:
         return Tile(_whole(member, member.top.get(), "fmaximum"), member.axes)
@@ -163,7 +163,7 @@ def _finished(k: Kernel, member: Member) -> Tile:
     factors = [
         growth.factor(k, _left(k, leader)) for leader, growth in member.growths if leader.slack
     ]
-    return Tile(_scaled(k, total, member.axes, factors), member.axes)
+    return Tile(_rescale(k, total, member.axes, factors), member.axes)
 
 
 def _whole(member: Member, parts: Expr, combine: str) -> Expr:
@@ -183,11 +183,11 @@ def _rescale_factor(k: Kernel, leader: Member, growth: RescaleFactor) -> Tile:
     """What a reduction that grows with `leader` is multiplied by in this step."""
     assert leader.step is not None
     if leader.slack:
-        return leader.step.renamed(growth.names)
+        return leader.step.rename(growth.names)
     return growth.factor(k, leader.step)
 
 
-def _scaled(k: Kernel, total: Expr, axes_of_total: tuple[str, ...], factors: list[Tile]) -> Expr:
+def _rescale(k: Kernel, total: Expr, axes_of_total: tuple[str, ...], factors: list[Tile]) -> Expr:
     """A total with axes `held`, for maxima that have grown since."""
     result: Tile | None = None
     for factor in factors:

@@ -33,17 +33,17 @@ class RescaleFactor:
     shift: Tile
     names: dict[str, str]
 
-    def renamed(self, names: dict[str, str]) -> RescaleFactor:
+    def rename(self, names: dict[str, str]) -> RescaleFactor:
         """With axes called otherwise."""
         return RescaleFactor(
             self.call,
-            self.shift.renamed(names),
+            self.shift.rename(names),
             {a: names.get(n, n) for a, n in self.names.items()},
         )
 
     def factor(self, k: Kernel, step: Tile) -> Tile:
         """The factor for a step of the maximum."""
-        step = step.renamed(self.names)
+        step = step.rename(self.names)
         axes_of_both = tuple(dict.fromkeys((*self.shift.axes, *step.axes)))
         moved = values.binary(
             k.b, "*", aligned(self.shift, axes_of_both), aligned(step, axes_of_both)
@@ -81,7 +81,7 @@ class Member:
     besides: parts that are joined after the pass."""
 
     @property
-    def held(self) -> tuple[str, ...]:
+    def step_axes(self) -> tuple[str, ...]:
         """The axes of what is joined in each step."""
         return (*self.axes, PARTS) if self.partials else self.axes
 
@@ -89,24 +89,24 @@ class Member:
 def gathered(k: Kernel, node: Reduction, env: Env) -> list[Member]:
     """The reductions over one label that can be formed at one place, each after those it needs."""
     members: dict[Any, Member] = {}
-    for at, inner in formed(k, k.group.root.value, node.label, _cache(k, env)):
+    for at, inner in reductions_over(k, k.group.root.value, node.label, _cache(k, env)):
         _add(k, members, at, inner)
     if k.key(node, env) not in members:
-        for at, inner in formed(k, node, node.label, env):
+        for at, inner in reductions_over(k, node, node.label, env):
             _add(k, members, at, inner)
     return list(members.values())
 
 
-def formed(k: Kernel, node: Node, label: str, env: Env) -> Iterator[tuple[Reduction, Env]]:
+def reductions_over(k: Kernel, node: Node, label: str, env: Env) -> Iterator[tuple[Reduction, Env]]:
     """The reductions over a label that an expression needs and whose other labels stand where `env`
     says, each after those it needs, as often as they are needed."""
     func = reads_member(k, node)
     if func:
         assert isinstance(node, Access)
-        yield from formed(k, func.value, label, inner_env(node, func.labels, env))
+        yield from reductions_over(k, func.value, label, inner_env(node, func.labels, env))
         return
     for operand in node.operands:
-        yield from formed(k, operand, label, env)
+        yield from reductions_over(k, operand, label, env)
     if not isinstance(node, Reduction) or node.label != label:
         return
     if all(n in env for n in k.free(node)):

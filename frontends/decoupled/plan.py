@@ -46,8 +46,8 @@ class Plan:
         the interpreter for kernels that the CPU does not run); into `out`, if it is given. Returns
         the result. Raises LaunchError and what the executor raises."""
         like = next((v for v in bound.values() if hasattr(v, "new_empty")), None)
-        values = {n: _allocated(self.tensors[n], like) for n in self.scratch}
-        values[self.name] = _allocated(self.result, like) if out is None else out
+        values = {n: _allocate(self.tensors[n], like) for n in self.scratch}
+        values[self.name] = _allocate(self.result, like) if out is None else out
         values.update(bound)
         for launch in self.launches:
             machine = executor(on or on_host(self.module, launch.kernel))
@@ -57,8 +57,8 @@ class Plan:
         return values[self.name]
 
 
-def _allocated(tensor: Tensor, like: Any) -> Any:
-    """New memory, beside `like` where that is a tensor of torch."""
+def _allocate(tensor: Tensor, like: Any) -> Any:
+    """New memory, on the device of `like` where that is a tensor of torch."""
     if like is None:
         return np.empty(tensor.shape, tensor.dtype)
     dtype = getattr(sys.modules["torch"], tensor.dtype.name)
@@ -162,7 +162,9 @@ def sizes_of(
         before = len(result)
         for func in funcs:
             for access in accesses(func.value):
-                for label, size in _stated(access.labels, access.name, tensors, shapes, result):
+                for label, size in _stated_sizes(
+                    access.labels, access.name, tensors, shapes, result
+                ):
                     if result.setdefault(label, size) != size:
                         message = f"{label} is {result[label]}, but {size} in {access.name}"
                         raise launch_error(message, access.place)
@@ -194,7 +196,7 @@ def completed(funcs: Sequence[Func], sizes: Mapping[str, int], usual: int) -> di
     }
 
 
-def _stated(
+def _stated_sizes(
     labels: Sequence[str],
     name: str,
     tensors: Mapping[str, Tensor],

@@ -44,7 +44,7 @@ class Program:
         directives = [s for s in result if isinstance(s, Directive)]
         if len(directives) != len(result):
             raise error_at("a schedule is made of scheduling primitives alone", None)
-        return _checked(scheduled(self.definitions, directives))
+        return _check(scheduled(self.definitions, directives))
 
     def unscheduled(self) -> Program:
         """The program without its schedule."""
@@ -131,8 +131,8 @@ class Wrapper:
         def run() -> Any:
             rng = np.random.default_rng(seed)
             arguments = self.arguments(sizes, lambda shape: rng.random(shape, np.float32))
-            said: dict[str, Any] = dict(sizes)
-            result = self(*arguments, on=on, **said)
+            keywords: dict[str, Any] = dict(sizes)
+            result = self(*arguments, on=on, **keywords)
             expected = self.reference(*arguments, **sizes)
             np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
             return result
@@ -199,10 +199,10 @@ class Wrapper:
 def parse(source: str, file: str = "<string>") -> Program:
     """Parse a kernel definition and check its schedule. `file` is the name that errors show. Raises
     CompilationError."""
-    return _checked(definitions(read(source, file)))
+    return _check(definitions(read(source, file)))
 
 
-def _checked(defined: Definitions) -> Program:
+def _check(defined: Definitions) -> Program:
     check(defined)
     return Program(defined)
 

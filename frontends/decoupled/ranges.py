@@ -14,7 +14,7 @@ from tileir.builder import Builder, Expr
 @attrs.frozen(eq=False)
 class Range:
     """Positions along a dimension. `extent` is 0 for one, whose `index` is a scalar; `mask` tells
-    those within the tensor, None where all are; none lies before `first` or after `last`."""
+    those within the tensor, None where all are; none is before `first` or after `last`."""
 
     index: Expr | int
     extent: int = 0
@@ -45,7 +45,7 @@ class Walk:
         return self.step == self.block
 
     @property
-    def ragged(self) -> bool:
+    def is_ragged(self) -> bool:
         """Whether the last block is a part of one."""
         return self.size % self.block != 0
 
@@ -70,7 +70,7 @@ def positions(b: Builder, walk: Walk, stages: int | None) -> Generator[Range]:
             yield Range(first, first=first, last=first)
         else:
             index = first + b.arange(walk.step)
-            exact = not walk.ragged and walk.block % walk.step == 0
+            exact = not walk.is_ragged and walk.block % walk.step == 0
             mask = None if exact else _inside(index, walk, limit)
             yield Range(index, walk.step, mask, first, first + (walk.step - 1))
 
@@ -81,18 +81,18 @@ def at_once(b: Builder, walk: Walk) -> Range:
         return Range(walk.start, first=walk.start, last=walk.start)
     index = walk.start + b.arange(walk.block)
     last = walk.start + (walk.block - 1)
-    mask = index < walk.size if walk.ragged else None
+    mask = index < walk.size if walk.is_ragged else None
     return Range(index, walk.block, mask, walk.start, last)
 
 
 def _limit(b: Builder, walk: Walk) -> Expr | int:
     """Positions of this block."""
-    if not walk.ragged:
+    if not walk.is_ragged:
         return walk.block
     return b.minimum(walk.size - walk.start, walk.block)
 
 
 def _inside(index: Expr, walk: Walk, limit: Expr | int) -> Expr:
     if walk.block % walk.step == 0 or isinstance(walk.start, int):
-        return index < (walk.size if walk.ragged else walk.block)
+        return index < (walk.size if walk.is_ragged else walk.block)
     return index < limit + walk.start

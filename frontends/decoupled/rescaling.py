@@ -35,7 +35,7 @@ def growths(
             continue
         repeated = leader.leads and any(leader is m for m in members[:number])
         if not repeated or member.node.op not in ("rsum", "rdot"):
-            raise _refused(member.node, leader)
+            raise _unsupported_error(member.node, leader)
         growth = Rescaling(k, leader, member.node).of_values(env)
         if growth is not None:
             yield leader, growth
@@ -52,7 +52,7 @@ def _name_of(axis: str, theirs: Env, env: Env) -> str:
     return next((label for label, place in env.items() if place is theirs[axis]), axis)
 
 
-def _refused(node: Node, leader: Member) -> Exception:
+def _unsupported_error(node: Node, leader: Member) -> Exception:
     message = (
         f"online: this depends on the {leader.node.op} at {leader.node.place} in another way than "
         "by a factor exp(c * maximum), and cannot be kept up to date while it changes"
@@ -73,7 +73,7 @@ class Rescaling:
         factors = [self.factor(v, env) for v in self.node.values]
         changed = [f for f in factors if f is not None]
         if len(changed) > 1:
-            raise _refused(self.node, self.leader)
+            raise _unsupported_error(self.node, self.leader)
         return changed[0] if changed else None
 
     def _constant(self, node: Node, env: Env) -> bool:
@@ -95,35 +95,35 @@ class Rescaling:
         access_target = self._through(node, env)
         if access_target:
             result = self.factor(*access_target[0])
-            return result.renamed(access_target[1]) if result else None
+            return result.rename(access_target[1]) if result else None
         if isinstance(node, (Unary, Reshape)):
             return self.factor(node.operands[0], env)
         if isinstance(node, Call) and node.name in ("exp", "exp2"):
-            return self._grown(node, self.shift(node.arguments[0], env), env)
+            return self._of_exponential(node, self.shift(node.arguments[0], env), env)
         if isinstance(node, Call) and node.name == "where":
-            return self._chosen(node, env)
+            return self._of_choice(node, env)
         if isinstance(node, Binary) and node.op == "*":
             return self._alike([n for n in node.operands if not self._constant(n, env)], env, 1)
         if isinstance(node, Binary) and node.op == "/" and self._constant(node.right, env):
             return self.factor(node.left, env)
         if isinstance(node, Reduction) and node.op in ("rsum", "rdot"):
             return self._alike([n for n in node.values if not self._constant(n, env)], env, 1)
-        raise _refused(node, self.leader)
+        raise _unsupported_error(node, self.leader)
 
-    def _chosen(self, node: Call, env: Env) -> RescaleFactor | None:
+    def _of_choice(self, node: Call, env: Env) -> RescaleFactor | None:
         """The factor of a choice between something that changes and 0."""
         condition, *branches = node.arguments
         fixed = [n for n in branches if self._constant(n, env)]
         if not self._constant(condition, env) or any(n != Number(0) for n in fixed):
-            raise _refused(node, self.leader)
+            raise _unsupported_error(node, self.leader)
         return self._alike([n for n in branches if n not in fixed], env)
 
     def _alike(self, nodes: list[Node], env: Env, most: int = 2) -> RescaleFactor | None:
         if len(nodes) > most or (len(nodes) == 2 and nodes[0] != nodes[1]):
-            raise _refused(self.node, self.leader)
+            raise _unsupported_error(self.node, self.leader)
         return self.factor(nodes[0], env)
 
-    def _grown(self, node: Call, shift: Tile, env: Env) -> RescaleFactor:
+    def _of_exponential(self, node: Call, shift: Tile, env: Env) -> RescaleFactor:
         leader = self.leader
         return RescaleFactor(node, shift, {a: _name_of(a, leader.env, env) for a in leader.axes})
 
@@ -135,26 +135,32 @@ class Rescaling:
             return Tile(1)
         access_target = self._through(node, env)
         if access_target:
-            return self.shift(*access_target[0]).renamed(access_target[1])
+            return self.shift(*access_target[0]).rename(access_target[1])
         if isinstance(node, Reshape):
             return self.shift(node.value, env)
         if isinstance(node, Unary):
-            return self._combined(node.op, Tile(0), self.shift(node.value, env))
+            return self._combine_shifts(node.op, Tile(0), self.shift(node.value, env))
         if isinstance(node, Binary) and node.op in "+-":
-            return self._combined(node.op, self.shift(node.left, env), self.shift(node.right, env))
+            return self._combine_shifts(
+                node.op, self.shift(node.left, env), self.shift(node.right, env)
+            )
         if isinstance(node, Binary) and node.op in "*/" and self._constant(node.right, env):
-            return self._combined(node.op, self.shift(node.left, env), self._fixed(node.right, env))
+            return self._combine_shifts(
+                node.op, self.shift(node.left, env), self._invariant(node.right, env)
+            )
         if isinstance(node, Binary) and node.op == "*" and self._constant(node.left, env):
-            return self._combined("*", self._fixed(node.left, env), self.shift(node.right, env))
-        raise _refused(node, self.leader)
+            return self._combine_shifts(
+                "*", self._invariant(node.left, env), self.shift(node.right, env)
+            )
+        raise _unsupported_error(node, self.leader)
 
-    def _fixed(self, node: Node, env: Env) -> Tile:
+    def _invariant(self, node: Node, env: Env) -> Tile:
         """A factor that is one number for all positions of the label."""
         if self.node.label in self.k.free(node):
-            raise _refused(node, self.leader)
+            raise _unsupported_error(node, self.leader)
         return rules.evaluate(self.k, node, env)
 
-    def _combined(self, op: str, left: Tile, right: Tile) -> Tile:
+    def _combine_shifts(self, op: str, left: Tile, right: Tile) -> Tile:
         axes_of_both = tuple(dict.fromkeys((*left.axes, *right.axes)))
         item = values.binary(
             self.k.b, op, aligned(left, axes_of_both), aligned(right, axes_of_both)

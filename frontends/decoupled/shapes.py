@@ -26,7 +26,7 @@ def shape_of(node: Node, shapes: dict[Node, Shape] | None = None) -> Shape:
     return shape
 
 
-def written(shape: Shape) -> str:
+def shape_text(shape: Shape) -> str:
     """As messages and kernel definitions write it."""
     return f"[{', '.join(label or '1' for label in shape)}]"
 
@@ -37,7 +37,7 @@ def broadcast(left: Shape, right: Shape, node: Node) -> Shape:
     padded = [(None,) * (rank - len(s)) + s for s in (left, right)]
     for a, b in zip(*padded, strict=True):
         if a != b and a is not None and b is not None:
-            shapes = f"{written(left)} and {written(right)}"
+            shapes = f"{shape_text(left)} and {shape_text(right)}"
             raise error_at(
                 f"shapes {shapes} do not broadcast: {a} is not {b}", node.place, "TIR1203"
             )
@@ -49,7 +49,9 @@ def _distinct(shape: Shape, node: Node) -> Shape:
     labels = [label for label in shape if label]
     for label in labels:
         if labels.count(label) > 1:
-            raise error_at(f"{label} is two dimensions of {written(shape)}", node.place, "TIR1203")
+            raise error_at(
+                f"{label} is two dimensions of {shape_text(shape)}", node.place, "TIR1203"
+            )
     return shape
 
 
@@ -89,13 +91,13 @@ def _reduction(node: Reduction, shape: Callable[[Node], Shape]) -> Shape:
         return _dot(node, *(shape(v) for v in node.values))
     result = shape(node.values[0])
     if node.label not in result:
-        message = f"{node.label} is no dimension of {written(result)}, which is reduced"
+        message = f"{node.label} is no dimension of {shape_text(result)}, which is reduced"
         raise error_at(message, node.place, "TIR1203")
     return tuple(label for label in result if label != node.label)
 
 
 def _dot(node: Reduction, left: Shape, right: Shape) -> Shape:
-    shapes = f"{written(left)} and {written(right)}"
+    shapes = f"{shape_text(left)} and {shape_text(right)}"
     if len(left) < 2 or len(right) < 2:
         raise error_at(f"a matmul is of two matrices, not {shapes}", node.place, "TIR1203")
     if left[-1] != node.label or right[-2] != node.label:
@@ -108,18 +110,18 @@ def _dot(node: Reduction, left: Shape, right: Shape) -> Shape:
 def _reshape(node: Reshape, shape: Callable[[Node], Shape]) -> Shape:
     old = shape(node.value)
     if sorted(filter(None, old)) != sorted(filter(None, node.shape)):
-        message = f"{written(old)} has not as many elements as {written(node.shape)}"
+        message = f"{shape_text(old)} has not as many elements as {shape_text(node.shape)}"
         raise error_at(message, node.place, "TIR1203")
-    if list(filter(None, old)) != list(filter(None, node.shape)) and not _stored(node.value):
+    if list(filter(None, old)) != list(filter(None, node.shape)) and not _is_stored(node.value):
         message = (
-            f"reshape of {written(old)} to {written(node.shape)} moves elements, which it does for "
-            "a tensor, not for an expression: make it a Func first"
+            f"reshape of {shape_text(old)} to {shape_text(node.shape)} moves elements, which it "
+            "does for a tensor, not for an expression: make it a Func first"
         )
         raise error_at(message, node.place, "TIR1203")
     return node.shape
 
 
-def _stored(node: Node) -> bool:
+def _is_stored(node: Node) -> bool:
     return isinstance(node, Access)
 
 
@@ -163,5 +165,5 @@ def check_result(value: Node, labels: tuple[str, ...], shapes: dict[Node, Shape]
     except CompilationError:
         fits = False
     if not fits:
-        message = f"an expression of shape {written(shape)} does not define {written(labels)}"
+        message = f"an expression of shape {shape_text(shape)} does not define {shape_text(labels)}"
         raise error_at(message, value.place, "TIR1203")

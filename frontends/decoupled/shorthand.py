@@ -12,7 +12,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from tileir.frontends.decoupled.errors import malformed
+from tileir.frontends.decoupled.errors import template_error
 from tileir.frontends.decoupled.model import Definitions
 from tileir.frontends.decoupled.schedule import Schedule
 
@@ -38,7 +38,7 @@ def expand(text: str) -> str:
         elif func := _FUNC.match(item):
             lines += [f"{func[1]}.{p};" for token in _TOKENS.findall(func[2]) for p in _one(token)]
         else:
-            raise malformed(f"`{item.strip()}` is neither `f = ...` nor `g @ f.x`")
+            raise template_error(f"`{item.strip()}` is neither `f = ...` nor `g @ f.x`")
     return "\n".join(lines)
 
 
@@ -46,7 +46,7 @@ def _one(token: str) -> Iterator[str]:
     """The primitives of one word."""
     if sizes := _SIZES.match(token):
         if sizes[2] is None and sizes[3] is None:
-            raise malformed(f"`{token}` has neither a block nor a tensor size")
+            raise template_error(f"`{token}` has neither a block nor a tensor size")
         if sizes[2] is not None:
             yield f"block({sizes[1]}:{sizes[2]})"
         if sizes[3] is not None:
@@ -56,7 +56,7 @@ def _one(token: str) -> Iterator[str]:
     elif primitive := _PRIMITIVE.match(token):
         yield f"{primitive[1].strip()}({primitive[2]})"
     else:
-        raise malformed(f"`{token}` is no part of a schedule")
+        raise template_error(f"`{token}` is no part of a schedule")
 
 
 def shorten(definitions: Definitions) -> str:
@@ -94,13 +94,13 @@ def _words(schedule: Schedule) -> list[str]:
 
 def choices(template: str) -> Iterator[str]:
     """Every shorthand that a template stands for. Raises CompilationError for over a million."""
-    pieces = _CHOICE.split(template)
-    options = [[o.strip() for o in piece.split("|")] for piece in pieces[1::2]]
+    parts = _CHOICE.split(template)
+    options = [[o.strip() for o in part.split("|")] for part in parts[1::2]]
     count = 1
     for option in options:
         count *= len(option)
     if count > _MOST:
-        raise malformed(f"the template stands for {count} schedules")
+        raise template_error(f"the template stands for {count} schedules")
     for chosen in itertools.product(*options):
         filled = [*chosen, ""]
-        yield "".join(text + choice for text, choice in zip(pieces[::2], filled, strict=True))
+        yield "".join(text + choice for text, choice in zip(parts[::2], filled, strict=True))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from tileir.frontends.decoupled.fusion import Group, needed
+from tileir.frontends.decoupled.fusion import Group, dependencies
 from tileir.frontends.decoupled.model import Func, with_operands
 from tileir.frontends.decoupled.nodes import (
     Access,
@@ -66,8 +66,8 @@ def _cut(
         return
     funcs: list[Func] = []
 
-    def replaced(node: Node) -> Node:
-        inner = with_operands(node, [replaced(n) for n in node.operands])
+    def replace(node: Node) -> Node:
+        inner = with_operands(node, [replace(n) for n in node.operands])
         if not isinstance(inner, Reduction) or inner.label != label:
             return inner
         shape = shape_of(inner, shapes)
@@ -78,14 +78,14 @@ def _cut(
         joined = Reduction("rsum" if inner.op == "rdot" else inner.op, (access,), part.label)
         return joined if None not in shape else Reshape(joined, shape)
 
-    value = replaced(root.value)
+    value = replace(root.value)
     for partial in funcs:
-        yield Group(partial, needed(partial, own.members), inline=True)
+        yield Group(partial, dependencies(partial, own.members), inline=True)
     schedule = _without(root, label, value).schedule
     tensors = {**schedule.tensors, part.label: 0}
     joining = attrs.evolve(schedule, tensors=tensors)
     joined = attrs.evolve(root, value=value, schedule=joining)
-    yield attrs.evolve(own, root=joined, members=needed(joined, own.members))
+    yield attrs.evolve(own, root=joined, members=dependencies(joined, own.members))
 
 
 def _partial(root: Func, node: Reduction, part: Part, shape: Shape, number: int) -> Func:

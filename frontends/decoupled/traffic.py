@@ -1,4 +1,4 @@
-"""What a kernel does under its schedule: tiles, repetitions, bytes, values held."""
+"""What a kernel does under its schedule: tiles, repetitions, bytes, live values."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Use:
 
 @attrs.define
 class Uses:
-    """All of a kernel; and what was found of them for the tiles of a schedule, which schedules
+    """All of a kernel; and what was computed of them for the tiles of a schedule, which schedules
     share that differ in warps or orders."""
 
     all: tuple[Use, ...]
-    found: dict[Any, dict[str, Any]] = attrs.field(factory=dict)
+    cache: dict[Any, dict[str, Any]] = attrs.field(factory=dict)
 
 
 def uses_of(group: Group, shapes: dict[Node, Shape]) -> Uses:
@@ -108,7 +108,7 @@ class Work:
     _steps: tuple[int, ...] = attrs.field(init=False)
     _blocks: dict[str, int] = attrs.field(init=False)
     _stated: dict[str, int] = attrs.field(init=False)
-    _found: dict[str, Any] = attrs.field(init=False)
+    _cache: dict[str, Any] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         blocks = self.group.root.schedule.blocks
@@ -127,13 +127,13 @@ class Work:
             self.share = sum(self._steps) / (len(self._steps) * full)
         sizes, blocks, stated = (tuple(x.items()) for x in (self.sizes, self._blocks, self._stated))
         key = self.group.root.name, sizes, blocks, stated, self.schedule.online, self.limit
-        self._found = self.uses.found.setdefault(key, {})
+        self._cache = self.uses.cache.setdefault(key, {})
 
     def _once(self, name: str, make: Callable[[], T]) -> T:
         """What depends on tiles alone."""
-        if name not in self._found:
-            self._found[name] = make()
-        return self._found[name]
+        if name not in self._cache:
+            self._cache[name] = make()
+        return self._cache[name]
 
     # What the schedule makes of a label -------------------------------------------------------
 

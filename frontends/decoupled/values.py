@@ -25,7 +25,7 @@ class Tile:
     axes: tuple[str, ...] = ()
     zeroed: frozenset[str] = frozenset()
 
-    def renamed(self, names: dict[str, str]) -> Tile:
+    def rename(self, names: dict[str, str]) -> Tile:
         """With axes called otherwise."""
         if all(names.get(a, a) == a for a in self.axes):
             return self

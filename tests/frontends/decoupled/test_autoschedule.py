@@ -9,7 +9,7 @@ import pytest
 
 from tileir.builder import F16, F32
 from tileir.frontends.decoupled import Tensor, parse
-from tileir.frontends.decoupled.autoschedule import autoschedule, estimated as alone
+from tileir.frontends.decoupled.autoschedule import autoschedule, estimate_seconds as alone
 from tileir.frontends.decoupled.cost_model import estimate
 from tileir.frontends.decoupled.explore import space
 from tileir.frontends.decoupled.fusion import group

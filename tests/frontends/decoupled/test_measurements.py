@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tileir.frontends.decoupled import parse
-from tileir.frontends.decoupled.autoschedule import autoschedule, estimated
+from tileir.frontends.decoupled.autoschedule import autoschedule, estimate_seconds
 from tileir.frontends.decoupled.shorthand import expand
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
@@ -47,7 +47,10 @@ def test_what_the_model_ranks_first_is_as_good_as_the_fastest(key: str, line: An
     algorithm, measured = KNOWN[key], line["microseconds"]
     bare = parse(algorithm.source).scheduled(f"{algorithm.target}.compile();")
     ranked = sorted(
-        (estimated(bare.scheduled(expand(text)), algorithm.inputs, types=algorithm.types), name)
+        (
+            estimate_seconds(bare.scheduled(expand(text)), algorithm.inputs, types=algorithm.types),
+            name,
+        )
         for name, text in line["schedules"].items()
         if name in measured
     )

@@ -10,8 +10,8 @@ import pytest
 
 from tileir.builder import F16
 from tileir.frontends.decoupled import Tensor, parse
-from tileir.frontends.decoupled.autoschedule import autoschedule, estimated
-from tileir.frontends.decoupled.cache_reuse import Touched, read_again
+from tileir.frontends.decoupled.autoschedule import autoschedule, estimate_seconds
+from tileir.frontends.decoupled.cache_reuse import Touched, reread_bytes
 from tileir.frontends.decoupled.fusion import group
 from tileir.frontends.decoupled.grid import levels
 from tileir.frontends.decoupled.load_balance import (
@@ -145,15 +145,15 @@ def test_what_others_displaced_is_read_again() -> None:
     heads_first = order_of(6, 4, Split("h"), Split("m"))
     for at_once in (1, 2, 3):
         passed_between = 6 * 110.0
-        assert read_again(heads_first, (keys, results), at_once, 400.0) == 0
-        assert read_again(rows_first, (keys, results), at_once, passed_between) == 0
-        again = read_again(rows_first, (keys, results), at_once, passed_between - 1)
+        assert reread_bytes(heads_first, (keys, results), at_once, 400.0) == 0
+        assert reread_bytes(rows_first, (keys, results), at_once, passed_between) == 0
+        again = reread_bytes(rows_first, (keys, results), at_once, passed_between - 1)
         assert again == 3 * 6 * 100.0
 
 
 def test_what_runs_at_once_reads_once() -> None:
     order = order_of(6, 4, Split("m"), Split("h"))
-    assert read_again(order, (Touched(("h",), 100.0),), 24, 0.0) == 0
+    assert reread_bytes(order, (Touched(("h",), 100.0),), 24, 0.0) == 0
 
 
 # What is chosen -----------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def test_estimates_of_orders_are_to_each_other_as_times_are(sizes: tuple[int, in
     bare, given, measured = CAUSAL, tensors(*sizes), MEASURED[sizes]
     types = {"attention": "float16"}
     found = {
-        order: estimated(
+        order: estimate_seconds(
             bare.scheduled(expand(f"{FUSED}{TILES} map({order}) reverse(m)")), given, types=types
         )
         for order in measured
@@ -201,7 +201,7 @@ def test_what_schedules_share_of_a_search_is_what_each_has_alone() -> None:
     found = autoschedule(CAUSAL, tensors(24, 1024), types=types, count=60)
     assert len({re.sub(r" w\d.*", "", one.schedule) for one in found}) > 10
     for one in found:
-        alone = estimated(one.program, tensors(24, 1024), types=types)
+        alone = estimate_seconds(one.program, tensors(24, 1024), types=types)
         assert one.seconds == pytest.approx(alone, rel=1e-12)
 
 
