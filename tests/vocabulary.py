@@ -147,7 +147,6 @@ ALLOWED = (
     Allowed("product", "tileir/ops/floats.py", ".", "products of numbers"),
     Allowed("product", "tileir/ops/math.py", ".", "products of numbers"),
     Allowed("slot", "*", "stack slots?", "stack slots of LLVM's register allocator"),
-    Allowed("product", "*", "product-loop", "a statement of the generated programs"),
     Allowed("slot", "*", r"__slots__|^slots$|slots=(True|False)|weakref_slot", "slots of a class"),
     Allowed("factor", "tileir/analysis/polynomial.py", ".", "coefficients of a polynomial"),
     Allowed("factor", "tileir/ops/warpgroup.py", ".", "the multiplier of an accumulator"),
