@@ -5,6 +5,7 @@ these LLVM and the assembler end the process or make hundreds of megabytes."""
 from __future__ import annotations
 
 from tileir import limits
+from tileir.backend.stage import has_op
 from tileir.backend.target import Target
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Global, Module
@@ -36,15 +37,8 @@ def needs_legalization(module: Module, kernel: str) -> bool:
         len(module.functions) > 1
         or function.is_declaration
         or any(isinstance(p.type, Descriptor) for p in function.parameters)
-        or any(map(_is_illegal, function.ops))
-    )
-
-
-def _is_illegal(op: Op) -> bool:
-    return (
-        op.predicate is not None
-        or op.mnemonic in ("call", "gpu.role", "psi")
-        or may_be_expanded(op.mnemonic)
+        or has_op(function, "call", "gpu.role", "psi")
+        or any(op.predicate is not None or may_be_expanded(op.mnemonic) for op in function.ops)
     )
 
 

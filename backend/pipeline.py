@@ -19,6 +19,7 @@ from tileir.backend.target import Target
 from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
+from tileir.ops.memory import Load, Store
 from tileir.passmanager.registry import PassResult
 from tileir.types import Tile, shape_of
 from tileir.verify.declarations import RESERVED
@@ -409,7 +410,7 @@ def _may_have_hazards(function: Function, context: Any) -> bool:
     a store."""
     touching = [op for op in function.ops if op.effects & _ORDERED or op.shared is not None]
     for op in touching:
-        plain = op.mnemonic in ("load", "store") and not op.effects & Effects.SYNC
+        plain = isinstance(op, (Load, Store)) and not op.effects & Effects.SYNC
         if not plain or op.shared is not None:
             return True
     defining, parameters = definitions(function), {p.value for p in function.parameters}

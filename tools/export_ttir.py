@@ -27,8 +27,8 @@ def execute(options: argparse.Namespace) -> int:
     module = read_module(options.file)
     if options.effects:
         kernels = (f for f in module.functions.values() if f.kernel)
-        found = {f.name: argument_effects(f) for f in kernels}
-        text = json.dumps(found, indent=1) + "\n"
+        effects = {f.name: argument_effects(f) for f in kernels}
+        text = json.dumps(effects, indent=1) + "\n"
     else:
         text = export(module, options.release)
     write_file(options.output, text.encode())

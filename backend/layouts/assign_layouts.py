@@ -24,6 +24,7 @@ from tileir.backend.layouts.shape_ops import (
     operand_layout,
     operand_layout_of,
 )
+from tileir.backend.stage import has_op
 from tileir.effects import Effects
 from tileir.field import FieldKind, Successor
 from tileir.ir import Block, Function
@@ -310,7 +311,7 @@ class _Assignment:
 
 
 def _dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
-    if not any(op.mnemonic in ("dot", "gpu.wgmma_wait") for op in function.ops):
+    if not has_op(function, "dot", "gpu.wgmma_wait"):
         return DotLayoutMap({}, {}, {})
     from tileir.backend.layouts.dot_layouts import dot_layouts_of
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import tileir
-from tileir import textual
 from tileir.backend import compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
 from tileir.builder import F16, F32, I32, I64, Builder, pointer, tile
@@ -139,19 +138,6 @@ def test_threads_beyond_a_tile_store_once():
     with b.kernel("k", x=pointer(I32)) as (x,):
         b.atomic_rmw(x, 1, op="add")
     check(b.module(), 3, [np.zeros(1, np.int32)], num_warps=4)
-
-
-def test_what_has_no_lowering_is_refused_at_its_line():
-    text = """tir 1.0
-define kernel void @k(i8 %x) {
-entry:
-  %y = inline_asm i8 %x {text = "not.b32 $0, $1;", constraints = "=r,r", pack = 4}
-  ret
-}
-"""
-    with pytest.raises(tileir.TileirError) as caught:
-        compile_kernel(textual.parse(text), "sm_90", {"permit": ("inline_asm",)})
-    assert caught.value.code == "TIR0706" and caught.value.line == 4
 
 
 @pytest.mark.parametrize(

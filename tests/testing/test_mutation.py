@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import signal
 import subprocess
 import sys
@@ -82,21 +81,19 @@ def test_a_change_is_noticed_by_a_test_that_looks(tmp_path: Path) -> None:
     assert attempt(None, ROOT, [str(slow)], 1).status == "timeout"
 
 
-def test_modules_of_tests_are_imported_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_modules_of_tests_are_reloaded(tmp_path: Path) -> None:
     """Modules of the project that other tests imported hold objects of the unchanged tileir."""
-    (tmp_path / "helpers").mkdir()
-    (tmp_path / "helpers" / "kept.py").write_text("from tileir.effects import Effects\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    importlib.import_module("helpers.kept")
+    (tmp_path / "kept.py").write_text("from tileir.effects import Effects\n")
     test = tmp_path / "test_kept.py"
     test.write_text(
-        "def test():\n    from helpers import kept\n    from tileir.effects import Effects\n"
+        "def test():\n    import kept\n    from tileir.effects import Effects\n"
         "    assert kept.Effects is Effects\n"
     )
-    assert attempt(None, tmp_path, [str(test)], 600).status == "survived"
-    del sys.modules["helpers"], sys.modules["helpers.kept"]
+    run = "import sys\nfrom pathlib import Path\nfrom tileir.testing.mutation.fork import attempt\n"
+    run += "sys.path.insert(0, sys.argv[1])\nimport kept\n"
+    run += "print(attempt(None, Path(sys.argv[1]), [sys.argv[2]], 600).status)"
+    command = [sys.executable, "-c", run, str(tmp_path), str(test)]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "survived\n"
 
 
 @pytest.mark.sampled(1)

@@ -86,8 +86,8 @@ fill:
   %no.template = icmp eq ptr %template, null
   br i1 %no.template, label %each, label %copy
 copy:
-  %words = field %Entry %e, words
-  %bytes = shl i64 %words, 3
+  %size = field %Entry %e, words
+  %bytes = shl i64 %size, 3
   call void @llvm.memcpy.p0.p0.i64(ptr %values, ptr %template, i64 %bytes, i1 false)
   br label %each
 each:

@@ -154,9 +154,9 @@ class FunctionPrinter:
         if not text:
             return []
         lines, self.before = self.before, []
-        return lines + self._defined(op, text)
+        return lines + self._with_results(op, text)
 
-    def _defined(self, op: Op, text: str) -> list[str]:
+    def _with_results(self, op: Op, text: str) -> list[str]:
         """An op with its results."""
         if op.mnemonic in ("reduce", "scan") and len(op.results) > 1:  # `%4:2 = `
             left = f"%{len(self.names)}"

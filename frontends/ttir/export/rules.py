@@ -154,7 +154,7 @@ def _cast(p: FunctionPrinter, op: Any) -> str:
 
 
 @rule(*_POINTER_CASTS, "splat", "broadcast", "unsplat", "reshape", "split")
-def _moved(p: FunctionPrinter, op: Any) -> str:
+def _move(p: FunctionPrinter, op: Any) -> str:
     name = _POINTER_CASTS.get(op.mnemonic, f"tt.{op.mnemonic}")
     if op.mnemonic == "unsplat" and p.newer < (3, 6):
         raise p.fail(f"Triton {p.release} has no op for unsplat")
@@ -396,7 +396,7 @@ def _dot_scaled(p: FunctionPrinter, op: Any) -> str:
 
 
 @rule("reduce", "scan")
-def _combined(p: FunctionPrinter, op: Any) -> str:
+def _combine(p: FunctionPrinter, op: Any) -> str:
     """The region of a combiner: an op, or the body of a function of one block."""
     count = len(op.values)
     kinds = [p.type(element_of(x.type)) for x in op.values]

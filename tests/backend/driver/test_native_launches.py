@@ -196,4 +196,4 @@ def test_threads_launch_kernels_with_maps(cuda):
     assert len(launched) == 1200
     for _, _, _, _, _, words, maps, native in launched:
         assert native
-        assert maps == [expected_bytes(m, ELEMENT_TYPES) for m in host.resolved(words)]
+        assert maps == [expected_bytes(m, ELEMENT_TYPES) for m in host.map_values(words)]
