@@ -14,6 +14,7 @@ from tileir.builder import Builder, Expr
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RegionReader, rule
 from tileir.frontends.ttir.nodes import Region, Section, Statement
+from tileir.frontends.ttir.types import value_type
 from tileir.types import I1, Pointer, Scalar, Type, shape_of, tile
 
 _DIVISIONS = frozenset({
@@ -160,7 +161,7 @@ class _Tiles(RegionReader):
         if self.guarded and s.name in _DIVISIONS:
             raise UnsupportedStatement(f"{s.name} for some elements only is not read here")
         types = (
-            [_tile_type(t, self.shape) for t in kinds]
+            [_tile_type(value_type(t), self.shape) for t in kinds]
             for kinds in (s.operand_types, s.result_types)
         )
         operand_types, result_types = types

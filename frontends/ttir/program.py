@@ -20,8 +20,8 @@ from tileir.frontends.ttir.lexer import tokens
 from tileir.frontends.ttir.locations import Locations
 from tileir.frontends.ttir.nodes import Function, Region
 from tileir.frontends.ttir.reading import Reader
-from tileir.frontends.ttir.types import BlockPointerType, Stated
-from tileir.types import Pointer
+from tileir.frontends.ttir.types import BlockPointerType, value_type
+from tileir.types import Pointer, Type
 
 __all__ = ["read"]
 
@@ -134,15 +134,16 @@ def _define(
 ) -> None:
     names = [_plain(name) for name, _, _ in function.parameters]
     parameters = {
-        name: _parameter(kind, promises)
+        name: _parameter(value_type(kind), promises)
         for name, (_, kind, promises) in zip(names, function.parameters, strict=True)
     }
+    results = [value_type(kind) for kind in function.results]
     place = function.source or function.place
     with b.at_location(place):
         if function.public:
             opened = b.kernel(function.name, **parameters)
         else:
-            opened = b.function(function.name, function.results, **parameters)
+            opened = b.function(function.name, results, **parameters)
         try:
             with opened as values:
                 if function.public and options:
@@ -158,7 +159,7 @@ def _plain(name: str) -> str:
     return name.removeprefix("%")
 
 
-def _parameter(kind: Stated, promises: dict[str, Any]) -> Any:
+def _parameter(kind: Type, promises: dict[str, Any]) -> Any:
     divisor = promises.get("tt.divisibility", 1)
     if not isinstance(divisor, int) or divisor <= 1:
         return kind

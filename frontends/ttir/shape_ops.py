@@ -9,6 +9,7 @@ from tileir.frontends.ttir.arithmetic import add_hints
 from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RULES, RegionReader, rule
 from tileir.frontends.ttir.nodes import Statement
+from tileir.frontends.ttir.types import value_type
 from tileir.types import F8E8M0, F32, I8, Scalar, element_of, shape_of, tile
 
 
@@ -186,7 +187,8 @@ def _inline_asm(f: RegionReader, s: Statement) -> Any:
     if text.startswith("griddepcontrol.") and not s.operands:
         return _dependency(f, s, text)
     return f.b.inline_asm(
-        s.result_types, f.operands(s), text=text, constraints=str(s.options["constraints"]),
+        [value_type(t) for t in s.result_types], f.operands(s), text=text,
+        constraints=str(s.options["constraints"]),
         pure=bool(s.options.get("pure", False)), pack=s.integer("packed_element", 1),
     )  # fmt: skip
 

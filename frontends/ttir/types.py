@@ -39,6 +39,13 @@ Stated: TypeAlias = Type | BlockPointerType
 """A type that a text states."""
 
 
+def value_type(kind: Stated) -> Type:
+    """The type, where values of the IR have it. Raises UnsupportedStatement."""
+    if isinstance(kind, BlockPointerType):
+        raise UnsupportedStatement(f"{kind} is not read here")
+    return kind
+
+
 @cache
 def block_pointer_type(block: Tile) -> BlockPointerType:
     """The type of pointers to such blocks, one object for each."""
