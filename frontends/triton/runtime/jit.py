@@ -193,7 +193,7 @@ class JITFunction(KernelInterface):
         with _resources():
             return _launched(launch)
 
-    def prepared(
+    def prepare(
         self, *arguments: Any, grid: Any, on: str | None = None, **named: Any
     ) -> PreparedLaunch:
         """What `run` would launch. Raises CompilationError and LaunchError."""
