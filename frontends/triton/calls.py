@@ -16,7 +16,7 @@ from tileir.frontends.triton.language import control, debugging
 from tileir.frontends.triton.language.builtin import Builtin
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.statements import run
-from tileir.frontends.triton.tensor import described, is_number, of
+from tileir.frontends.triton.tensor import describe, is_number, of
 
 _CONVERSIONS = {float: dtypes.float32, int: dtypes.int32, bool: dtypes.int1}
 """Python's types called on tensors."""
@@ -67,7 +67,7 @@ def call(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any
     if function is builtins.print:
         return _language(frame, debugging.print_, arguments, named)
     if not callable(function):
-        raise KernelError(f"{described(function)} is not a function", "TIR1003")
+        raise KernelError(f"{describe(function)} is not a function", "TIR1003")
     if function in _STEERING:
         return _python(_STEERING[function], arguments, named)
     if _is_named_tuple(function):
@@ -91,7 +91,7 @@ def _language(frame: Frame, function: Builtin, arguments: list[Any], named: dict
 
 
 def _argument_error(function: Builtin, arguments: list[Any]) -> KernelError:
-    shown = ", ".join(map(described, arguments))
+    shown = ", ".join(map(describe, arguments))
     return KernelError(f"tl.{function.name} does not take ({shown})", "TIR1003")
 
 

@@ -24,7 +24,7 @@ from tileir.frontends.triton.language.memory import (
 )
 from tileir.frontends.triton.names import to_tensors
 from tileir.frontends.triton.source import Source
-from tileir.frontends.triton.tensor import Tensor, described
+from tileir.frontends.triton.tensor import Tensor, describe
 
 BINARY: dict[type[ast.operator], tuple[Callable[..., Any], Callable[..., Any]]] = {
     ast.Add: (operator.add, semantic.add),
@@ -100,7 +100,7 @@ def _tuple(frame: Frame, node: ast.Tuple | ast.List) -> Any:
         if isinstance(item, ast.Starred):
             several = evaluate(frame, item.value)
             if not isinstance(several, (tuple, list)):
-                raise KernelError(f"`*` unpacks tuples, not {described(several)}", "TIR1003")
+                raise KernelError(f"`*` unpacks tuples, not {describe(several)}", "TIR1003")
             result.extend(several)
         else:
             result.append(evaluate(frame, item))
@@ -289,7 +289,7 @@ def _format_value(frame: Frame, node: ast.expr) -> str:
     assert isinstance(node, ast.FormattedValue)
     value = evaluate(frame, node.value)
     if isinstance(value, Tensor):
-        return described(value)
+        return describe(value)
     how = "" if node.format_spec is None else evaluate(frame, node.format_spec)
     shown = _CONVERTED.get(chr(node.conversion)) if node.conversion > 0 else None
     return _fold(format, shown(value) if shown else value, how)
@@ -346,7 +346,7 @@ def static_items(value: Any) -> tuple[Any, ...]:
         return tuple(_fold(range, *(static(n, "a bound") for n in value.bounds)))
     if isinstance(value, (tuple, list, range, dict, str)):
         return tuple(value)
-    raise KernelError(f"{described(value)} has no items known while compiling", "TIR1004")
+    raise KernelError(f"{describe(value)} has no items known while compiling", "TIR1004")
 
 
 _RULES: dict[type[ast.expr], Callable[..., Any]] = {

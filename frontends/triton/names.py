@@ -16,7 +16,7 @@ from tileir import Location
 from tileir.builder import Builder, Expr, Var
 from tileir.frontends.triton.errors import KernelError, error_at
 from tileir.frontends.triton.language.memory import BlockPointer, TensorDescriptor
-from tileir.frontends.triton.tensor import Tensor, described, of
+from tileir.frontends.triton.tensor import Tensor, describe, of
 
 Rebuild: TypeAlias = Callable[[Sequence[Expr]], Any]
 
@@ -186,7 +186,7 @@ class Names:
             if isinstance(now, InconsistentName):
                 raise KernelError(f"{name} {now.why}, and was defined before the loop", "TIR1002")
             if now is not binding:
-                was, becomes = described(binding.value()), described(now.value())
+                was, becomes = describe(binding.value()), describe(now.value())
                 message = f"{name} is {was} before the loop and {becomes} in it"
                 raise error_at(message, now.place, "TIR1003")
 

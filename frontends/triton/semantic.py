@@ -18,7 +18,7 @@ from tileir.frontends.triton.casting import bitcast, cast, common, common_tensor
 from tileir.frontends.triton.dtypes import DType, PointerType
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.shapes import broadcast, broadcast_shape, broadcast_to
-from tileir.frontends.triton.tensor import Tensor, described, literal, of
+from tileir.frontends.triton.tensor import Tensor, describe, literal, of
 
 __all__ = [
     "add", "bitcast", "bitwise", "both", "broadcast", "broadcast_shape", "broadcast_to", "cast",
@@ -54,7 +54,7 @@ def mul(b: Builder, x: Any, y: Any) -> Tensor:
 
 def _advance_pointer(b: Builder, pointer: Tensor, index: Tensor) -> Tensor:
     if not isinstance(index.dtype, DType) or not index.dtype.is_int():
-        raise KernelError(f"a pointer moves by integers, not by {described(index)}")
+        raise KernelError(f"a pointer moves by integers, not by {describe(index)}")
     if not index.dtype.signed and index.dtype.primitive_bitwidth < 64:
         index = cast(index, dtypes.int64)
     if index.dtype.is_bool():
@@ -193,7 +193,7 @@ def bitwise(name: str) -> Callable[[Builder, Any, Any], Tensor]:
     def apply(b: Builder, x: Any, y: Any) -> Tensor:
         left, right = common(b, x, y)
         if _number(left).is_floating():
-            raise KernelError(f"bits of {described(left)} are not combined; bitcast it first")
+            raise KernelError(f"bits of {describe(left)} are not combined; bitcast it first")
         return Tensor(getattr(b, name)(left.expr, right.expr), left.dtype)
 
     return apply
@@ -207,7 +207,7 @@ def shift(name: str) -> Callable[[Builder, Any, Any], Tensor]:
         left, right = common(b, x, y)
         kind = _number(left)
         if kind.is_floating():
-            raise KernelError(f"{described(left)} is not shifted; bitcast it first")
+            raise KernelError(f"{describe(left)} is not shifted; bitcast it first")
         shifted = next((t.dtype for t in (x, y) if isinstance(t, Tensor)), kind)
         signed = isinstance(shifted, DType) and shifted.is_int_signed()
         op = "shl" if name == "left" else "ashr" if signed else "lshr"
@@ -258,7 +258,7 @@ def scalar_condition(b: Builder, x: Any) -> Tensor:
     if not chosen.shape:
         return chosen
     if math.prod(chosen.shape) != 1:
-        raise KernelError(f"a condition is one int1, not {described(chosen)}; use tl.where")
+        raise KernelError(f"a condition is one int1, not {describe(chosen)}; use tl.where")
     return Tensor(chosen.expr.reshape(), chosen.dtype)
 
 
@@ -284,7 +284,7 @@ def where(b: Builder, chosen: Any, x: Any, y: Any) -> Tensor:
 
 def _number(x: Tensor) -> DType:
     if isinstance(x.dtype, PointerType):
-        raise KernelError(f"arithmetic on {described(x)}")
+        raise KernelError(f"arithmetic on {describe(x)}")
     return x.dtype
 
 

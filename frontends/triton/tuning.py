@@ -16,7 +16,7 @@ from tileir.frontends.triton.errors import launch_error
 from tileir.frontends.triton.interface import KernelInterface
 from tileir.frontends.triton.language.control import unwrapped
 from tileir.frontends.triton.source import Source
-from tileir.frontends.triton.tensor import described
+from tileir.frontends.triton.tensor import describe
 from tileir.frontends.triton.testing import do_bench
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 from tileir.measuring import Measuring
@@ -69,7 +69,7 @@ class Autotuner(KernelInterface):
             raise launch_error(f"autotune has no option {', '.join(sorted(unknown))}")
         for config in configs:
             if not isinstance(config, Config):
-                raise launch_error(f"configurations are made by Config, not {described(config)}")
+                raise launch_error(f"configurations are made by Config, not {describe(config)}")
         self.kernel = self.fn = kernel
         self.configs, self.keys = list(configs) or [Config({})], list(key)
         self._prune = options.get("prune_configs_by") or {}
@@ -326,7 +326,7 @@ def _check_kernel(kernel: Any, decorator: str) -> None:
     """Raises LaunchError where `kernel` is none."""
     if not isinstance(getattr(kernel, "source", None), Source):
         raise launch_error(
-            f"{decorator} is of kernels, not of {described(kernel)}: jit stands below it"
+            f"{decorator} is of kernels, not of {describe(kernel)}: jit stands below it"
         )
 
 
