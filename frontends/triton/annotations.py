@@ -34,37 +34,37 @@ def is_constexpr(annotation: Any) -> bool:
     return annotation is constexpr or isinstance(annotation, constexpr)
 
 
-def annotated(annotation: Any, function: Callable[..., Any]) -> Kind | None:
+def annotated_type(annotation: Any, function: Callable[..., Any]) -> Kind | None:
     """The type that a parameter of `function` has by its annotation; None where that names none."""
     if annotation is inspect.Parameter.empty or is_constexpr(annotation):
         return None
     if isinstance(annotation, (DType, PointerType)):
         return annotation
     if isinstance(annotation, str):
-        return _named(annotation) or _evaluated(annotation, function)
-    return _named(annotation.__name__) if annotation in (int, float, bool) else None
+        return _parse_type(annotation) or _evaluate(annotation, function)
+    return _parse_type(annotation.__name__) if annotation in (int, float, bool) else None
 
 
-def _named(text: str) -> Kind | None:
+def _parse_type(text: str) -> Kind | None:
     """The type that a text names: `i64`, `tl.int64`, `*fp32`, `*kfp32`, `const *fp32`, `fp32*`."""
     word = text.strip().removeprefix("const ").strip()
     if word.startswith("*") or word.endswith("*"):
-        pointee = _named(word[1:].removeprefix("k") if word[0] == "*" else word[:-1])
+        pointee = _parse_type(word[1:].removeprefix("k") if word[0] == "*" else word[:-1])
         return PointerType(pointee) if isinstance(pointee, DType) else None
     word = word.removeprefix("tl.").removesuffix("_t")
     return SIGNATURE.get(_WORDS.get(word, word))
 
 
-def _evaluated(text: str, function: Callable[..., Any]) -> Kind | None:
+def _evaluate(text: str, function: Callable[..., Any]) -> Kind | None:
     """What an annotation that `from __future__ import annotations` made a text is as an object."""
     try:
         result = eval(text, function.__globals__)
     except Exception:
         return None
-    return _named(result) if isinstance(result, str) else annotated(result, function)
+    return _parse_type(result) if isinstance(result, str) else annotated_type(result, function)
 
 
-def converted(name: str, value: Any, kind: DType) -> bool | int | float:
+def convert_number(name: str, value: Any, kind: DType) -> bool | int | float:
     """The number `value` as one of the annotated type. Raises LaunchError where it is none."""
     if isinstance(value, np.generic):
         value = value.item()

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tileir.frontends.triton.annotations import converted
+from tileir.frontends.triton.annotations import convert_number
 from tileir.frontends.triton.dtypes import (
     ARRAYS,
     DType,
@@ -71,7 +71,7 @@ def annotated_value(name: str, value: Any, kind: Kind) -> Any:
     if isinstance(value, tuple) or value is None:
         return value
     if isinstance(kind, DType):
-        return value if is_array(value) else converted(name, value, kind)
+        return value if is_array(value) else convert_number(name, value, kind)
     if not is_array(value) or _element(name, value).element is kind.element_ty.element:
         return value
     return TensorWrapper(value, kind.element_ty)
@@ -84,7 +84,7 @@ def argument(name: str, value: Any, plain: bool = False) -> Argument:
     if isinstance(value, constexpr):
         return Known(unwrapped(value))
     if isinstance(value, TensorDescriptor):
-        return _described(name, value)
+        return _specialize_descriptor(name, value)
     if isinstance(value, tuple) and any(map(_runs, value)):
         items = cast(tuple[Any, ...], value)
         result = (argument(f"{name}[{i}]", x, plain) for i, x in enumerate(items))
@@ -95,7 +95,7 @@ def argument(name: str, value: Any, plain: bool = False) -> Argument:
     return Parameter(result.type) if plain else result
 
 
-def unaligned(argument: Argument) -> Argument:
+def drop_alignment(argument: Argument) -> Argument:
     """The same, of whose addresses and integers no multiple is known."""
     return Parameter(argument.type) if isinstance(argument, Parameter) else argument
 
@@ -107,7 +107,7 @@ def _runs(value: Any) -> bool:
     return isinstance(value, (TensorDescriptor, float)) or not _is_constant(value, plain=True)
 
 
-def _described(name: str, value: TensorDescriptor) -> DescriptorParameter:
+def _specialize_descriptor(name: str, value: TensorDescriptor) -> DescriptorParameter:
     base = parameter(name, value.base)
     if not isinstance(base.type, PointerType):
         raise launch_error(f"argument {name} describes a {type(value.base).__name__}, not an array")
@@ -185,7 +185,7 @@ def host_array(value: Any) -> Any:
     size, shape = kind.itemsize, tuple(value.shape)
     strides = tuple(n * size for n in value.stride())
     if hasattr(value, "untyped_storage") and not value.is_contiguous():
-        # kernels get its address and strides, and may go on behind it
+        # kernels get its address and strides, and may access memory past its end
         shape = (value.untyped_storage().nbytes() // size - value.storage_offset(),)
         strides = (size,)
     interface = {

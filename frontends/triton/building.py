@@ -16,11 +16,11 @@ class KernelOptions:
     """Options of a launch that change what ops a kernel is made of, by Triton's names."""
 
     enable_fp_fusion: bool = True
-    """Whether a product and a sum may become one operation with one rounding."""
+    """Whether a multiplication and an addition may become one fma, with one rounding."""
     debug: bool = False
     """Whether assertions of the device are kept."""
     sanitize_overflow: bool = True
-    """Whether, in debugging, sums and products of integers are checked."""
+    """Whether, in debugging, integer arithmetic is checked for overflow."""
     default_dot_input_precision: str = "tf32"
     """What float32 operands of `dot` are rounded to where the call does not say."""
 
@@ -53,7 +53,7 @@ def note_unsigned(b: Builder, result: Expr) -> None:
         b.unsigned.add(result.value)
 
 
-def fused(b: Builder) -> dict[str, Any]:
-    """Attributes of sums and products of floats: that they may be contracted, where the kernel's
-    options say so."""
+def contraction_attributes(b: Builder) -> dict[str, Any]:
+    """Attributes of additions and multiplications of floats: that they may be contracted, where the
+    options of the kernel allow it."""
     return {"fast": "contract"} if options_of(b).enable_fp_fusion else {}

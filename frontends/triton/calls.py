@@ -16,7 +16,7 @@ from tileir.frontends.triton.language import control, debugging
 from tileir.frontends.triton.language.builtin import Builtin
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.statements import run
-from tileir.frontends.triton.tensor import described, is_number, of
+from tileir.frontends.triton.tensor import describe, is_number, of
 
 _CONVERSIONS = {float: dtypes.float32, int: dtypes.int32, bool: dtypes.int1}
 """Python's types called on tensors."""
@@ -33,7 +33,7 @@ _OF_PYTHON: dict[Any, Builtin] = {
 """Python's functions as those of the language."""
 
 
-def _listed(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+def _returning_tuple(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
     """A function that gives items one by one as one that gives a tuple."""
 
     @wraps(function, assigned=("__name__",), updated=())
@@ -48,7 +48,7 @@ _STEERING: dict[Any, Callable[..., Any]] = {
     control.range: control.range,
     control.static_range: control.static_range,
     builtins.range: control.range,
-    **{f: _listed(f) for f in (tuple, list, zip, enumerate, reversed)},
+    **{f: _returning_tuple(f) for f in (tuple, list, zip, enumerate, reversed)},
 }
 """What steers the compiler, and what makes tuples, is made while compiling, of tensors too."""
 
@@ -61,13 +61,13 @@ def call(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any
         return _language(frame, function, arguments, named)
     source = getattr(function, "source", None)
     if isinstance(source, Source):
-        return inlined(frame, source, arguments, named)
+        return inline(frame, source, arguments, named)
     if isinstance(function, DType) and len(arguments) == 1:
         return semantic.cast(of(frame.b, arguments[0]), function)
     if function is builtins.print:
         return _language(frame, debugging.print_, arguments, named)
     if not callable(function):
-        raise KernelError(f"{described(function)} is not a function", "TIR1003")
+        raise KernelError(f"{describe(function)} is not a function", "TIR1003")
     if function in _STEERING:
         return _python(_STEERING[function], arguments, named)
     if _is_named_tuple(function):
@@ -78,26 +78,26 @@ def call(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any
 
 
 def _language(frame: Frame, function: Builtin, arguments: list[Any], named: dict[str, Any]) -> Any:
-    given = {k: v for k, v in named.items() if not k.startswith("_")}
+    keywords = {k: v for k, v in named.items() if not k.startswith("_")}
     try:
-        return function.apply(frame, *arguments, **given)
+        return function.apply(frame, *arguments, **keywords)
     except TypeError as error:
         text = str(error)
         if "argument" not in text:
-            raise _misused(function, arguments) from error
+            raise _argument_error(function, arguments) from error
         raise KernelError(f"tl.{function.name}: {text.split('() ')[-1]}", "TIR1003") from error
     except (AttributeError, LookupError, OverflowError, ValueError) as error:
-        raise _misused(function, arguments) from error
+        raise _argument_error(function, arguments) from error
 
 
-def _misused(function: Builtin, arguments: list[Any]) -> KernelError:
-    shown = ", ".join(map(described, arguments))
+def _argument_error(function: Builtin, arguments: list[Any]) -> KernelError:
+    shown = ", ".join(map(describe, arguments))
     return KernelError(f"tl.{function.name} does not take ({shown})", "TIR1003")
 
 
 def _on_tensors(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
     if function in _OF_PYTHON:
-        return _folded(frame, function, arguments, named)
+        return _fold_pairwise(frame, function, arguments, named)
     if function in _CONVERSIONS and len(arguments) == 1:
         return semantic.cast(of(frame.b, arguments[0]), _CONVERSIONS[function])
     if function in (isinstance, len, getattr, hasattr, type):
@@ -111,7 +111,7 @@ def _is_named_tuple(function: Any) -> bool:
     return isinstance(function, type) and issubclass(function, tuple) and hasattr(function, "_make")
 
 
-def _folded(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
+def _fold_pairwise(frame: Frame, function: Any, arguments: list[Any], named: dict[str, Any]) -> Any:
     """`min`, `max` of several, two at a time."""
     target = _OF_PYTHON[function]
     if target not in (language.minimum, language.maximum):
@@ -134,7 +134,7 @@ def _python(function: Callable[..., Any], arguments: list[Any], named: dict[str,
         raise KernelError(f"{name}: {error}", "TIR1003") from error
 
 
-def inlined(frame: Frame, source: Source, arguments: list[Any], named: dict[str, Any]) -> Any:
+def inline(frame: Frame, source: Source, arguments: list[Any], named: dict[str, Any]) -> Any:
     """A function of the user's in place of its call."""
     if frame.depth >= _DEEPEST:
         raise KernelError(f"calls of {source.tree.name} are more than {_DEEPEST} deep", "TIR1001")

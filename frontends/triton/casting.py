@@ -6,7 +6,7 @@ from typing import Any
 
 from tileir.builder import Builder
 from tileir.frontends.triton import dtypes
-from tileir.frontends.triton.dtypes import DType, PointerType, promoted
+from tileir.frontends.triton.dtypes import DType, PointerType, promoted_type
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.shapes import broadcast
 from tileir.frontends.triton.tensor import Kind, Tensor, literal, of
@@ -75,14 +75,14 @@ def bitcast(x: Tensor, to: Kind) -> Tensor:
 
 def common(b: Builder, x: Any, y: Any, *, division: bool = False) -> tuple[Tensor, Tensor]:
     """Both at one type and shape. A number takes the tensor's type, unless it is of a higher
-    rank (a float beside integers). Raises KernelError."""
+    rank (a float with integers). Raises KernelError."""
     if isinstance(x, (int, float)) and isinstance(y, Tensor):
-        right, left = _beside(b, y, x, division)
+        right, left = _common_with_number(b, y, x, division)
         return left, right
     if isinstance(y, (int, float)) and isinstance(x, Tensor):
-        return _beside(b, x, y, division)
+        return _common_with_number(b, x, y, division)
     left, right = of(b, x), of(b, y)
-    kind = _promoted(left.dtype, right.dtype, division)
+    kind = _common_type(left.dtype, right.dtype, division)
     left, right = broadcast(cast(left, kind), cast(right, kind))
     return left, right
 
@@ -92,7 +92,9 @@ def common_tensors(b: Builder, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     return common(b, of(b, x), of(b, y))
 
 
-def _beside(b: Builder, x: Tensor, number: float, division: bool) -> tuple[Tensor, Tensor]:
+def _common_with_number(
+    b: Builder, x: Tensor, number: float, division: bool
+) -> tuple[Tensor, Tensor]:
     if isinstance(x.dtype, PointerType):
         raise KernelError(f"{x.dtype} and {number} have no common type")
     own = dtypes.of_number(number)
@@ -100,16 +102,16 @@ def _beside(b: Builder, x: Tensor, number: float, division: bool) -> tuple[Tenso
         small = x.dtype.is_fp16() or x.dtype.is_bf16()
         kind = dtypes.float32 if division and small else x.dtype
     else:
-        kind = _promoted(x.dtype, own, division)
+        kind = _common_type(x.dtype, own, division)
     return cast(x, kind), literal(b, number, kind, x.shape)
 
 
-def _promoted(a: Kind, c: Kind, division: bool) -> Kind:
+def _common_type(a: Kind, c: Kind, division: bool) -> Kind:
     if isinstance(a, PointerType) or isinstance(c, PointerType):
         if a == c:
             return a
         raise KernelError(f"{a} and {c} have no common type")
     try:
-        return promoted(a, c, division=division)
+        return promoted_type(a, c, division=division)
     except TypeError as error:
         raise KernelError(str(error)) from None

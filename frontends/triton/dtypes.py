@@ -366,7 +366,7 @@ def of_number(number: float) -> DType:
     return float32 if ordinary else float64
 
 
-def promoted(a: DType, b: DType, *, division: bool = False) -> DType:
+def promoted_type(a: DType, b: DType, *, division: bool = False) -> DType:
     """The type that an operation of two tensors is done in (Triton language reference, "Type
     promotion"). Raises TypeError for unsigned and signed operands of a division."""
     for wide in (float64, float32):

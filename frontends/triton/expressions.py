@@ -24,7 +24,7 @@ from tileir.frontends.triton.language.memory import (
 )
 from tileir.frontends.triton.names import to_tensors
 from tileir.frontends.triton.source import Source
-from tileir.frontends.triton.tensor import Tensor, described
+from tileir.frontends.triton.tensor import Tensor, describe
 
 BINARY: dict[type[ast.operator], tuple[Callable[..., Any], Callable[..., Any]]] = {
     ast.Add: (operator.add, semantic.add),
@@ -100,7 +100,7 @@ def _tuple(frame: Frame, node: ast.Tuple | ast.List) -> Any:
         if isinstance(item, ast.Starred):
             several = evaluate(frame, item.value)
             if not isinstance(several, (tuple, list)):
-                raise KernelError(f"`*` unpacks tuples, not {described(several)}", "TIR1003")
+                raise KernelError(f"`*` unpacks tuples, not {describe(several)}", "TIR1003")
             result.extend(several)
         else:
             result.append(evaluate(frame, item))
@@ -111,15 +111,16 @@ def binary(frame: Frame, kind: type[ast.operator], left: Any, right: Any) -> Any
     """`left kind right`. Raises KernelError."""
     if kind not in BINARY:
         raise KernelError(f"kernels have no operator {kind.__name__}", "TIR1001")
-    known, general = BINARY[kind]
+    on_constants, on_tensors = BINARY[kind]
     if is_static(left) and is_static(right):
-        return _known(known, left, right)
+        return _fold(on_constants, left, right)
     if isinstance(left, tuple) or isinstance(right, tuple):
-        return _known(known, left, right)
-    return general(frame.b, left, right)
+        return _fold(on_constants, left, right)
+    return on_tensors(frame.b, left, right)
 
 
-def _known(function: Callable[..., Any], *operands: Any) -> Any:
+def _fold(function: Callable[..., Any], *operands: Any) -> Any:
+    """A function of Python on values known while compiling. Raises KernelError."""
     try:
         return function(*operands)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -140,7 +141,7 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
         return value
     if is_static(value):
         invert = isinstance(node.op, ast.Invert)
-        return _known(operator.invert if invert else operator.neg, value)
+        return _fold(operator.invert if invert else operator.neg, value)
     return (semantic.invert if isinstance(node.op, ast.Invert) else semantic.negate)(frame.b, value)
 
 
@@ -163,7 +164,7 @@ def _compare(frame: Frame, node: ast.Compare) -> Any:
     left, result = evaluate(frame, node.left), None
     for op, item in zip(node.ops, node.comparators, strict=True):
         right = evaluate(frame, item)
-        one = _compared(frame, type(op), left, right)
+        one = _comparison(frame, type(op), left, right)
         if result is None:
             result = one
         elif is_static(result) and is_static(one):
@@ -174,14 +175,14 @@ def _compare(frame: Frame, node: ast.Compare) -> Any:
     return result
 
 
-def _compared(frame: Frame, kind: type[ast.cmpop], left: Any, right: Any) -> Any:
-    known, general = COMPARE[kind]
+def _comparison(frame: Frame, kind: type[ast.cmpop], left: Any, right: Any) -> Any:
+    on_constants, on_tensors = COMPARE[kind]
     identity = kind in (ast.Is, ast.IsNot)
     if identity or (is_static(left) and is_static(right)):
-        return _known(known, left, right)
-    if general is None:
+        return _fold(on_constants, left, right)
+    if on_tensors is None:
         raise KernelError("`in` looks in what is known while compiling", "TIR1004")
-    return general(frame.b, left, right)
+    return on_tensors(frame.b, left, right)
 
 
 def _choice(frame: Frame, node: ast.IfExp) -> Any:
@@ -260,7 +261,7 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
         message = f"a kernel launches none: {value.__name__} is called without a grid"
         raise KernelError(message, "TIR1003")
     if not isinstance(value, Tensor):
-        return _known(operator.getitem, value, static(index, "an index"))
+        return _fold(operator.getitem, value, static(index, "an index"))
     items = index if isinstance(index, tuple) else (index,)
     if not all(item is None or item is Ellipsis or item == slice(None) for item in items):
         message = "a tensor is indexed by None and : only; use a reduction or tl.gather"
@@ -279,19 +280,19 @@ _CONVERTED: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
 
 def _text(frame: Frame, node: ast.JoinedStr) -> str:
     return "".join(
-        str(part.value) if isinstance(part, ast.Constant) else _shown(frame, part)
+        str(part.value) if isinstance(part, ast.Constant) else _format_value(frame, part)
         for part in node.values
     )
 
 
-def _shown(frame: Frame, node: ast.expr) -> str:
+def _format_value(frame: Frame, node: ast.expr) -> str:
     assert isinstance(node, ast.FormattedValue)
     value = evaluate(frame, node.value)
     if isinstance(value, Tensor):
-        return described(value)
+        return describe(value)
     how = "" if node.format_spec is None else evaluate(frame, node.format_spec)
     shown = _CONVERTED.get(chr(node.conversion)) if node.conversion > 0 else None
-    return _known(format, shown(value) if shown else value, how)
+    return _fold(format, shown(value) if shown else value, how)
 
 
 def _call(frame: Frame, node: ast.Call) -> Any:
@@ -304,7 +305,7 @@ def _call(frame: Frame, node: ast.Call) -> Any:
     return frame.call(function, arguments, named)
 
 
-def _named(frame: Frame, node: ast.NamedExpr) -> Any:
+def _named_expression(frame: Frame, node: ast.NamedExpr) -> Any:
     """`(name := value)`."""
     value = evaluate(frame, node.value)
     frame.names.set(node.target.id, to_tensors(frame.b, value))
@@ -317,12 +318,12 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
         raise KernelError("a list has one `for`", "TIR1001")
     (loop,) = node.generators
     result: list[Any] = []
-    before = dict(frame.names.held)
+    before = dict(frame.names.bindings)
     for item in static_items(evaluate(frame, loop.iter)):
         _bind_known(frame, loop.target, item)
         if all(static(evaluate(frame, test), "a condition") for test in loop.ifs):
             result.append(evaluate(frame, node.elt))
-    frame.names.held = before
+    frame.names.bindings = before
     return tuple(result)
 
 
@@ -335,17 +336,17 @@ def _bind_known(frame: Frame, target: ast.expr, item: Any) -> None:
     for name, value in zip(names, items, strict=True):
         if not isinstance(name, ast.Name):
             raise KernelError("the `for` of a list sets names", "TIR1001")
-        frame.names.held.pop(name.id, None)
+        frame.names.bindings.pop(name.id, None)
         frame.names.set(name.id, value)
 
 
 def static_items(value: Any) -> tuple[Any, ...]:
     """The items of what is known while compiling. Raises KernelError."""
     if isinstance(value, (static_range, counted)):
-        return tuple(_known(range, *(static(n, "a bound") for n in value.bounds)))
+        return tuple(_fold(range, *(static(n, "a bound") for n in value.bounds)))
     if isinstance(value, (tuple, list, range, dict, str)):
         return tuple(value)
-    raise KernelError(f"{described(value)} has no items known while compiling", "TIR1004")
+    raise KernelError(f"{describe(value)} has no items known while compiling", "TIR1004")
 
 
 _RULES: dict[type[ast.expr], Callable[..., Any]] = {
@@ -363,7 +364,7 @@ _RULES: dict[type[ast.expr], Callable[..., Any]] = {
     ast.Slice: _slice,
     ast.JoinedStr: _text,
     ast.Call: _call,
-    ast.NamedExpr: _named,
+    ast.NamedExpr: _named_expression,
     ast.ListComp: _comprehension,
     ast.GeneratorExp: _comprehension,
 }

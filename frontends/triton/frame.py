@@ -43,7 +43,7 @@ class Frame:
     unrolled: list[tuple[int, int]] = attrs.field(factory=list[Any])
     """For each unrolled loop that is open: the loops and the branches of run time around it."""
     left: type[ast.stmt] | None = None
-    """What ended the round just compiled of the innermost unrolled loop: `break` or `continue`."""
+    """What ended the last iteration of the innermost unrolled loop: `break` or `continue`."""
     exit: Exit | None = None
     result: Any = None
 

@@ -21,7 +21,7 @@ from tileir.frontends.triton.parameters import (
     Parameter,
     TupleParameter,
     bound,
-    described,
+    descriptor_parameter,
     leaves,
     spread,
 )
@@ -43,9 +43,9 @@ class Specialization:
         """The parameters of the function, several for a tuple or descriptor."""
         return dict(leaf for name, p in self.parameters.items() for leaf in leaves(name, p))
 
-    def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What the parameters of the function get, of arguments by name."""
-        result = (x for name, p in self.parameters.items() for x in spread(p, given[name]))
+        result = (x for name, p in self.parameters.items() for x in spread(p, arguments[name]))
         return dict(zip(self.leaves, result, strict=True))
 
 
@@ -92,13 +92,13 @@ def from_signature(
         if name in constants:
             continue
         text = signature.get(name)
-        if text is None and name in source.annotated:
-            parameters[name] = Parameter(source.annotated[name])
+        if text is None and name in source.annotated_types:
+            parameters[name] = Parameter(source.annotated_types[name])
             continue
         if text is None or text == "constexpr":
             raise error_at(f"parameter {name} has no type and no value", source.place(node))
         try:
-            parameters[name] = _parsed(text)
+            parameters[name] = _parse_type(text)
         except KernelError as error:
             raise error_at(error.message, source.place(node)) from None
     return Specialization(parameters, dict(constants), options)
@@ -107,15 +107,15 @@ def from_signature(
 _DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[([\d, ]+)\](?:,.*)?>")
 
 
-def _parsed(text: Any) -> Argument:
+def _parse_type(text: Any) -> Argument:
     if isinstance(text, (tuple, list)):
-        return TupleParameter(tuple(map(_parsed, cast(tuple[Any, ...], text))))
+        return TupleParameter(tuple(map(_parse_type, cast(tuple[Any, ...], text))))
     if not isinstance(text, str):
         raise KernelError(f"{text!r} is no type of a signature: i32, fp16, *fp32:16, constexpr")
     descriptor = _DESCRIPTOR.fullmatch(text)
     if descriptor and descriptor[1] in SIGNATURE:
         block = tuple(int(n) for n in descriptor[2].split(","))
-        return described(SIGNATURE[descriptor[1]], block)
+        return descriptor_parameter(SIGNATURE[descriptor[1]], block)
     kind, _, divisible = text.partition(":")
     name = kind.removeprefix("*").removeprefix("k")
     if name not in SIGNATURE or (divisible and not divisible.isdigit()):

@@ -1,8 +1,8 @@
-"""Names of a kernel: what each is at the point of compilation, and where paths meet.
+"""Names of a kernel: what each is at the point of compilation, and where paths join.
 
-A name assigned a tensor, or a structure of tensors, is held in SSA variables of the builder
-(Braun et al., CC 2013), so that branches and loops join by themselves. What is known while
-compiling (types, functions, constexprs) is held as it is.
+A name assigned a tensor, or a structure of tensors, is bound to SSA variables of the builder
+(Braun et al., CC 2013), which insert block parameters where branches and loops join. What is known
+while compiling (types, functions, constexprs) is bound as it is.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from tileir import Location
 from tileir.builder import Builder, Expr, Var
 from tileir.frontends.triton.errors import KernelError, error_at
 from tileir.frontends.triton.language.memory import BlockPointer, TensorDescriptor
-from tileir.frontends.triton.tensor import Tensor, described, of
+from tileir.frontends.triton.tensor import Tensor, describe, of
 
 Rebuild: TypeAlias = Callable[[Sequence[Expr]], Any]
 
 
 @attrs.frozen
 class Structure:
-    """A value taken apart: `key` is what two values must share to be held by one name, `parts`
-    its expressions, `rebuild` makes the value of others in their place."""
+    """A value taken apart: `key` is what two values must share to use the variables of one name,
+    `parts` its expressions, `rebuild` makes the value of others in their place."""
 
     key: Any
     parts: tuple[Expr, ...]
@@ -50,11 +50,11 @@ def _sequence(make: Callable[[Any], Any], items: Sequence[Any], kind: Any = tupl
     result = [structure(item) for item in items]
 
     def rebuild(parts: Sequence[Expr]) -> Any:
-        made: list[Any] = []
+        values: list[Any] = []
         for one in result:
-            made.append(one.rebuild(parts[: len(one.parts)]))
+            values.append(one.rebuild(parts[: len(one.parts)]))
             parts = parts[len(one.parts) :]
-        return make(tuple(made))
+        return make(tuple(values))
 
     parts = tuple(part for one in result for part in one.parts)
     return Structure((kind, *(one.key for one in result)), parts, rebuild)
@@ -74,8 +74,8 @@ class _Same:
 
 
 @attrs.frozen(eq=False)
-class Slot:
-    """What a name holds since `place`: variables, and how they make the value."""
+class Binding:
+    """What a name is bound to since `place`: variables, and how they make the value."""
 
     key: Any
     variables: tuple[Var, ...]
@@ -99,110 +99,113 @@ class Names:
     """The names of one function."""
 
     b: Builder
-    held: dict[str, Slot | InconsistentName] = attrs.field(
-        factory=dict[str, "Slot | InconsistentName"]
+    bindings: dict[str, Binding | InconsistentName] = attrs.field(
+        factory=dict[str, "Binding | InconsistentName"]
     )
-    shared: list[dict[str, Slot | InconsistentName]] = attrs.field(factory=list[Any])
-    """What the other branch of each `if` around made, to be held in common."""
-    loops: list[dict[str, Slot]] = attrs.field(factory=list[Any])
-    """What each loop around found defined."""
+    shared: list[dict[str, Binding | InconsistentName]] = attrs.field(factory=list[Any])
+    """Bindings at the end of the other branch of each enclosing `if`: both branches set the same
+    variables."""
+    loops: list[dict[str, Binding]] = attrs.field(factory=list[Any])
+    """Bindings at the start of each enclosing loop."""
 
     def get(self, name: str) -> Any:
         """The value of `name`. Raises KeyError where it is none of this function, KernelError where
         it is not the same on every path."""
-        slot = self.held[name]
-        if isinstance(slot, InconsistentName):
-            raise KernelError(f"{name} {slot.why}", "TIR1002")
-        return slot.value()
+        binding = self.bindings[name]
+        if isinstance(binding, InconsistentName):
+            raise KernelError(f"{name} {binding.why}", "TIR1002")
+        return binding.value()
 
     def set(self, name: str, value: Any) -> None:
         """From here on `name` is `value`."""
         result = structure(value)
-        slot = self._fitting(name, result)
-        if slot is not None:
-            for variable, part in zip(slot.variables, result.parts, strict=True):
+        binding = self._fitting(name, result)
+        if binding is not None:
+            for variable, part in zip(binding.variables, result.parts, strict=True):
                 variable.set(part)
-            self.held[name] = slot
+            self.bindings[name] = binding
             return
         variables = tuple(self.b.var(part, name=name) for part in result.parts)
-        self.held[name] = Slot(result.key, variables, result.rebuild, self.b.fixed)
+        self.bindings[name] = Binding(result.key, variables, result.rebuild, self.b.fixed)
 
     def drop(self, name: str, why: str) -> None:
         """From here on `name` is nothing."""
-        self.held[name] = InconsistentName(why)
+        self.bindings[name] = InconsistentName(why)
 
-    def _fitting(self, name: str, found: Structure) -> Slot | None:
-        """Where a value of this structure is already held under this name."""
-        for place in (self.held, *reversed(self.shared), *reversed(self.loops)):
-            slot = place.get(name)
-            if isinstance(slot, Slot) and slot.key == found.key:
-                return slot
+    def _fitting(self, name: str, value: Structure) -> Binding | None:
+        """The binding of this name, now or on another path, whose variables fit this structure."""
+        for place in (self.bindings, *reversed(self.shared), *reversed(self.loops)):
+            binding = place.get(name)
+            if isinstance(binding, Binding) and binding.key == value.key:
+                return binding
         return None
 
-    # Where paths meet -----------------------------------------------------------------------
+    # Where paths join -----------------------------------------------------------------------
 
     def branch(
-        self, other: dict[str, Slot | InconsistentName] | None = None
-    ) -> dict[str, Slot | InconsistentName]:
-        """Enter a branch, which may hold names in common with `other`, the branch before. What
-        was held is returned."""
+        self, other: dict[str, Binding | InconsistentName] | None = None
+    ) -> dict[str, Binding | InconsistentName]:
+        """Enter a branch, which may share variables with `other`, the bindings at the end of the
+        branch before. Returns the bindings before it."""
         self.shared.append(other or {})
-        return dict(self.held)
+        return dict(self.bindings)
 
     def leave(
-        self, before: dict[str, Slot | InconsistentName]
-    ) -> dict[str, Slot | InconsistentName]:
-        """Leave it: names are again as `before`. What they were is returned."""
+        self, before: dict[str, Binding | InconsistentName]
+    ) -> dict[str, Binding | InconsistentName]:
+        """Leave it: names are again bound as `before`. Returns the bindings at its end."""
         self.shared.pop()
-        after, self.held = self.held, dict(before)
+        after, self.bindings = self.bindings, dict(before)
         return after
 
     def join(
-        self, one: dict[str, Slot | InconsistentName], other: dict[str, Slot | InconsistentName]
+        self,
+        one: dict[str, Binding | InconsistentName],
+        other: dict[str, Binding | InconsistentName],
     ) -> None:
-        """Go on where two branches meet."""
-        self.held = {}
+        """Go on where two branches, with these bindings at their ends, join."""
+        self.bindings = {}
         for name in {**one, **other}:
             a, b = one.get(name), other.get(name)
             if a is b and a is not None:
-                self.held[name] = a
+                self.bindings[name] = a
             else:
                 why = "has another type on another path" if a and b else "is not set on every path"
-                self.held[name] = InconsistentName(why)
+                self.bindings[name] = InconsistentName(why)
 
-    def enter_loop(self) -> dict[str, Slot | InconsistentName]:
-        """Enter the body of a loop. What was held is returned."""
-        self.loops.append({n: s for n, s in self.held.items() if isinstance(s, Slot)})
-        return dict(self.held)
+    def enter_loop(self) -> dict[str, Binding | InconsistentName]:
+        """Enter the body of a loop. Returns the bindings before it."""
+        self.loops.append({n: s for n, s in self.bindings.items() if isinstance(s, Binding)})
+        return dict(self.bindings)
 
-    def end_round(self) -> None:
+    def end_iteration(self) -> None:
         """Go back to the start of the innermost loop, or out of it. Raises CompilationError for a
         name that is not of the type there that it was before the loop; in between it may be."""
-        for name, slot in self.loops[-1].items() if self.loops else ():
-            now = self.held[name]
+        for name, binding in self.loops[-1].items() if self.loops else ():
+            now = self.bindings[name]
             if isinstance(now, InconsistentName):
                 raise KernelError(f"{name} {now.why}, and was defined before the loop", "TIR1002")
-            if now is not slot:
-                was, becomes = described(slot.value()), described(now.value())
+            if now is not binding:
+                was, becomes = describe(binding.value()), describe(now.value())
                 message = f"{name} is {was} before the loop and {becomes} in it"
                 raise error_at(message, now.place, "TIR1003")
 
     def set_variable(self, name: str, value: Any) -> bool:
-        """`name` counts the loop just entered. Whether it was something else before, which it is
-        not any more behind the loop."""
-        slot = self.held.get(name)
-        other = isinstance(slot, Slot) and slot.key != structure(value).key
+        """`name` counts the loop just entered. Whether it had another type before, which it does
+        not have after the loop."""
+        binding = self.bindings.get(name)
+        other = isinstance(binding, Binding) and binding.key != structure(value).key
         if other:
             del self.loops[-1][name]
-            self.held.pop(name)
+            self.bindings.pop(name)
         self.set(name, value)
         return other
 
-    def leave_loop(self, before: dict[str, Slot | InconsistentName]) -> None:
+    def leave_loop(self, before: dict[str, Binding | InconsistentName]) -> None:
         """Leave it: what it alone defined is not defined any more."""
         self.loops.pop()
         lost = InconsistentName("is set in a loop only, which may not run")
-        self.held = {n: before.get(n, lost) for n in self.held}
+        self.bindings = {n: before.get(n, lost) for n in self.bindings}
 
 
 def to_tensors(b: Builder, value: Any) -> Any:

@@ -61,7 +61,7 @@ class DescriptorParameter:
 Argument: TypeAlias = Parameter | Known | TupleParameter | DescriptorParameter
 
 
-def described(element: DType, block: tuple[int, ...]) -> DescriptorParameter:
+def descriptor_parameter(element: DType, block: tuple[int, ...]) -> DescriptorParameter:
     """A descriptor of elements of which nothing else is known."""
     extents = tuple(Parameter(dtypes.int32) for _ in block)
     strides = tuple(Parameter(dtypes.int64) for _ in block[1:])

@@ -21,7 +21,7 @@ def frame(one: Any, rows: Sequence[Sequence[Any]]) -> Any:
     return rows if pandas is None else pandas.DataFrame(rows, columns=heads(one))
 
 
-def kept(one: Any, rows: Sequence[Sequence[Any]], shown: bool, folder: str) -> None:
+def save_or_show(one: Any, rows: Sequence[Sequence[Any]], shown: bool, folder: str) -> None:
     """Write the table to `folder`, and where matplotlib is installed the plot, or show it."""
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)

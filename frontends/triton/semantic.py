@@ -13,12 +13,12 @@ from typing import Any
 
 from tileir.builder import Builder
 from tileir.frontends.triton import dtypes
-from tileir.frontends.triton.building import fused, note_unsigned, options_of
+from tileir.frontends.triton.building import contraction_attributes, note_unsigned, options_of
 from tileir.frontends.triton.casting import bitcast, cast, common, common_tensors
 from tileir.frontends.triton.dtypes import DType, PointerType
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.shapes import broadcast, broadcast_shape, broadcast_to
-from tileir.frontends.triton.tensor import Tensor, described, literal, of
+from tileir.frontends.triton.tensor import Tensor, describe, literal, of
 
 __all__ = [
     "add", "bitcast", "bitwise", "both", "broadcast", "broadcast_shape", "broadcast_to", "cast",
@@ -35,7 +35,7 @@ def add(b: Builder, x: Any, y: Any) -> Tensor:
     if isinstance(right.dtype, PointerType) and not isinstance(left.dtype, PointerType):
         left, right = right, left
     if isinstance(left.dtype, PointerType):
-        return _advanced(b, left, right)
+        return _advance_pointer(b, left, right)
     return _arithmetic(b, "add", x, y)
 
 
@@ -43,18 +43,18 @@ def sub(b: Builder, x: Any, y: Any) -> Tensor:
     """Difference; of a pointer and integers, the pointer so many elements back."""
     left, right = of(b, x), of(b, y)
     if isinstance(left.dtype, PointerType):
-        return _advanced(b, left, negate(b, right))
+        return _advance_pointer(b, left, negate(b, right))
     return _arithmetic(b, "sub", x, y)
 
 
 def mul(b: Builder, x: Any, y: Any) -> Tensor:
-    """Product."""
+    """`x * y`."""
     return _arithmetic(b, "mul", x, y)
 
 
-def _advanced(b: Builder, pointer: Tensor, index: Tensor) -> Tensor:
+def _advance_pointer(b: Builder, pointer: Tensor, index: Tensor) -> Tensor:
     if not isinstance(index.dtype, DType) or not index.dtype.is_int():
-        raise KernelError(f"a pointer moves by integers, not by {described(index)}")
+        raise KernelError(f"a pointer moves by integers, not by {describe(index)}")
     if not index.dtype.signed and index.dtype.primitive_bitwidth < 64:
         index = cast(index, dtypes.int64)
     if index.dtype.is_bool():
@@ -63,7 +63,7 @@ def _advanced(b: Builder, pointer: Tensor, index: Tensor) -> Tensor:
     return Tensor(b.getelementptr(pointer.expr, index.expr), pointer.dtype)
 
 
-def _folded(b: Builder, function: Callable[[int, int], int], x: Tensor, y: Tensor) -> Tensor | None:
+def _fold(b: Builder, function: Callable[[int, int], int], x: Tensor, y: Tensor) -> Tensor | None:
     """What two integers known while compiling give; None where they are not, or overflow."""
     left, right = x.number, y.number
     if x.shape or not isinstance(left, int) or not isinstance(right, int):
@@ -90,11 +90,13 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
 def _arithmetic(b: Builder, name: str, x: Any, y: Any) -> Tensor:
     left, right = common(b, x, y)
     kind = _number(left)
-    tensor = _folded(b, _ARITHMETIC[name], left, right)
+    tensor = _fold(b, _ARITHMETIC[name], left, right)
     if tensor is not None:
         return tensor
     if kind.is_floating():
-        return Tensor(getattr(b, f"f{name}")(left.expr, right.expr, **fused(b)), kind)
+        return Tensor(
+            getattr(b, f"f{name}")(left.expr, right.expr, **contraction_attributes(b)), kind
+        )
     if kind.is_bool():
         return Tensor(getattr(b, name)(left.expr, right.expr), kind)
     if kind.primitive_bitwidth < 64:
@@ -106,16 +108,16 @@ def _arithmetic(b: Builder, name: str, x: Any, y: Any) -> Tensor:
 
 
 def _check_overflow(b: Builder, name: str, left: Tensor, right: Tensor) -> None:
-    """In debugging, stop where a sum, difference or product does not fit its type."""
+    """In debugging, stop where an addition, subtraction or multiplication overflows."""
     options, kind = options_of(b), _number(left)
     if not (options.debug and options.sanitize_overflow):
         return
     wide = (cast(x, dtypes.int64).expr for x in (left, right))
     tensor = Tensor(getattr(b, name)(*wide), dtypes.int64)
     low, high = (literal(b, n, dtypes.int64, left.shape) for n in kind.bounds)
-    held = both(b, compare("ge")(b, tensor, low), compare("le")(b, tensor, high))
+    fits = both(b, compare("ge")(b, tensor, low), compare("le")(b, tensor, high))
     bits = kind.primitive_bitwidth
-    b.assert_(held.expr, message=f"int{bits} overflow detected for operation {name}")
+    b.assert_(fits.expr, message=f"int{bits} overflow detected for operation {name}")
 
 
 def truediv(b: Builder, x: Any, y: Any, *, exact: bool = False) -> Tensor:
@@ -134,8 +136,8 @@ def floordiv(b: Builder, x: Any, y: Any) -> Tensor:
     left, right = common(b, x, y, division=True)
     kind = _number(left)
     if kind.is_floating():
-        raise KernelError("// is of integers; divide floats by / and round with tl.floor")
-    tensor = _folded(b, _quotient, left, right)
+        raise KernelError("// is of integers; divide floats by / and apply tl.floor")
+    tensor = _fold(b, _quotient, left, right)
     if tensor is not None:
         return tensor
     divide = b.sdiv if kind.signed else b.udiv
@@ -148,7 +150,7 @@ def mod(b: Builder, x: Any, y: Any) -> Tensor:
     kind = _number(left)
     if kind.is_floating():
         return Tensor(b.frem(left.expr, right.expr), kind)
-    tensor = _folded(b, lambda n, m: n - _quotient(n, m) * m, left, right)
+    tensor = _fold(b, lambda n, m: n - _quotient(n, m) * m, left, right)
     if tensor is not None:
         return tensor
     rest = b.srem if kind.signed else b.urem
@@ -169,7 +171,7 @@ def negate(b: Builder, x: Any) -> Tensor:
     kind = _number(value)
     if kind.is_bool():
         raise KernelError("- is of numbers, not of int1")
-    tensor = _folded(b, lambda n, _: -n, value, value)
+    tensor = _fold(b, lambda n, _: -n, value, value)
     if tensor is not None:
         return tensor
     return Tensor((b.fneg if kind.is_floating() else b.neg)(value.expr), kind)
@@ -191,7 +193,7 @@ def bitwise(name: str) -> Callable[[Builder, Any, Any], Tensor]:
     def apply(b: Builder, x: Any, y: Any) -> Tensor:
         left, right = common(b, x, y)
         if _number(left).is_floating():
-            raise KernelError(f"bits of {described(left)} are not combined; bitcast it first")
+            raise KernelError(f"bits of {describe(left)} are not combined; bitcast it first")
         return Tensor(getattr(b, name)(left.expr, right.expr), left.dtype)
 
     return apply
@@ -199,13 +201,13 @@ def bitwise(name: str) -> Callable[[Builder, Any, Any], Tensor]:
 
 def shift(name: str) -> Callable[[Builder, Any, Any], Tensor]:
     """`<<` or `>>`, of the type that both have in common. A shift to the right keeps the sign where
-    what is shifted was signed before (of a number: where the tensor beside it is)."""
+    what is shifted was signed before (of a number: where the tensor next to it is)."""
 
     def apply(b: Builder, x: Any, y: Any) -> Tensor:
         left, right = common(b, x, y)
         kind = _number(left)
         if kind.is_floating():
-            raise KernelError(f"{described(left)} is not shifted; bitcast it first")
+            raise KernelError(f"{describe(left)} is not shifted; bitcast it first")
         shifted = next((t.dtype for t in (x, y) if isinstance(t, Tensor)), kind)
         signed = isinstance(shifted, DType) and shifted.is_int_signed()
         op = "shl" if name == "left" else "ashr" if signed else "lshr"
@@ -225,13 +227,13 @@ _RELATIONS: dict[str, Callable[[int, int], int]] = {
 
 def compare(name: str) -> Callable[[Builder, Any, Any], Tensor]:
     """`lt`, `le`, `gt`, `ge`, `eq` or `ne`; int1. A NaN is only unequal. A number has its own type
-    here: float16 beside 0.1 is compared as float32."""
+    here: float16 next to 0.1 is compared as float32."""
 
     def apply(b: Builder, x: Any, y: Any) -> Tensor:
         left, right = common_tensors(b, x, y)
-        known = _folded(b, _RELATIONS[name], left, right)
-        if known is not None:
-            return literal(b, bool(known.number), dtypes.int1)
+        folded = _fold(b, _RELATIONS[name], left, right)
+        if folded is not None:
+            return literal(b, bool(folded.number), dtypes.int1)
         if isinstance(left.dtype, DType) and left.dtype.is_floating():
             relation: Any = "une" if name == "ne" else f"o{name}"
             result = b.fcmp(left.expr, right.expr, predicate=relation)[0]
@@ -256,7 +258,7 @@ def scalar_condition(b: Builder, x: Any) -> Tensor:
     if not chosen.shape:
         return chosen
     if math.prod(chosen.shape) != 1:
-        raise KernelError(f"a condition is one int1, not {described(chosen)}; use tl.where")
+        raise KernelError(f"a condition is one int1, not {describe(chosen)}; use tl.where")
     return Tensor(chosen.expr.reshape(), chosen.dtype)
 
 
@@ -282,7 +284,7 @@ def where(b: Builder, chosen: Any, x: Any, y: Any) -> Tensor:
 
 def _number(x: Tensor) -> DType:
     if isinstance(x.dtype, PointerType):
-        raise KernelError(f"arithmetic on {described(x)}")
+        raise KernelError(f"arithmetic on {describe(x)}")
     return x.dtype
 
 

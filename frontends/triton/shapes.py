@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tileir.frontends.triton.errors import KernelError
-from tileir.frontends.triton.tensor import Tensor, described
+from tileir.frontends.triton.tensor import Tensor, describe
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -25,7 +25,7 @@ def broadcast_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     if x.shape == shape:
         return x
     if broadcast_shape(x.shape, shape) != shape:
-        raise KernelError(f"{described(x)} does not broadcast to {shape}")
+        raise KernelError(f"{describe(x)} does not broadcast to {shape}")
     return Tensor(x.expr.broadcast_to(*shape), x.dtype)
 
 

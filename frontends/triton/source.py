@@ -14,7 +14,7 @@ import attrs
 
 from tileir import Location
 from tileir.builder import source_name
-from tileir.frontends.triton.annotations import annotated, is_constexpr
+from tileir.frontends.triton.annotations import annotated_type, is_constexpr
 from tileir.frontends.triton.errors import error_at
 from tileir.frontends.triton.language.control import constexpr
 from tileir.frontends.triton.tensor import Kind
@@ -83,24 +83,24 @@ class Source:
         return frozenset(stated | {a.arg for a in self.parameters if _says_constexpr(a.annotation)})
 
     @cached_property
-    def annotated(self) -> Mapping[str, Kind]:
+    def annotated_types(self) -> Mapping[str, Kind]:
         """Types that annotations give to parameters, by name."""
         result = (
-            (name, annotated(p.annotation, self.function))
+            (name, annotated_type(p.annotation, self.function))
             for name, p in self.signature.parameters.items()
             if name not in self.constant_parameters
         )
         return {name: kind for name, kind in result if kind is not None}
 
     @cached_property
-    def watched(self) -> tuple[tuple[Mapping[str, Any], str], ...]:
+    def watched_globals(self) -> tuple[tuple[Mapping[str, Any], str], ...]:
         """The globals that are numbers, texts or tuples, of this function and those it calls, by
         where they stand: a program may set them to something else."""
         result: dict[tuple[int, str], tuple[Mapping[str, Any], str]] = {}
         seen: set[Source] = {self}
         open_: list[Source] = [self]
         while open_:
-            for space, name in open_.pop()._mentioned():
+            for space, name in open_.pop()._possible_globals():
                 value = space.get(name)
                 source = getattr(value, "source", None)
                 if isinstance(source, Source) and source not in seen:
@@ -110,7 +110,7 @@ class Source:
                     result[id(space), name] = space, name
         return tuple(result.values())
 
-    def _mentioned(self) -> Iterator[tuple[Mapping[str, Any], str]]:
+    def _possible_globals(self) -> Iterator[tuple[Mapping[str, Any], str]]:
         """Names in this function that may be globals, its own and of modules."""
         own: dict[str, Any] = self.function.__globals__
         for node in ast.walk(self.tree):
@@ -123,7 +123,7 @@ class Source:
 
     def outside(self) -> tuple[Any, ...]:
         """What those globals are now."""
-        values = (space.get(name) for space, name in self.watched)
+        values = (space.get(name) for space, name in self.watched_globals)
         return tuple((type(value), value) for value in values)
 
     def free(self, name: str) -> Any:

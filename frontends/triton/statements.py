@@ -61,20 +61,20 @@ def _bind(frame: Frame, target: ast.expr, value: Any) -> None:
         raise KernelError(message, "TIR1001")
 
 
-def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
-    """`x: tl.constexpr = 4` stays known; of other annotations of variables Triton makes nothing."""
+def _annotated_assign(frame: Frame, node: ast.AnnAssign) -> None:
+    """`x: tl.constexpr = 4` stays known; other annotations have no effect, as in Triton."""
     if node.value is None:
         return
     value = evaluate(frame, node.value)
     if "constexpr" in ast.unparse(node.annotation) and isinstance(node.target, ast.Name):
-        known = static(value, node.target.id)
-        frame.names.held.pop(node.target.id, None)
-        frame.names.set(node.target.id, known)
+        constant = static(value, node.target.id)
+        frame.names.bindings.pop(node.target.id, None)
+        frame.names.set(node.target.id, constant)
         return
     _bind(frame, node.target, value)
 
 
-def _augmented(frame: Frame, node: ast.AugAssign) -> None:
+def _augmented_assign(frame: Frame, node: ast.AugAssign) -> None:
     if not isinstance(node.target, ast.Name):
         raise KernelError("only names are assigned to", "TIR1001")
     old = frame.look_up(node.target.id)
@@ -82,14 +82,14 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
 
 
 def _expression(frame: Frame, node: ast.Expr) -> None:
-    """A hint whose result nobody takes is about the name that it is given, as in Triton; in a
-    loop it is none about the rounds that loads run ahead of, and says nothing."""
+    """A hint whose result is not used holds for the name that is its argument, as in Triton. In a
+    loop it has no effect: it does not hold for the iterations whose loads are prefetched."""
     value, call = evaluate(frame, node.value), node.value
     if not isinstance(call, ast.Call) or not call.args or not isinstance(call.args[0], ast.Name):
         return
     name = call.args[0].id
-    held = name in frame.names.held and not frame.names.loops
-    if held and isinstance(value, Tensor) and evaluate(frame, call.func) in HINTS:
+    is_bound = name in frame.names.bindings and not frame.names.loops
+    if is_bound and isinstance(value, Tensor) and evaluate(frame, call.func) in HINTS:
         frame.names.set(name, value)
 
 
@@ -121,7 +121,7 @@ def _branches(frame: Frame, node: ast.If, chosen: Tensor) -> bool:
     if through and other_through:
         names.join(then, other)
     else:
-        names.held = then if through else other
+        names.bindings = then if through else other
     return through or other_through
 
 
@@ -133,12 +133,12 @@ def _for(frame: Frame, node: ast.For) -> bool:
         raise KernelError("a loop has no else", "TIR1001")
     items = evaluate(frame, node.iter)
     if isinstance(items, control.range):
-        return _counted(frame, node, items)
-    return _unrolled(frame, node, static_items(items))
+        return _range_loop(frame, node, items)
+    return _unroll(frame, node, static_items(items))
 
 
-def _unrolled(frame: Frame, node: ast.For, items: Sequence[Any]) -> bool:
-    """A loop whose rounds are compiled one behind the other."""
+def _unroll(frame: Frame, node: ast.For, items: Sequence[Any]) -> bool:
+    """A loop whose iterations are compiled one after the other."""
     frame.unrolled.append((len(frame.names.loops), frame.nested))
     through = True
     for item in items:
@@ -155,13 +155,13 @@ def _unrolled(frame: Frame, node: ast.For, items: Sequence[Any]) -> bool:
 def _bind_item(frame: Frame, target: ast.expr, item: Any) -> None:
     """The variable of an unrolled loop: what is known stays known."""
     if isinstance(target, ast.Name):
-        frame.names.held.pop(target.id, None)
+        frame.names.bindings.pop(target.id, None)
         frame.names.set(target.id, item)
     else:
         _bind(frame, target, item)
 
 
-def _counted(frame: Frame, node: ast.For, items: control.range) -> bool:
+def _range_loop(frame: Frame, node: ast.For, items: control.range) -> bool:
     if not isinstance(node.target, ast.Name):
         raise KernelError("a range gives one number for one name", "TIR1001")
     bounds = [of(frame.b, n) for n in items.bounds]
@@ -177,7 +177,7 @@ def _counted(frame: Frame, node: ast.For, items: control.range) -> bool:
         before = names.enter_loop()
         other = names.set_variable(node.target.id, Tensor(index, kind))
         if run(frame, node.body):
-            names.end_round()
+            names.end_iteration()
         names.leave_loop(before)
     if other:
         names.drop(node.target.id, "was the variable of a loop, of another type than before")
@@ -214,7 +214,7 @@ def _while(frame: Frame, node: ast.While) -> bool:
     with frame.b.while_(test):
         before = frame.names.enter_loop()
         if run(frame, node.body):
-            frame.names.end_round()
+            frame.names.end_iteration()
         frame.names.leave_loop(before)
     frame.nested -= 1
     return True
@@ -229,11 +229,11 @@ def _continue(frame: Frame, node: ast.Continue) -> bool:
 
 
 def _leave(frame: Frame, node: ast.Break | ast.Continue, jump: Callable[[], None]) -> bool:
-    """End a round of the innermost loop: by a `jump`, or of an unrolled one by compiling no more
-    of it."""
+    """End an iteration of the innermost loop: by a `jump`, or of an unrolled one by compiling no
+    more of it."""
     loops, nested = frame.unrolled[-1] if frame.unrolled else (-1, 0)
     if len(frame.names.loops) > loops:
-        frame.names.end_round()
+        frame.names.end_iteration()
         jump()
     elif frame.nested > nested:
         what = type(node).__name__.lower()
@@ -271,8 +271,8 @@ def _pass(frame: Frame, node: ast.stmt) -> None:
 
 _RULES: dict[type[ast.stmt], Callable[..., Any]] = {
     ast.Assign: _assign,
-    ast.AnnAssign: _annotated,
-    ast.AugAssign: _augmented,
+    ast.AnnAssign: _annotated_assign,
+    ast.AugAssign: _augmented_assign,
     ast.Expr: _expression,
     ast.If: _if,
     ast.For: _for,

@@ -54,7 +54,7 @@ def of(b: Builder, value: Any) -> Tensor:
             return literal(b, value, dtypes.of_number(value))
         except ValueError as error:
             raise KernelError(str(error)) from None
-    raise KernelError(f"a tensor or a number is needed, not {described(value)}")
+    raise KernelError(f"a tensor or a number is needed, not {describe(value)}")
 
 
 def literal(b: Builder, number: float, kind: Kind, shape: tuple[int, ...] = ()) -> Tensor:
@@ -84,14 +84,14 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.shape and value.number is not None
 
 
-def described(value: Any) -> str:
+def describe(value: Any) -> str:
     """A value as messages name it."""
     if isinstance(value, Tensor):
         extents = f"<{', '.join(map(str, value.shape))}>" if value.shape else ""
         return f"{value.dtype}{extents}"
     if isinstance(value, tuple):
         items = cast(tuple[Any, ...], value)
-        return f"{type(items).__name__} ({', '.join(map(described, items))})"
+        return f"{type(items).__name__} ({', '.join(map(describe, items))})"
     if callable(value) and not isinstance(value, type):
         return f"function {getattr(value, '__name__', repr(value))}"
     return f"{type(value).__name__} {value!r}"

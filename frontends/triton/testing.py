@@ -110,33 +110,33 @@ class Mark:
 
     def run(
         self, show_plots: bool = False, print_data: bool = False, save_path: str = "",
-        return_df: bool = False, **given: Any,
+        return_df: bool = False, **arguments: Any,
     ) -> Any:  # fmt: skip
         """Measure every table. `print_data` prints it; `save_path` is a folder for the tables as
         CSV, and where matplotlib is installed for plots, which `show_plots` shows. With `return_df`
         the table (tables of several benchmarks), of pandas where that is installed, else rows.
         Keywords besides are the function's."""
-        tables = [self._table(one, print_data, given) for one in self.benchmarks]
+        tables = [self._table(one, print_data, arguments) for one in self.benchmarks]
         for one, rows in zip(self.benchmarks, tables, strict=True):
-            plots.kept(one, rows, show_plots, save_path)
+            plots.save_or_show(one, rows, show_plots, save_path)
         if not return_df:
             return None
         result = [plots.frame(one, rows) for one, rows in zip(self.benchmarks, tables, strict=True)]
         return result[0] if self.single else result
 
-    def _table(self, one: Benchmark, shown: bool, given: dict[str, Any]) -> list[list[Any]]:
+    def _table(self, one: Benchmark, shown: bool, arguments: dict[str, Any]) -> list[list[Any]]:
         rows: list[list[Any]] = []
         for x in one.x_vals:
             places = tuple(x) if isinstance(x, (tuple, list)) else (x,) * len(one.x_names)
-            named = {**dict(zip(one.x_names, places, strict=True)), **one.args, **given}
+            named = {**dict(zip(one.x_names, places, strict=True)), **one.args, **arguments}
             result = [self.fn(**named, **{one.line_arg: line}) for line in one.line_vals]
             rows.append([*places, *(f[0] if isinstance(f, (tuple, list)) else f for f in result)])
         if shown:
-            sys.stdout.write(_shown(one, rows))
+            sys.stdout.write(_format_table(one, rows))
         return rows
 
 
-def _shown(one: Benchmark, rows: list[list[Any]]) -> str:
+def _format_table(one: Benchmark, rows: list[list[Any]]) -> str:
     lines = [f"{one.plot_name}:", "".join(f"{head:>16}" for head in plots.heads(one))]
     lines += ["".join(f"{cell:>16.6g}" for cell in row) for row in rows]
     return "\n".join(lines) + "\n"

@@ -16,7 +16,7 @@ from tileir.frontends.triton.errors import launch_error
 from tileir.frontends.triton.interface import KernelInterface
 from tileir.frontends.triton.language.control import unwrapped
 from tileir.frontends.triton.source import Source
-from tileir.frontends.triton.tensor import described
+from tileir.frontends.triton.tensor import describe
 from tileir.frontends.triton.testing import do_bench
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 from tileir.measuring import Measuring
@@ -69,7 +69,7 @@ class Autotuner(KernelInterface):
             raise launch_error(f"autotune has no option {', '.join(sorted(unknown))}")
         for config in configs:
             if not isinstance(config, Config):
-                raise launch_error(f"configurations are made by Config, not {described(config)}")
+                raise launch_error(f"configurations are made by Config, not {describe(config)}")
         self.kernel = self.fn = kernel
         self.configs, self.keys = list(configs) or [Config({})], list(key)
         self._prune = options.get("prune_configs_by") or {}
@@ -100,7 +100,7 @@ class Autotuner(KernelInterface):
         LaunchError where no configuration runs."""
         positional = dict(zip(self._names, arguments, strict=False))
         if warmup:
-            configs = self._pruned(positional, named)
+            configs = self._prune_configs(positional, named)
             return [self.kernel.warmup(*arguments, grid=grid, **_with(named, c)) for c in configs]
         values = positional | named
         key = self._key(values)
@@ -132,18 +132,18 @@ class Autotuner(KernelInterface):
         named: Mapping[str, Any],
         positional: Mapping[str, Any],
     ) -> Config:
-        configs = self._pruned(positional, named)
+        configs = self._prune_configs(positional, named)
         taken = next((n for c in configs for n in c.kwargs if n in named), None)
         if taken is not None:
             raise launch_error(f"{self.__name__}: {taken} is given, and by the configurations too")
         if len(self.configs) == 1:
             return configs[0]
         if self._do_bench or self.pre_hook or self.post_hook:
-            result = [self._benched(c, arguments, grid, named, positional) for c in configs]
+            result = [self._bench(c, arguments, grid, named, positional) for c in configs]
         else:
             copies = [_copy(a) for a in arguments]
             others = {k: _copy(v) for k, v in named.items()}
-            result = self._measured(configs, copies, grid, others)
+            result = self._measure(configs, copies, grid, others)
         times = {i: t for i, t in enumerate(result) if not isinstance(t, TileirError)}
         self.configs_timings = {configs[i]: seconds for i, seconds in times.items()}
         if not times:
@@ -174,7 +174,7 @@ class Autotuner(KernelInterface):
         for name, value in kept.items():
             _fill(values[name], value)
 
-    def _benched(
+    def _bench(
         self,
         config: Config,
         arguments: Sequence[Any],
@@ -204,7 +204,7 @@ class Autotuner(KernelInterface):
 
     # Measuring by the executor ------------------------------------------------------------------
 
-    def _measured(
+    def _measure(
         self,
         configs: Sequence[Config],
         arguments: Sequence[Any],
@@ -212,33 +212,37 @@ class Autotuner(KernelInterface):
         named: Mapping[str, Any],
     ) -> list[float | TileirError]:
         """Seconds of each configuration, or its error: by the executor, where that measures."""
-        launches: list[Any] = [self._prepared(c, arguments, grid, named) for c in configs]
+        launches: list[Any] = [self._prepare_launch(c, arguments, grid, named) for c in configs]
         good = [x for x in launches if not isinstance(x, TileirError)]
         there = executor(good[0].where) if good else None
         if not isinstance(there, Measuring):
-            return [x if isinstance(x, TileirError) else _timed(there, x) for x in launches]
+            return [x if isinstance(x, TileirError) else _time_launch(there, x) for x in launches]
         if good[0].where != "gpu":  # accesses are not looked at where they are measured
-            launches = [x if isinstance(x, TileirError) else _tried(there, x) for x in launches]
+            launches = [
+                x if isinstance(x, TileirError) else _try_launch(there, x) for x in launches
+            ]
             good = [x for x in launches if not isinstance(x, TileirError)]
         values = {name: value for x in good for name, value in x.values.items()}
         times = iter(there.measure([x.candidate for x in good], values, remember=self._remember))
         return [x if isinstance(x, TileirError) else next(times) for x in launches]
 
-    def _prepared(
+    def _prepare_launch(
         self, config: Config, arguments: Sequence[Any], grid: Any, named: Mapping[str, Any]
     ) -> Any:
         """What the configuration would launch, or why it cannot."""
         try:
             positional = dict(zip(self.arg_names, arguments, strict=False))
             _prepare(config, {**positional, **named})
-            return self.kernel.prepared(*arguments, grid=grid, **_with(named, config))
+            return self.kernel.prepare(*arguments, grid=grid, **_with(named, config))
         except TileirError as error:
             return error
 
-    def _pruned(self, positional: Mapping[str, Any], named: Mapping[str, Any]) -> list[Config]:
+    def _prune_configs(
+        self, positional: Mapping[str, Any], named: Mapping[str, Any]
+    ) -> list[Config]:
         """The configurations worth trying, by functions of the user's."""
-        early, model = (self._prune.get(name) for name in ("early_config_prune", "perf_model"))
-        configs = list(early(self.configs, dict(positional), **named) if early else self.configs)
+        prune, model = (self._prune.get(name) for name in ("early_config_prune", "perf_model"))
+        configs = list(prune(self.configs, dict(positional), **named) if prune else self.configs)
         if not configs:
             raise launch_error(f"early_config_prune leaves no configuration of {self.__name__}")
         if model is None:
@@ -288,7 +292,7 @@ def _fill(array: Any, value: Any = 0) -> None:
         array[...] = value
 
 
-def _tried(there: Any, launch: Any) -> Any:
+def _try_launch(there: Any, launch: Any) -> Any:
     """The launch, or why it fails."""
     candidate = launch.candidate
     try:
@@ -300,7 +304,7 @@ def _tried(there: Any, launch: Any) -> Any:
     return launch
 
 
-def _timed(there: Any, launch: Any) -> float | TileirError:
+def _time_launch(there: Any, launch: Any) -> float | TileirError:
     """Seconds of the second of two launches, by the clock of the host."""
     candidate = launch.candidate
 
@@ -322,7 +326,7 @@ def _check_kernel(kernel: Any, decorator: str) -> None:
     """Raises LaunchError where `kernel` is none."""
     if not isinstance(getattr(kernel, "source", None), Source):
         raise launch_error(
-            f"{decorator} is of kernels, not of {described(kernel)}: jit stands below it"
+            f"{decorator} is of kernels, not of {describe(kernel)}: jit stands below it"
         )
 
 
@@ -353,21 +357,25 @@ class Heuristics(KernelInterface):
 
     def run(self, *arguments: Any, grid: Any, **named: Any) -> Any:
         """Launch with the computed parameters; `warmup` only compiles."""
-        computed = self._computed(arguments, named)
+        computed = self._compute_parameters(arguments, named)
         if "warmup" in computed:
             return self.kernel.run(*arguments, grid=grid, **computed)
         return self.kernel[grid](*arguments, **computed)
 
-    def prepared(self, *arguments: Any, grid: Any, **named: Any) -> Any:
+    def prepare(self, *arguments: Any, grid: Any, **named: Any) -> Any:
         """What `run` would launch."""
-        return self.kernel.prepared(*arguments, grid=grid, **self._computed(arguments, named))
+        return self.kernel.prepare(
+            *arguments, grid=grid, **self._compute_parameters(arguments, named)
+        )
 
-    def _computed(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        known = dict(zip(self.kernel.source.signature.parameters, arguments, strict=False))
-        known.update(named)
+    def _compute_parameters(
+        self, arguments: Sequence[Any], named: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        values = dict(zip(self.kernel.source.signature.parameters, arguments, strict=False))
+        values.update(named)
         computed = dict(named)
         for name, compute in self.values.items():
-            known[name] = computed[name] = compute(known)
+            values[name] = computed[name] = compute(values)
         return computed
 
 

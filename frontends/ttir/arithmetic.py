@@ -8,7 +8,7 @@ import attrs
 
 from tileir.builder import Builder, Expr
 from tileir.frontends.triton import dtypes
-from tileir.frontends.triton.building import fused
+from tileir.frontends.triton.building import contraction_attributes
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.tensor import Tensor
 from tileir.frontends.ttir.errors import UnsupportedStatement
@@ -80,7 +80,7 @@ def _numerics(f: RegionReader, s: Statement) -> dict[str, Any]:
     """What Triton's compiler allows itself with an op."""
     if s.name in _APPROXIMATE and element_of(s.result) is F32:
         return {"fast": "approx"}
-    return fused(f.b) if s.name in _CONTRACTED else {}
+    return contraction_attributes(f.b) if s.name in _CONTRACTED else {}
 
 
 def _same(f: RegionReader, s: Statement) -> Expr:

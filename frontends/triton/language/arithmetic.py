@@ -9,7 +9,7 @@ from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language.builtin import METHODS, Builtin, Scope, builtin, method
-from tileir.frontends.triton.tensor import Tensor, described
+from tileir.frontends.triton.tensor import Tensor, describe
 
 _UNARY = {
     "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "log10": "log10",
@@ -33,7 +33,7 @@ _BINARY = {"pow": "pow", "atan2": "atan2", "copysign": "copysign", "fmod": "frem
 def _floating(x: Tensor, name: str) -> Tensor:
     """`x` as a float: integers become float32. Raises KernelError for pointers."""
     if not isinstance(x.dtype, DType):
-        raise KernelError(f"{name} is of floats, not of {described(x)}")
+        raise KernelError(f"{name} is of floats, not of {describe(x)}")
     return x if x.dtype.is_floating() else semantic.cast(x, dtypes.float32)
 
 
@@ -78,7 +78,7 @@ def _extremum(name: str, integer: str, number: str, propagating: str) -> Builtin
         left, right = semantic.common_tensors(s.b, *(_not_bf16(tensor.of(s.b, v)) for v in (x, y)))
         kind = left.dtype
         if not isinstance(kind, DType):
-            raise KernelError(f"{name} of {described(left)}")
+            raise KernelError(f"{name} of {describe(left)}")
         if kind.is_floating():
             op = propagating if propagate_nan is PropagateNan.ALL else number
         else:
@@ -112,7 +112,7 @@ def abs_(s: Scope, x: Any) -> Tensor:
     """Absolute value."""
     value = tensor.of(s.b, x)
     if not isinstance(value.dtype, DType):
-        raise KernelError(f"abs of {described(value)}")
+        raise KernelError(f"abs of {describe(value)}")
     if value.dtype.is_floating():
         return Tensor(s.b.fabs(value.expr), value.dtype)
     signed = value.dtype.signed and not value.dtype.is_bool()
@@ -163,7 +163,7 @@ def cdiv(s: Scope, x: Any, div: Any) -> Any:
         return -(-x // div)
     left, right = semantic.common(s.b, x, div, division=True)
     if not isinstance(left.dtype, DType) or not left.dtype.is_int():
-        raise KernelError(f"cdiv is of integers, not of {described(left)}")
+        raise KernelError(f"cdiv is of integers, not of {describe(left)}")
     divide: Callable[..., Any] = s.b.sdiv if left.dtype.signed else s.b.udiv
     return Tensor(divide(left.expr, right.expr, rounding="ceil"), left.dtype)
 

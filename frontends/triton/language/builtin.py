@@ -9,7 +9,7 @@ import attrs
 
 from tileir.builder import Builder
 from tileir.frontends.triton.errors import KernelError
-from tileir.frontends.triton.tensor import Tensor, described
+from tileir.frontends.triton.tensor import Tensor, describe
 
 
 class Scope(Protocol):
@@ -54,7 +54,7 @@ def static(value: Any, what: str) -> Any:
     KernelError."""
     if isinstance(value, Tensor):
         if value.number is None or value.shape:
-            raise KernelError(f"{what} must be a constexpr, not {described(value)}", "TIR1004")
+            raise KernelError(f"{what} must be a constexpr, not {describe(value)}", "TIR1004")
         return value.number
     if isinstance(value, (tuple, list)):
         return tuple(static(item, what) for item in value)
@@ -65,7 +65,7 @@ def whole(value: Any, what: str) -> int:
     """An integer known while compiling. Raises KernelError."""
     result = static(value, what)
     if not isinstance(result, int):
-        raise KernelError(f"{what} must be an integer, not {described(result)}", "TIR1004")
+        raise KernelError(f"{what} must be an integer, not {describe(result)}", "TIR1004")
     return int(result)
 
 
@@ -79,5 +79,5 @@ def axis_of(x: Tensor, axis: Any) -> int:
     """`axis` counted from the front. Raises KernelError."""
     number = whole(axis, "axis")
     if not -len(x.shape) <= number < len(x.shape):
-        raise KernelError(f"{described(x)} has no axis {number}")
+        raise KernelError(f"{describe(x)} has no axis {number}")
     return number % len(x.shape)

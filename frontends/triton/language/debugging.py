@@ -10,7 +10,7 @@ from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.building import options_of
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language.builtin import Builtin, Scope, builtin, static
-from tileir.frontends.triton.tensor import Tensor, described
+from tileir.frontends.triton.tensor import Tensor, describe
 from tileir.types import tile
 
 
@@ -24,7 +24,7 @@ def static_assert(s: Scope, cond: Any, msg: Any = "") -> None:
 @builtin
 def static_print(s: Scope, *values: Any, sep: Any = " ", end: Any = "\n", **_: Any) -> None:
     """Print while compiling."""
-    shown = [described(v) if isinstance(v, Tensor) else str(v) for v in values]
+    shown = [describe(v) if isinstance(v, Tensor) else str(v) for v in values]
     sys.stdout.write(sep.join(shown) + end)
 
 

@@ -12,7 +12,7 @@ from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language.builtin import Builtin, Scope
 from tileir.frontends.triton.language.device_functions import FUNCTIONS, Formula, number, of_floats
-from tileir.frontends.triton.tensor import Tensor, described
+from tileir.frontends.triton.tensor import Tensor, describe
 from tileir.types import F64, I32, I64, Type, element_of, tile
 
 _BIAS, _MANTISSA = 1023, 52
@@ -127,7 +127,7 @@ def _of_integers(name: str, formula: Formula, result: DType | None = None) -> No
         for other in operands[1:]:
             first = semantic.common(s.b, first, other)[0]
         if not isinstance(first.dtype, DType) or not first.dtype.is_int():
-            raise KernelError(f"{name} is of integers, not of {described(first)}")
+            raise KernelError(f"{name} is of integers, not of {describe(first)}")
         kind = first.dtype
         values = (semantic.cast(tensor.of(s.b, x), kind) for x in operands)
         found = [semantic.broadcast_to(x, first.shape).expr for x in values]

@@ -16,7 +16,7 @@ from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language.arithmetic import unary
 from tileir.frontends.triton.language.builtin import Builtin, Scope
-from tileir.frontends.triton.tensor import Tensor, described
+from tileir.frontends.triton.tensor import Tensor, describe
 
 Formula: TypeAlias = Callable[..., Expr]
 """Of a builder and values of one type and shape."""
@@ -43,7 +43,7 @@ def common(s: Scope, name: str, operands: tuple[Any, ...]) -> list[Tensor]:
     for other in operands[1:]:
         first = semantic.common(s.b, first, other)[0]
     if not isinstance(first.dtype, DType):
-        raise KernelError(f"{name} is of floats, not of {described(first)}")
+        raise KernelError(f"{name} is of floats, not of {describe(first)}")
     wide = first.dtype if first.dtype is dtypes.float64 else dtypes.float32
     result = (semantic.cast(tensor.of(s.b, x), wide) for x in operands)
     return [semantic.broadcast_to(x, first.shape) for x in result]

@@ -10,7 +10,7 @@ from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.building import options_of
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language.builtin import Scope, builtin, static
-from tileir.frontends.triton.tensor import Tensor, described
+from tileir.frontends.triton.tensor import Tensor, describe
 
 
 @builtin
@@ -22,7 +22,7 @@ def dot(
     `input_precision` says otherwise, as in Triton."""
     rank = len(input.shape)
     if rank < 2 or input.shape[:-2] != other.shape[:-2] or input.shape[-1] != other.shape[-2]:
-        raise KernelError(f"dot of {described(input)} and {described(other)}")
+        raise KernelError(f"dot of {describe(input)} and {describe(other)}")
     kind = _accumulator(input, out_dtype)
     shape = (*input.shape[:-1], other.shape[-1])
     if acc is None:
@@ -115,5 +115,5 @@ def _in_format(x: Tensor, format: Any) -> Tensor:
     if kind is None or x.dtype == kind:
         return x
     if not x.dtype.is_int() or x.dtype.element.bits != kind.primitive_bitwidth:
-        raise KernelError(f"{format} operands are {kind} or their bits, not {described(x)}")
+        raise KernelError(f"{format} operands are {kind} or their bits, not {describe(x)}")
     return semantic.bitcast(x, kind)

@@ -20,7 +20,7 @@ from tileir.frontends.triton.language.builtin import (
     method,
     static,
 )
-from tileir.frontends.triton.tensor import Tensor, described
+from tileir.frontends.triton.tensor import Tensor, describe
 from tileir.types import Descriptor, Tile
 
 _CACHES = {"": "none", ".ca": "ca", ".cg": "cg", ".cs": "cs", ".cv": "cv", ".wb": "wb", ".wt": "wt"}
@@ -117,14 +117,14 @@ def store(
     shape = place.shape
     written = tensor.of(s.b, value) if not isinstance(value, (int, float)) else None
     if written is not None and not shape and written.shape:
-        raise KernelError(f"a scalar pointer is no place for {described(written)}")
+        raise KernelError(f"a scalar pointer is no place for {describe(written)}")
     new = _as(s, value, _pointee(place), shape)
     s.b.store(place.expr, new.expr, guard, **_policy(cache_modifier, eviction_policy, False))
 
 
 def _pointer(value: Any) -> Tensor:
     if not isinstance(value, Tensor) or not isinstance(value.dtype, PointerType):
-        raise KernelError(f"a pointer is needed, not {described(value)}")
+        raise KernelError(f"a pointer is needed, not {describe(value)}")
     return value
 
 
@@ -185,7 +185,7 @@ def make_block_ptr(
 def advance(s: Scope, base: BlockPointer, offsets: Any) -> BlockPointer:
     """The same block pointer, moved by `offsets` elements."""
     if not isinstance(base, BlockPointer):
-        raise KernelError(f"advance moves a block pointer, not {described(base)}")
+        raise KernelError(f"advance moves a block pointer, not {describe(base)}")
     if len(offsets) != len(base.offsets):
         raise KernelError(f"{len(offsets)} offsets for a block of {len(base.offsets)} dimensions")
     moved = zip(base.offsets, offsets, strict=True)

@@ -18,7 +18,7 @@ from tileir.frontends.triton.language.builtin import (
     method,
     static,
 )
-from tileir.frontends.triton.tensor import Kind, Tensor, described, literal
+from tileir.frontends.triton.tensor import Kind, Tensor, describe, literal
 
 
 def _named(name: str, widen: Callable[[DType], DType], combiner: Callable[[DType], str]) -> Builtin:
@@ -58,7 +58,7 @@ def _as_method(name: str, apply: Callable[..., Any]) -> Builtin:
 
 def _check_reduced(x: Any, name: str) -> None:
     if not isinstance(x, Tensor) or not isinstance(x.dtype, DType):
-        raise KernelError(f"{name} is of tensors of numbers, not of {described(x)}")
+        raise KernelError(f"{name} is of tensors of numbers, not of {describe(x)}")
 
 
 def _for_sum(kind: DType) -> DType:

@@ -17,7 +17,7 @@ from tileir.frontends.triton.language.builtin import (
     static,
     whole,
 )
-from tileir.frontends.triton.tensor import Kind, Tensor, described
+from tileir.frontends.triton.tensor import Kind, Tensor, describe
 from tileir.types import tile
 
 
@@ -152,7 +152,7 @@ def ravel(s: Scope, x: Tensor, can_reorder: Any = False) -> Tensor:
 
 def _shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     if math.prod(shape) != math.prod(x.shape):
-        raise KernelError(f"{described(x)} cannot be reshaped to {shape}")
+        raise KernelError(f"{describe(x)} cannot be reshaped to {shape}")
     return Tensor(x.expr.reshape(*shape), x.dtype) if x.shape != shape else x
 
 
@@ -162,7 +162,7 @@ def trans(s: Scope, input: Tensor, *dims: Any) -> Tensor:
     rank = len(input.shape)
     order = extents(dims) if dims else (*range(rank - 2), rank - 1, rank - 2)
     if sorted(order) != list(range(rank)) or rank < 2:
-        raise KernelError(f"{order} is no order of the dimensions of {described(input)}")
+        raise KernelError(f"{order} is no order of the dimensions of {describe(input)}")
     return Tensor(input.expr.permute(*order), input.dtype)
 
 
@@ -186,7 +186,7 @@ def join(s: Scope, a: Any, b: Any) -> Tensor:
 def split(s: Scope, a: Tensor) -> tuple[Tensor, Tensor]:
     """The two halves along a last dimension of extent 2."""
     if not a.shape or a.shape[-1] != 2:
-        raise KernelError(f"split needs a last dimension of extent 2, not {described(a)}")
+        raise KernelError(f"split needs a last dimension of extent 2, not {describe(a)}")
     whole_ = _shaped(a, (1, 2)) if len(a.shape) == 1 else a
     low, high = (Tensor(x, a.dtype) for x in s.b.split(whole_.expr))
     return (_shaped(low, a.shape[:-1]), _shaped(high, a.shape[:-1]))
@@ -206,7 +206,7 @@ def cat(s: Scope, input: Tensor, other: Tensor, can_reorder: Any = False, dim: A
     """`other` after `input` along `dim`."""
     kind = input.dtype
     if kind != other.dtype:
-        raise KernelError(f"{described(input)} and {described(other)} are not of one type")
+        raise KernelError(f"{describe(input)} and {describe(other)} are not of one type")
     axis = axis_of(input, dim)
     return Tensor(s.b.cat(input.expr, other.expr, axis=axis), kind)
 
@@ -216,7 +216,7 @@ def squeeze(s: Scope, x: Tensor, dim: Any) -> Tensor:
     """`x` without its dimension `dim`, of extent 1."""
     axis = axis_of(x, dim)
     if x.shape[axis] != 1:
-        raise KernelError(f"dimension {axis} of {described(x)} is not of extent 1")
+        raise KernelError(f"dimension {axis} of {describe(x)} is not of extent 1")
     return _shaped(x, x.shape[:axis] + x.shape[axis + 1 :])
 
 
@@ -230,7 +230,7 @@ def unsqueeze(s: Scope, x: Tensor, dim: Any) -> Tensor:
 def gather(s: Scope, src: Tensor, index: Tensor, axis: Any) -> Tensor:
     """Elements of `src` at places `index` along `axis`."""
     if not index.dtype.is_int():
-        raise KernelError(f"places are integers, not {described(index)}")
+        raise KernelError(f"places are integers, not {describe(index)}")
     where = semantic.cast(index, dtypes.int32)
     return Tensor(s.b.gather(src.expr, where.expr, axis=axis_of(src, axis)), src.dtype)
 
@@ -252,7 +252,7 @@ def flip(s: Scope, x: Tensor, dim: Any = None) -> Tensor:
 def histogram(s: Scope, input: Tensor, num_bins: Any, mask: Any = None) -> Tensor:
     """How often each of `0 ... num_bins - 1` occurs; int32."""
     if not input.dtype.is_int():
-        raise KernelError(f"a histogram is of integers, not of {described(input)}")
+        raise KernelError(f"a histogram is of integers, not of {describe(input)}")
     kind = tile(dtypes.int32.element, (whole(num_bins, "num_bins"),))
     chosen = None
     if mask is not None:
@@ -333,7 +333,7 @@ def _hint(name: str) -> Any:
         result = static(values, "values")
         given = result if isinstance(result, tuple) else (result,)
         if len(given) != max(1, len(x.shape)):
-            raise KernelError(f"{described(x)} needs one value per dimension, not {len(given)}")
+            raise KernelError(f"{describe(x)} needs one value per dimension, not {len(given)}")
         if x.number is not None or x.dtype is dtypes.int1:  # which hints say nothing of
             return x
         return Tensor(getattr(s.b, name)(x.expr, values=given), x.dtype)

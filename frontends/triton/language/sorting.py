@@ -10,7 +10,7 @@ from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
 from tileir.frontends.triton.language import network
 from tileir.frontends.triton.language.builtin import Scope, axis_of, builtin, method, static, whole
-from tileir.frontends.triton.tensor import Tensor, described
+from tileir.frontends.triton.tensor import Tensor, describe
 from tileir.types import element_of, tile
 
 
@@ -47,7 +47,7 @@ class _Rows:
 
     def __init__(self, s: Scope, x: Any, dim: Any) -> None:
         if not isinstance(x, Tensor) or not isinstance(x.dtype, DType) or not x.shape:
-            raise KernelError(f"sort is of tensors of numbers, not of {described(x)}")
+            raise KernelError(f"sort is of tensors of numbers, not of {describe(x)}")
         self.s, self.dtype, rank = s, x.dtype, len(x.shape)
         axis = rank - 1 if static(dim, "dim") is None else axis_of(x, dim)
         self.order = [*(d for d in range(rank) if d != axis), axis]

@@ -29,9 +29,9 @@ from tileir.frontends.triton.arguments import (
     annotated_argument,
     annotated_value,
     argument,
+    drop_alignment,
     host_array,
     on_gpu,
-    unaligned,
 )
 from tileir.frontends.triton.errors import OutOfResources, launch_error
 from tileir.frontends.triton.interface import KernelInterface
@@ -117,7 +117,7 @@ class JITFunction(KernelInterface):
 
         On arrays of a GPU it returns the compiled kernel at once, like Triton's; `stream=` takes
         the handle of another stream than the one that the arrays' library works on."""
-        if self.source.watched:
+        if self.source.watched_globals:
             self._renew()
         return partial(self._call if self._dispatch is None else self._dispatch.call, grid)
 
@@ -193,7 +193,7 @@ class JITFunction(KernelInterface):
         with _resources():
             return _launched(launch)
 
-    def prepared(
+    def prepare(
         self, *arguments: Any, grid: Any, on: str | None = None, **named: Any
     ) -> PreparedLaunch:
         """What `run` would launch. Raises CompilationError and LaunchError."""
@@ -234,7 +234,7 @@ class JITFunction(KernelInterface):
         result = dict(bound.arguments)
         for name in self.source.constant_parameters:
             result[name] = unwrapped(result[name])
-        for name, kind in self.source.annotated.items():
+        for name, kind in self.source.annotated_types.items():
             result[name] = annotated_value(name, unwrapped(result[name]), kind)
         return result
 
@@ -248,7 +248,7 @@ class JITFunction(KernelInterface):
             plain = name in self._plain or index in self._plain
             result = self._argument(name, value, plain)
             if name in self._unaligned or index in self._unaligned:
-                result = unaligned(result)
+                result = drop_alignment(result)
             if isinstance(result, Known):
                 constants[name] = result.value
             else:
@@ -268,7 +268,7 @@ class JITFunction(KernelInterface):
         )
 
     def _argument(self, name: str, value: Any, plain: bool) -> Argument:
-        kind = self.source.annotated.get(name)
+        kind = self.source.annotated_types.get(name)
         if kind is None or isinstance(value, tuple):
             return argument(name, value, plain)
         return annotated_argument(name, value, kind, plain)

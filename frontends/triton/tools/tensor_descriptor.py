@@ -9,8 +9,8 @@ import attrs
 from tileir.frontends.triton.errors import launch_error
 
 
-def _numbers(given: Any) -> tuple[int, ...]:
-    return tuple(map(int, given))
+def _numbers(values: Any) -> tuple[int, ...]:
+    return tuple(map(int, values))
 
 
 @attrs.define(eq=False)

@@ -11,7 +11,7 @@ import pytest
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
 from tileir import TileirError
-from tileir.frontends.triton.annotations import annotated
+from tileir.frontends.triton.annotations import annotated_type
 
 EXECUTORS = ["interpreter", "cpu", "simt"]
 
@@ -96,7 +96,7 @@ def written(z: tl.int64, x: tl.float32, n: list[int], m: Callable[..., Any]):
 
 
 def test_annotations_made_text_by_a_future_import_are_followed() -> None:
-    assert written.source.annotated == {"z": tl.int64, "x": tl.float32}
+    assert written.source.annotated_types == {"z": tl.int64, "x": tl.float32}
 
 
 def bytes_of_pointer(z, x):
@@ -126,7 +126,7 @@ def test_a_constexpr_may_be_text() -> None:
 
 def test_other_annotations_mean_nothing() -> None:
     for annotation in (list[int], "torch.Tensor", np.ndarray, tl.tensor, "no name", None, object):
-        assert annotated(annotation, kernel_of) is None
+        assert annotated_type(annotation, kernel_of) is None
 
 
 def test_variables_keep_the_type_of_their_value() -> None:
