@@ -14,7 +14,7 @@ from tileir.errors import TileirError
 from tileir.executor import executor
 from tileir.frontends.triton.errors import launch_error
 from tileir.frontends.triton.interface import KernelInterface
-from tileir.frontends.triton.language.control import unwrapped
+from tileir.frontends.triton.language.control import unwrap
 from tileir.frontends.triton.source import Source
 from tileir.frontends.triton.tensor import described
 from tileir.frontends.triton.testing import do_bench
@@ -115,7 +115,7 @@ class Autotuner(KernelInterface):
 
     def _key(self, values: Mapping[str, Any]) -> Any:
         """The values of the arguments in `keys`, then the element types of all arrays by name."""
-        key = [unwrapped(values.get(n)) for n in self.keys]
+        key = [unwrap(values.get(n)) for n in self.keys]
         for value in values.values():
             kind = getattr(value, "dtype", None)
             if kind is not None:
@@ -231,7 +231,7 @@ class Autotuner(KernelInterface):
         try:
             positional = dict(zip(self.arg_names, arguments, strict=False))
             _prepare(config, {**positional, **named})
-            return self.kernel.prepared(*arguments, grid=grid, **_with(named, config))
+            return self.kernel.prepare(*arguments, grid=grid, **_with(named, config))
         except TileirError as error:
             return error
 
@@ -358,9 +358,9 @@ class Heuristics(KernelInterface):
             return self.kernel.run(*arguments, grid=grid, **computed)
         return self.kernel[grid](*arguments, **computed)
 
-    def prepared(self, *arguments: Any, grid: Any, **named: Any) -> Any:
+    def prepare(self, *arguments: Any, grid: Any, **named: Any) -> Any:
         """What `run` would launch."""
-        return self.kernel.prepared(*arguments, grid=grid, **self._computed(arguments, named))
+        return self.kernel.prepare(*arguments, grid=grid, **self._computed(arguments, named))
 
     def _computed(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         known = dict(zip(self.kernel.source.signature.parameters, arguments, strict=False))
